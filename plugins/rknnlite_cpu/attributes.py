@@ -1,0 +1,64 @@
+"""Tensor attributes as the real runtime reports them for a SoC (RKNN user guide, sections 5.1 and 5.2.3)."""
+
+from __future__ import annotations
+
+from rknnlite.formats import IoTensor
+from rknnlite.socs import Soc
+from rknnlite.tensor import DType, Layout, TensorAttr
+
+__all__ = ["default_attr", "native_input", "native_output"]
+
+
+def default_attr(index: int, io: IoTensor, batch: int, is_input: bool) -> TensorAttr:
+    """What RKNN_QUERY_INPUT_ATTR and OUTPUT_ATTR answer: rank 4 inputs NHWC, outputs in the model's order."""
+    shape = (io.shape[0] * batch, *io.shape[1:]) if io.shape else io.shape
+    if len(shape) == 4 and is_input:
+        n, c, h, w = shape
+        return TensorAttr(index, io.name, (n, h, w, c), io.dtype, Layout.NHWC, io.quant)
+    layout = Layout.NCHW if len(shape) == 4 else Layout.UNDEFINED
+    return TensorAttr(index, io.name, shape, io.dtype, layout, io.quant)
+
+
+def _aligned(value: int, align: int) -> int:
+    return -(-value // align) * align
+
+
+def native_input(index: int, io: IoTensor, batch: int, soc: Soc) -> TensorAttr:
+    """NHWC with padded rows for 1, 3, 4 channels; NC1HWC2 for other rank 4 inputs; else the model's order."""
+    attr = default_attr(index, io, batch, is_input=True)
+    if len(io.shape) != 4:
+        size = _aligned(attr.size, soc.align)
+        return TensorAttr(index, io.name, attr.dims, attr.dtype, attr.layout, attr.quant, size_with_stride=size)
+    n, h, w, c = attr.dims
+    if io.dtype in (DType.BOOL, DType.INT64):
+        return TensorAttr(
+            index, io.name, (n, c, h, w), io.dtype, Layout.NCHW, io.quant, size_with_stride=attr.size
+        )
+    if c in (1, 3, 4):
+        stride = _aligned(w, soc.align)
+        size = n * h * stride * c * io.dtype.bits // 8
+        return TensorAttr(
+            index, io.name, attr.dims, io.dtype, Layout.NHWC, io.quant, w_stride=stride, size_with_stride=size
+        )
+    return _nc1hwc2(index, io, (n, c, h, w), soc)
+
+
+def native_output(index: int, io: IoTensor, batch: int, soc: Soc) -> TensorAttr:
+    """NC1HWC2 where the file keeps the output in feature layout, else as by default."""
+    attr = default_attr(index, io, batch, is_input=False)
+    if len(io.shape) != 4 or len(io.native_shape) != 5:
+        return TensorAttr(
+            index, io.name, attr.dims, attr.dtype, attr.layout, attr.quant, size_with_stride=attr.size
+        )
+    n, c, h, w = attr.dims
+    return _nc1hwc2(index, io, (n, c, h, w), soc)
+
+
+def _nc1hwc2(index: int, io: IoTensor, nchw: tuple[int, int, int, int], soc: Soc) -> TensorAttr:
+    n, c, h, w = nchw
+    lanes = soc.lanes(io.dtype)
+    dims = (n, -(-c // lanes), h, w, lanes)
+    size = dims[0] * dims[1] * h * w * lanes * io.dtype.bits // 8
+    return TensorAttr(
+        index, io.name, dims, io.dtype, Layout.NC1HWC2, io.quant, w_stride=w, size_with_stride=size
+    )

@@ -1,0 +1,215 @@
+"""One model on the CPU reference."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from rknnlite._version import __version__
+from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
+from rknnlite.formats import IoTensor, ModelFile
+from rknnlite.graph import Tensor
+from rknnlite.socs import Soc
+from rknnlite.spi import Context, CustomOp, Input, OpenOptions, Versions
+from rknnlite.tensor import TensorAttr
+
+from .attributes import default_attr, native_input, native_output
+from .feed import InputFeed
+from .program import Program
+from .view import Array, decode
+
+__all__ = ["CpuContext"]
+
+
+class CpuContext(Context):
+    """Prepares the graph on opening; a dynamic model prepares each shape when it is first chosen."""
+
+    def __init__(self, file: ModelFile, soc: Soc, options: OpenOptions) -> None:
+        super().__init__()
+        self._label = file.label
+        self._model = file.model
+        self._soc = soc
+        self._programs: dict[int, Program] = {}
+        self._io: dict[int, tuple[list[IoTensor], list[IoTensor]]] = {}
+        self._feeds: list[InputFeed] = []
+        self._values: list[list[Array]] | None = None
+        self._results: list[list[Array]] | None = None
+        self._last_run_us = 0
+        if options.core_mask:
+            soc.check_core_mask(options.core_mask)
+        self._core_mask = options.core_mask or 0
+        self._shape_chosen = not self._model.dynamic
+        self._select(self._model.default_shape)
+
+    # -- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    def backend_name(self) -> str:
+        return "cpu"
+
+    @property
+    def inputs(self) -> list[TensorAttr]:
+        return self._inputs
+
+    @property
+    def outputs(self) -> list[TensorAttr]:
+        return self._outputs
+
+    @property
+    def native_inputs(self) -> list[TensorAttr]:
+        return [native_input(i, io, self.batch, self._soc) for i, io in enumerate(self._io[self._current][0])]
+
+    @property
+    def native_outputs(self) -> list[TensorAttr]:
+        return [native_output(i, io, self.batch, self._soc) for i, io in enumerate(self._io[self._current][1])]
+
+    @property
+    def versions(self) -> Versions:
+        return Versions(api=f"rknnlite CPU reference {__version__}", driver="none (CPU)")
+
+    @property
+    def soc(self) -> Soc:
+        return self._soc
+
+    @property
+    def batch(self) -> int:
+        return self._model.batch
+
+    @property
+    def shapes(self) -> list[list[tuple[int, ...]]]:
+        return [[_as_nhwc(shape) for shape in shapes] for shapes in self._model.shapes]
+
+    @property
+    def custom_string(self) -> str:
+        return self._model.custom_string
+
+    @property
+    def last_run_us(self) -> int:
+        return self._last_run_us
+
+    # -- settings -----------------------------------------------------------------------------------------
+
+    def set_core_mask(self, mask: int) -> None:
+        with self.exclusive():
+            self._soc.check_core_mask(mask)
+            self._core_mask = mask
+
+    def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        with self.exclusive():
+            wanted = [tuple(int(d) for d in shape) for shape in shapes]
+            legal = self.shapes
+            if not legal:
+                raise ParamInvalid(f"{self._label} has static shapes: {[list(a.dims) for a in self.inputs]}")
+            for number, candidate in enumerate(legal):
+                if wanted == candidate:
+                    self._select(number)
+                    self._shape_chosen = True
+                    return
+            listed = "; ".join(str([list(s) for s in candidate]) for candidate in legal)
+            raise ParamInvalid(
+                f"{self._label}: input shapes {[list(s) for s in wanted]} are not among the model's: {listed}"
+            )
+
+    def register_ops(self, ops: Sequence[CustomOp]) -> None:
+        raise ParamInvalid("the CPU reference takes no custom operators in this version")
+
+    def _select(self, number: int) -> None:
+        if number not in self._programs:
+            graph = self._model.graph(number)
+            self._programs[number] = Program(graph, self._label)
+            self._io[number] = self._model.io(number)
+        self._current = number
+        ins, outs = self._io[number]
+        self._inputs = [default_attr(i, io, self.batch, True) for i, io in enumerate(ins)]
+        self._outputs = [default_attr(i, io, self.batch, False) for i, io in enumerate(outs)]
+        graph = self._programs[number].graph
+        self._feeds = [
+            InputFeed(io, graph.tensors[index], self._model.batch) for io, index in zip(ins, graph.inputs)
+        ]
+        self._values = self._results = None
+
+    # -- common path --------------------------------------------------------------------------------------
+
+    def set_inputs(self, inputs: Sequence[Input]) -> None:
+        with self.exclusive():
+            by_index = {item.index: item for item in inputs}
+            missing = [attr.name for attr in self._inputs if attr.index not in by_index]
+            if missing or len(by_index) != len(self._inputs):
+                raise InputInvalid(
+                    f"{self._label} needs inputs {[a.name for a in self._inputs]}, {len(inputs)} given"
+                    + (f", {missing} missing" if missing else "")
+                )
+            if self._model.dynamic:
+                self._follow_shapes(by_index)
+            self._values = [feed.values(by_index[i]) for i, feed in enumerate(self._feeds)]
+            self._results = None
+
+    def _follow_shapes(self, inputs: dict[int, Input]) -> None:
+        given = [_nhwc_shape(inputs[i]) for i in range(len(self._inputs))]
+        if given != [attr.dims for attr in self._inputs] or not self._shape_chosen:
+            if any(item.pass_through for item in inputs.values()):
+                raise InputInvalid("choose the shape of a dynamic model before passing data through")
+            try:
+                self.set_shapes(given)
+            except ParamInvalid as error:
+                raise InputInvalid(str(error)) from None
+
+    def run(self) -> None:
+        with self.exclusive():
+            if self._values is None:
+                raise ContextInvalid("set inputs before running")
+            program = self._programs[self._current]
+            started = time.perf_counter()
+            results = []
+            for item in range(self.batch):
+                feeds = {index: values[item] for index, values in zip(program.graph.inputs, self._values)}
+                outputs = program.run(feeds)
+                results.append([outputs[index] for index in program.graph.outputs])
+            self._last_run_us = round((time.perf_counter() - started) * 1e6)
+            self._results = results
+
+    def get_outputs(self, want_float: bool = True) -> list[Array]:
+        with self.exclusive():
+            if self._results is None:
+                raise ContextInvalid("run the model before asking for outputs")
+            graph = self._programs[self._current].graph
+            convert = _to_float if want_float else _to_stored
+            answers = []
+            for position, index in enumerate(graph.outputs):
+                parts = [convert(result[position], graph.tensors[index]) for result in self._results]
+                answers.append(parts[0] if len(parts) == 1 else np.concatenate(parts))
+            return answers
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def dup(self) -> Context:
+        raise RknnError("the CPU reference cannot duplicate contexts in this version")
+
+    def _release(self) -> None:
+        self._programs.clear()
+        self._feeds.clear()
+        self._values = self._results = None
+
+
+def _as_nhwc(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (shape[0], shape[2], shape[3], shape[1]) if len(shape) == 4 else shape
+
+
+def _nhwc_shape(item: Input) -> tuple[int, ...]:
+    from rknnlite.tensor import Layout
+
+    return _as_nhwc(item.data.shape) if item.layout is Layout.NCHW else tuple(item.data.shape)
+
+
+def _to_float(value: Array, tensor: Tensor) -> Array:
+    return np.array(decode(value, tensor), np.float32, order="C")
+
+
+def _to_stored(value: Array, tensor: Tensor) -> Array:
+    if tensor.quant is not None:
+        return (value + np.float32(tensor.quant.zero_point)).astype(tensor.dtype.numpy)
+    if tensor.dtype.is_float and tensor.dtype.name == "BFLOAT16":
+        return (np.ascontiguousarray(value, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return np.array(value, tensor.dtype.numpy, order="C")

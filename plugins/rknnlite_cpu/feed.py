@@ -1,0 +1,129 @@
+"""From the caller's array to the values of an input tensor: layout, mean/std, quantisation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rknnlite.errors import InputInvalid
+from rknnlite.formats import IoTensor
+from rknnlite.graph import Tensor
+from rknnlite.layout import nc1hwc2_to_nchw
+from rknnlite.spi import Input
+from rknnlite.tensor import DType, Layout
+
+from .view import Array, encode
+
+__all__ = ["InputFeed"]
+
+
+class InputFeed:
+    """Prepared once per input; real = (pixel - mean[c]) / std[c], then as the tensor stores it.
+
+    For uint8 data on a quantised tensor each channel has only 256 possible values: a table per channel.
+    """
+
+    def __init__(self, io: IoTensor, tensor: Tensor, batch: int) -> None:
+        self._io, self._tensor, self._batch = io, tensor, batch
+        channels = io.shape[1] if len(io.shape) == 4 else 0
+        self._mean = _per_channel(io.mean, channels, 0.0)
+        self._std = _per_channel(io.std, channels, 1.0)
+        if channels and not self._std.all():
+            raise InputInvalid(f"input {io.name}: the model stores a standard deviation of 0")
+        self._plain = not self._mean.any() and bool((self._std == 1).all())
+        self._table: Array | None = None
+
+    def values(self, item: Input) -> list[Array]:
+        """One value per batch item. Raises InputInvalid for wrong shape, size or values."""
+        if item.pass_through:
+            return self._passed(item.data)
+        data = item.data
+        shape = (self._io.shape[0] * self._batch, *self._io.shape[1:])
+        if data.ndim == 4 and item.layout is not Layout.NCHW:
+            data = data.transpose(0, 3, 1, 2)
+        if tuple(data.shape) != shape:
+            raise InputInvalid(f"input {self._io.name}: expected {list(shape)} (NCHW), got {list(data.shape)}")
+        value = self._convert(data)
+        if self._batch == 1:
+            return [value]
+        step = self._io.shape[0]
+        return [value[i * step : (i + 1) * step] for i in range(self._batch)]
+
+    def _convert(self, data: Array) -> Array:
+        if data.dtype == np.uint8 and data.ndim == 4 and (self._tensor.quant or self._tensor.dtype.is_float):
+            return self._look_up(data)
+        if data.dtype.kind == "f":
+            self._check_finite(data)
+        if not (self._tensor.quant or self._tensor.dtype.is_float):
+            return np.ascontiguousarray(encode(data, self._tensor))
+        real = np.ascontiguousarray(data, np.float32)
+        if not self._plain:
+            shape = (1, -1, 1, 1)
+            real = (real - self._mean.reshape(shape)) / self._std.reshape(shape)
+        return encode(real, self._tensor)
+
+    def _look_up(self, data: Array) -> Array:
+        if self._table is None:
+            pixels = np.arange(256, dtype=np.float32)
+            real = (pixels - self._mean[:, None]) / self._std[:, None]
+            self._table = encode(real, self._tensor)
+        out = np.empty(data.shape, np.float32)
+        for channel, row in enumerate(self._table):
+            np.take(row, data[:, channel], out=out[:, channel], mode="clip")
+        return out
+
+    def _check_finite(self, data: Array) -> None:
+        finite = np.isfinite(data)
+        if not finite.all():
+            bad = int(data.size - np.count_nonzero(finite))
+            where = tuple(int(i) for i in np.argwhere(~finite)[0])
+            raise InputInvalid(
+                f"input {self._io.name}: {bad} of {data.size} values are NaN or infinite (first at {list(where)}); "
+                "clean the data, or clip it to the range of float16 (65504)"
+            )
+
+    def _passed(self, data: Array) -> list[Array]:
+        """Stored elements, untouched: NHWC for 1, 3, 4 channels, NC1HWC2 for others, else the model's order."""
+        tensor, io = self._tensor, self._io
+        kind = tensor.dtype.numpy
+        raw = np.ascontiguousarray(data)
+        flat = raw.reshape(-1).view(kind) if raw.dtype.itemsize == kind.itemsize else raw.reshape(-1).astype(kind)
+        shape = (io.shape[0] * self._batch, *io.shape[1:])
+        count = int(np.prod(shape))
+        native = tuple(io.native_shape)
+        if len(shape) == 4 and len(native) == 5 and shape[1] not in (1, 3, 4) and flat.size != count:
+            padded = (shape[0], *native[1:])
+            if flat.size != int(np.prod(padded)):
+                raise InputInvalid(
+                    f"input {io.name}: {flat.size} elements passed through, NC1HWC2 {list(padded)} needs "
+                    f"{int(np.prod(padded))}"
+                )
+            stored = nc1hwc2_to_nchw(flat.reshape(padded), shape[1])
+        elif flat.size != count:
+            raise InputInvalid(f"input {io.name}: {flat.size} elements passed through, {count} needed")
+        elif len(shape) == 4:
+            n, c, h, w = shape
+            stored = flat.reshape(n, h, w, c).transpose(0, 3, 1, 2)
+        else:
+            stored = flat.reshape(shape)
+        value = self._centred(stored)
+        step = io.shape[0]
+        return [value[i * step : (i + 1) * step] for i in range(self._batch)]
+
+    def _centred(self, stored: Array) -> Array:
+        if self._tensor.quant is not None:
+            return np.ascontiguousarray(stored, np.float32) - np.float32(self._tensor.quant.zero_point)
+        if self._tensor.dtype is DType.BFLOAT16:
+            return (np.ascontiguousarray(stored).astype(np.uint32) << 16).view(np.float32)
+        if self._tensor.dtype.is_float:
+            return np.ascontiguousarray(stored, np.float32)
+        return np.ascontiguousarray(stored)
+
+
+def _per_channel(numbers: tuple[float, ...], channels: int, default: float) -> Array:
+    if not channels:
+        return np.full(1, numbers[0] if len(numbers) == 1 else default, np.float32)
+    if len(numbers) == 1:
+        return np.full(channels, numbers[0], np.float32)
+    if len(numbers) == channels:
+        return np.asarray(numbers, np.float32)
+    return np.full(channels, default, np.float32)

@@ -1,0 +1,1 @@
+"""Number crunching without knowledge of graphs."""

@@ -1,0 +1,119 @@
+"""Convolution of float32 arrays in NCHW: readable numpy kernels, and the exactness rule for integers.
+
+A float32 matrix product of integers is exact while every partial sum stays below 2**24. ``split_for_exactness``
+cuts the input channels so that each part does; parts are added in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ConvSpec", "conv2d", "depthwise2d", "pad2d", "split_for_exactness", "windows"]
+
+Array = NDArray[Any]
+_EXACT = 1 << 24
+
+
+@dataclass(frozen=True)
+class ConvSpec:
+    """Geometry: sizes as (y, x); ``pads`` are top, left; bottom and right follow from ``out_size``."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    pads: tuple[int, int]
+    in_size: tuple[int, int]
+    out_size: tuple[int, int]
+
+    @property
+    def padding(self) -> tuple[int, int, int, int]:
+        """(top, left, bottom, right); negative numbers crop."""
+        (kh, kw), (sy, sx), (dy, dx) = self.kernel, self.strides, self.dilations
+        top, left = self.pads
+        bottom = (self.out_size[0] - 1) * sy + dy * (kh - 1) + 1 - self.in_size[0] - top
+        right = (self.out_size[1] - 1) * sx + dx * (kw - 1) + 1 - self.in_size[1] - left
+        return top, left, bottom, right
+
+    @property
+    def pointwise(self) -> bool:
+        """A 1x1 convolution without stride and padding: a plain matrix product."""
+        return self.kernel == (1, 1) and self.strides == (1, 1) and self.padding == (0, 0, 0, 0)
+
+
+def pad2d(x: Array, padding: tuple[int, int, int, int], value: float = 0.0) -> Array:
+    """Pad (positive) or crop (negative) the last two axes: (top, left, bottom, right)."""
+    top, left, bottom, right = padding
+    if (top, left, bottom, right) == (0, 0, 0, 0):
+        return x
+    h, w = x.shape[-2:]
+    out = np.full((*x.shape[:-2], h + top + bottom, w + left + right), value, x.dtype)
+    source = x[..., max(0, -top) : h - max(0, -bottom), max(0, -left) : w - max(0, -right)]
+    y0, x0 = max(0, top), max(0, left)
+    out[..., y0 : y0 + source.shape[-2], x0 : x0 + source.shape[-1]] = source
+    return out
+
+
+def windows(x: Array, spec: ConvSpec) -> Array:
+    """Sliding windows of a padded array: [N, C, kh, kw, OH, OW], a view."""
+    n, c = x.shape[:2]
+    s0, s1, sy, sx = x.strides
+    (kh, kw), (ty, tx), (dy, dx) = spec.kernel, spec.strides, spec.dilations
+    return np.lib.stride_tricks.as_strided(
+        x, (n, c, kh, kw, *spec.out_size), (s0, s1, sy * dy, sx * dx, sy * ty, sx * tx), writeable=False
+    )
+
+
+def conv2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
+    """x [N, IC, H, W] and weight [OC, IC * kh * kw] -> [N, OC, OH * OW], float32."""
+    n = x.shape[0]
+    if spec.pointwise:
+        columns = x.reshape(n, x.shape[1], -1)
+    else:
+        padded = pad2d(x, spec.padding)
+        view = windows(np.ascontiguousarray(padded), spec)
+        columns = view.reshape(n, view.shape[1] * view.shape[2] * view.shape[3], -1)
+    return np.matmul(weight, columns)
+
+
+def depthwise2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
+    """x [N, C, H, W] and weight [C, kh, kw] -> [N, C, OH * OW], float32; one pass per tap."""
+    padded = pad2d(x, spec.padding)
+    n, c = x.shape[:2]
+    oh, ow = spec.out_size
+    (kh, kw), (ty, tx), (dy, dx) = spec.kernel, spec.strides, spec.dilations
+    out = np.zeros((n, c, oh, ow), np.float32)
+    part = np.empty_like(out)
+    for ky in range(kh):
+        for kx in range(kw):
+            y0, x0 = ky * dy, kx * dx
+            patch = padded[:, :, y0 : y0 + (oh - 1) * ty + 1 : ty, x0 : x0 + (ow - 1) * tx + 1 : tx]
+            np.multiply(patch, weight[:, ky, kx].reshape(1, c, 1, 1), out=part)
+            out += part
+    return out.reshape(n, c, oh * ow)
+
+
+def split_for_exactness(weight: Array, low: float, high: float) -> list[slice]:
+    """Cut the input channels of integer weights [OC, IC, kh, kw] so that float32 sums stay exact.
+
+    ``low`` and ``high`` bound the integers that the weights are multiplied with.
+    """
+    positive = np.maximum(weight, 0).sum(axis=(2, 3), dtype=np.float64)
+    negative = np.maximum(-weight, 0).sum(axis=(2, 3), dtype=np.float64)
+    up = positive * max(high, 0) + negative * max(-low, 0)
+    down = positive * max(-low, 0) + negative * max(high, 0)
+    worst = np.maximum(up, down)  # per channel pair: the largest |partial sum| it can add
+    parts: list[slice] = []
+    start = 0
+    total = np.zeros(weight.shape[0])
+    for channel in range(weight.shape[1]):
+        total += worst[:, channel]
+        if total.max() >= _EXACT and channel > start:
+            parts.append(slice(start, channel))
+            start = channel
+            total = worst[:, channel].copy()
+    parts.append(slice(start, weight.shape[1]))
+    return parts

@@ -1,0 +1,79 @@
+"""Chooses the fastest exact way to accumulate one convolution, once, when a model is prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .conv import ConvSpec, conv2d, depthwise2d, split_for_exactness
+
+__all__ = ["Accumulate", "accumulator"]
+
+Array = NDArray[Any]
+Accumulate = Callable[[Array], Array]
+"""[N, IC, H, W] -> [N, OC, OH * OW] with the bias added; float32, or float64 where sums pass 2**24."""
+
+
+def accumulator(
+    weight: Array, bias: Array, spec: ConvSpec, depthwise: bool, transposed: bool, bounds: tuple[float, float]
+) -> Accumulate:
+    """Prepare a convolution.
+
+    Args:
+        weight: [OC, IC, kh, kw] float32 (depthwise [C, 1, kh, kw]); centred integers when ``bounds`` are given.
+        bias: [OC] float64. bounds: range of the integer inputs, (0, 0) for floating data.
+    """
+    if transposed:
+        return _transposed(weight, bias, spec, depthwise, bounds)
+    if depthwise:
+        taps = np.ascontiguousarray(weight[:, 0])
+        return _biased(lambda x: depthwise2d(x, taps, spec), bias)
+    parts = split_for_exactness(weight, *bounds) if bounds != (0.0, 0.0) else [slice(0, weight.shape[1])]
+    matrices = [np.ascontiguousarray(weight[:, part].reshape(weight.shape[0], -1)) for part in parts]
+    if len(parts) == 1:
+        return _biased(lambda x: conv2d(x, matrices[0], spec), bias)
+
+    def split(x: Array) -> Array:
+        total: Array = conv2d(x[:, parts[0]], matrices[0], spec).astype(np.float64)
+        for part, matrix in zip(parts[1:], matrices[1:]):
+            total += conv2d(x[:, part], matrix, spec)
+        return total
+
+    return _biased(split, bias)
+
+
+def _biased(convolve: Accumulate, bias: Array) -> Accumulate:
+    if not bias.any():
+        return convolve
+    column = bias.astype(np.float32).reshape(1, -1, 1)
+    exact = bool((column.astype(np.float64).reshape(-1) == bias).all())
+
+    def with_bias(x: Array) -> Array:
+        acc = convolve(x)
+        if exact or acc.dtype == np.float64:
+            acc += column if exact else bias.reshape(1, -1, 1)
+            return acc
+        return acc + bias.reshape(1, -1, 1)
+
+    return with_bias
+
+
+def _transposed(
+    weight: Array, bias: Array, spec: ConvSpec, depthwise: bool, bounds: tuple[float, float]
+) -> Accumulate:
+    """Zeros between the inputs, then the stored forward kernel with stride 1."""
+    (kh, kw), (sy, sx), (top, left) = spec.kernel, spec.strides, spec.pads
+    size = ((spec.in_size[0] - 1) * sy + 1, (spec.in_size[1] - 1) * sx + 1)
+    inner = replace(spec, strides=(1, 1), pads=(kh - 1 - top, kw - 1 - left), in_size=size)
+    forward = accumulator(weight, bias, inner, depthwise, False, bounds)
+
+    def run(x: Array) -> Array:
+        spread = np.zeros((*x.shape[:2], *size), np.float32)
+        spread[:, :, ::sy, ::sx] = x
+        return forward(spread)
+
+    return run

@@ -1,0 +1,7 @@
+"""Operators, grouped by family; importing this package fills the registry."""
+
+from . import activation, conv, elementwise, gather, matmul, move, norm, pool, reduce, resize, rnn
+
+__all__ = [
+    "activation", "conv", "elementwise", "gather", "matmul", "move", "norm", "pool", "reduce", "resize", "rnn",
+]  # fmt: skip

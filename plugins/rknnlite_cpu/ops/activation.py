@@ -1,0 +1,168 @@
+"""Element-wise functions of one operand. For int8 a table of all values replaces the function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rknnlite.tensor import DType
+
+from ..registry import op, real_op
+from ..view import Array, Kernel, NodeView, centred_range, decode, encode
+from .conv import elu_alpha, silu_beta
+from .functions import FUNCTIONS, erf
+
+__all__: list[str] = []
+
+Unary = Callable[[NodeView, Array], Array]
+
+
+def unary(*names: str) -> Callable[[Unary], Unary]:
+    """Register ``fn(view, real) -> real``."""
+
+    def wrap(function: Unary) -> Unary:
+        op(*names)(lambda view: _unary_kernel(view, function))
+        return function
+
+    return wrap
+
+
+def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
+    source, target = view.tensor(0), view.outputs[0]
+
+    def direct(values: list[Array]) -> list[Array]:
+        with np.errstate(all="ignore"):
+            return [encode(function(view, decode(values[0], source)), target)]
+
+    if source.quant is None or source.dtype not in (DType.INT8, DType.UINT8):
+        return direct
+    low, high = centred_range(source)
+    table = direct([np.arange(low, high + 1, dtype=np.float32)])[0]
+
+    def look_up(values: list[Array]) -> list[Array]:
+        return [np.take(table, (values[0] - low).astype(np.int32))]
+
+    return look_up
+
+
+@unary("Relu")
+def relu(view: NodeView, x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+@unary("LeakyRelu")
+def leaky_relu(view: NodeView, x: Array) -> Array:
+    alpha = view.attrs.get("alpha")
+    if alpha is None:
+        alpha = view.node.stage.slope if view.node.stage and view.node.stage.slope is not None else 0.01
+    return np.where(x < 0, x * np.float32(alpha), x)
+
+
+@unary("Elu", "Celu", "Selu")
+def elu(view: NodeView, x: Array) -> Array:
+    kind = view.node.op
+    alpha = float(view.attrs.get("alpha", 1.6732632 if kind == "Selu" else 1.0))
+    if kind == "Celu":
+        return np.maximum(x, 0) + np.minimum(0, np.float32(alpha) * np.expm1(x / np.float32(alpha)))
+    gamma = float(view.attrs.get("gamma", 1.0507009873554805)) if kind == "Selu" else 1.0
+    lut = view.node.stage.lut if view.node.stage else None
+    if kind == "Elu" and "alpha" not in view.attrs and lut is not None:
+        alpha = elu_alpha(lut.high)
+    return np.float32(gamma) * FUNCTIONS["Elu"](x, alpha)
+
+
+@unary("HardSigmoid")
+def hard_sigmoid(view: NodeView, x: Array) -> Array:
+    return FUNCTIONS["HardSigmoid"](x, view.attrs.get("alpha", 0.2), view.attrs.get("beta", 0.5))
+
+
+@unary("exSwish")
+def silu(view: NodeView, x: Array) -> Array:
+    lut = view.node.stage.lut if view.node.stage else None
+    return FUNCTIONS["ExSwish"](x, silu_beta(lut.high) if lut is not None else 1.0)
+
+
+@unary("exGelu", "Gelu")
+def gelu(view: NodeView, x: Array) -> Array:
+    return FUNCTIONS["ExGelu"](x)
+
+
+@unary("Clip")
+def clip(view: NodeView, x: Array) -> Array:
+    low = view.constant(1).reshape(-1)[0] if view.has(1) else view.attrs.get("min", -np.inf)
+    high = view.constant(2).reshape(-1)[0] if view.has(2) else view.attrs.get("max", np.inf)
+    return np.clip(x, np.float32(low), np.float32(high))
+
+
+@unary("Round")
+def round_even(view: NodeView, x: Array) -> Array:
+    return np.rint(x)
+
+
+@unary("ThresholdedRelu")
+def thresholded_relu(view: NodeView, x: Array) -> Array:
+    return np.where(x > np.float32(view.attrs.get("alpha", 1.0)), x, np.float32(0))
+
+
+@unary("Shrink")
+def shrink(view: NodeView, x: Array) -> Array:
+    limit, bias = np.float32(view.attrs.get("lambd", 0.5)), np.float32(view.attrs.get("bias", 0.0))
+    return np.where(x < -limit, x + bias, np.where(x > limit, x - bias, np.float32(0)))
+
+
+def _plain(name: str, function: Callable[[Array], Any]) -> None:
+    unary(*name.split("/"))(lambda view, x: function(x))
+
+
+for _name, _function in {
+    "Sigmoid": FUNCTIONS["Sigmoid"],
+    "Softplus": FUNCTIONS["Softplus"],
+    "exMish/Mish": FUNCTIONS["ExMish"],
+    "Tanh": np.tanh,
+    "HardSwish": FUNCTIONS["HardSwish"],
+    "Softsign": lambda x: x / (1 + np.abs(x)),
+    "Exp": np.exp,
+    "Log": np.log,
+    "Sqrt": np.sqrt,
+    "Reciprocal": np.reciprocal,
+    "Erf": erf,
+    "Sin": np.sin,
+    "Cos": np.cos,
+    "Tan": np.tan,
+    "Asin": np.arcsin,
+    "Acos": np.arccos,
+    "Atan": np.arctan,
+    "Sinh": np.sinh,
+    "Cosh": np.cosh,
+    "Asinh": np.arcsinh,
+    "Acosh": np.arccosh,
+    "Atanh": np.arctanh,
+    "Abs": np.abs,
+    "Neg": np.negative,
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+    "Sign": np.sign,
+    "IsNaN": np.isnan,
+    "Not": np.logical_not,
+    "Identity": lambda x: x,
+    "exDataConvert": lambda x: x,
+    "Cast": lambda x: x,
+}.items():
+    _plain(_name, _function)
+
+
+@real_op("PRelu")
+def prelu(view: NodeView, x: Array, slope: Array) -> Array:
+    if slope.ndim < x.ndim and slope.size == x.shape[1]:
+        slope = slope.reshape(1, -1, *([1] * (x.ndim - 2)))
+    return np.where(x < 0, x * slope, x)
+
+
+@real_op("Hardmax")
+def hardmax(view: NodeView, x: Array) -> Array:
+    axis = int(view.attrs.get("axis", -1))
+    first = np.expand_dims(np.argmax(x, axis=axis), axis)
+    places = np.arange(x.shape[axis]).reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
+    return (places == first).astype(np.float32)

@@ -1,0 +1,74 @@
+"""Element-wise functions of several operands, with numpy broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..registry import real_op
+from ..view import Array, NodeView
+
+__all__: list[str] = []
+
+
+def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
+    """All operands are folded from the left: Add, Mul, Max, Min may have three."""
+
+    def run(view: NodeView, *operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(reduce(function, [o for o in operands if o is not None]))
+
+    real_op(*name.split("/"))(run)
+
+
+def _divide(a: Array, b: Array) -> Array:
+    if a.dtype.kind in "iu" and b.dtype.kind in "iu":
+        return np.trunc(a / np.where(b == 0, 1, b)).astype(a.dtype)
+    return np.divide(a, b)
+
+
+def _power(a: Array, b: Array) -> Array:
+    return np.power(a, b.astype(np.float32) if a.dtype.kind == "f" else b)
+
+
+for _name, _function in {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": _divide,
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "Sum": np.add,
+    "Pow": _power,
+    "AddRelu": lambda a, b: np.maximum(a + b, 0),
+    "SubRelu": lambda a, b: np.maximum(a - b, 0),
+    "MulRelu": lambda a, b: np.maximum(a * b, 0),
+    "Less": np.less,
+    "Greater": np.greater,
+    "LessOrEqual": np.less_equal,
+    "GreaterOrEqual": np.greater_equal,
+    "Equal": np.equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
+}.items():
+    _binary(_name, _function)
+
+
+@real_op("Mean")
+def mean(view: NodeView, *operands: Array) -> Array:
+    return np.asarray(reduce(np.add, operands) / np.float32(len(operands)))
+
+
+@real_op("Mod")
+def mod(view: NodeView, a: Array, b: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.fmod(a, b) if view.attrs.get("fmod") else np.mod(a, b)
+
+
+@real_op("Where")
+def where(view: NodeView, condition: Array, a: Array, b: Array) -> Array:
+    return np.where(condition != 0, a, b)

@@ -1,0 +1,82 @@
+"""Indexed reads and writes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..registry import real_op
+from ..view import Array, NodeView
+
+__all__: list[str] = []
+
+
+def _checked(view: NodeView, index: Array, size: int) -> Array:
+    whole = index.astype(np.int64)
+    if whole.size and (whole.min() < -size or whole.max() >= size):
+        raise view.fail(f"index {int(whole.min())}..{int(whole.max())} outside 0..{size - 1}; check the input ids")
+    return whole
+
+
+@real_op("Gather")
+def gather(view: NodeView, x: Array, index: Array) -> Array:
+    axis = int(view.attrs.get("axis", 0))
+    return np.take(x, _checked(view, index, x.shape[axis]), axis=axis).reshape(view.outputs[0].shape)
+
+
+@real_op("GatherElements")
+def gather_elements(view: NodeView, x: Array, index: Array) -> Array:
+    axis = int(view.attrs.get("axis", 0))
+    whole = _checked(view, index, x.shape[axis])
+    return np.take_along_axis(x, np.where(whole < 0, whole + x.shape[axis], whole), axis=axis)
+
+
+@real_op("GatherND")
+def gather_nd(view: NodeView, x: Array, index: Array) -> Array:
+    batch = int(view.attrs.get("batch_dims", 0))
+    whole = index.astype(np.int64)
+    depth = whole.shape[-1]
+    if batch == 0:
+        places = tuple(_checked(view, whole[..., i], x.shape[i]) for i in range(depth))
+        return x[places]
+    lead = int(np.prod(x.shape[:batch]))
+    cells, picks = x.reshape(lead, *x.shape[batch:]), whole.reshape(lead, *whole.shape[batch:])
+    rows = [c[tuple(p[..., i] for i in range(depth))] for c, p in zip(cells, picks)]
+    return np.stack(rows).reshape(view.outputs[0].shape)
+
+
+@real_op("ScatterND")
+def scatter_nd(view: NodeView, x: Array, index: Array, updates: Array) -> Array:
+    whole = index.astype(np.int64)
+    out = x.copy()
+    places = tuple(_checked(view, whole[..., i], x.shape[i]) for i in range(whole.shape[-1]))
+    out[places] = updates
+    return out
+
+
+@real_op("ScatterElements", "Scatter")
+def scatter_elements(view: NodeView, x: Array, index: Array, updates: Array) -> Array:
+    axis = int(view.attrs.get("axis", 0))
+    out = x.copy()
+    np.put_along_axis(out, _checked(view, index, x.shape[axis]), updates, axis=axis)
+    return out
+
+
+@real_op("OneHot")
+def one_hot(view: NodeView, index: Array, depth: Array, values: Array) -> Array:
+    axis = int(view.attrs.get("axis", -1))
+    count = int(depth.reshape(-1)[0])
+    off, on = values.reshape(-1)[:2]
+    whole = np.mod(index.astype(np.int64), count)
+    hot = np.expand_dims(whole, axis)
+    shape = [1] * hot.ndim
+    shape[axis] = count
+    return np.where(hot == np.arange(count).reshape(shape), on, off)
+
+
+@real_op("ReverseSequence")
+def reverse_sequence(view: NodeView, x: Array, lengths: Array) -> Array:
+    time, batch = int(view.attrs.get("time_axis", 0)), int(view.attrs.get("batch_axis", 1))
+    moved = np.moveaxis(x, (batch, time), (0, 1)).copy()
+    for row, length in zip(moved, lengths.reshape(-1).astype(int)):
+        row[:length] = row[:length][::-1]
+    return np.moveaxis(moved, (0, 1), (batch, time))

@@ -1,0 +1,45 @@
+"""Matrix products of two activations, and attention."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..registry import real_op
+from ..view import Array, NodeView
+from .norm import softmax
+
+__all__: list[str] = []
+
+
+@real_op("MatMul", "Gemm")
+def matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
+    if view.node.op == "Gemm":
+        a = a.T if view.attrs.get("transA") else a
+        b = b.T if view.attrs.get("transB") else b
+    out = np.matmul(a, b)
+    return out if c is None else out + c
+
+
+@real_op("exMatMul")
+def ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
+    """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
+    out = np.matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None]
+    if c is None:
+        return out
+    return out * c if view.attrs.get("c_type", "mul") == "mul" else out + c
+
+
+@real_op("exSDPAttention")
+def attention(view: NodeView, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
+    """[heads, d, 1, tokens] each -> softmax(scale * q^T k + mask^T) v in the same layout.
+
+    A quantised mask swallows the scores in its own step, as the vendor's simulator has it.
+    """
+    scores = np.matmul(q[:, :, 0].transpose(0, 2, 1), k[:, :, 0]) * np.float32(view.attrs.get("scale", 1.0))
+    if mask is not None:
+        scores = scores + mask[:, :, 0].transpose(0, 2, 1)
+        params = view.tensor(3).quant
+        if params is not None:
+            scores = np.rint(scores / np.float32(params.scale)) * np.float32(params.scale)
+    weights = softmax(scores, -1)
+    return np.matmul(v[:, :, 0], weights.transpose(0, 2, 1))[:, :, None]

@@ -1,0 +1,113 @@
+"""Softmax and normalisations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..registry import op, real_op
+from ..view import Array, Kernel, NodeView, decode, encode
+
+__all__ = ["softmax"]
+
+
+def softmax(x: Array, axis: int) -> Array:
+    """Stable softmax along an axis, float32."""
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@real_op("exSoftmax13", "Softmax")
+def softmax_op(view: NodeView, x: Array) -> Array:
+    return softmax(x, int(view.attrs.get("axis", -1)))
+
+
+@real_op("LogSoftmax")
+def log_softmax(view: NodeView, x: Array) -> Array:
+    axis = int(view.attrs.get("axis", -1))
+    shifted = x - x.max(axis=axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+
+
+@real_op("exNorm", "LayerNormalization")
+def norm(view: NodeView, x: Array, gamma: Array | None = None, beta: Array | None = None) -> Array:
+    """Modes layer, rms, l1, l2 over ``axes``."""
+    mode = str(view.attrs.get("mode") or "layer")
+    eps = np.float32(view.attrs.get("epsilon", view.attrs.get("eps", 1e-5)))
+    axes = view.attrs.get("axes") or [int(view.attrs.get("axis", -1))]
+    axes = tuple(int(a) % x.ndim for a in axes)
+    if mode == "layer":
+        centred = x - x.mean(axis=axes, keepdims=True, dtype=np.float64).astype(np.float32)
+        out = centred / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + eps)
+    elif mode == "rms":
+        out = x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + eps)
+    elif mode == "l2":
+        out = x / np.sqrt(np.square(x).sum(axis=axes, keepdims=True) + eps)
+    elif mode == "l1":
+        out = x / (np.abs(x).sum(axis=axes, keepdims=True) + eps)
+    else:
+        raise view.fail(f"normalisation mode {mode!r} is not supported")
+    if gamma is not None:
+        out = out * _along(gamma, x, axes)
+    return out if beta is None else out + _along(beta, x, axes)
+
+
+def _along(operand: Array, x: Array, axes: tuple[int, ...]) -> Array:
+    """Gamma or beta, given flat, laid along the normalised axes."""
+    shape = tuple(n if i in axes else 1 for i, n in enumerate(x.shape))
+    return operand.reshape(shape) if operand.size == np.prod(shape) else operand
+
+
+@op("BatchNormalization", "BatchNormalizationRelu")
+def batch_norm(view: NodeView) -> Kernel:
+    """int8: y = (q * gamma_q + beta_q) * scale_x * scale_gamma with the zero point folded into beta."""
+    source, target = view.tensor(0), view.outputs[0]
+    shape = (1, -1, *([1] * (len(source.shape) - 2)))
+    relu = view.node.op.endswith("Relu")
+    gamma_tensor = view.tensor(1)
+    gamma = view.constant(1).reshape(shape)
+    if source.quant is not None and gamma_tensor.quant is not None:
+        unit = source.quant.scale * gamma_tensor.quant.scale
+        stored = view.tensor(2).value().astype(np.float64).reshape(shape) * unit
+        raw_gamma = gamma_tensor.value().astype(np.float64).reshape(shape) * unit
+        beta = (stored + source.quant.zero_point * raw_gamma).astype(np.float32)
+        gamma = (raw_gamma / source.quant.scale).astype(np.float32)
+    else:
+        beta = view.constant(2).reshape(shape)
+
+    def run(values: list[Array]) -> list[Array]:
+        real = decode(values[0], source) * gamma + beta
+        return [encode(np.maximum(real, 0) if relu else real, target)]
+
+    return run
+
+
+@real_op("LRN")
+def lrn(view: NodeView, x: Array) -> Array:
+    size = int(view.attrs.get("size", 1))
+    alpha, beta = float(view.attrs.get("alpha", 1e-4)), float(view.attrs.get("beta", 0.75))
+    bias = float(view.attrs.get("bias", 1.0))
+    before = (size - 1) // 2
+    squares = np.pad(np.square(x), [(0, 0), (before, size - 1 - before), *([(0, 0)] * (x.ndim - 2))])
+    total = sum(squares[:, i : i + x.shape[1]] for i in range(size))
+    return x / np.power(bias + alpha / size * np.asarray(total), beta).astype(np.float32)
+
+
+@real_op("MeanVarianceNormalization")
+def mean_variance(view: NodeView, x: Array) -> Array:
+    axes = tuple(view.attrs.get("axes") or (0, 2, 3))
+    centred = x - x.mean(axis=axes, keepdims=True)
+    return centred / (np.sqrt(np.square(centred).mean(axis=axes, keepdims=True)) + np.float32(1e-9))
+
+
+@real_op("GroupNormalization")
+def group_norm(view: NodeView, x: Array, gamma: Array, beta: Array) -> Array:
+    groups = int(view.attrs.get("num_groups", 1))
+    cells = x.reshape(x.shape[0], groups, -1)
+    centred = cells - cells.mean(axis=2, keepdims=True)
+    eps = np.float32(view.attrs.get("epsilon", 1e-5))
+    normal = (centred / np.sqrt(np.square(centred).mean(axis=2, keepdims=True) + eps)).reshape(x.shape)
+    wide = (1, -1, *([1] * (x.ndim - 2)))
+    per_channel = [
+        np.repeat(p.reshape(-1), x.shape[1] // p.size).reshape(wide) for p in (gamma, beta)
+    ]
+    return normal * per_channel[0] + per_channel[1]

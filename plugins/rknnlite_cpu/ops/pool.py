@@ -1,0 +1,108 @@
+"""Pooling over windows; bottom and right padding follow from the output shape."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels.conv import ConvSpec, pad2d, windows
+from ..registry import op, real_op
+from ..view import Array, Kernel, NodeView, decode, encode
+
+__all__: list[str] = []
+
+
+def _spec(view: NodeView) -> ConvSpec:
+    x, y = view.tensor(0), view.outputs[0]
+    if len(x.shape) != 4 or len(y.shape) != 4:
+        raise view.fail(f"pooling of shape {list(x.shape)} to {list(y.shape)} is not supported")
+    kernel = view.attrs.get("kernel_shape") or [1, 1]
+    strides = view.attrs.get("strides") or [1, 1]
+    dilations = view.attrs.get("dilations") or [1, 1]
+    pads = view.attrs.get("pads") or [0, 0, 0, 0]
+    numbers = [*kernel, *strides, *dilations, *pads]
+    if len(numbers) < 8 or not all(isinstance(n, int) and 0 <= n <= 4096 for n in numbers):
+        raise view.fail(f"kernel {kernel}, strides {strides}, pads {pads} are out of range")
+    spec = ConvSpec(
+        kernel=(kernel[0], kernel[1]), strides=(strides[0], strides[1]), dilations=(dilations[0], dilations[1]),
+        pads=(pads[0], pads[1]), in_size=x.shape[2:], out_size=y.shape[2:],
+    )  # fmt: skip
+    if any(p > 4096 for p in spec.padding):
+        raise view.fail(f"geometry {spec} does not fit its tensors")
+    return spec
+
+
+@op("MaxPool")
+def max_pool(view: NodeView) -> Kernel:
+    """The largest value of each window; requantised where the scales differ."""
+    spec, x, y = _spec(view), view.tensor(0), view.outputs[0]
+    same = x.quant == y.quant and x.dtype is y.dtype
+
+    def run(values: list[Array]) -> list[Array]:
+        pooled = maximum(values[0], spec)
+        results = [pooled if same else encode(decode(pooled, x), y)]
+        if len(view.outputs) > 1:
+            results.append(_max_indices(values[0], spec).astype(view.outputs[1].dtype.numpy))
+        return results
+
+    return run
+
+
+def maximum(x: Array, spec: ConvSpec) -> Array:
+    """Maximum over windows [N, C, H, W] -> [N, C, OH, OW], rows first, then columns."""
+    padded = pad2d(x, spec.padding, -np.inf)
+    (kh, kw), (ty, tx), (dy, dx), (oh, ow) = spec.kernel, spec.strides, spec.dilations, spec.out_size
+    rows = padded[:, :, 0 : (oh - 1) * ty + 1 : ty]
+    for k in range(1, kh):
+        rows = np.maximum(rows, padded[:, :, k * dy : k * dy + (oh - 1) * ty + 1 : ty])
+    out = rows[..., 0 : (ow - 1) * tx + 1 : tx]
+    for k in range(1, kw):
+        out = np.maximum(out, rows[..., k * dx : k * dx + (ow - 1) * tx + 1 : tx])
+    return np.ascontiguousarray(out)
+
+
+def _max_indices(x: Array, spec: ConvSpec) -> Array:
+    n, c, h, w = x.shape
+    flat = np.arange(n * c * h * w, dtype=np.float64).reshape(x.shape)
+    view = windows(np.ascontiguousarray(pad2d(x, spec.padding, -np.inf)), spec)
+    places = windows(np.ascontiguousarray(pad2d(flat, spec.padding, -1)), spec)
+    shape = (n, c, spec.kernel[0] * spec.kernel[1], *spec.out_size)
+    best = view.reshape(shape).argmax(axis=2)
+    return np.take_along_axis(places.reshape(shape), best[:, :, None], axis=2)[:, :, 0]
+
+
+@real_op("AveragePool")
+def average_pool(view: NodeView, x: Array) -> Array:
+    """Mean over each window; padding counts only with count_include_pad."""
+    spec = _spec(view)
+    padded = windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec)
+    total = padded.sum(axis=(2, 3), dtype=np.float32)
+    if view.attrs.get("count_include_pad"):
+        top, left = spec.pads
+        pads = list(view.attrs.get("pads", [0, 0, 0, 0]))
+        ones = np.ones((1, 1, spec.in_size[0] + top + pads[2], spec.in_size[1] + left + pads[3]), np.float32)
+        inner = spec.padding
+        ones = pad2d(ones, (0, 0, inner[2] - pads[2], inner[3] - pads[3]))
+    else:
+        ones = pad2d(np.ones((1, 1, *spec.in_size), np.float32), spec.padding)
+    counts = windows(np.ascontiguousarray(ones), spec).sum(axis=(2, 3), dtype=np.float32)
+    return total / np.maximum(counts, 1)
+
+
+@real_op("GlobalAveragePool")
+def global_average_pool(view: NodeView, x: Array) -> Array:
+    return x.mean(axis=tuple(range(2, x.ndim)), keepdims=True, dtype=np.float32)
+
+
+@real_op("GlobalMaxPool")
+def global_max_pool(view: NodeView, x: Array) -> Array:
+    return x.max(axis=tuple(range(2, x.ndim)), keepdims=True)
+
+
+@real_op("LpPool", "GlobalLpPool")
+def lp_pool(view: NodeView, x: Array) -> Array:
+    p = np.float32(view.attrs.get("p", 2))
+    powered = np.abs(x) ** p
+    if view.node.op == "GlobalLpPool":
+        return powered.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)
+    spec = _spec(view)
+    return windows(np.ascontiguousarray(pad2d(powered, spec.padding)), spec).sum(axis=(2, 3)) ** (1 / p)

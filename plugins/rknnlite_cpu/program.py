@@ -1,0 +1,124 @@
+"""A graph prepared to run: kernels chosen once, values dropped as soon as their last reader has run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rknnlite.errors import ModelInvalid, ModelUnsupported, RknnError
+from rknnlite.graph import Graph, Node
+
+from . import ops as _ops  # noqa: F401  fills the registry
+from .registry import builder_for
+from .view import Array, Kernel, NodeView
+
+__all__ = ["Program", "Step"]
+
+_MARKERS = ("InputOperator", "OutputOperator")
+
+
+@dataclass
+class Step:
+    """One node: its kernel, where operands come from and results go, and which values die after it."""
+
+    node: Node
+    kernel: Kernel
+    sources: list[int]
+    targets: list[int]
+    shapes: list[tuple[int, ...]]
+    drops: list[int] = field(default_factory=list)
+
+
+class Program:
+    """Runs one graph. Built once; ``run`` may be called any number of times, one caller at a time."""
+
+    def __init__(self, graph: Graph, model_name: str, custom: Mapping[str, Any] | None = None) -> None:
+        self.graph = graph
+        self._model_name = model_name
+        self._check_known(graph, custom or {})
+        self.steps = [self._step(node) for node in graph.nodes if node.op not in _MARKERS]
+        self._plan_drops()
+
+    def _check_known(self, graph: Graph, custom: Mapping[str, Any]) -> None:
+        for node in graph.nodes:
+            if node.op in _MARKERS or node.op in custom or builder_for(node.op):
+                continue
+            if node.op.startswith("cst"):
+                raise ModelUnsupported(
+                    f"{self._model_name}: node {node.label()} is a custom operator and nobody registered one of "
+                    f"type {node.op}; pass custom_ops=[...] or install the plugin that brings it"
+                )
+            raise ModelUnsupported(
+                f"{self._model_name}: node {node.label()} has a type the CPU reference does not know; "
+                "run the model on the NPU, or report the node type"
+            )
+
+    def _step(self, node: Node) -> Step:
+        view = NodeView(self.graph, node)
+        builder = builder_for(node.op)
+        assert builder is not None
+        try:
+            kernel = builder(view)
+        except RknnError as error:
+            raise type(error)(f"{self._model_name}: {error}") from None
+        except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
+            raise ModelInvalid(
+                f"{self._model_name}: node {node.label()} cannot be prepared, its operands do not fit: {error}"
+            ) from error
+        shapes = [tensor.shape for tensor in view.outputs]
+        return Step(node, kernel, view.live, list(node.outputs), shapes)
+
+    def _plan_drops(self) -> None:
+        keep = set(self.graph.outputs)
+        last: dict[int, Step] = {}
+        for step in self.steps:
+            for index in (*step.sources, *step.targets):
+                last[index] = step
+        for index, step in last.items():
+            if index not in keep:
+                step.drops.append(index)
+
+    def run(self, inputs: Mapping[int, Array], times: list[float] | None = None) -> dict[int, Array]:
+        """Values of the graph inputs by tensor index -> values of the graph outputs.
+
+        ``times``, when given, receives the seconds of every step.
+        """
+        values: dict[int, Array] = dict(inputs)
+        for step in self.steps:
+            started = time.perf_counter() if times is not None else 0.0
+            self._run_step(step, values)
+            if times is not None:
+                times.append(time.perf_counter() - started)
+        return {index: values[index] for index in self.graph.outputs}
+
+    def _run_step(self, step: Step, values: dict[int, Array]) -> None:
+        try:
+            results = step.kernel([values[i] for i in step.sources])
+        except RknnError:
+            raise
+        except MemoryError:
+            raise
+        except Exception as error:
+            shapes = [list(values[i].shape) for i in step.sources if i in values]
+            raise RknnError(
+                f"{self._model_name}: node {step.node.label()} failed on inputs {shapes}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        for index, result, shape in zip(step.targets, results, step.shapes):
+            if result.shape != shape:
+                result = self._fit(step, result, shape)
+            values[index] = result
+        for index in step.drops:
+            values.pop(index, None)
+
+    def _fit(self, step: Step, result: Array, shape: tuple[int, ...]) -> Array:
+        if result.size == np.prod(shape):
+            return result.reshape(shape)
+        raise ModelInvalid(
+            f"{self._model_name}: node {step.node.label()} gives shape {list(result.shape)}, "
+            f"the file says {list(shape)}"
+        )

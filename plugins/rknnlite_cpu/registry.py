@@ -1,0 +1,92 @@
+"""Operators by node type. A builder prepares one node and returns the kernel that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .view import Array, Kernel, NodeView, decode, encode
+
+__all__ = ["Builder", "builder_for", "move_op", "op", "real_op"]
+
+Builder = Callable[[NodeView], Kernel]
+_BUILDERS: dict[str, Builder] = {}
+
+
+def op(*names: str) -> Callable[[Builder], Builder]:
+    """Register a builder for node types."""
+
+    def wrap(builder: Builder) -> Builder:
+        for name in names:
+            _BUILDERS[name] = builder
+        return builder
+
+    return wrap
+
+
+def real_op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function on real values: ``fn(view, *operands) -> array or tuple of arrays``.
+
+    Operands are dequantised before and results quantised after the call; absent ones are None.
+    """
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        op(*names)(lambda view: _real_kernel(view, function))
+        return function
+
+    return wrap
+
+
+def _real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
+    fixed: list[Any] = [
+        view.constant(i) if view.is_const(i) else None for i in range(len(view.inputs))
+    ]
+    live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
+    outputs = view.outputs
+
+    def kernel(values: list[Array]) -> list[Array]:
+        operands = list(fixed)
+        for (position, tensor), value in zip(live, values):
+            operands[position] = decode(value, tensor)
+        result = function(view, *operands)
+        results = result if isinstance(result, tuple) else (result,)
+        return [encode(r, tensor) for r, tensor in zip(results, outputs)]
+
+    return kernel
+
+
+def move_op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function that only moves elements of its first operand: ``fn(view) -> (array -> arrays)``.
+
+    Works on runtime values directly; requantises only where input and output scale differ.
+    """
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        op(*names)(lambda view: _move_kernel(view, function))
+        return function
+
+    return wrap
+
+
+def _move_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
+    source = view.tensor(0)
+    mover = function(view)
+    same = [out.quant == source.quant and out.dtype is source.dtype for out in view.outputs]
+
+    def kernel(values: list[Array]) -> list[Array]:
+        moved = mover(values[0])
+        parts = moved if isinstance(moved, (list, tuple)) else [moved]
+        return [
+            part if keep else encode(decode(part, source), out)
+            for part, out, keep in zip(parts, view.outputs, same)
+        ]
+
+    if not view.is_const(0):
+        return kernel
+    stored = encode(view.constant(0), source)
+    return lambda values: kernel([stored])
+
+
+def builder_for(name: str) -> Builder | None:
+    """The builder of a node type, None when there is none."""
+    return _BUILDERS.get(name)

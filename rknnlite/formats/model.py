@@ -1,0 +1,62 @@
+"""What a model file says about itself, the same for every container."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+from typing import Optional
+
+from ..graph import Graph
+from ..tensor import DType, Layout, QuantParams
+
+__all__ = ["IoTensor", "Model"]
+
+
+@dataclass(frozen=True)
+class IoTensor:
+    """One input or output of the model; ``shape`` is logical (NCHW for rank 4), batch not multiplied in.
+
+    ``mean`` and ``std`` are per channel (empty for outputs); ``layout`` is the default layout at run time.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    layout: Layout
+    quant: Optional[QuantParams] = None
+    native_shape: tuple[int, ...] = ()
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+
+@dataclass
+class Model(abc.ABC):
+    """Metadata of a model; ``graph`` builds the executable graph only when asked.
+
+    ``shapes`` lists the legal input shapes of a dynamic model (one tuple of shapes per graph, logical order);
+    ``default_shape`` is the index of the graph that is current before a shape is chosen.
+    """
+
+    container: int
+    toolkit_version: str
+    compiler_version: str
+    platform: str
+    platforms: tuple[str, ...]
+    family: str
+    framework: str
+    inputs: list[IoTensor]
+    outputs: list[IoTensor]
+    dynamic: bool = False
+    batch: int = 1
+    custom_string: str = ""
+    custom_ops: tuple[str, ...] = ()
+    shapes: list[tuple[tuple[int, ...], ...]] = field(default_factory=list)
+    default_shape: int = 0
+
+    @abc.abstractmethod
+    def graph(self, index: int = 0) -> Graph:
+        """Build graph ``index`` (one per legal set of shapes); raises ModelInvalid or ModelUnsupported."""
+
+    @abc.abstractmethod
+    def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:
+        """Inputs and outputs of graph ``index``."""

@@ -1,0 +1,140 @@
+"""The graph that every container is read into: tensors, nodes, and the decoded parameters of the NPU.
+
+A backend that executes graphs needs nothing of a container beyond this module. Activations are described
+in logical (ONNX) order; constants are decoded to plain arrays in logical order when they are first read.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .tensor import DType, QuantParams
+
+__all__ = ["ConvParams", "Graph", "Lut", "Node", "Stage", "Tensor", "TensorRole"]
+
+
+class TensorRole(enum.Enum):
+    """What a tensor is in its graph."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    ACTIVATION = "activation"
+    CONST = "const"
+    HELPER = "helper"
+
+
+@dataclass
+class Tensor:
+    """One tensor. ``shape`` is logical; ``native_shape`` as stored for the NPU; ``load`` decodes a constant."""
+
+    index: int
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    role: TensorRole
+    quant: Optional[QuantParams] = None
+    native_shape: tuple[int, ...] = ()
+    nbytes: int = 0
+    load: Optional[Callable[[], NDArray[Any]]] = None
+
+    def value(self) -> NDArray[Any]:
+        """The stored elements of a constant in logical order, not dequantised."""
+        if self.load is None:
+            raise ValueError(f"tensor {self.name} is not a constant")
+        return self.load()
+
+
+@dataclass
+class Lut:
+    """An activation table of the NPU: 513 points each over [-16384, 0] and [0, 16384], linear in between.
+
+    ``index = acc_scaled * multiplier + offset``; past the ends the slopes (per index step) continue.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    multiplier: float
+    offset: float
+    low_step: int = 32
+    high_step: int = 32
+    low_start: int = -16384
+    high_start: int = 0
+    low_slope: float = 0.0
+    high_slope: float = 0.0
+
+
+@dataclass
+class Stage:
+    """What the NPU does to an accumulator on its way out, read from the register commands of a node.
+
+    ``scale`` = OUT_SCALE * 2**-OUT_SHIFT, ``pre_shift`` = 2**-BS_SHIFT, ``zero_point`` = output offset.
+    ``clip`` are real-valued limits (fp16 and int16), ``slope`` the factor of the negative part.
+    """
+
+    scale: float = 1.0
+    zero_point: int = 0
+    pre_scale: float = 1.0
+    slope: Optional[float] = None
+    slope_scale: float = 1.0
+    clip: Optional[tuple[float, float]] = None
+    lut: Optional[Lut] = None
+    float_line: Optional[tuple[float, float]] = None
+
+
+@dataclass
+class ConvParams:
+    """Decoded operands of a convolution-like node.
+
+    ``weight`` is [OC, IC, kh, kw] (depthwise [C, 1, kh, kw]); transposed convolutions store the equivalent
+    forward kernel, already flipped. int8: ``weight - zero_point[oc]`` are the centred integer weights, ``bias``
+    holds the input zero point folded in, ``multiplier`` (M before Stage.scale) is per channel.
+    ``slope`` is the real factor of the negative part per channel (PRelu).
+    """
+
+    weight: Callable[[], NDArray[Any]]
+    weight_shape: tuple[int, int, int, int]
+    quantised: bool
+    depthwise: bool
+    transposed: bool
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    pads: tuple[int, int]
+    bias: Optional[NDArray[Any]] = None
+    zero_point: Optional[NDArray[np.float32]] = None
+    multiplier: Optional[NDArray[np.float64]] = None
+    slope: Optional[NDArray[np.float32]] = None
+
+
+@dataclass
+class Node:
+    """One operator. ``inputs`` hold tensor indices, -1 for an absent operand; scratch tensors are dropped."""
+
+    index: int
+    op: str
+    name: str
+    inputs: list[int]
+    outputs: list[int]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    on_npu: bool = True
+    conv: Optional[ConvParams] = None
+    stage: Optional[Stage] = None
+
+    def label(self) -> str:
+        """``op "name"`` for messages."""
+        return f'{self.op} "{self.name}"'
+
+
+@dataclass
+class Graph:
+    """Tensors and nodes in execution order; ``inputs`` and ``outputs`` are tensor indices."""
+
+    tensors: list[Tensor]
+    nodes: list[Node]
+    inputs: list[int]
+    outputs: list[int]

@@ -1,0 +1,39 @@
+"""The hooks that a plugin may implement (pluggy project name ``rknnlite``).
+
+A plugin is a module or object named by an entry point in group ``rknnlite``; it implements any of these
+with ``@rknnlite.hookimpl``. Every hook gets ``register`` and calls it once per thing it offers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pluggy
+
+from .spi import Backend, CustomOp
+
+__all__ = ["hookimpl", "hookspec"]
+
+hookspec = pluggy.HookspecMarker("rknnlite")
+hookimpl = pluggy.HookimplMarker("rknnlite")
+
+
+@hookspec
+def rknnlite_register_backends(register: Callable[[Backend], None]) -> None:
+    """Offer backends: call ``register(backend)`` for each."""
+
+
+@hookspec
+def rknnlite_register_custom_ops(register: Callable[[CustomOp], None]) -> None:
+    """Offer custom operators that every context shall know: call ``register(op)`` for each."""
+
+
+@hookspec
+def rknnlite_register_op_hosts(register: Callable[[Any], None]) -> None:
+    """Offer hosts that turn a compiled library into custom operators: call ``register(host)`` for each."""
+
+
+@hookspec
+def rknnlite_register_commands(register: Callable[[Any], None]) -> None:
+    """Offer commands for the ``rknnlite`` command line: call ``register(command)`` for each."""

@@ -1,0 +1,54 @@
+"""Pure layout conversions between NCHW, NHWC and the NPU's NC1HWC2 (RKNN user guide, section 5.1).
+
+In NC1HWC2 the channels are cut into C1 groups of C2 lanes; lanes past the last channel are padding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ParamInvalid
+
+__all__ = ["nc1hwc2_to_nchw", "nchw_to_nc1hwc2", "nchw_to_nhwc", "nhwc_to_nchw"]
+
+Array = NDArray[np.generic]
+
+
+def _need_rank(array: Array, rank: int, layout: str) -> None:
+    if array.ndim != rank:
+        raise ParamInvalid(f"{layout} data needs rank {rank}, got shape {array.shape}")
+
+
+def nchw_to_nhwc(array: Array) -> Array:
+    """(N, C, H, W) -> (N, H, W, C); a view, not a copy."""
+    _need_rank(array, 4, "NCHW")
+    return array.transpose(0, 2, 3, 1)
+
+
+def nhwc_to_nchw(array: Array) -> Array:
+    """(N, H, W, C) -> (N, C, H, W); a view, not a copy."""
+    _need_rank(array, 4, "NHWC")
+    return array.transpose(0, 3, 1, 2)
+
+
+def nchw_to_nc1hwc2(array: Array, c2: int, fill: int = 0) -> Array:
+    """(N, C, H, W) -> (N, ceil(C / c2), H, W, c2), padding lanes set to ``fill``; always a copy."""
+    _need_rank(array, 4, "NCHW")
+    if c2 < 1:
+        raise ParamInvalid(f"C2 must be at least 1, got {c2}")
+    n, c, h, w = array.shape
+    c1 = -(-c // c2)
+    padded = np.full((n, c1 * c2, h, w), fill, array.dtype)
+    padded[:, :c] = array
+    return np.ascontiguousarray(padded.reshape(n, c1, c2, h, w).transpose(0, 1, 3, 4, 2))
+
+
+def nc1hwc2_to_nchw(array: Array, channels: int) -> Array:
+    """(N, C1, H, W, C2) -> (N, channels, H, W), padding lanes dropped; always a copy."""
+    _need_rank(array, 5, "NC1HWC2")
+    n, c1, h, w, c2 = array.shape
+    if not 0 < channels <= c1 * c2:
+        raise ParamInvalid(f"{channels} channels do not fit C1={c1} groups of C2={c2} lanes")
+    flat = array.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c2, h, w)
+    return np.ascontiguousarray(flat[:, :channels])

@@ -1,0 +1,40 @@
+"""Logging of the library: one logger named ``rknnlite`` and the vendor's level numbers.
+
+Nothing global is touched: the logger has a ``NullHandler`` until the application, a face or
+``RKNN_LOG_LEVEL`` asks for more (levels: 0 errors, 1 warnings, 2 info, 3 debug, 4 per-layer figures,
+5 dump of intermediate tensors; RKNN API 1.2.0, section 4.6.1).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+__all__ = ["level", "logger"]
+
+logger = logging.getLogger("rknnlite")
+logger.addHandler(logging.NullHandler())
+
+_TO_LOGGING = {0: logging.ERROR, 1: logging.WARNING, 2: logging.INFO, 3: logging.DEBUG}
+
+
+def level() -> int | None:
+    """The number in ``RKNN_LOG_LEVEL`` (0 to 5), or None when it is unset or not a number."""
+    try:
+        return min(max(int(os.environ["RKNN_LOG_LEVEL"]), 0), 5)
+    except (KeyError, ValueError):
+        return None
+
+
+def _attach_stderr() -> None:
+    number = level()
+    if number is None:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname).1s rknnlite: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(_TO_LOGGING.get(number, logging.DEBUG))
+    logger.propagate = False
+
+
+_attach_stderr()

@@ -1,0 +1,83 @@
+"""Choosing a backend and opening a model on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import plugins
+from .errors import BackendUnavailable
+from .formats import ModelFile
+from .log import logger
+from .spi import Backend, Context, CustomOp, OpenOptions
+
+__all__ = ["choose_backend", "open_model"]
+
+
+def choose_backend(model: ModelFile, name: str | None = None) -> Backend:
+    """The backend for a model: ``name``, else ``RKNNLITE_BACKEND``, else the best one available.
+
+    A backend that is named but cannot be used is an error with its reason, never a silent fallback.
+    """
+    name = name or os.environ.get("RKNNLITE_BACKEND")
+    if name:
+        backend = plugins.backend(name)
+        probe = backend.probe()
+        if not probe.available:
+            raise BackendUnavailable(f"backend {name} cannot be used here: {probe.reason}")
+        return backend
+    candidates = sorted(
+        ((backend.probe(), backend) for backend in plugins.backends().values()),
+        key=lambda pair: -pair[0].priority,
+    )
+    reasons = [f"plugin {plugin}: {why}" for plugin, why in sorted(plugins.problems().items())]
+    usable = [(probe, backend) for probe, backend in candidates if probe.available]
+    reasons += [f"{backend.name}: {probe.reason}" for probe, backend in candidates if not probe.available]
+    for probe, backend in usable:
+        refusal = backend.refuses(model)
+        if refusal is None:
+            if probe.priority <= 0:
+                logger.warning("no NPU runtime here: running on the CPU reference (backend %s)", backend.name)
+            return backend
+        reasons.append(f"{backend.name}: {refusal}")
+    if usable:  # let the best one say what is wrong with the model, with its own typed error
+        return usable[0][1]
+    raise BackendUnavailable("no backend can run models here; " + ("; ".join(reasons) or "no plugin is installed"))
+
+
+def open_model(
+    model: str | os.PathLike[str] | bytes | bytearray | memoryview | ModelFile,
+    backend: str | None = None,
+    core_mask: int | None = None,
+    soc: str | None = None,
+    custom_ops: Sequence[CustomOp] = (),
+    **extra: Any,
+) -> Context:
+    """Open a model file, or the bytes of one, on a backend.
+
+    Args:
+        model: path, bytes or a ModelFile.
+        backend: ``"cpu"``, ``"rknnrt"``, ...; None chooses (see ``choose_backend``).
+        core_mask: NPU cores, see ``CoreMask``; None leaves the default.
+        soc: SoC to play on the CPU reference, e.g. ``"rk3588"``; None takes the model's.
+        custom_ops: operators for this context, in addition to those of plugins.
+        extra: options of the backend.
+
+    Raises:
+        ModelInvalid: not a usable model. BackendUnavailable: nothing can run it.
+        ParamInvalid, TargetPlatformUnmatch: illegal core mask or SoC.
+    """
+    file = model if isinstance(model, ModelFile) else ModelFile(_source(model))
+    options = OpenOptions(
+        core_mask=core_mask,
+        soc=soc or os.environ.get("RKNNLITE_SOC") or None,
+        custom_ops=[*plugins.custom_ops(), *custom_ops],
+        extra=extra,
+    )
+    return choose_backend(file, backend).open(file, options)
+
+
+def _source(model: Any) -> Path | bytes | bytearray | memoryview:
+    return model if isinstance(model, (bytes, bytearray, memoryview)) else Path(model)

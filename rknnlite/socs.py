@@ -1,0 +1,92 @@
+"""The table of SoCs (``socs.yaml``) as typed objects, and which SoC this machine is."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import ParamInvalid, TargetPlatformUnmatch
+from .tensor import DType
+
+__all__ = ["Soc", "detect", "get", "table"]
+
+_DEVICE_TREE = Path("/proc/device-tree/compatible")
+
+
+@dataclass(frozen=True)
+class Soc:
+    """One row of the table; see the head of ``socs.yaml`` for the meaning of the fields."""
+
+    name: str
+    names: tuple[str, ...]
+    compatible: tuple[str, ...]
+    chip_family: int
+    family: str
+    npu_model: str
+    generation: str
+    accepts: tuple[str, ...]
+    cores: int
+    masks: tuple[int, ...]
+    c2: dict[str, int]
+    align: int
+
+    def lanes(self, dtype: DType) -> int:
+        """C2, the lanes of NC1HWC2 for an element type (8 and 16 bit types; others have none: 1)."""
+        if dtype.bits == 8:
+            return self.c2["int8"]
+        return self.c2["float16"] if dtype.bits == 16 else 1
+
+    def check_core_mask(self, mask: int) -> None:
+        """Raise the error the real runtime answers with when ``mask`` is not legal on this SoC.
+
+        On single-core SoCs the call itself does not exist (-13); elsewhere an unknown mask is refused.
+        """
+        if not self.masks:
+            raise TargetPlatformUnmatch(
+                f"{self.name} has a single NPU core and takes no core mask (got {mask}); leave core_mask out"
+            )
+        if mask not in self.masks:
+            legal = ", ".join(f"{m:#x}" if m > 9 else str(m) for m in self.masks)
+            raise ParamInvalid(f"core mask {mask:#x} is not legal on {self.name}; legal masks: {legal}")
+
+
+@functools.lru_cache(maxsize=None)
+def table() -> dict[str, Soc]:
+    """All SoCs by lower-case name, read once from ``socs.yaml``."""
+    from ruamel.yaml import YAML  # a slow import: only when a SoC is first asked for
+
+    text = Path(__file__).with_name("socs.yaml").read_text(encoding="utf-8")
+    rows = YAML(typ="safe", pure=True).load(text)
+    tuples = ("names", "compatible", "accepts", "masks")
+    return {
+        name: Soc(name=name, **{k: tuple(v) if k in tuples else v for k, v in row.items()})
+        for name, row in rows.items()
+    }
+
+
+def get(name: str) -> Soc:
+    """The SoC of that name in any spelling (``RK3588S`` is an rk3588); raises ParamInvalid."""
+    wanted = name.strip().lower()
+    for soc in table().values():
+        if wanted == soc.name or wanted in (other.lower() for other in soc.names):
+            return soc
+    raise ParamInvalid(f"unknown SoC {name!r}; known: {', '.join(table())}")
+
+
+def detect() -> Soc | None:
+    """The SoC of this machine: ``RKNNLITE_SOC``, else the device tree; None when there is neither."""
+    named = os.environ.get("RKNNLITE_SOC")
+    if named:
+        return get(named)
+    try:
+        text = _DEVICE_TREE.read_bytes().decode("ascii", "replace").lower()
+    except OSError:
+        return None
+    words = set(re.split(r"[,\0\s]+", text))
+    for soc in table().values():
+        if words & set(soc.compatible):
+            return soc
+    return None

@@ -1,0 +1,387 @@
+"""The contracts a plugin implements. An author can implement one from these docstrings alone.
+
+A *backend* is one way of computing (the CPU reference, a vendor runtime library). Opening a model on it
+gives a *context*: one loaded model, ready to run, owned by one caller at a time. A *custom op* is an
+operator that the author supplies; any backend takes it.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
+
+from numpy.typing import NDArray
+
+from .errors import ContextInvalid, ParamInvalid, RknnError
+from .tensor import Layout, QuantParams, TensorAttr
+
+if TYPE_CHECKING:
+    from .formats import ModelFile
+    from .socs import Soc
+
+__all__ = [
+    "Backend",
+    "Context",
+    "CustomOp",
+    "Input",
+    "Memory",
+    "MemorySize",
+    "OpenOptions",
+    "Probe",
+    "RawOutput",
+    "Versions",
+]
+
+Array = NDArray[Any]
+InputLike = Union[Array, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Whether a backend can be used on this machine, and why (not).
+
+    ``priority`` decides between available backends: the CPU reference has 0, real hardware 100.
+    """
+
+    available: bool
+    reason: str
+    priority: int = 0
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What ``RKNN_QUERY_SDK_VERSION`` answers: runtime and driver version."""
+
+    api: str
+    driver: str
+
+
+@dataclass(frozen=True)
+class MemorySize:
+    """Bytes of weights, of internal tensors, and of everything a context holds."""
+
+    weight: int
+    internal: int
+    total: int
+
+
+@dataclass
+class OpenOptions:
+    """How a model is opened. ``core_mask`` None leaves the SoC's default; ``soc`` overrides the model's."""
+
+    core_mask: Optional[int] = None
+    soc: Optional[str] = None
+    custom_ops: Sequence[CustomOp] = ()
+    async_mode: bool = False
+    verbose: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Input:
+    """Data for one model input.
+
+    ``layout`` says how a rank-4 array lies (NHWC or NCHW; UNDEFINED for other ranks). With ``pass_through``
+    the elements go to the input tensor untouched: no mean/std, no quantisation (RKNN user guide, 10.9).
+    """
+
+    index: int
+    data: Array
+    layout: Layout = Layout.NHWC
+    pass_through: bool = False
+
+
+class RawOutput(NamedTuple):
+    """A quantised output as the NPU leaves it: ``real = (data - zero_point) * scale``.
+
+    Outputs that are not quantised have scale 1.0 and zero point 0.
+    """
+
+    data: Array
+    scale: float
+    zero_point: int
+
+
+class Memory(abc.ABC):
+    """A buffer that the NPU (or the CPU reference) reads and writes in place.
+
+    ``ndarray`` is a uint8 view of the very bytes. Released with its context or earlier, never twice.
+    """
+
+    size: int
+    offset: int = 0
+    fd: int = -1
+
+    @property
+    @abc.abstractmethod
+    def ndarray(self) -> Array:
+        """A writable uint8 view of the whole buffer."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Release the buffer; calling it again does nothing."""
+
+
+class CustomOp:
+    """An operator supplied by the author, in Python or hosted from a compiled plugin.
+
+    Subclass it, set ``op_type`` (the node type in the model, by custom prefixed ``cst``) and implement
+    ``compute``. ``ctx.attrs`` holds the node's attributes, ``inputs`` are float32 arrays in NCHW order
+    (integers where the model's tensor is integer) and ``outputs`` preallocated arrays to be filled in place.
+    """
+
+    op_type: str = ""
+    target: str = "cpu"
+
+    def shape_infer(
+        self, node: Any, in_shapes: list[list[int]], in_dtypes: list[Any]
+    ) -> tuple[list[list[int]], list[Any]]:
+        """Shapes and dtypes of the outputs; only the converter needs it, the file carries them at run time."""
+        raise NotImplementedError(f"{type(self).__name__} does not infer shapes")
+
+    def init(self, ctx: Any, inputs: list[Array], outputs: list[Array]) -> None:  # noqa: B027
+        """Called once before the first ``compute``; allocate what lasts here."""
+
+    @abc.abstractmethod
+    def compute(self, ctx: Any, inputs: list[Array], outputs: list[Array]) -> None:
+        """Compute ``outputs`` in place from ``inputs``; they may not be kept after the call."""
+
+    def destroy(self, ctx: Any) -> None:  # noqa: B027
+        """Called once when the context closes."""
+
+
+class Context(abc.ABC):
+    """One model ready to run. Use it as a context manager or call ``close``; both may be repeated.
+
+    A context serves one caller at a time: a second thread that comes in while a call is under way gets
+    ``ContextInvalid`` instead of somebody else's result. Open one context per thread.
+    """
+
+    def __init__(self) -> None:
+        self._owner = threading.RLock()
+        self._closed = False
+
+    # -- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    @abc.abstractmethod
+    def backend_name(self) -> str:
+        """Name of the backend that runs this context."""
+
+    @property
+    @abc.abstractmethod
+    def inputs(self) -> list[TensorAttr]:
+        """Attributes of the inputs for the current shapes (rank 4: NHWC), batch included."""
+
+    @property
+    @abc.abstractmethod
+    def outputs(self) -> list[TensorAttr]:
+        """Attributes of the outputs for the current shapes (rank 4: NCHW), batch included."""
+
+    @property
+    @abc.abstractmethod
+    def native_inputs(self) -> list[TensorAttr]:
+        """Attributes in the NPU's own layout and stride (RKNN user guide, 5.2.3)."""
+
+    @property
+    @abc.abstractmethod
+    def native_outputs(self) -> list[TensorAttr]:
+        """Attributes in the NPU's own layout."""
+
+    @property
+    @abc.abstractmethod
+    def versions(self) -> Versions:
+        """Runtime and driver versions."""
+
+    @property
+    @abc.abstractmethod
+    def soc(self) -> Soc:
+        """The SoC that runs the model, or that the CPU reference plays."""
+
+    @property
+    def batch(self) -> int:
+        """``rknn_batch_size`` of the model, 1 when it was built without."""
+        return 1
+
+    @property
+    def shapes(self) -> list[list[tuple[int, ...]]]:
+        """Legal input shapes of a dynamic model, one list (one shape per input) each; empty when static."""
+        return []
+
+    @property
+    def custom_string(self) -> str:
+        """The text that the author of the model stored in it."""
+        return ""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the context has been closed."""
+        return self._closed
+
+    # -- settings -----------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def set_core_mask(self, mask: int) -> None:
+        """Choose NPU cores; raises what the SoC's own runtime answers for an illegal mask."""
+
+    @abc.abstractmethod
+    def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Select one of ``shapes`` of a dynamic model, one entry per input in the order of ``inputs``."""
+
+    def register_ops(self, ops: Sequence[CustomOp]) -> None:
+        """Register custom operators; to be called before the first run."""
+        raise ParamInvalid(f"backend {self.backend_name} takes no custom operators")
+
+    # -- common path --------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def set_inputs(self, inputs: Sequence[Input]) -> None:
+        """Take (copy, convert) all inputs for the next run; raises InputInvalid with the numbers that clash."""
+
+    @abc.abstractmethod
+    def run(self) -> None:
+        """Run the model once on the inputs that were set; returns when it is done."""
+
+    @abc.abstractmethod
+    def get_outputs(self, want_float: bool = True) -> list[Array]:
+        """Outputs of the last run in logical order: float32, or the stored elements (``want_float`` False)."""
+
+    def infer(
+        self,
+        *arrays: InputLike | Mapping[str, Array],
+        layout: str | Sequence[str | None] | None = None,
+        pass_through: bool | Sequence[bool] = False,
+        raw: bool = False,
+    ) -> list[Any]:
+        """Set inputs, run, get outputs.
+
+        Args:
+            arrays: one array per input, or one list or one ``{name: array}`` mapping of them.
+            layout: ``"nhwc"`` (default) or ``"nchw"``, for all rank-4 inputs or one per input.
+            pass_through: hand the elements over untouched, for all inputs or one flag per input.
+            raw: return quantised arrays with their scale and zero point.
+
+        Returns:
+            One float32 array (``raw``: one ``RawOutput``) per output, logical (NCHW) order.
+
+        Raises:
+            InputInvalid: number, rank, shape, dtype or values do not fit.
+            ContextInvalid: closed, or in use by another thread.
+        """
+        from .inputs import collect
+
+        with self.exclusive():
+            given = arrays[0] if len(arrays) == 1 else list(arrays)
+            self.set_inputs(collect(given, self.inputs, layout, pass_through, shapes=self.shapes))
+            self.run()
+            outputs = self.get_outputs(want_float=not raw)
+        if not raw:
+            return outputs
+        params = [attr.quant or QuantParams(1.0, 0) for attr in self.outputs]
+        return [RawOutput(a, p.scale, p.zero_point) for a, p in zip(outputs, params)]
+
+    # -- zero-copy path -----------------------------------------------------------------------------------
+
+    def create_mem(self, size: int, flags: int = 0) -> Memory:
+        """Allocate a buffer that ``bind`` accepts."""
+        raise ParamInvalid(f"backend {self.backend_name} has no zero-copy memory yet")
+
+    def import_mem(self, handle: int, size: int) -> Memory:
+        """Wrap memory that exists: a file descriptor (dma-buf, memfd)."""
+        raise ParamInvalid(f"backend {self.backend_name} cannot import memory yet")
+
+    def bind(self, attr: TensorAttr, mem: Memory) -> None:
+        """Use ``mem`` for the input or output that ``attr`` describes, until it is bound anew."""
+        raise ParamInvalid(f"backend {self.backend_name} cannot bind memory yet")
+
+    def sync(self, mem: Memory, direction: str) -> None:
+        """Make CPU writes visible to the device (``"to_device"``), or the reverse (``"from_device"``)."""
+        raise ParamInvalid(f"backend {self.backend_name} has nothing to sync yet")
+
+    # -- figures ------------------------------------------------------------------------------------------
+
+    @property
+    def last_run_us(self) -> int:
+        """Duration of the last run in microseconds, input and output conversion left out; 0 before a run."""
+        return 0
+
+    def perf_table(self) -> list[Any]:
+        """Per-layer rows of the last run."""
+        raise RknnError(f"backend {self.backend_name} keeps no per-layer figures yet")
+
+    def memory(self) -> MemorySize:
+        """Memory of the context in bytes."""
+        raise RknnError(f"backend {self.backend_name} keeps no memory figures yet")
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def dup(self) -> Context:
+        """A second context on the same weights with private activations (rknn_dup_context)."""
+        raise RknnError(f"backend {self.backend_name} cannot duplicate contexts yet")
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the context for a sequence of calls; refused while another thread holds it."""
+        if not self._owner.acquire(blocking=False):
+            raise ContextInvalid(
+                "this context is in use by another thread; open one context per thread or guard it with a lock"
+            )
+        try:
+            if self._closed:
+                raise ContextInvalid("this context is closed; open the model again")
+            yield
+        finally:
+            self._owner.release()
+
+    def close(self) -> None:
+        """Release everything; may be called again. Waits for a run under way in another thread."""
+        with self._owner:
+            if not self._closed:
+                self._closed = True
+                self._release()
+
+    @abc.abstractmethod
+    def _release(self) -> None:
+        """Give back what the context holds; called once."""
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{len(self.inputs)} inputs, {len(self.outputs)} outputs"
+        return f"<{type(self).__name__} {state}>"
+
+
+class Backend(abc.ABC):
+    """One way of computing. A plugin registers an instance in ``rknnlite_register_backends``."""
+
+    name: str = ""
+    generation: str = "rknpu2"
+
+    @abc.abstractmethod
+    def probe(self) -> Probe:
+        """Say whether this machine can use the backend; cheap, never raises."""
+
+    def refuses(self, model: ModelFile) -> str | None:
+        """A reason why this backend cannot run the model, None when it can; used to choose a backend."""
+        return None
+
+    @abc.abstractmethod
+    def open(self, model: ModelFile, options: OpenOptions) -> Context:
+        """Load the model; raises ModelInvalid, ParamInvalid or TargetPlatformUnmatch."""
+
+    def matmul(self, spec: Any) -> Any:
+        """Open a matrix multiplication context."""
+        raise RknnError(f"backend {self.name} has no matmul yet")
+
+    def open_llm(self, *args: Any, **kwargs: Any) -> Any:
+        """Open an LLM session (generation rknpu3)."""
+        raise RknnError(f"backend {self.name} runs no LLM sessions")

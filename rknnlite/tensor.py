@@ -1,0 +1,132 @@
+"""What a tensor is to a caller: element type, layout, quantisation parameters, attribute."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Optional
+
+import numpy as np
+
+from .errors import ParamInvalid
+
+__all__ = ["DType", "Layout", "QuantParams", "TensorAttr"]
+
+
+class DType(enum.IntEnum):
+    """Element types, numbered as ``rknn_tensor_type`` of the C API."""
+
+    FLOAT32 = 0
+    FLOAT16 = 1
+    INT8 = 2
+    UINT8 = 3
+    INT16 = 4
+    UINT16 = 5
+    INT32 = 6
+    UINT32 = 7
+    INT64 = 8
+    BOOL = 9
+    INT4 = 10
+    BFLOAT16 = 11
+
+    @property
+    def short(self) -> str:
+        """The vendor's short name: FP32, FP16, INT8, ..."""
+        return {0: "FP32", 1: "FP16", 11: "BF16"}.get(self.value, self.name)
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element."""
+        return _BITS[self]
+
+    @property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The numpy type that carries such elements (bfloat16: uint16; int4: int8, one element each)."""
+        return np.dtype(_NUMPY[self])
+
+    @property
+    def is_float(self) -> bool:
+        """True for float32, float16 and bfloat16."""
+        return self in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+
+    @classmethod
+    def from_numpy(cls, dtype: object) -> DType:
+        """The element type of a numpy dtype; raises ParamInvalid for one that no RKNN tensor can have."""
+        name = np.dtype(dtype).name  # type: ignore[call-overload]
+        try:
+            return _FROM_NUMPY[name]
+        except KeyError:
+            known = ", ".join(sorted(_FROM_NUMPY))
+            raise ParamInvalid(f"element type {name} has no RKNN counterpart; use one of {known}") from None
+
+
+_BITS = {
+    DType.FLOAT32: 32, DType.FLOAT16: 16, DType.INT8: 8, DType.UINT8: 8, DType.INT16: 16, DType.UINT16: 16,
+    DType.INT32: 32, DType.UINT32: 32, DType.INT64: 64, DType.BOOL: 8, DType.INT4: 4, DType.BFLOAT16: 16,
+}  # fmt: skip
+_NUMPY = {
+    DType.FLOAT32: "float32", DType.FLOAT16: "float16", DType.INT8: "int8", DType.UINT8: "uint8",
+    DType.INT16: "int16", DType.UINT16: "uint16", DType.INT32: "int32", DType.UINT32: "uint32",
+    DType.INT64: "int64", DType.BOOL: "bool", DType.INT4: "int8", DType.BFLOAT16: "uint16",
+}  # fmt: skip
+_FROM_NUMPY = {name: dtype for dtype, name in _NUMPY.items() if dtype not in (DType.INT4, DType.BFLOAT16)}
+
+
+class Layout(enum.IntEnum):
+    """Layouts, numbered as ``rknn_tensor_format`` of the C API."""
+
+    NCHW = 0
+    NHWC = 1
+    NC1HWC2 = 2
+    UNDEFINED = 3
+
+
+@dataclass(frozen=True)
+class QuantParams:
+    """Affine quantisation of a whole tensor: ``real = (q - zero_point) * scale``."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class TensorAttr:
+    """Attribute of a model input or output, the fields of ``rknn_tensor_attr`` in Python types.
+
+    ``dims`` are outermost first; ``size`` and ``size_with_stride`` are bytes; ``w_stride`` is pixels per row
+    with padding (0 = the width); ``quant`` is None for tensors that are not quantised.
+    """
+
+    index: int
+    name: str
+    dims: tuple[int, ...]
+    dtype: DType
+    layout: Layout
+    quant: Optional[QuantParams] = None
+    w_stride: int = 0
+    h_stride: int = 0
+    size_with_stride: int = 0
+    pass_through: bool = False
+
+    @property
+    def n_elems(self) -> int:
+        """Number of elements without padding."""
+        count = 1
+        for dim in self.dims:
+            count *= dim
+        return count
+
+    @property
+    def size(self) -> int:
+        """Bytes without padding."""
+        return self.n_elems * self.dtype.bits // 8
+
+    def __str__(self) -> str:
+        scale, zero = (self.quant.scale, self.quant.zero_point) if self.quant else (1.0, 0)
+        kind = "AFFINE" if self.quant else "NONE"
+        return (
+            f"index={self.index}, name={self.name}, n_dims={len(self.dims)}, dims={list(self.dims)}, "
+            f"n_elems={self.n_elems}, size={self.size}, w_stride={self.w_stride}, "
+            f"size_with_stride={self.size_with_stride or self.size}, fmt={self.layout.name}, "
+            f"type={self.dtype.short}, qnt_type={kind}, zp={zero}, scale={scale:.6f}"
+        )
