@@ -59,13 +59,17 @@ class InputFeed:
         if not self._plain:
             shape = (1, -1, 1, 1)
             real = (real - self._mean.reshape(shape)) / self._std.reshape(shape)
-        return encode(real, self._tensor)
+        return self._stored(real)
+
+    def _stored(self, real: Array) -> Array:
+        """Quantised; floating inputs are not rounded to float16 (neither does the vendor's simulator)."""
+        return encode(real, self._tensor) if self._tensor.quant else real
 
     def _look_up(self, data: Array) -> Array:
         if self._table is None:
             pixels = np.arange(256, dtype=np.float32)
             real = (pixels - self._mean[:, None]) / self._std[:, None]
-            self._table = encode(real, self._tensor)
+            self._table = self._stored(real)
         out = np.empty(data.shape, np.float32)
         for channel, row in enumerate(self._table):
             np.take(row, data[:, channel], out=out[:, channel], mode="clip")

@@ -59,9 +59,8 @@ def encode(real: Array, tensor: Tensor) -> Array:
     """Real value -> runtime value of ``tensor``: quantised, rounded to its float type, or cast."""
     if tensor.quant is not None:
         low, high = centred_range(tensor)
-        scaled = np.asarray(real, np.float32) / np.float32(tensor.quant.scale)
-        np.rint(scaled, out=scaled)
-        return np.clip(scaled, low, high, out=scaled)
+        scaled = np.rint(np.asarray(real, np.float32) / np.float32(tensor.quant.scale))
+        return np.clip(scaled, low, high)
     if tensor.dtype is DType.FLOAT16:
         return round_f16(np.asarray(real, np.float32))
     if tensor.dtype is DType.BFLOAT16:

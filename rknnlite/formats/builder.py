@@ -88,7 +88,9 @@ class _Builder:
             quant=quant_of(table.f32s(10), table.i32s(11), dtype, name),
             native_shape=native, nbytes=table.i32(12),
         )  # fmt: skip
-        if role is TensorRole.CONST:
+        if name.startswith("empty_placeholder"):
+            tensor.role = TensorRole.HELPER
+        elif role is TensorRole.CONST:
             tensor.load = partial(self._constant, table, tensor)
         if kind in (4, 5, 8):
             self.names.setdefault(name, index)

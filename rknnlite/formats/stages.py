@@ -122,7 +122,7 @@ def read_stage(
     )
     if "LeakyRelu" in op:
         _read_slope(stage, family, regs, op, output, consts, floating)
-    elif op.endswith("Clip"):
+    elif op.endswith(("Clip", "ClipAdd")):
         stage.clip = _clip(family, regs)
     lut_register = 0x4070 if family is Family.V1 else 0x407C
     if lut_register in regs and not regs[lut_register] & 0x80:

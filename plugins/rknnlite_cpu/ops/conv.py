@@ -18,7 +18,7 @@ from .functions import FUNCTIONS
 
 __all__: list[str] = []
 
-_TAILS = ("Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "LeakyReluAdd")
+_TAILS = ("Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "ReluAdd", "ClipAdd", "LeakyReluAdd")
 _TABLES = ("Sigmoid", "Tanh", "Elu", "HardSwish", "HardSigmoid", "Softplus", "ExSwish", "ExGelu", "ExMish")
 _SPELLINGS = {"exswish": "ExSwish", "exgelu": "ExGelu", "exmish": "ExMish"}
 
@@ -116,6 +116,8 @@ def _quantised_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Callable[
         out = np.multiply(acc, factor, dtype=np.float32, casting="unsafe")
         if tail == "LeakyReluAdd":
             out = np.where(out < 0, out * np.float32(stage.slope), out)
+        elif tail in ("ReluAdd", "ClipAdd"):
+            out = np.maximum(out, np.float32(0))
         if operand is not None:
             out = out * operand if tail == "Mul" else out + operand * inverse
         if tail == "LeakyRelu":
@@ -154,7 +156,9 @@ def _table_tail(conv: ConvParams, stage: Stage, y: Tensor) -> Callable[[Array, O
 
 
 def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Callable[[Array, Optional[Array]], Array]:
+    # The vendor's simulator stores the convolution before it applies these; float16 shows the difference.
     tail, y = tail_of(view.node.op), view.outputs[0]
+    stored_first = tail in _TABLES or tail in ("LeakyRelu", "PRelu", "Mul", "LeakyReluAdd")
     scale: Any = None
     if conv.quantised:
         assert conv.multiplier is not None
@@ -163,8 +167,12 @@ def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Callable[[Arr
 
     def finish(acc: Array, operand: Optional[Array]) -> Array:
         out = acc if scale is None else np.multiply(acc, scale, dtype=np.float32, casting="unsafe")
+        if stored_first and not conv.quantised:
+            out = encode(out, y)
         if tail == "LeakyReluAdd":
-            out = np.where(out < 0, out * np.float32(stage.slope), out)
+            out = encode(np.where(out < 0, out * np.float32(stage.slope), out), y)
+        elif tail in ("ReluAdd", "ClipAdd"):
+            out = _bounded(out, tail, stage)
         if operand is not None:
             out = out * operand if tail == "Mul" else out + operand
         if tail in ("Relu", "AddRelu"):
@@ -173,13 +181,19 @@ def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Callable[[Arr
             out = np.where(out < 0, out * np.float32(stage.slope), out)
         elif tail == "PRelu" and conv.slope is not None:
             out = np.where(out < 0, out * conv.slope.reshape(1, -1, 1), out)
-        elif tail == "Clip" and stage.clip is not None:
-            out = np.clip(out, np.float32(stage.clip[0]), np.float32(stage.clip[1]))
+        elif tail == "Clip":
+            out = _bounded(out, tail, stage)
         elif function is not None:
             out = function(out)
         return encode(out, y)
 
     return finish
+
+
+def _bounded(out: Array, tail: str, stage: Stage) -> Array:
+    if tail.startswith("Relu"):
+        return np.maximum(out, np.float32(0))
+    return out if stage.clip is None else np.clip(out, np.float32(stage.clip[0]), np.float32(stage.clip[1]))
 
 
 def _float_function(tail: str, stage: Stage) -> Optional[Callable[[Array], Array]]:
