@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .tensor import DType, QuantParams
 
-__all__ = ["ConvParams", "Graph", "Lut", "Node", "Stage", "Tensor", "TensorRole"]
+__all__ = ["ConvParams", "Graph", "Lut", "Node", "RecurrentParams", "Stage", "Tensor", "TensorRole"]
 
 
 class TensorRole(enum.Enum):
@@ -112,6 +112,25 @@ class ConvParams:
 
 
 @dataclass
+class RecurrentParams:
+    """Decoded operands of an LSTM (gates i, o, f, c) or GRU (gates z, r, h), real values.
+
+    ``w`` is [directions, gates, hidden, inputs], ``r`` [directions, gates, hidden, hidden], biases
+    [directions, gates, hidden].
+    """
+
+    gates: int
+    hidden: int
+    directions: int
+    w: NDArray[np.float32]
+    r: NDArray[np.float32]
+    w_bias: NDArray[np.float32]
+    r_bias: NDArray[np.float32]
+    reverse: bool = False
+    linear_before_reset: bool = False
+
+
+@dataclass
 class Node:
     """One operator. ``inputs`` hold tensor indices, -1 for an absent operand; scratch tensors are dropped."""
 
@@ -124,6 +143,7 @@ class Node:
     on_npu: bool = True
     conv: Optional[ConvParams] = None
     stage: Optional[Stage] = None
+    recurrent: Optional[RecurrentParams] = None
 
     def label(self) -> str:
         """``op "name"`` for messages."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import ModelInvalid
 from . import bson
 from .flatbuffer import Table
 
@@ -50,12 +51,12 @@ _ALWAYS = {"axis"}  # an absent scalar slot means zero, which for these is a val
 def read_attributes(node: Table, code: int, union: Table | None) -> dict[str, Any]:
     """Attributes by ONNX name; garbage in the BSON place is ignored."""
     attrs: dict[str, Any] = {}
-    data = node.data(9)
-    if len(data) >= 5:
-        try:
-            document = bson.decode(data)
-        except bson.BsonError:
-            document = {}
+    try:
+        data = node.data(9)
+        document = bson.decode(data) if len(data) >= 5 else {}
+    except (bson.BsonError, ModelInvalid):
+        document = {}  # recurrent nodes and output markers carry garbage here
+    if document:
         for name, entry in document.items():
             if isinstance(entry, dict) and "value" in entry:
                 attrs[name] = entry["value"]

@@ -16,6 +16,7 @@ from ..tensor import DType
 from . import weights
 from .attributes import read_attributes
 from .flatbuffer import Table
+from .recurrent import RECURRENT_OPS, read_recurrent
 from .registers import Program
 from .rknn6 import ELEMENT_TYPES, quant_of, shape_of
 from .stages import Family, data_use, deconv_geometry, family_of, read_stage
@@ -180,6 +181,22 @@ class _Builder:
         )
         if node.op.startswith("Conv"):
             self._convolution(node, output, floating)
+        elif node.op in RECURRENT_OPS:
+            self._recurrent(node)
+
+    def _recurrent(self, node: Node) -> None:
+        if len(node.inputs) < 4 or min(node.inputs[:4]) < 0:
+            raise ModelInvalid(f"node {node.label()}: x, W, R or B is missing")
+        tensors = [self.tensors[i] for i in node.inputs[:4]]
+        blobs = [self._blob(self.tables[t.index], t.name) for t in tensors[1:]]
+        node.recurrent = read_recurrent(
+            node, tensors, blobs, self.tensors[node.outputs[0]].shape, self.family, self.program,
+            _BIAS_GROUPS[self.word],
+        )  # fmt: skip
+        lengths = node.inputs[4] if len(node.inputs) > 4 else -1
+        if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:
+            self.tensors[lengths].dtype = DType.INT32  # the file says float16, the data are int32
+        node.inputs = [node.inputs[0], *node.inputs[4:7]]
 
     def _convolution(self, node: Node, output: str, floating: bool) -> None:
         operands = [i for i in node.inputs if i >= 0]

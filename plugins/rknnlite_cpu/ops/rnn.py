@@ -1,1 +1,83 @@
-"""LSTM and GRU in fp16."""
+"""LSTM and GRU: the recurrence in float, only the outputs are rounded."""
+
+from __future__ import annotations
+
+
+
+
+import numpy as np
+
+from rknnlite.graph import RecurrentParams
+
+from ..registry import real_op
+from ..view import Array, NodeView
+from .functions import FUNCTIONS
+
+__all__: list[str] = []
+
+
+@real_op("exLSTM", "LSTM", "exGRU", "GRU")
+def recurrent(
+    view: NodeView, x: Array, lengths: Array | None = None, h0: Array | None = None, c0: Array | None = None
+) -> tuple[Array, ...]:
+    """x [T, B, I] -> Y, Y_h [, Y_c]; Y is [T, D, B, H], or [T, B, D * H] when its tensor has rank 3."""
+    params = view.node.recurrent
+    if params is None:
+        raise view.fail("it has no decoded weights; recurrent nodes on the CPU are not supported yet")
+    steps, batch = x.shape[0], int(np.prod(x.shape[1:-1]))
+    x = x.reshape(steps, batch, x.shape[-1])
+    limits = np.full(batch, steps) if lengths is None else lengths.reshape(-1).astype(np.int64)
+    sequences, last_h, last_c = [], [], []
+    for d in range(params.directions):
+        backwards = params.reverse or d == 1
+        h, c = _state(h0, d, batch, params), _state(c0, d, batch, params)
+        y, h, c = _run(params, d, x, h, c, limits, backwards)
+        sequences.append(y)
+        last_h.append(h)
+        last_c.append(c)
+    shape = view.outputs[0].shape
+    y = np.stack(sequences, axis=1) if len(shape) == 4 else np.concatenate(sequences, axis=-1)
+    results = [y.reshape(shape), np.stack(last_h), np.stack(last_c)]
+    return tuple(r.reshape(out.shape) for r, out in zip(results, view.outputs))
+
+
+def _state(given: Array | None, direction: int, batch: int, params: RecurrentParams) -> Array:
+    if given is None:
+        return np.zeros((batch, params.hidden), np.float32)
+    return given.reshape(params.directions, -1, params.hidden)[direction][:batch].astype(np.float32)
+
+
+def _run(
+    params: RecurrentParams, d: int, x: Array, h: Array, c: Array, limits: Array, backwards: bool
+) -> tuple[Array, Array, Array]:
+    """One direction; rows past their sequence length keep their state and give zeros."""
+    step = _lstm_step if params.gates == 4 else _gru_step
+    projected = np.einsum("tbi,ghi->tbgh", x, params.w[d], optimize=True) + params.w_bias[d]
+    y = np.zeros((x.shape[0], x.shape[1], params.hidden), np.float32)
+    order = range(x.shape[0] - 1, -1, -1) if backwards else range(x.shape[0])
+    for t in order:
+        alive = (t < limits)[:, None]
+        new_h, new_c = step(params, d, projected[t], h, c)
+        h, c = np.where(alive, new_h, h), np.where(alive, new_c, c)
+        y[t] = np.where(alive, h, 0)
+    return y, h, c
+
+
+def _lstm_step(params: RecurrentParams, d: int, xw: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    gates = xw + np.einsum("bj,ghj->bgh", h, params.r[d], optimize=True) + params.r_bias[d]
+    sigmoid = FUNCTIONS["Sigmoid"]
+    i, o, f = (sigmoid(gates[:, k]) for k in range(3))
+    c = f * c + i * np.tanh(gates[:, 3])
+    return o * np.tanh(c), c
+
+
+def _gru_step(params: RecurrentParams, d: int, xw: Array, h: Array, c: Array) -> tuple[Array, Array]:
+    sigmoid = FUNCTIONS["Sigmoid"]
+    r_weight, r_bias = params.r[d], params.r_bias[d]
+    z = sigmoid(xw[:, 0] + h @ r_weight[0].T + r_bias[0])
+    r = sigmoid(xw[:, 1] + h @ r_weight[1].T + r_bias[1])
+    if params.linear_before_reset:
+        candidate = np.tanh(xw[:, 2] + r * (h @ r_weight[2].T + r_bias[2]))
+    else:
+        candidate = np.tanh(xw[:, 2] + (r * h) @ r_weight[2].T + r_bias[2])
+    return (1 - z) * candidate + z * h, c

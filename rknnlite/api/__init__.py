@@ -1,0 +1,10 @@
+"""The face that programs written for rknn-toolkit-lite2 know: ``from rknnlite.api import RKNNLite``.
+
+Nothing but translation: every method calls the core and turns its errors into one log line and -1 or None.
+"""
+
+from __future__ import annotations
+
+from .rknn_lite import RKNNLite
+
+__all__ = ["RKNNLite"]

@@ -1,0 +1,154 @@
+"""What the face adds to ``rknnlite.inputs.collect``: ``data_type`` and the habits of existing programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputInvalid, ParamInvalid
+from ..inputs import collect
+from ..spi import Input
+from ..tensor import DType, Layout, TensorAttr
+
+__all__ = ["prepare"]
+
+Array = NDArray[Any]
+Shapes = Sequence[Sequence[tuple[int, ...]]]
+_CARRIERS = {"float64": np.float32, "float128": np.float32, "longdouble": np.float32, "uint64": np.int64}
+
+
+def prepare(
+    given: Any,
+    attrs: Sequence[TensorAttr],
+    data_type: Any,
+    data_format: Any,
+    pass_through: Any,
+    shapes: Shapes,
+    warn: Callable[[str], None],
+    warn_each: Callable[[str], None],
+) -> list[Input]:
+    """Pair, convert and check the arrays of one call.
+
+    Args:
+        given: one array, a list or tuple of arrays, or a ``{name: array}`` mapping.
+        attrs: attributes of the model's inputs (rank 4: NHWC).
+        data_type: element type to convert to, for all inputs or one per input; None keeps the arrays' own.
+        data_format: ``nhwc``/``nchw`` in any case, for all inputs or one per input; None means NHWC.
+        pass_through: one flag for all inputs or one per input; flagged arrays stay as they are.
+        shapes: legal shapes of a dynamic model (same order of dims as ``attrs``), else empty.
+        warn: takes a warning that need not be repeated per frame.
+        warn_each: takes a warning that is shown at every call.
+
+    Raises:
+        InputInvalid: number, rank, shape, dtype or format do not fit; the text names the numbers.
+    """
+    items = _items(given, attrs)
+    words = _spread(data_format, len(attrs))
+    types = _spread(data_type, len(attrs))
+    flags = _spread(pass_through, len(attrs))
+    if items is None or words is None or flags is None:  # collect says what is wrong with the number of them
+        return collect(given, attrs, data_format, pass_through, shapes)
+    if types is None:
+        raise InputInvalid(f"{len(data_type)} data types given for {len(attrs)} inputs")
+    inferred: set[int] = set()
+    for i, (attr, flag) in enumerate(zip(attrs, flags)):
+        if flag:
+            continue
+        items[i] = _convert(items[i], attr, types[i], warn)
+        if words[i] is None and len(attr.dims) == 4 and _is_nchw(items[i], attr, shapes):
+            warn(
+                f"The input[{i}] need NHWC data format, but its shape {list(items[i].shape)} is NCHW and "
+                "data_format is not set; it is taken as NCHW, set data_format='nchw' to say so."
+            )
+            words[i] = "nchw"
+            inferred.add(i)
+    prepared = collect(items, attrs, words, flags, shapes)
+    for entry in prepared:
+        if entry.layout is Layout.NCHW and not entry.pass_through and entry.index not in inferred:
+            warn_each(
+                f"The input[{entry.index}] need NHWC data format, but NCHW set, "
+                "the data format and data buffer will be changed to NHWC."
+            )
+    return prepared
+
+
+def _items(given: Any, attrs: Sequence[TensorAttr]) -> list[Any] | None:
+    """One item per input, or None when they do not pair."""
+    if isinstance(given, Mapping):
+        named = {key.decode() if isinstance(key, bytes) else key: value for key, value in given.items()}
+        names = [attr.name for attr in attrs]
+        return [named[name] for name in names] if set(named) == set(names) else None
+    if not isinstance(given, (list, tuple)) or _is_numbers(given, len(attrs)):
+        given = [given]
+    return list(given) if len(given) == len(attrs) else None
+
+
+def _is_numbers(given: Sequence[Any], count: int) -> bool:
+    """Whether a list is the content of the only input, not a list of inputs."""
+    return count == 1 and len(given) > 1 and bool(np.isscalar(given[0]))
+
+
+def _spread(value: Any, count: int) -> list[Any] | None:
+    """One value per input; None when a list has the wrong length."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) == 1:
+        return list(value) * count
+    return list(value) if len(value) == count else None
+
+
+def _convert(item: Any, attr: TensorAttr, wanted: Any, warn: Callable[[str], None]) -> Any:
+    """The array in an element type that a model can take; other things are left for ``collect`` to refuse."""
+    if not isinstance(item, np.ndarray):
+        try:
+            item = np.asarray(item)
+        except ValueError:
+            return item
+    array: Array = item
+    if array.dtype.kind not in "buif":
+        return array
+    carrier = _CARRIERS.get(array.dtype.name)
+    if carrier is not None or not array.dtype.isnative:
+        array = array.astype(carrier or array.dtype.newbyteorder("="))
+    return array if wanted is None else _as_type(array, attr, _type(wanted, attr), warn)
+
+
+def _type(wanted: Any, attr: TensorAttr) -> np.dtype[Any]:
+    try:
+        return DType.from_numpy(wanted).numpy
+    except (TypeError, ParamInvalid):
+        raise InputInvalid(
+            f"input {attr.name}: unknown data_type {wanted!r}; use int8, uint8, int16, float16 or float32"
+        ) from None
+
+
+def _as_type(array: Array, attr: TensorAttr, dtype: np.dtype[Any], warn: Callable[[str], None]) -> Array:
+    """Convert where that keeps the values (or only their precision); else keep the array's own type."""
+    if array.dtype == dtype:
+        return array
+    with np.errstate(all="ignore"):
+        converted: Array = array.astype(dtype)
+        exact = array.dtype.kind == dtype.kind == "f" or bool(np.array_equal(converted, array))
+    if exact:
+        return converted
+    warn(
+        f"The input[{attr.index}] holds {array.dtype} values that data_type {dtype} cannot hold; "
+        f"they are taken as {array.dtype}."
+    )
+    return array
+
+
+def _is_nchw(item: Any, attr: TensorAttr, shapes: Shapes) -> bool:
+    """Whether the shape fits the model as NCHW and does not fit it as NHWC."""
+    shape = tuple(getattr(item, "shape", ()))
+    if shape == attr.dims:
+        return False
+    if len(shape) == 3:
+        shape = (1, *shape)
+    if len(shape) != 4:
+        return False
+    legal = [tuple(entry[attr.index]) for entry in shapes] if shapes else [tuple(attr.dims)]
+    return shape not in legal and (shape[0], shape[2], shape[3], shape[1]) in legal

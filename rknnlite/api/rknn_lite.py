@@ -1,0 +1,288 @@
+"""``RKNNLite``: the class that programs written for rknn-toolkit-lite2 use, with the vendor's signatures.
+
+Its methods never raise for a mistake of the caller: they log one E line, which names the remedy, and return
+-1 or None. A traceback is logged only for what nobody foresaw.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+from .._version import __version__
+from ..errors import RknnError
+from .rknn_log import RKNNLog
+from .rknn_platform_utils import chip_families, model_platforms
+from .rknn_runtime import RKNNRuntime
+
+__all__ = ["RKNNLite"]
+
+_FACE_VERSION = "2.5.0"
+_INVALID_PATH = "Invalid RKNN model path: "
+_NOT_LOADED = "Model is not loaded yet, this interface should be called after load_rknn!"
+_NOT_INITED = "Runtime environment is not inited, please call init_runtime to init it first!"
+_INIT = "Catch exception when init runtime!"
+_CORE = "Catch exception when set npu core mode."
+_SET = "Catch exception when setting inputs."
+_RUN = "Catch exception when running RKNN model."
+_GET = "Catch exception when getting outputs."
+_VERSION = "Catch exception when get sdk version"
+
+
+class RKNNLite:
+    """Runs one model.
+
+    >>> rknn = RKNNLite()                                        # doctest: +SKIP
+    >>> if rknn.load_rknn("model.rknn") == 0 and rknn.init_runtime() == 0:
+    ...     scores, = rknn.inference(inputs=[image])             # image: uint8, 1 x height x width x 3
+    >>> rknn.release()
+
+    An object serves one thread at a time; a second one gets an E line and None. Use one object per thread.
+
+    Args:
+        verbose: log D and I lines, and the runtime's figures per layer where the backend has them.
+        verbose_file: file that gets the log lines too, appended; used with ``verbose`` only.
+    """
+
+    NPU_CORE_AUTO = 0
+    NPU_CORE_0 = 1
+    NPU_CORE_1 = 2
+    NPU_CORE_2 = 4
+    NPU_CORE_0_1 = 3
+    NPU_CORE_0_1_2 = 7
+    NPU_CORE_ALL = 0xFFFF
+
+    def __init__(self, verbose: bool = False, verbose_file: str | os.PathLike[str] | None = None) -> None:
+        log_file = _log_file(verbose_file)
+        self.target = "simulator"
+        self.verbose = verbose
+        self.rknn_log = RKNNLog(bool(verbose), log_file)
+        self.rknn_data: Any = None
+        self.rknn_user_key: bytes | None = None
+        self.load_model_in_npu = False
+        self.rknn_runtime: RKNNRuntime | None = None
+        self.root_dir = str(Path(__file__).resolve().parent.parent)
+        self.rknn_log.w(f"rknn-toolkit-lite2 version: {_FACE_VERSION} (spoken by rknnlite {__version__})")
+        if verbose and log_file is not None:
+            self.rknn_log.d(f"This log is also written to {log_file}")
+        elif verbose and verbose_file:
+            self.rknn_log.w(f"There is no directory for the log file {verbose_file}; no log file is written.")
+
+    # -- load and initialise ------------------------------------------------------------------------------
+
+    def load_rknn(self, path: str | os.PathLike[str], key_path: str | os.PathLike[str] | None = None) -> int:
+        """Read a model file into ``rknn_data``; its content is not looked at.
+
+        Args:
+            path: the model file.
+            key_path: key file of an encrypted model, kept in ``rknn_user_key``.
+
+        Returns:
+            0, or -1 when a file cannot be read.
+        """
+        data = self._read(path)
+        if data is None:
+            return -1
+        self.rknn_data = data
+        self.rknn_user_key = None
+        if key_path is not None:
+            self.rknn_user_key = self._read(key_path, "Invalid RKNN key path: ")
+            return 0 if self.rknn_user_key is not None else -1
+        return 0
+
+    def _read(self, path: Any, headline: str = _INVALID_PATH) -> bytes | None:
+        if not isinstance(path, (str, bytes, os.PathLike)) or not path:
+            self.rknn_log.e(f"{headline}{path or None}", False)
+            return None
+        name = os.fsdecode(path)
+        try:
+            return Path(name).read_bytes()
+        except FileNotFoundError:
+            self.rknn_log.e(f"{headline}{name}", False)
+        except (OSError, ValueError) as error:  # ValueError: a null character in the name
+            self.rknn_log.e(f"{headline}{name!r} ({getattr(error, 'strerror', None) or error})", False)
+        return None
+
+    def init_runtime(
+        self,
+        target: str | None = None,
+        device_id: str | None = None,
+        async_mode: bool = False,
+        core_mask: int = NPU_CORE_AUTO,
+    ) -> int:
+        """Open the loaded model; an earlier runtime of this object is released first.
+
+        Args:
+            target: None for the NPU of this board, or, on a PC, for the SoC that the model names; a SoC name
+                such as ``"rk3588"`` makes the CPU reference play that SoC.
+            device_id: accepted; devices behind adb are not supported and need not be.
+            async_mode: outputs of the previous frame, where the backend does so.
+            core_mask: NPU cores; AUTO is legal on every SoC.
+
+        Returns:
+            0, or -1 with an E line.
+        """
+        with self.rknn_log.listening():
+            self.rknn_log.d(f"target: {target}")
+            if self.rknn_data is None:
+                self.rknn_log.e(_NOT_LOADED, False)
+                return -1
+            self.release()
+            runtime = self._build(target, device_id, async_mode)
+            if runtime is None:
+                return -1
+            try:
+                if core_mask != self.NPU_CORE_AUTO:
+                    runtime.set_core_mask(core_mask)
+            except Exception as error:
+                self._tell(_CORE, error)
+                self._close(runtime)
+                return -1
+            self.rknn_runtime = runtime
+            return 0
+
+    def _build(self, target: str | None, device_id: str | None, async_mode: bool) -> RKNNRuntime | None:
+        try:
+            runtime = RKNNRuntime(target, device_id, async_mode, self.rknn_log, verbose=bool(self.verbose))
+            runtime.build_graph(self.rknn_data, False, self.rknn_user_key)
+        except RknnError as error:
+            self._tell(f"{_INIT} RKNN init failed. error code: {error.name}.", error)
+            return None
+        except Exception as error:
+            self._tell(_INIT, error)
+            return None
+        return runtime
+
+    # -- inference ----------------------------------------------------------------------------------------
+
+    def inference(
+        self,
+        inputs: Any,
+        data_type: Any = None,
+        data_format: Any = None,
+        inputs_pass_through: Any = None,
+        get_frame_id: bool = False,
+        reuse_outputs: bool = False,
+    ) -> list[Any] | None:
+        """Run the model once.
+
+        Args:
+            inputs: an array, a list or tuple of arrays in the model's order, or a ``{name: array}`` mapping.
+                Rank-4 inputs are NHWC; an image without the batch dimension is taken as a batch of one. A
+                model with dynamic shapes takes its shape from the arrays.
+            data_type: element type to convert the inputs to (``"uint8"``, ``"float32"``, ...), for all or per
+                input; None keeps the arrays' own.
+            data_format: ``"nhwc"`` or ``"nchw"`` in any case, for all or per input; for rank-4 inputs.
+            inputs_pass_through: 0 or 1 per input; 1 hands the elements over untouched.
+            get_frame_id: append the number of this run (the first is 0) to the outputs.
+            reuse_outputs: return the same arrays at every call, overwritten; else fresh ones.
+
+        Returns:
+            One array per output, float32 in NCHW order; None with an E line when something does not fit.
+        """
+        runtime = self.rknn_runtime
+        if runtime is None:
+            self.rknn_log.e(_NOT_INITED, False)
+            return None
+        step = _SET
+        try:
+            with self.rknn_log.listening(), runtime.exclusive():
+                runtime.set_inputs(inputs, data_type, data_format, inputs_pass_through)
+                step = _RUN
+                _, frame = runtime.run(True)
+                step = _GET
+                outputs = runtime.get_outputs(get_frame_id, reuse_outputs)
+        except Exception as error:
+            self._tell(step, error)
+            return None
+        return [*outputs, frame] if get_frame_id else outputs
+
+    # -- questions ----------------------------------------------------------------------------------------
+
+    def get_sdk_version(self) -> str | None:
+        """A banner with the versions of runtime (API) and driver (DRV); None before ``init_runtime``."""
+        if self.rknn_runtime is None:
+            self.rknn_log.e(_NOT_INITED, False)
+            return None
+        try:
+            return self.rknn_runtime.get_sdk_version()[0]
+        except Exception as error:
+            self._tell(_VERSION, error)
+            return None
+
+    def list_devices(self) -> tuple[list[str], list[str]]:
+        """Devices attached to a PC, by adb and by ntb: none, this package talks to no attached devices."""
+        self.rknn_log.p("*" * 25)
+        self.rknn_log.p("None devices connected.")
+        self.rknn_log.p("*" * 25)
+        return [], []
+
+    def list_support_target_platform(
+        self, rknn_model: str | os.PathLike[str] | None = None
+    ) -> OrderedDict[str, list[str]] | None:
+        """Print the platforms there are, or those that can run a model file; needs no runtime.
+
+        Returns:
+            For a file ``filled_target_platform`` (what it names) and ``support_target_platform`` (what runs
+            it); None without a file, and with an E line for one that is not a model.
+        """
+        if rknn_model is None:
+            self._print_chip_families()
+            return None
+        if not isinstance(rknn_model, (str, os.PathLike)) or not Path(rknn_model).is_file():
+            self.rknn_log.e(f"{_INVALID_PATH}{rknn_model or None}", False)
+            return None
+        try:
+            platforms = model_platforms(rknn_model)
+        except Exception as error:
+            self._tell(f"{_INVALID_PATH}{rknn_model}.", error)
+            return None
+        filled, supported = platforms.values()
+        self.rknn_log.p("*" * 50)
+        self.rknn_log.p(f"Target platforms filled in RKNN model:         {filled}")
+        self.rknn_log.p(f"Target platforms supported by this RKNN model: {supported}")
+        self.rknn_log.p("*" * 50)
+        return platforms
+
+    def _print_chip_families(self) -> None:
+        self.rknn_log.p("*" * 50)
+        self.rknn_log.p("Target platforms by chip family; a model made for one runs on its whole family:")
+        for number, names in chip_families():
+            self.rknn_log.p(f"chip family {number}: {', '.join(names)}")
+        self.rknn_log.p("*" * 50)
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Release the runtime; may be called at any time and again. The loaded model stays."""
+        runtime, self.rknn_runtime = self.rknn_runtime, None
+        if runtime is not None:
+            self._close(runtime)
+
+    def _close(self, runtime: RKNNRuntime) -> None:
+        try:
+            with self.rknn_log.listening():
+                runtime.release()
+        except Exception as error:
+            self._tell("Catch exception when release runtime.", error)
+
+    def _tell(self, headline: str, error: Exception) -> None:
+        """One E line; a traceback follows only for an error that is not one of ours."""
+        text = " ".join(str(error).split())
+        if isinstance(error, RknnError):
+            code = "" if "error code:" in f"{headline}{text}" else f" (error code: {error.name})"
+            self.rknn_log.e(f"{headline} {text}{code}", False)
+            return
+        self.rknn_log.e(f"{headline} {type(error).__name__}: {text}", False)
+        self.rknn_log.e("".join(traceback.format_exception(type(error), error, error.__traceback__)), False)
+
+
+def _log_file(verbose_file: str | os.PathLike[str] | None) -> Path | None:
+    """The absolute path of the log file; None when there is none or its directory does not exist."""
+    if not isinstance(verbose_file, (str, os.PathLike)) or not verbose_file:
+        return None
+    path = Path(verbose_file).absolute()
+    return path if path.parent.is_dir() else None

@@ -1,0 +1,162 @@
+"""What a face says: lines ``<L> <text>`` on stderr, one logger per object, nothing global touched.
+
+The logger is a plain ``logging.Logger`` that stands outside the tree of ``logging.getLogger``: it has no
+parent, so the root logger neither sees nor changes it, and two faces may be as talkative as they like.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from ..log import logger as library_logger
+
+__all__ = ["RKNNLog"]
+
+_FORMAT = logging.Formatter("%(levelname).1s %(message)s")
+_MAX_REMEMBERED = 256
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to what ``sys.stderr`` is at that moment (test runners and daemons exchange it)."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        stream = sys.stderr
+        if stream is None:  # a program without a console
+            return
+        with contextlib.suppress(OSError, ValueError):  # closed or full: a log line is not worth a crash
+            stream.write(_FORMAT.format(record) + "\n")
+            stream.flush()
+
+
+class _FileHandler(logging.Handler):
+    """Appends to a file that is open only while a line is written: nothing to close, nothing to inherit."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as file:
+            file.write(_FORMAT.format(record) + "\n")
+
+
+class RKNNLog:
+    """The ``rknn_log`` of a face.
+
+    Args:
+        verbose: D and I lines too; W and E lines are always written.
+        verbose_file: file that gets the same lines, appended; only used with ``verbose``.
+    """
+
+    def __init__(self, verbose: bool = False, verbose_file: Path | None = None) -> None:
+        self.logger = logging.Logger("rknnlite.api", logging.DEBUG if verbose else logging.WARNING)
+        self.logger.addHandler(_StderrHandler())
+        if verbose and verbose_file is not None:
+            self.logger.addHandler(_FileHandler(verbose_file))
+        self._warnings = 0
+        self._told: set[str] = set()
+
+    def d(self, msg: object) -> None:
+        """Log a debug line (verbose only)."""
+        self.logger.debug("%s", msg)
+
+    def i(self, msg: object) -> None:
+        """Log an information line (verbose only)."""
+        self.logger.info("%s", msg)
+
+    def w(self, msg: object) -> None:
+        """Log a warning line."""
+        self._warnings += 1
+        self.logger.warning("%s", msg)
+
+    def once(self, msg: str) -> None:
+        """Log a warning line, unless this object has said the very same before."""
+        if msg in self._told:
+            return
+        if len(self._told) < _MAX_REMEMBERED:
+            self._told.add(msg)
+        self.w(msg)
+
+    def e(self, msg: object, abort: bool = True) -> None:
+        """Log an error line; with ``abort`` close with the count of warnings and raise ValueError."""
+        self.logger.error("%s", msg)
+        if abort:
+            self.logger.warning("----------------Warning(%d)----------------", self._warnings)
+            raise ValueError(msg)
+
+    def rknn_e(self, msg: object) -> None:
+        """Log an error line of the runtime; never raises."""
+        self.e(msg, abort=False)
+
+    def p(self, msg: object) -> None:
+        """Print bare text on stdout."""
+        print(msg)
+
+    def n(self, msg: object) -> None:
+        """Log bare text, without a letter, where the other lines go."""
+        if self.logger.isEnabledFor(logging.WARNING) and sys.stderr is not None:
+            print(msg, file=sys.stderr)
+
+    def reset(self) -> None:
+        """Forget the count of warnings."""
+        self._warnings = 0
+
+    # -- the library's own lines --------------------------------------------------------------------------
+
+    def listening(self) -> Listening:
+        """A ``with`` block in which lines that the library logs in this thread are this object's lines."""
+        return Listening(self)
+
+    def take(self, record: logging.LogRecord) -> None:
+        """Log a line of the library; the same warning is shown once per object, not once per frame."""
+        if record.levelno == logging.WARNING:
+            self.once(record.getMessage())
+        else:
+            self.logger.log(record.levelno, "%s", record.getMessage())
+
+
+class _Listener(threading.local):
+    log: RKNNLog | None = None
+
+
+_listener = _Listener()
+
+
+class Listening:
+    """See ``RKNNLog.listening``; may be nested."""
+
+    __slots__ = ("_before", "_log")
+
+    def __init__(self, log: RKNNLog) -> None:
+        self._log = log
+        self._before: RKNNLog | None = None
+
+    def __enter__(self) -> None:
+        self._before = _listener.log
+        _listener.log = self._log
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _listener.log = self._before
+
+
+def _relay(record: logging.LogRecord) -> bool:
+    """Filter of the library's logger: inside a call of a face the record goes to that face, and only there.
+
+    Where somebody (``RKNN_LOG_LEVEL``, the application) gave the library's logger a handler of its own, the
+    record stays there: either way the reader sees the line once.
+    """
+    log = _listener.log
+    if log is None or any(not isinstance(h, logging.NullHandler) for h in library_logger.handlers):
+        return True
+    log.take(record)
+    return False
+
+
+library_logger.addFilter(_relay)

@@ -1,0 +1,321 @@
+"""The runtime behind a face: one context of the core under the names that programs in the field call.
+
+Unlike the face its methods raise: an ``RknnError``, with the number of the C API in ``code``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import operator
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import socs
+from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
+from ..formats import ModelFile
+from ..runtime import open_model
+from ..spi import Context, Input
+from ..tensor import Layout, TensorAttr
+from ._inputs import prepare
+from ._tensor_attr import RKNNPerfRun, RKNNTensorAttr
+from .rknn_log import RKNNLog
+
+__all__ = ["RKNNOutput", "RKNNRuntime"]
+
+Array = NDArray[Any]
+_BANNER = "=" * 46
+
+
+class RKNNOutput(ctypes.Structure):
+    """``rknn_output`` of the C API, for programs that call ``rknn_outputs_get`` on ``lib`` themselves."""
+
+    _fields_ = (
+        ("want_float", ctypes.c_uint8),
+        ("is_prealloc", ctypes.c_uint8),
+        ("index", ctypes.c_uint32),
+        ("buf", ctypes.c_void_p),
+        ("size", ctypes.c_uint32),
+    )
+
+
+class RKNNRuntime:
+    """One model on one backend.
+
+    A step (``set_inputs``, ``run``, ``get_outputs``) that another thread calls while a step is under way
+    waits for it, so that programs may fetch outputs in one thread and set the next inputs in another.
+
+    Args:
+        target: SoC that the CPU reference shall play; None: this board's, or the model's.
+        device_id: accepted and not used, nothing is attached by USB here.
+        async_mode: outputs of the previous frame, where the backend does so.
+        rknn_log: where warnings go.
+        verbose: log what the model is, and the figures per layer of every run.
+    """
+
+    def __init__(
+        self,
+        target: str | None = None,
+        device_id: str | None = None,
+        async_mode: bool = False,
+        rknn_log: RKNNLog | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.target = target
+        self.device_id = device_id
+        self.async_mode = bool(async_mode)
+        self.rknn_log = rknn_log or RKNNLog()
+        self.verbose = bool(verbose)
+        self.graph_is_built = False
+        self._soc = _known_soc(target)
+        self._ctx: Context | None = None
+        self._turn = threading.RLock()
+        self._frame = 0
+        self._reused: list[Array] = []
+        self._inputs: list[TensorAttr] = []
+        self._outputs: list[TensorAttr] = []
+        self._shapes: list[list[tuple[int, ...]]] = []
+        self._current: list[tuple[int, ...]] | None = None
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def build_graph(self, rknn_data: Any, quantize: bool = False, rknn_user_key: bytes | None = None) -> int:
+        """Open the bytes of a model; returns 0.
+
+        Raises:
+            ModelInvalid, TargetPlatformUnmatch, BackendUnavailable and what else a backend answers.
+        """
+        file = ModelFile(rknn_data)
+        self.release()
+        context = open_model(file, soc=self._soc.name if self._soc else None, **self._options(rknn_user_key))
+        self._ctx = context
+        self._shapes = context.shapes
+        self._read_attrs(context)
+        self.graph_is_built = True
+        if self.verbose:
+            self._log_versions(file, context)
+        return 0
+
+    def release(self) -> None:
+        """Close the context; may be called again."""
+        context, self._ctx = self._ctx, None
+        self.graph_is_built = False
+        self._frame = 0
+        self._current = None
+        self._reused = []
+        if context is not None:
+            context.close()
+
+    def _options(self, user_key: bytes | None) -> dict[str, Any]:
+        """What goes to the backend, only as far as it differs from the default."""
+        options: dict[str, Any] = {}
+        if self.async_mode:
+            options["async_mode"] = True
+        if self.verbose:
+            options["verbose"] = True
+        if user_key is not None:
+            options["user_key"] = user_key
+        library = self._get_rknn_api_lib_path()
+        if library is not None:
+            options["library"] = library
+        return options
+
+    def _get_rknn_api_lib_path(self) -> str | None:
+        """Path of the vendor library to load; programs replace this method to choose one. None: search."""
+        return None
+
+    def _require(self) -> Context:
+        if self._ctx is None:
+            raise ContextInvalid("the runtime is released or was never built; call init_runtime again")
+        return self._ctx
+
+    def _read_attrs(self, context: Context) -> None:
+        self._inputs = context.inputs
+        self._outputs = context.outputs
+
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+        """Hold the runtime for a whole inference; a second thread is refused with ContextInvalid."""
+        return self._require().exclusive()
+
+    # -- verbose ------------------------------------------------------------------------------------------
+
+    def _log_versions(self, file: ModelFile, context: Context) -> None:
+        versions, model = context.versions, file.model
+        log = self.rknn_log
+        log.i(f"RKNN Runtime Information, {context.backend_name} version: {versions.api}")
+        log.i(f"RKNN Driver Information, version: {versions.driver}")
+        log.i(
+            f"RKNN Model Information, version: {model.container}, toolkit version: {model.toolkit_version}"
+            f"(compiler version: {model.compiler_version}), target: {model.family}, "
+            f"target platform: {model.platform}, framework name: {model.framework}, "
+            f"model inference type: {'dynamic_shape' if model.dynamic else 'static_shape'}"
+        )
+
+    def _log_layers(self, context: Context) -> None:
+        try:
+            rows = context.perf_table()
+        except RknnError as error:
+            self.rknn_log.d(f"No figures per layer: {error}")
+            return
+        for row in rows:
+            self.rknn_log.d(row)
+
+    # -- what the model is --------------------------------------------------------------------------------
+
+    @property
+    def context(self) -> Any:
+        """The handle of the C API, None where the backend has none."""
+        return getattr(self._ctx, "handle", None)
+
+    @property
+    def lib(self) -> Any:
+        """The loaded vendor library (ctypes), None where the backend has none."""
+        return getattr(self._ctx, "lib", None)
+
+    @property
+    def is_dynamic_shape(self) -> bool:
+        """Whether the model has several input shapes."""
+        return bool(self._shapes)
+
+    def get_in_out_num(self) -> tuple[int, int]:
+        """Number of inputs and of outputs."""
+        self._require()
+        return len(self._inputs), len(self._outputs)
+
+    def get_tensor_attr(self, index: int, is_output: bool = False) -> RKNNTensorAttr:
+        """Attribute of one input or output for the current shapes; raises ParamInvalid for a bad index."""
+        self._require()
+        attrs = self._outputs if is_output else self._inputs
+        if not 0 <= index < len(attrs):
+            what = "output" if is_output else "input"
+            raise ParamInvalid(f"there is no {what} {index}, the model has {len(attrs)}")
+        return RKNNTensorAttr.of(attrs[index])
+
+    def get_inputs(self) -> list[RKNNTensorAttr]:
+        """Attributes of all inputs."""
+        self._require()
+        return [RKNNTensorAttr.of(attr) for attr in self._inputs]
+
+    def get_output_shape(self, index: int | None = None) -> Any:
+        """Shape of one output, or the list of all output shapes."""
+        self._require()
+        if index is None:
+            return [list(attr.dims) for attr in self._outputs]
+        return list(self.get_tensor_attr(index, is_output=True).dims)
+
+    def get_sdk_version(self) -> tuple[str, str, str]:
+        """The banner that ``RKNNLite.get_sdk_version`` hands out, the runtime's and the driver's version."""
+        versions = self._require().versions
+        lines = (_BANNER, "RKNN VERSION:", f"  API: {versions.api}", f"  DRV: {versions.driver}", _BANNER)
+        return "\n".join(lines), versions.api, versions.driver
+
+    def get_run_perf(self) -> RKNNPerfRun:
+        """Duration of the last run."""
+        return RKNNPerfRun(int(self._require().last_run_us))
+
+    # -- settings -----------------------------------------------------------------------------------------
+
+    def set_core_mask(self, core_mask: int) -> int:
+        """Choose NPU cores; returns 0. AUTO is legal on every SoC, also on those that take no mask.
+
+        Raises:
+            ParamInvalid, TargetPlatformUnmatch: the text lists the legal masks.
+        """
+        context = self._require()
+        try:
+            mask = operator.index(core_mask)
+        except TypeError:
+            raise ParamInvalid(f"core_mask must be an int such as NPU_CORE_0, not {core_mask!r}") from None
+        if mask != 0 or context.soc.masks:
+            context.set_core_mask(mask)
+        return 0
+
+    # -- one inference ------------------------------------------------------------------------------------
+
+    def set_inputs(
+        self, inputs: Any, data_type: Any = None, data_format: Any = None, inputs_pass_through: Any = None
+    ) -> int:
+        """Set all inputs, see ``RKNNLite.inference``; returns 0. Raises InputInvalid with the numbers."""
+        context = self._require()
+        log = self.rknn_log
+        with self._turn, context.exclusive():
+            prepared = prepare(
+                inputs, self._inputs, data_type, data_format, inputs_pass_through, self._shapes,
+                log.once, log.w,
+            )  # fmt: skip
+            if self._shapes:
+                self._choose_shapes(context, prepared)
+            context.set_inputs(prepared)
+        return 0
+
+    def run(self, get_frame_id: bool = False) -> Any:
+        """Run once; returns 0, or ``(0, frame id)`` where the first run is frame 0."""
+        context = self._require()
+        with self._turn, context.exclusive():
+            context.run()
+            frame = self._frame
+            self._frame += 1
+            if self.verbose:
+                self._log_layers(context)
+        return (0, frame) if get_frame_id else 0
+
+    def get_outputs(self, get_frame_id: bool = False, reuse_outputs: bool = False) -> list[Array]:
+        """Outputs of the last run, float32 in logical (NCHW) order; zeros of the right shape before a run.
+
+        With ``reuse_outputs`` the same arrays come back at every call, overwritten.
+        """
+        context = self._require()
+        with self._turn, context.exclusive():
+            if self._frame == 0:
+                self.rknn_log.once("The outputs are zeros: the model has not run yet.")
+                return [np.zeros(attr.dims, np.float32) for attr in self._outputs]
+            outputs = context.get_outputs(True)
+            return self._refill(outputs) if reuse_outputs else outputs
+
+    def _refill(self, outputs: list[Array]) -> list[Array]:
+        kept = self._reused
+        if [(a.shape, a.dtype) for a in kept] != [(a.shape, a.dtype) for a in outputs]:
+            self._reused = [np.array(array) for array in outputs]
+        else:
+            for old, new in zip(kept, outputs):
+                np.copyto(old, new)
+        return list(self._reused)
+
+    def _choose_shapes(self, context: Context, prepared: Sequence[Input]) -> None:
+        """Select the shape of a dynamic model that the arrays have."""
+        wanted = [_nhwc(entry) for entry in prepared]
+        if wanted == self._current:
+            return
+        try:
+            context.set_shapes(wanted)
+        except (InputInvalid, ParamInvalid) as error:
+            raise RknnError(
+                f"Set input shape failed. error code: RKNN_ERR_FAIL. Got {_text(wanted)}, legal are "
+                f"{'; '.join(_text(shapes) for shapes in self._shapes)}. {error}"
+            ) from None
+        self._current = wanted
+        self._read_attrs(context)
+
+
+def _known_soc(target: str | None) -> socs.Soc | None:
+    """The SoC of that name; raises ParamInvalid naming the ones there are."""
+    if target is None:
+        return None
+    if not isinstance(target, str):
+        raise ParamInvalid(f"target must be the name of a SoC such as 'rk3588', not {target!r}")
+    return socs.get(target)
+
+
+def _nhwc(entry: Input) -> tuple[int, ...]:
+    shape = tuple(entry.data.shape)
+    if entry.layout is Layout.NCHW and len(shape) == 4:
+        return (shape[0], shape[2], shape[3], shape[1])
+    return shape
+
+
+def _text(shapes: Sequence[Sequence[int]]) -> str:
+    return ", ".join(str(list(shape)) for shape in shapes)

@@ -1,0 +1,128 @@
+"""Weights of LSTM and GRU nodes, decoded to one real array per operand (docs/rknn-format.md, RNN)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ModelInvalid
+from ..graph import Node, RecurrentParams, Tensor
+from . import weights
+from .registers import Program
+from .stages import Family
+
+__all__ = ["RECURRENT_OPS", "read_recurrent"]
+
+RECURRENT_OPS = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
+"""Node types and their number of gates."""
+
+
+def read_recurrent(
+    node: Node, tensors: list[Tensor], blobs: list[memoryview], output: tuple[int, ...],
+    family: Family, program: Program, bias_group: int,
+) -> RecurrentParams:  # fmt: skip
+    """Decode W, R and B of a node.
+
+    Args:
+        tensors: x, W, R, B as listed by the node. blobs: stored bytes of W, R, B. output: shape of the first output.
+    """
+    gates = RECURRENT_OPS[node.op]
+    x, w, r, _ = tensors
+    quantised = w.dtype.bits == 8
+    if len(x.shape) < 3:
+        raise ModelInvalid(f"node {node.label()}: its input has shape {list(x.shape)}, rank 3 is needed")
+    width = x.shape[-1]
+    padded = w.shape[0] if w.shape else 0
+    w_rows = _rows(w, blobs[0], width)
+    if padded < 1 or w_rows.shape[0] % (gates * padded):
+        raise ModelInvalid(f"node {node.label()}: {w_rows.shape[0]} weight rows are not {gates} gates of {padded}")
+    directions = w_rows.shape[0] // (gates * padded)
+    hidden = output[-1] if len(output) == 4 else output[-1] // directions if output else 0
+    if not 0 < hidden <= padded:
+        raise ModelInvalid(f"node {node.label()}: hidden size {hidden} in gates of {padded} rows")
+    r_rows = _rows(r, blobs[1], hidden)
+    w_at = [[(d * gates + k) * padded for k in range(gates)] for d in range(directions)]
+    same_stride = gates == 4 or r_rows.shape[0] == directions * 3 * r.shape[0]
+    r_at = w_at if same_stride else [[d * r.shape[0] + k * hidden for k in range(3)] for d in range(directions)]
+    params = RecurrentParams(
+        gates=gates, hidden=hidden, directions=directions,
+        w=_gates(w_rows, w_at, hidden, node), r=_gates(r_rows, r_at, hidden, node),
+        w_bias=np.zeros((directions, gates, hidden), np.float32),
+        r_bias=np.zeros((directions, gates, hidden), np.float32),
+        reverse=str(node.attrs.get("direction", "")) == "reverse" or (node.op in ("LSTM", "GRU") and directions == 1),
+        linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
+    )  # fmt: skip
+    if quantised:
+        _quantised(params, x, blobs[2], padded, family, program, node, bias_group)
+    else:
+        _float_bias(params, blobs[2], padded, node)
+    return params
+
+
+def _rows(tensor: Tensor, blob: memoryview, columns: int) -> NDArray[Any]:
+    """All stored rows of a matrix in conv layout, cut to its real columns."""
+    parts = weights.segments(tensor.native_shape, tensor.name)
+    rows, covered = 0, 0
+    for part in parts:
+        if covered == 0:
+            rows += part[0] * part[4]
+        covered = (covered + part[1] * part[5]) if covered + part[1] * part[5] < columns else 0
+    flat = np.frombuffer(blob, tensor.dtype.numpy, len(blob) // tensor.dtype.numpy.itemsize)
+    return weights.unpack_blocks(flat, tensor.native_shape, (rows, columns, 1, 1), tensor.name)[:, :, 0, 0]
+
+
+def _gates(rows: NDArray[Any], at: list[list[int]], hidden: int, node: Node) -> NDArray[np.float32]:
+    if max(max(line) for line in at) + hidden > rows.shape[0]:
+        raise ModelInvalid(f"node {node.label()}: {rows.shape[0]} stored rows are too few for its gates")
+    return np.stack(
+        [np.stack([rows[start : start + hidden].astype(np.float32) for start in line]) for line in at]
+    )
+
+
+def _float_bias(params: RecurrentParams, blob: memoryview, padded: int, node: Node) -> None:
+    count = params.directions * 2 * params.gates * padded
+    if len(blob) < 4 * count:
+        raise ModelInvalid(f"node {node.label()}: bias of {len(blob)} bytes, {4 * count} needed")
+    cells = np.frombuffer(blob, "<f4", count).reshape(params.directions, 2, params.gates, padded)
+    params.w_bias = cells[:, 0, :, : params.hidden]
+    params.r_bias = cells[:, 1, :, : params.hidden]
+
+
+def _quantised(
+    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, family: Family, program: Program,
+    node: Node, bias_group: int,
+) -> None:  # fmt: skip
+    """int8 LSTM: per-channel integers to real values with the two output scales of the node's tasks."""
+    if x.quant is None:
+        raise ModelInvalid(f"node {node.label()}: int8 weights on an input that is not quantised")
+    scales = _output_scales(family, program, node.index)
+    if len(scales) < 2:
+        raise ModelInvalid(f"node {node.label()}: its registers give {len(scales)} output scales, two are needed")
+    d, g, h = params.directions, params.gates, params.hidden
+    data = weights.parse_bias(blob, d * 2 * g * padded, bias_group, (True, True, True), node.name)
+    assert data.bias is not None and data.zero_point is not None and data.multiplier is not None
+    shape = (d, 2, g, padded)
+    bias, zero, mul = (a.astype(np.float64).reshape(shape)[..., :h] for a in (data.bias, data.zero_point, data.multiplier))
+    w_step, r_step = (mul[:, i] * 2.0**-14 * scales[i] * 2.0**-15 for i in range(2))
+    w_int, r_int = params.w - zero[:, 0][..., None], params.r - zero[:, 1][..., None]
+    params.w_bias = ((bias[:, 0] + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)
+    params.r_bias = (bias[:, 1] * r_step).astype(np.float32)
+    params.w = (w_int * w_step[..., None] / x.quant.scale).astype(np.float32)
+    params.r = (r_int * r_step[..., None] * 127).astype(np.float32)
+
+
+def _output_scales(family: Family, program: Program, index: int) -> list[float]:
+    """First distinct OUT_SCALE * 2**-OUT_SHIFT among the tasks that use bias, zero point and multiplier."""
+    scale_at, shift_at = (0x4084, 0x4088) if family is Family.V1 else (0x40B0, 0x40B4)
+    found: list[float] = []
+    scale = shift = use = 0
+    for regs in program.registers(index):
+        scale, shift, use = regs.get(scale_at, scale), regs.get(shift_at, shift), regs.get(0x501C, use)
+        bits = (use >> 8 if family is Family.V2B else use >> 1) & 7
+        value = math.ldexp(scale & 0xFFFF, -(shift & 0xFFF))
+        if bits == 7 and value not in found:
+            found.append(value)
+    return found
