@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rknnlite.graph import TensorRole
+
 from .view import Array, Kernel, NodeView, decode, encode
 
 __all__ = ["Builder", "builder_for", "move_op", "op", "real_op"]
@@ -71,7 +73,10 @@ def move_op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _move_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
     source = view.tensor(0)
     mover = function(view)
-    same = [out.quant == source.quant and out.dtype is source.dtype for out in view.outputs]
+    unrounded = source.role is TensorRole.INPUT and source.dtype.is_float  # inputs come as the caller gave them
+    same = [
+        out.quant == source.quant and out.dtype is source.dtype and not unrounded for out in view.outputs
+    ]
 
     def kernel(values: list[Array]) -> list[Array]:
         moved = mover(values[0])

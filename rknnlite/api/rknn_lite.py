@@ -130,7 +130,7 @@ class RKNNLite:
             if self.rknn_data is None:
                 self.rknn_log.e(_NOT_LOADED, False)
                 return -1
-            self.release()
+            self._drop_runtime()
             runtime = self._build(target, device_id, async_mode)
             if runtime is None:
                 return -1
@@ -258,6 +258,9 @@ class RKNNLite:
 
     def release(self) -> None:
         """Release the runtime; may be called at any time and again. The loaded model stays."""
+        self._drop_runtime()
+
+    def _drop_runtime(self) -> None:
         runtime, self.rknn_runtime = self.rknn_runtime, None
         if runtime is not None:
             self._close(runtime)
@@ -275,9 +278,11 @@ class RKNNLite:
         if isinstance(error, RknnError):
             code = "" if "error code:" in f"{headline}{text}" else f" (error code: {error.name})"
             self.rknn_log.e(f"{headline} {text}{code}", False)
-            return
-        self.rknn_log.e(f"{headline} {type(error).__name__}: {text}", False)
-        self.rknn_log.e("".join(traceback.format_exception(type(error), error, error.__traceback__)), False)
+        else:
+            self.rknn_log.e(f"{headline} {type(error).__name__}: {text}", False)
+            trace = traceback.format_exception(type(error), error, error.__traceback__)
+            self.rknn_log.e("".join(trace).rstrip(), False)
+        error.__traceback__ = None  # reported; a frame that holds it would keep the inputs alive
 
 
 def _log_file(verbose_file: str | os.PathLike[str] | None) -> Path | None:

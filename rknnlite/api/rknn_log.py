@@ -45,6 +45,13 @@ class _FileHandler(logging.Handler):
             file.write(_FORMAT.format(record) + "\n")
 
 
+class _Logger(logging.Logger):
+    """A logger outside the tree, which therefore must not rely on the tree to refresh its cache of levels."""
+
+    def isEnabledFor(self, level: int) -> bool:
+        return not self.disabled and self.manager.disable < level and level >= self.getEffectiveLevel()
+
+
 class RKNNLog:
     """The ``rknn_log`` of a face.
 
@@ -54,7 +61,7 @@ class RKNNLog:
     """
 
     def __init__(self, verbose: bool = False, verbose_file: Path | None = None) -> None:
-        self.logger = logging.Logger("rknnlite.api", logging.DEBUG if verbose else logging.WARNING)
+        self.logger: logging.Logger = _Logger("rknnlite.api", logging.DEBUG if verbose else logging.WARNING)
         self.logger.addHandler(_StderrHandler())
         if verbose and verbose_file is not None:
             self.logger.addHandler(_FileHandler(verbose_file))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import socs
-from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
+from ..errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid, RknnError
 from ..formats import ModelFile
 from ..runtime import open_model
 from ..spi import Context, Input
@@ -75,6 +75,7 @@ class RKNNRuntime:
         self._ctx: Context | None = None
         self._turn = threading.RLock()
         self._frame = 0
+        self._per_layer = False
         self._reused: list[Array] = []
         self._inputs: list[TensorAttr] = []
         self._outputs: list[TensorAttr] = []
@@ -96,6 +97,7 @@ class RKNNRuntime:
         self._shapes = context.shapes
         self._read_attrs(context)
         self.graph_is_built = True
+        self._per_layer = self.verbose
         if self.verbose:
             self._log_versions(file, context)
         return 0
@@ -144,10 +146,14 @@ class RKNNRuntime:
     # -- verbose ------------------------------------------------------------------------------------------
 
     def _log_versions(self, file: ModelFile, context: Context) -> None:
-        versions, model = context.versions, file.model
-        log = self.rknn_log
+        log, versions = self.rknn_log, context.versions
         log.i(f"RKNN Runtime Information, {context.backend_name} version: {versions.api}")
         log.i(f"RKNN Driver Information, version: {versions.driver}")
+        try:
+            model = file.model
+        except ModelInvalid as error:  # encrypted, say: the backend could open it, that is what counts
+            log.d(f"RKNN Model Information, none: {error}")
+            return
         log.i(
             f"RKNN Model Information, version: {model.container}, toolkit version: {model.toolkit_version}"
             f"(compiler version: {model.compiler_version}), target: {model.family}, "
@@ -160,6 +166,7 @@ class RKNNRuntime:
             rows = context.perf_table()
         except RknnError as error:
             self.rknn_log.d(f"No figures per layer: {error}")
+            self._per_layer = False
             return
         for row in rows:
             self.rknn_log.d(row)
@@ -259,7 +266,7 @@ class RKNNRuntime:
             context.run()
             frame = self._frame
             self._frame += 1
-            if self.verbose:
+            if self._per_layer:
                 self._log_layers(context)
         return (0, frame) if get_frame_id else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from ..errors import ModelInvalid
@@ -36,7 +37,7 @@ _UNION: dict[int, dict[int, tuple[str, str]]] = {
     64: {0: ("axis", "i")},
     66: {1: ("dilations", "is"), 2: ("group", "i"), 3: ("kernel_shape", "is"), 6: ("pads", "is"),
          7: ("strides", "is")},
-    67: {0: ("direction", "s"), 1: ("hidden_size", "i"), 2: ("x_layout", "s"), 3: ("linear_before_reset", "i"),
+    67: {1: ("hidden_size", "i"), 2: ("x_layout", "s"), 3: ("linear_before_reset", "i"),
          4: ("y_layout", "s"), 5: ("sequences", "i")},
     71: {0: ("direction", "s"), 1: ("hidden_size", "i"), 2: ("linear_before_reset", "i")},
     87: {0: ("mode", "s"), 1: ("epsilon", "f"), 2: ("axes", "is")},
@@ -63,7 +64,8 @@ def read_attributes(node: Table, code: int, union: Table | None) -> dict[str, An
     if union is not None:
         for slot, (name, kind) in _UNION.get(code, {}).items():
             if union.has(slot):
-                attrs[name] = _field(union, slot, kind)
+                with contextlib.suppress(ModelInvalid):  # recurrent nodes leave garbage in unused slots
+                    attrs[name] = _field(union, slot, kind)
             elif name in _ALWAYS:
                 attrs.setdefault(name, 0)
     return attrs

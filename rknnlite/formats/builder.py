@@ -217,6 +217,9 @@ class _Builder:
         if slope is not None:
             conv.slope = self._slope(self.tensors[slope], floating)
         node.inputs = [x.index, *extra]
+        if x.role is TensorRole.INPUT and y.name == f"New_input_{x.name}" and _copies(conv, x, y):
+            node.op = "Identity"  # the NPU's way of fetching an input; the network itself has no such layer
+            return
         node.conv = conv
 
     def _conv_params(
@@ -301,6 +304,18 @@ class _Builder:
         if floating:
             return values
         return values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
+
+
+def _copies(conv: ConvParams, x: Tensor, y: Tensor) -> bool:
+    """Whether a convolution hands its input on unchanged: a 1x1 identity between equal tensors."""
+    if conv.weight_shape[2:] != (1, 1) or x.shape != y.shape or x.quant != y.quant or conv.strides != (1, 1):
+        return False
+    weight = conv.weight().astype(np.float64)[:, :, 0, 0]
+    if conv.zero_point is not None:
+        weight = weight - conv.zero_point[:, None]
+    rows = weight.shape[0]
+    expected = np.ones((rows, 1)) if conv.depthwise else np.eye(*weight.shape)
+    return bool(np.array_equal(weight / max(float(weight.max()), 1e-9), expected))
 
 
 def _depthwise(

@@ -146,7 +146,6 @@ for _name, _function in {
     "Sign": np.sign,
     "IsNaN": np.isnan,
     "Not": np.logical_not,
-    "Identity": lambda x: x,
     "exDataConvert": lambda x: x,
     "Cast": lambda x: x,
 }.items():

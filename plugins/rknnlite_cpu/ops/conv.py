@@ -156,9 +156,9 @@ def _table_tail(conv: ConvParams, stage: Stage, y: Tensor) -> Callable[[Array, O
 
 
 def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Callable[[Array, Optional[Array]], Array]:
-    # The vendor's simulator stores the convolution before it applies these; float16 shows the difference.
+    # The vendor's simulator stores the convolution before it applies a tail; float16 shows the difference.
     tail, y = tail_of(view.node.op), view.outputs[0]
-    stored_first = tail in _TABLES or tail in ("LeakyRelu", "PRelu", "Mul", "LeakyReluAdd")
+    stored_first = tail not in ("", "Relu", "Clip")
     scale: Any = None
     if conv.quantised:
         assert conv.multiplier is not None

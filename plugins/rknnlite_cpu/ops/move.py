@@ -30,6 +30,12 @@ def reshape(view: NodeView) -> Mover:
     return lambda x: x.reshape(shape)
 
 
+@op("Identity")
+def identity(view: NodeView) -> Kernel:
+    """Hands its input on; a floating graph input stays unrounded."""
+    return lambda values: [values[0]]
+
+
 @move_op("Transpose")
 def transpose(view: NodeView) -> Mover:
     rank = len(view.tensor(0).shape)
