@@ -154,7 +154,7 @@ class _Builder:
     def _node(self, index: int, table: Table, known: set[int]) -> Node:
         op, name = table.string(1), table.string(2)
         listed = self._indices(table, 4)
-        inputs = [i if i in known or self.tensors[i].role is TensorRole.CONST else -1 for i in listed]
+        inputs = [i if i in known or self._stored(i, op, place) else -1 for place, i in enumerate(listed)]
         while inputs and inputs[-1] < 0:
             inputs.pop()  # scratch tensors that the compiler appends
         outputs = self._indices(table, 5)
@@ -172,6 +172,15 @@ class _Builder:
         if node.on_npu:
             self._decode(node)
         return node
+
+    def _stored(self, index: int, op: str, place: int) -> bool:
+        """Whether an operand is a constant; dynamic models keep pooling weights among the helper tensors."""
+        tensor = self.tensors[index]
+        if tensor.role is TensorRole.HELPER and op.startswith("Conv") and place in (1, 2):
+            number = self.tables[index].i32(18, -1)
+            if tensor.shape and 0 < number < len(self.blobs) and len(self.blobs[number].data(0)):
+                tensor.role = TensorRole.CONST
+        return tensor.role is TensorRole.CONST
 
     def _decode(self, node: Node) -> None:
         output = self.tensors[node.outputs[0]].name
