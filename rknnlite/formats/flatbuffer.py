@@ -89,10 +89,15 @@ class Table:
 
     def data(self, slot: int) -> memoryview:
         """A byte vector, as a view into the file."""
+        start, count = self.span(slot)
+        return self._buf[start : start + count]
+
+    def span(self, slot: int) -> tuple[int, int]:
+        """(first byte, size) of a byte vector inside the buffer; size 0 when absent."""
         start, count = self._vector(slot)
         if start + count > len(self._buf):
             raise ModelInvalid(f"damaged file: a blob of {count} bytes at byte {start} leaves the file")
-        return self._buf[start : start + count]
+        return start, count
 
     def string(self, slot: int) -> str:
         """A text; undecodable bytes are replaced."""

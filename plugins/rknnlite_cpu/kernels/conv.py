@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .parallel import channel_blocks, run_blocks
+
 __all__ = ["ConvSpec", "conv2d", "depthwise2d", "pad2d", "split_for_exactness", "windows"]
 
 Array = NDArray[Any]
@@ -80,20 +82,60 @@ def conv2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
 
 
 def depthwise2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
-    """x [N, C, H, W] and weight [C, kh, kw] -> [N, C, OH * OW], float32; one pass per tap."""
-    padded = pad2d(x, spec.padding)
+    """x [N, C, H, W] and weight [C, kh, kw] -> [N, C, OH * OW], float32.
+
+    Each tap is one multiply-add over whole planes laid flat: the padded plane is cut into stride x stride
+    phases, in which a tap is a plain shift. The few positions computed in the padding are dropped at the end.
+    Channels go in blocks that fit the cache.
+    """
     n, c = x.shape[:2]
     oh, ow = spec.out_size
-    (kh, kw), (ty, tx), (dy, dx) = spec.kernel, spec.strides, spec.dilations
-    out = np.zeros((n, c, oh, ow), np.float32)
-    part = np.empty_like(out)
-    for ky in range(kh):
-        for kx in range(kw):
-            y0, x0 = ky * dy, kx * dx
-            patch = padded[:, :, y0 : y0 + (oh - 1) * ty + 1 : ty, x0 : x0 + (ow - 1) * tx + 1 : tx]
-            np.multiply(patch, weight[:, ky, kx].reshape(1, c, 1, 1), out=part)
-            out += part
+    out = np.empty((n, c, oh, ow), np.float32)
+
+    def work(channels: slice) -> None:
+        for item in range(n):
+            out[item, channels] = _depthwise_planes(x[item, channels], weight[channels], spec)
+
+    run_blocks(work, channel_blocks(c, 2 * oh * ow), out.size * weight.shape[1] * weight.shape[2])
     return out.reshape(n, c, oh * ow)
+
+
+def _depthwise_planes(x: Array, weight: Array, spec: ConvSpec) -> Array:
+    """x [C, H, W] -> view of [C, OH, OW]."""
+    (ty, tx), (dy, dx), (oh, ow) = spec.strides, spec.dilations, spec.out_size
+    padded = pad2d(x, spec.padding)
+    rows, columns = -(-padded.shape[1] // ty), -(-padded.shape[2] // tx)
+    length = (oh - 1) * columns + ow
+    phases: dict[tuple[int, int], Array] = {}
+    total = part = None
+    for ky in range(weight.shape[1]):
+        for kx in range(weight.shape[2]):
+            y0, x0 = ky * dy, kx * dx
+            key = (y0 % ty, x0 % tx)
+            if key not in phases:
+                phases[key] = _phase(padded, key, (ty, tx), (rows, columns))
+            start = y0 // ty * columns + x0 // tx
+            shifted = phases[key][:, start : start + length]
+            factor = weight[:, ky, kx, None]
+            if total is None or part is None:
+                total = np.empty((len(x), oh * columns), np.float32)
+                part = np.empty((len(x), length), np.float32)
+                np.multiply(shifted, factor, out=total[:, :length])
+            else:
+                np.multiply(shifted, factor, out=part)
+                total[:, :length] += part
+    assert total is not None
+    return total.reshape(len(x), oh, columns)[:, :, :ow]
+
+
+def _phase(padded: Array, key: tuple[int, int], strides: tuple[int, int], size: tuple[int, int]) -> Array:
+    """Every stride-th row and column from ``key``, laid flat as [C, rows * columns]."""
+    if strides == (1, 1):
+        return np.ascontiguousarray(padded).reshape(len(padded), -1)
+    part = padded[:, key[0] :: strides[0], key[1] :: strides[1]]
+    flat = np.zeros((len(padded), *size), np.float32)
+    flat[:, : part.shape[1], : part.shape[2]] = part
+    return flat.reshape(len(padded), -1)
 
 
 def split_for_exactness(weight: Array, low: float, high: float) -> list[slice]:

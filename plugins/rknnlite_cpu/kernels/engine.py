@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .conv import ConvSpec, conv2d, depthwise2d, split_for_exactness
+from .opencv import depthwise_layer
 
 __all__ = ["Accumulate", "accumulator"]
 
@@ -19,8 +20,9 @@ Accumulate = Callable[[Array], Array]
 
 
 def accumulator(
-    weight: Array, bias: Array, spec: ConvSpec, depthwise: bool, transposed: bool, bounds: tuple[float, float]
-) -> Accumulate:
+    weight: Array, bias: Array, spec: ConvSpec, depthwise: bool, transposed: bool, bounds: tuple[float, float],
+    batch: int = 1,
+) -> Accumulate:  # fmt: skip
     """Prepare a convolution.
 
     Args:
@@ -28,10 +30,11 @@ def accumulator(
         bias: [OC] float64. bounds: range of the integer inputs, (0, 0) for floating data.
     """
     if transposed:
-        return _transposed(weight, bias, spec, depthwise, bounds)
+        return _transposed(weight, bias, spec, depthwise, bounds, batch)
     if depthwise:
         taps = np.ascontiguousarray(weight[:, 0])
-        return _biased(lambda x: depthwise2d(x, taps, spec), bias)
+        layer = depthwise_layer(taps, spec, batch)
+        return _biased(layer or (lambda x: depthwise2d(x, taps, spec)), bias)
     parts = split_for_exactness(weight, *bounds) if bounds != (0.0, 0.0) else [slice(0, weight.shape[1])]
     matrices = [np.ascontiguousarray(weight[:, part].reshape(weight.shape[0], -1)) for part in parts]
     if len(parts) == 1:
@@ -63,13 +66,13 @@ def _biased(convolve: Accumulate, bias: Array) -> Accumulate:
 
 
 def _transposed(
-    weight: Array, bias: Array, spec: ConvSpec, depthwise: bool, bounds: tuple[float, float]
+    weight: Array, bias: Array, spec: ConvSpec, depthwise: bool, bounds: tuple[float, float], batch: int
 ) -> Accumulate:
     """Zeros between the inputs, then the stored forward kernel with stride 1."""
     (kh, kw), (sy, sx), (top, left) = spec.kernel, spec.strides, spec.pads
     size = ((spec.in_size[0] - 1) * sy + 1, (spec.in_size[1] - 1) * sx + 1)
     inner = replace(spec, strides=(1, 1), pads=(kh - 1 - top, kw - 1 - left), in_size=size)
-    forward = accumulator(weight, bias, inner, depthwise, False, bounds)
+    forward = accumulator(weight, bias, inner, depthwise, False, bounds, batch)
 
     def run(x: Array) -> Array:
         spread = np.zeros((*x.shape[:2], *size), np.float32)

@@ -46,9 +46,9 @@ class DenseLut:
         step = abs(slope * scale)
         return 0 if step == 0 else int(min(_MAX_REACH, 2 * (high - low) / step + 1))
 
-    def __call__(self, index: Array) -> Array:
-        """float32 indices (overwritten) -> float32 outputs."""
-        np.clip(index, self._first, self._last, out=index)
-        index -= self._first
-        np.rint(index, out=index)
-        return np.take(self._table, index.astype(np.int32))
+    def __call__(self, values: Array) -> None:
+        """float32 indices become float32 outputs, in place."""
+        np.clip(values, self._first, self._last, out=values)
+        values -= self._first
+        np.rint(values, out=values)
+        values[...] = self._table[values.astype(np.int32)]

@@ -11,8 +11,8 @@ from rknnlite.tensor import DType
 
 from ..registry import op, real_op
 from ..view import Array, Kernel, NodeView, centred_range, decode, encode
-from .conv import elu_alpha, silu_beta
 from .functions import FUNCTIONS, erf
+from .tails import elu_alpha, silu_beta
 
 __all__: list[str] = []
 

@@ -1,0 +1,123 @@
+"""Depthwise convolution by OpenCV's dnn module, several times faster than numpy's; optional.
+
+OpenCV takes layers only as files, so a one-layer ONNX model is written in memory. Sums of integers below 2**24
+are exact there as well; this is checked once per geometry before it is relied on.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .conv import ConvSpec, depthwise2d, pad2d
+
+__all__ = ["depthwise_layer"]
+
+Array = NDArray[Any]
+_FLOAT, _INTS, _INT = 1, 7, 2  # ONNX: element type float; attribute types ints and int
+
+
+@functools.lru_cache(maxsize=None)
+def _cv2() -> Any:
+    """The module, or None when it is missing or switched off (``RKNNLITE_OPENCV=0``)."""
+    if os.environ.get("RKNNLITE_OPENCV") == "0":
+        return None
+    try:
+        import cv2
+    except ImportError:
+        return None
+    return cv2 if hasattr(cv2, "dnn") else None
+
+
+def depthwise_layer(weight: Array, spec: ConvSpec, batch: int) -> Optional[Callable[[Array], Array]]:
+    """weight [C, kh, kw] -> function [N, C, H, W] -> [N, C, OH * OW], or None when OpenCV cannot serve."""
+    if _cv2() is None or not _trusted(spec.kernel, spec.strides, spec.dilations):
+        return None
+    return _layer(weight, spec, batch)
+
+
+@functools.lru_cache(maxsize=None)
+def _trusted(kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]) -> bool:
+    """Whether OpenCV's result for this geometry is exact on integers of full range."""
+    size = tuple(d * (k - 1) + 1 + 3 * s for k, s, d in zip(kernel, strides, dilations))
+    out = tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(size, kernel, strides, dilations))
+    spec = ConvSpec(kernel, strides, dilations, (0, 0), (size[0], size[1]), (out[0], out[1]))
+    rng = np.random.default_rng(0)
+    weight = rng.integers(-255, 256, (9, *kernel)).astype(np.float32)
+    x = rng.integers(0, 256, (1, 9, *size)).astype(np.float32)
+    try:
+        found = _layer(weight, spec, 1)(x)
+    except Exception:  # cv2.error, or a message of a version that reads the model differently
+        return False
+    return bool(np.array_equal(found, depthwise2d(x, weight, spec)))
+
+
+def _layer(weight: Array, spec: ConvSpec, batch: int) -> Callable[[Array], Array]:
+    top, left, bottom, right = padding = spec.padding
+    inside = min(padding) >= 0 and (top, left) == (bottom, right)
+    pads = padding if inside else (0, 0, 0, 0)
+    size = spec.in_size if inside else (spec.in_size[0] + top + bottom, spec.in_size[1] + left + right)
+    model = _onnx_conv(weight, spec, pads, (batch, len(weight), *size))
+    net = _cv2().dnn.readNetFromONNX(np.frombuffer(model, np.uint8))
+    shape = (batch, len(weight), spec.out_size[0] * spec.out_size[1])
+
+    def run(x: Array) -> Array:
+        net.setInput(np.ascontiguousarray(x if inside else pad2d(x, padding)))
+        result: Array = net.forward().reshape(shape)
+        return result
+
+    return run
+
+
+# -- a one-layer ONNX model, in protobuf's wire format -------------------------------------------------------
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _bytes(field: int, data: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(data)) + data
+
+
+def _attribute(name: str, values: tuple[int, ...] | int) -> bytes:
+    if isinstance(values, int):
+        body = _number(3, values) + _number(20, _INT)
+    else:
+        body = b"".join(_number(8, value) for value in values) + _number(20, _INTS)
+    return _bytes(5, _bytes(1, name.encode()) + body)
+
+
+def _value_info(name: str, shape: tuple[int, ...]) -> bytes:
+    dims = b"".join(_bytes(1, _number(1, dim)) for dim in shape)
+    kind = _bytes(1, _number(1, _FLOAT) + _bytes(2, dims))
+    return _bytes(1, name.encode()) + _bytes(2, kind)
+
+
+def _onnx_conv(weight: Array, spec: ConvSpec, pads: tuple[int, int, int, int], shape: tuple[int, ...]) -> bytes:
+    """ModelProto with one grouped Conv, weight [C, kh, kw] inside; field numbers are those of onnx.proto."""
+    channels = len(weight)
+    node = _bytes(1, b"x") + _bytes(1, b"w") + _bytes(2, b"y") + _bytes(3, b"conv") + _bytes(4, b"Conv")
+    node += _attribute("kernel_shape", spec.kernel) + _attribute("strides", spec.strides)
+    node += _attribute("dilations", spec.dilations) + _attribute("pads", pads) + _attribute("group", channels)
+    dims = (channels, 1, *spec.kernel)
+    tensor = b"".join(_number(1, dim) for dim in dims) + _number(2, _FLOAT) + _bytes(8, b"w")
+    tensor += _bytes(9, np.ascontiguousarray(weight, "<f4").tobytes())
+    graph = _bytes(1, node) + _bytes(2, b"g") + _bytes(5, tensor)
+    graph += _bytes(11, _value_info("x", shape))
+    graph += _bytes(12, _value_info("y", (shape[0], channels, *spec.out_size)))
+    return _number(1, 8) + _bytes(7, graph) + _bytes(8, _bytes(1, b"") + _number(2, 13))

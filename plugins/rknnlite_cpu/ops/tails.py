@@ -1,0 +1,231 @@
+"""What follows the accumulation of a convolution: scaling, residual, activation, rounding.
+
+A tail works in place on a block of channels ``[N, c, OH * OW]``: blocks stay in the cache, and cores share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Optional
+
+import numpy as np
+
+from rknnlite.graph import ConvParams, Stage, Tensor
+
+from ..kernels.lut import DenseLut
+from ..kernels.parallel import channel_blocks, run_blocks
+from ..view import Array, NodeView, centred_range, encode
+from .functions import FUNCTIONS
+
+__all__ = ["TABLES", "Tail", "apply_tail", "elu_alpha", "make_tail", "silu_beta", "tail_of"]
+
+TABLES = ("Sigmoid", "Tanh", "Elu", "HardSwish", "HardSigmoid", "Softplus", "ExSwish", "ExGelu", "ExMish")
+"""Activations that the NPU evaluates by table."""
+
+Tail = Callable[[Array, Optional[Array], slice, Array], None]
+"""(accumulator block, operand block, its channels, output block)."""
+
+_SPELLINGS = {"exswish": "ExSwish", "exgelu": "ExGelu", "exmish": "ExMish"}
+_ELU_STEP, _SILU_STEP = 3276.8, 2824.787  # index units per 1.0 (docs/rknn-format.md, activations)
+_ZERO = np.float32(0)
+
+
+def tail_of(op_type: str) -> str:
+    """The fused tail of a node type, exSwish and ExSwish made one."""
+    tail = op_type[len("ConvTranspose") :] if op_type.startswith("ConvTranspose") else op_type[len("Conv") :]
+    return _SPELLINGS.get(tail.lower(), tail)
+
+
+def apply_tail(tail: Tail, acc: Array, operand: Optional[Array]) -> Array:
+    """Run a tail over ``acc`` [N, OC, OH * OW]; the float32 result takes its place where it can."""
+    out = acc if acc.dtype == np.float32 else np.empty(acc.shape, np.float32)
+
+    def work(channels: slice) -> None:
+        other = None if operand is None else operand[:, channels]
+        tail(acc[:, channels], other, channels, out[:, channels])
+
+    run_blocks(work, channel_blocks(acc.shape[1], acc.shape[0] * acc.shape[2]), acc.size)
+    return out
+
+
+def make_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
+    """The tail of a node: integers for a quantised output, else real values."""
+    if not (conv.quantised and view.outputs[0].quant):
+        return _float_tail(view, conv, stage)
+    if tail_of(view.node.op) in TABLES:
+        if stage.lut is None:
+            raise view.fail("no activation table was uploaded for it")
+        return _table_tail(conv, stage, view.outputs[0])
+    return _quantised_tail(view, conv, stage)
+
+
+def _factor(values: Array) -> Array:
+    return np.asarray(values, np.float64).astype(np.float32).reshape(1, -1, 1)
+
+
+def _leaky(out: Array, slope: Array | float) -> None:
+    """Scale the negative part in place: x = max(x, 0) + slope * min(x, 0)."""
+    negative = np.minimum(out, _ZERO)
+    np.maximum(out, _ZERO, out=out)
+    negative *= slope
+    out += negative
+
+
+def _slope(conv: ConvParams, stage: Stage, tail: str) -> Array | None:
+    """[1, OC or 1, 1] factor of the negative part, None for tails without."""
+    if tail == "PRelu" and conv.slope is not None:
+        return conv.slope.reshape(1, -1, 1)
+    if tail.startswith("LeakyRelu") and stage.slope is not None:
+        return np.full((1, conv.weight_shape[0], 1), stage.slope, np.float32)
+    return None
+
+
+# -- int8 ----------------------------------------------------------------------------------------------------
+
+
+def _quantised_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
+    tail, y = tail_of(view.node.op), view.outputs[0]
+    assert conv.multiplier is not None and y.quant is not None
+    low, high = centred_range(y)
+    if tail in ("Relu", "AddRelu"):
+        low = max(low, _ZERO)
+    scale = conv.multiplier * stage.scale * stage.slope_scale
+    other = view.tensor(1) if view.has(1) else None
+    operand_unit = np.float32(1 / y.quant.scale)
+    if tail == "Mul" and other is not None and other.quant is not None:
+        scale = scale / other.quant.scale  # the output scale of the registers holds the operand's
+    factor = _factor(scale)
+    slope = _slope(conv, stage, tail)
+    before, after = _activations(tail)
+
+    def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
+        np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
+        if before == "relu":
+            np.maximum(out, _ZERO, out=out)
+        elif before == "leaky" and slope is not None:
+            _leaky(out, slope[:, channels])
+        if operand is not None:
+            if tail == "Mul":
+                out *= operand
+            else:
+                out += operand * operand_unit
+        if after == "leaky" and slope is not None:
+            _leaky(out, slope[:, channels])
+        np.rint(out, out=out)
+        np.clip(out, low, high, out=out)
+
+    return run
+
+
+def _activations(tail: str) -> tuple[str, str]:
+    """(activation before, activation after the second operand)."""
+    if tail in ("ReluAdd", "ClipAdd"):
+        return "relu", ""
+    if tail == "LeakyReluAdd":
+        return "leaky", ""
+    return "", "leaky" if tail in ("LeakyRelu", "PRelu") else ""
+
+
+def _table_tail(conv: ConvParams, stage: Stage, y: Tensor) -> Tail:
+    """Index = acc * multiplier + offset, dense look-up, all in the NPU's own integers."""
+    lut = stage.lut
+    assert lut is not None and conv.multiplier is not None and y.quant is not None
+    low, high = centred_range(y)
+    dense = DenseLut(lut, stage.scale, stage.zero_point - y.quant.zero_point, float(low), float(high))
+    factor = _factor(conv.multiplier * lut.multiplier)
+    offset = np.float32(lut.offset)
+
+    def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
+        np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
+        if offset:
+            np.add(out, offset, out=out)
+        dense(out)
+
+    return run
+
+
+# -- fp16, and int8 convolutions with a floating output ------------------------------------------------------
+
+
+def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
+    # The vendor's simulator stores the convolution before it applies a tail; float16 shows the difference.
+    tail, y = tail_of(view.node.op), view.outputs[0]
+    stored_first = tail not in ("", "Relu", "Clip") and not conv.quantised
+    factor = None
+    if conv.quantised:
+        assert conv.multiplier is not None
+        factor = _factor(conv.multiplier * stage.scale)
+    slope = _slope(conv, stage, tail)
+    before, after = _activations(tail)
+    function = _float_function(tail, stage)
+
+    def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
+        real = acc if factor is None else np.multiply(acc, factor[:, channels], dtype=np.float32, casting="unsafe")
+        if stored_first:
+            real = encode(real, y)
+        if before == "relu":
+            real = _bounded(real, tail, stage)
+        elif before == "leaky" and slope is not None:
+            real = encode(np.where(real < 0, real * slope[:, channels], real), y)
+        if operand is not None:
+            real = real * operand if tail == "Mul" else real + operand
+        if after == "leaky" and slope is not None:
+            real = np.where(real < 0, real * slope[:, channels], real)
+        elif tail in ("Relu", "AddRelu", "Clip"):
+            real = _bounded(real, tail, stage)
+        elif function is not None:
+            real = function(real)
+        out[...] = encode(real, y)
+
+    return run
+
+
+def _bounded(real: Array, tail: str, stage: Stage) -> Array:
+    if "Relu" in tail:
+        return np.maximum(real, _ZERO)
+    return real if stage.clip is None else np.clip(real, np.float32(stage.clip[0]), np.float32(stage.clip[1]))
+
+
+def _float_function(tail: str, stage: Stage) -> Optional[Callable[[Array], Array]]:
+    """The function of a fused activation; parameters that no attribute holds are read off its table."""
+    if tail not in TABLES:
+        return None
+    function = FUNCTIONS[tail]
+    if tail == "Elu" and stage.lut is not None:
+        alpha = elu_alpha(stage.lut.high)
+        return lambda x: function(x, alpha)
+    if tail == "HardSigmoid" and stage.float_line is not None and stage.float_line[0]:
+        slope, offset = stage.float_line[0] / 32768, 0.5 + stage.float_line[1] / 32768
+        return lambda x: function(x, slope, offset)
+    if tail == "ExSwish" and stage.lut is not None:
+        beta = silu_beta(stage.lut.high)
+        return lambda x: function(x, beta)
+    return function
+
+
+def elu_alpha(high: Array) -> float:
+    """Alpha of a fused Elu from its table: code(x) = 32768 * alpha * exp(x) - 32768 below zero."""
+    below = np.flatnonzero(high < 0)
+    if not len(below):
+        return 1.0
+    k = int(below[-1])
+    x = (32 * k - 16384) / _ELU_STEP
+    return round(float((high[k] + 32768) / 32768 * np.exp(-x)), 3)
+
+
+def silu_beta(high: Array) -> float:
+    """Beta of x * sigmoid(beta * x) from its table (1.702 is the "quick GELU")."""
+    if high[512] <= 0:
+        return 1.0
+    x = np.arange(513) * 32 / _SILU_STEP
+
+    def distance(beta: float) -> float:
+        f = x / (1 + np.exp(-beta * x))
+        return float(np.square(high / high[512] - f / f[512]).sum())
+
+    low, top = 0.1, 8.0
+    for _ in range(60):  # ternary search: the distance has one minimum
+        a, b = low + (top - low) / 3, top - (top - low) / 3
+        low, top = (low, b) if distance(a) < distance(b) else (a, top)
+    beta = round((low + top) / 2, 4)
+    return 1.0 if abs(beta - 1) < 0.002 else beta

@@ -1,0 +1,86 @@
+"""Stored bytes of one graph: which blob belongs to which tensor, every reference checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Optional
+
+import numpy as np
+
+from ..errors import ModelInvalid
+from .flatbuffer import Table
+
+__all__ = ["BLOB_SLOT", "KIND_SLOT", "Storage"]
+
+KIND_SLOT, BLOB_SLOT = 2, 18
+_NAME_SLOT = 5
+_CONST_KINDS = (4, 5, 8)
+_REGISTER_COMMANDS, _TASKS = 9, 10
+
+
+class Storage:
+    """Bytes of the tensors of a graph.
+
+    Later graphs of a model with dynamic shapes keep their weights in the first graph, under the same names.
+    """
+
+    def __init__(self, blobs: list[Table], tables: list[Table], first: Iterable[Table] = ()) -> None:
+        self._blobs = blobs
+        self._tables = tables
+        self._names: dict[str, int] = {}
+        for index, table in enumerate(tables):
+            if table.i8(KIND_SLOT) in _CONST_KINDS:
+                self._names.setdefault(table.string(_NAME_SLOT), index)
+        self._shared: dict[str, memoryview] = {}
+        for table in first:
+            number = table.i32(BLOB_SLOT, -1)
+            if table.i8(KIND_SLOT) in _CONST_KINDS and 0 <= number < len(blobs):
+                self._shared[table.string(_NAME_SLOT)] = blobs[number].data(0)
+        self._check_overlap()
+
+    def of(self, index: int) -> memoryview:
+        """The bytes of tensor ``index``; empty when the file keeps none. Raises ModelInvalid."""
+        table = self._tables[index]
+        name, number = table.string(_NAME_SLOT), table.i32(BLOB_SLOT, -1)
+        if not 0 <= number < len(self._blobs):
+            raise ModelInvalid(
+                f"constant {name}: blob {number} does not exist (there are {len(self._blobs)})"
+            )
+        data = self._blobs[number].data(0)
+        return data if len(data) else self._shared.get(name, data)
+
+    def has(self, index: int) -> bool:
+        """Whether a blob of its own belongs to tensor ``index``; number 0 is what unset fields say."""
+        number = self._tables[index].i32(BLOB_SLOT, -1)
+        return 0 < number < len(self._blobs) and len(self._blobs[number].data(0)) > 0
+
+    def index(self, name: str) -> Optional[int]:
+        """The constant tensor called ``name``."""
+        return self._names.get(name)
+
+    def named(self, name: str) -> Optional[memoryview]:
+        """The bytes of the constant called ``name``, None when there is none."""
+        index = self._names.get(name)
+        return None if index is None else self.of(index)
+
+    def commands(self) -> tuple[memoryview, memoryview]:
+        """(task records, register commands) of the graph."""
+        tasks = commands = memoryview(b"")
+        for index, table in enumerate(self._tables):
+            if table.i8(KIND_SLOT) == _REGISTER_COMMANDS:
+                commands = self.of(index)
+            elif table.i8(KIND_SLOT) == _TASKS:
+                tasks = self.of(index)
+        return tasks, commands
+
+    def _check_overlap(self) -> None:
+        """Two different blobs may not share bytes: such a file was put together by hand."""
+        spans = np.array([blob.span(0) for blob in self._blobs], np.int64).reshape(-1, 2)
+        spans = spans[spans[:, 1] > 0]
+        spans = spans[np.argsort(spans[:, 0], kind="stable")]
+        clash = np.flatnonzero(spans[1:, 0] < spans[:-1].sum(axis=1))
+        if len(clash):
+            (start, size), (other, _) = spans[clash[0]].tolist(), spans[clash[0] + 1].tolist()
+            raise ModelInvalid(
+                f"damaged file: the blob at byte {other} lies inside the one at byte {start} ({size} bytes)"
+            )

@@ -1,0 +1,1 @@
+"""Tests of the vendor-compatible face (``rknnlite.api``)."""
