@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 FAMILIES = ("rk3588", "rk3568", "rk3562", "rk3576", "rv1126b")
 SOCS = ("rk3588", "rk3566", "rk3568", "rk3562", "rk3576", "rv1126b", "rv1103", "rv1106", "rv1103b", "rv1106b")
-DTYPES = ("i8", "fp16")
+DTYPES = ("i8", "fp16", "i16", "bf16", "w4a16", "w8a16")
 
 IMAGE_MEAN = (123.675, 116.28, 103.53)
 IMAGE_STD = (58.395, 57.12, 57.375)
@@ -66,7 +66,11 @@ class Case:
     """One network of the corpus and the targets it is converted for.
 
     Commands are made for one core only, which makes rk3588 and rk3576 files much smaller, unless
-    ``multicore`` is set.
+    ``multicore`` is set. ``config`` holds further options of the toolkit's ``config`` call; ``hybrid`` makes
+    layers of an int8 model compute in another type: pairs of an ONNX tensor name and that type. ``like`` names
+    the case whose weights and inputs are used, so that two forms of one network can be compared.
+    ``seed`` draws other weights: a network of random weights may be so badly conditioned that one step of
+    difference in its first layer grows to many; such a network tests nothing.
     """
 
     name: str
@@ -81,6 +85,15 @@ class Case:
     samples: int = 8
     calibration_steps: int = 6
     multicore: bool = False
+    config: tuple[tuple[str, object], ...] = ()
+    hybrid: tuple[tuple[str, str], ...] = ()
+    like: str = ""
+    seed: int = 0
+
+    @property
+    def identity(self) -> str:
+        """What weights and inputs are drawn from."""
+        return f"{self.like or self.name}{f'#{self.seed}' if self.seed else ''}"
 
     def normalisation(self) -> tuple[list[list[float]], list[list[float]]] | None:
         """Mean and std per input and channel, or None if the inputs are not all images."""
@@ -103,7 +116,7 @@ class Case:
 
     def rng(self, purpose: str) -> np.random.Generator:
         """A generator that depends on the case and the purpose only."""
-        return np.random.default_rng(zlib.crc32(f"{self.name}/{purpose}".encode()))
+        return np.random.default_rng(zlib.crc32(f"{self.identity}/{purpose}".encode()))
 
     def samples_of(self, purpose: str, repeat: int = 1) -> list[Array]:
         """One raw sample per input, at the declared shapes with the first dimension repeated."""
@@ -141,7 +154,7 @@ def smooth_image(rng: np.random.Generator, shape: Shape) -> NDArray[np.float32]:
 
 def build_module(case: Case) -> nn.Module:
     """Build the torch module with reproducible weights and calibrated batch norm, in eval mode."""
-    torch.manual_seed(zlib.crc32(case.name.encode()))
+    torch.manual_seed(zlib.crc32(case.identity.encode()))
     module = case.build()
     norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     if norms:

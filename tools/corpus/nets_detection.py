@@ -70,11 +70,11 @@ class Yolo5(nn.Module):
 
     def __init__(self, act: str = "relu", fields: int = 8) -> None:
         super().__init__()
-        self.stem = nn.Sequential(conv(3, 8, 6, 2, act, padding=2), conv(8, 12, 3, 2, act))
-        self.p3 = nn.Sequential(conv(12, 20, 3, 2, act), C3(20, 20, act=act))
-        self.p4 = nn.Sequential(conv(20, 24, 3, 2, act), SPPF(24, act))
-        self.merge = conv(44, 20, 1, act=act)
-        self.outs = nn.ModuleList(nn.Conv2d(c, 3 * fields, 1) for c in (20, 24))
+        self.stem = nn.Sequential(conv(3, 16, 6, 2, act, padding=2), conv(16, 32, 3, 2, act))
+        self.p3 = nn.Sequential(conv(32, 32, 3, 2, act), C3(32, 32, act=act))
+        self.p4 = nn.Sequential(conv(32, 64, 3, 2, act), SPPF(64, act))
+        self.merge = conv(96, 32, 1, act=act)
+        self.outs = nn.ModuleList(nn.Conv2d(c, 3 * fields, 1) for c in (32, 64))
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Maps of both scales."""
@@ -156,9 +156,9 @@ class Yolo8(nn.Module):
 
 def cases() -> list[Case]:
     """All detectors."""
-    image, small = (Input((1, 3, 48, 48)),), (Input((1, 3, 24, 24)),)
+    image, small = (Input((1, 3, 48, 48), "noise"),), (Input((1, 3, 24, 24)),)
     return [
-        Case("yolov5_raw", Yolo5, image, ("rk3588.i8", "rk3562.i8")),
-        Case("yolov5_decode", Yolo5Decode, image, INT8),
+        Case("yolov5_raw", Yolo5, image, ("rk3588.fp16", "rk3576.fp16"), seed=1),
+        Case("yolov5_decode", Yolo5Decode, image, INT8, seed=1),
         Case("yolov8_dfl", Yolo8, small, ("rk3588.i8", "rk3568.i8", "rv1126b.i8")),
     ]

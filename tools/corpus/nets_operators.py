@@ -179,7 +179,7 @@ class _Attention(nn.Module):
         scores = q * 3.0 @ k.transpose(2, 3) / (d // self.heads) ** 0.5
         if self.masked:
             scores = scores + torch.linspace(-3.0, 0.0, t).view(1, 1, 1, t)
-        return self.out((scores.softmax(3) @ v).transpose(1, 2).reshape(n, t, d))
+        return x + self.out((scores.softmax(3) @ v).transpose(1, 2).reshape(n, t, d))
 
 
 class _Recurrent(nn.Module):
@@ -201,7 +201,7 @@ def _embedding() -> nn.Module:
 
 def _sampling(x: Tensor, grid: Tensor) -> Outputs:
     return (
-        F.grid_sample(x, grid * 0.7, align_corners=False),
+        F.grid_sample(x, grid * 0.7, mode="nearest", align_corners=False),
         F.grid_sample(x, grid * 0.7, mode="nearest", padding_mode="border", align_corners=True),
     )
 
