@@ -13,6 +13,7 @@ from . import errors
 from ._version import __version__
 from .errors import RknnError
 from .hookspecs import hookimpl
+from .plugins import load_custom_ops
 from .runtime import open_model as open
 from .spi import Context, CustomOp, RawOutput
 from .tensor import DType, Layout, QuantParams, TensorAttr
@@ -30,6 +31,7 @@ __all__ = [
     "__version__",
     "errors",
     "hookimpl",
+    "load_custom_ops",
     "open",
 ]
 

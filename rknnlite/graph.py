@@ -31,7 +31,10 @@ class TensorRole(enum.Enum):
 
 @dataclass
 class Tensor:
-    """One tensor. ``shape`` is logical; ``native_shape`` as stored for the NPU; ``load`` decodes a constant."""
+    """One tensor. ``shape`` is logical; ``native_shape`` as stored for the NPU; ``load`` decodes a constant.
+
+    ``value_range`` is the calibrated (smallest, largest) real value, where the file keeps it.
+    """
 
     index: int
     name: str
@@ -39,6 +42,7 @@ class Tensor:
     shape: tuple[int, ...]
     role: TensorRole
     quant: Optional[QuantParams] = None
+    value_range: Optional[tuple[float, float]] = None
     native_shape: tuple[int, ...] = ()
     nbytes: int = 0
     load: Optional[Callable[[], NDArray[Any]]] = None
@@ -73,17 +77,23 @@ class Lut:
 class Stage:
     """What the NPU does to an accumulator on its way out, read from the register commands of a node.
 
-    ``scale`` = OUT_SCALE * 2**-OUT_SHIFT, ``pre_shift`` = 2**-BS_SHIFT, ``zero_point`` = output offset.
+    ``scale`` = OUT_SCALE * 2**-OUT_SHIFT, ``pre_scale`` = 2**-(BS_SHIFT + T), ``zero_point`` = output offset.
+    T is the shift of int16 accumulators; stored biases are smaller by ``bias_scale`` = 2**T.
     ``clip`` are real-valued limits (fp16 and int16), ``slope`` the factor of the negative part.
+    ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
+    stored (int16).
     """
 
     scale: float = 1.0
     zero_point: int = 0
     pre_scale: float = 1.0
+    bias_scale: float = 1.0
     slope: Optional[float] = None
     slope_scale: float = 1.0
     clip: Optional[tuple[float, float]] = None
     lut: Optional[Lut] = None
+    index_scale: float = 1.0
+    index_offset: float = 0.0
     float_line: Optional[tuple[float, float]] = None
 
 

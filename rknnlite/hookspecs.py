@@ -11,7 +11,7 @@ from typing import Any
 
 import pluggy
 
-from .spi import Backend, CustomOp
+from .spi import Backend, CustomOp, OpHost
 
 __all__ = ["hookimpl", "hookspec"]
 
@@ -26,12 +26,16 @@ def rknnlite_register_backends(register: Callable[[Backend], None]) -> None:
 
 @hookspec
 def rknnlite_register_custom_ops(register: Callable[[CustomOp], None]) -> None:
-    """Offer custom operators that every context shall know: call ``register(op)`` for each."""
+    """Offer custom operators that every context shall know: call ``register(op)`` for each.
+
+    Also takes an object of the PC toolkit's plain class. When two plugins offer the same type, a model that
+    uses it must be opened with the wanted one in ``custom_ops``.
+    """
 
 
 @hookspec
-def rknnlite_register_op_hosts(register: Callable[[Any], None]) -> None:
-    """Offer hosts that turn a compiled library into custom operators: call ``register(host)`` for each."""
+def rknnlite_register_op_hosts(register: Callable[[OpHost], None]) -> None:
+    """Offer hosts that turn compiled files into custom operators: call ``register(host)`` for each."""
 
 
 @hookspec

@@ -6,16 +6,29 @@ import functools
 import os
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pluggy
 
 from . import hookspecs
-from .errors import BackendUnavailable
+from .custom_op import CustomOp, as_custom_op
+from .errors import BackendUnavailable, ParamInvalid
 from .log import logger
-from .spi import Backend, CustomOp
+from .op_host import GpuServices, OpHost, PostProcess
+from .spi import Backend
 
-__all__ = ["backend", "backends", "custom_ops", "manager", "problems"]
+__all__ = [
+    "backend",
+    "backends",
+    "custom_ops",
+    "gpu_services",
+    "load_custom_ops",
+    "load_postprocess",
+    "manager",
+    "op_hosts",
+    "problems",
+]
 
 GROUP = "rknnlite"
 
@@ -48,7 +61,9 @@ def manager() -> _Manager:
             plugins.register(entry.load(), name=entry.name)
         except Exception as error:
             plugins.problems[entry.name] = f"{type(error).__name__}: {error}"
-            logger.warning("plugin %s (%s) could not be loaded and is skipped: %s", entry.name, entry.value, error)
+            logger.warning(
+                "plugin %s (%s) could not be loaded and is skipped: %s", entry.name, entry.value, error
+            )
     return plugins
 
 
@@ -87,6 +102,98 @@ def backend(name: str) -> Backend:
         raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{missing}") from None
 
 
+class _Contested(CustomOp):
+    """Stands for a type that several plugins offer; complains when a model uses it."""
+
+    def __init__(self, op_type: str, offered: list[str]) -> None:
+        self.op_type = op_type
+        self.offered = offered
+
+    def init(self, ctx: Any, inputs: Any, outputs: Any) -> None:
+        raise ParamInvalid(
+            f"custom operator {self.op_type} is offered by several plugins: {', '.join(self.offered)}; pass the "
+            "wanted one in custom_ops, or switch plugins off in RKNNLITE_DISABLE"
+        )
+
+    def compute(self, ctx: Any, inputs: Any, outputs: Any) -> None:
+        raise AssertionError("init refuses")
+
+
 def custom_ops() -> list[CustomOp]:
-    """Custom operators offered by plugins."""
-    return _collect("rknnlite_register_custom_ops")
+    """Custom operators offered by plugins, one per type. A plugin whose hook fails is named and skipped."""
+    offers: dict[str, list[tuple[str, CustomOp]]] = {}
+    for hook in manager().hook.rknnlite_register_custom_ops.get_hookimpls():
+        offered: list[Any] = []
+        try:
+            hook.function(offered.append)
+            ops = [as_custom_op(op) for op in offered]
+        except Exception as error:
+            logger.warning("plugin %s: its custom operators are skipped: %s", hook.plugin_name, error)
+            continue
+        for op in ops:
+            offers.setdefault(op.op_type, []).append((hook.plugin_name, op))
+    return [
+        entries[0][1]
+        if len(entries) == 1
+        else _Contested(op_type, [f"{op.describe()} (plugin {name})" for name, op in entries])
+        for op_type, entries in offers.items()
+    ]
+
+
+@functools.lru_cache(maxsize=None)
+def op_hosts() -> dict[str, OpHost]:
+    """Hosts of compiled operators by name."""
+    return {host.name: host for host in _collect("rknnlite_register_op_hosts")}
+
+
+def load_custom_ops(path: str | os.PathLike[str], **options: Any) -> list[CustomOp]:
+    """The operators of a compiled plugin, ready for ``custom_ops`` or ``register_ops``.
+
+    Args:
+        path: a library ``librkcst_*.so``, or whatever an installed host knows.
+        options: for the host, e.g. ``isolate=True`` (a process of its own) and ``time_limit`` in seconds.
+
+    Raises:
+        ParamInvalid: no such file, no host for it, or it cannot be used; the text says why.
+    """
+    file = _existing(path)
+    for host in op_hosts().values():
+        ops = host.load(file, options)
+        if ops is not None:
+            return ops
+    raise ParamInvalid(f"{file}: no host for such a file; there are: {_hosts()}")
+
+
+def load_postprocess(path: str | os.PathLike[str], **options: Any) -> PostProcess:
+    """A post-process plugin (a RISC-V object made for RK1820/RK1828) ready to be opened; raises ParamInvalid."""
+    file = _existing(path)
+    for host in op_hosts().values():
+        found = host.load_postprocess(file, options)
+        if found is not None:
+            return found
+    raise ParamInvalid(f"{file}: no host for such a post-process plugin; there are: {_hosts()}")
+
+
+def gpu_services() -> GpuServices:
+    """OpenCL for compiled operators; raises BackendUnavailable saying what is missing."""
+    reasons = []
+    for host in op_hosts().values():
+        services = host.gpu()
+        if services is not None:
+            return services
+        reasons.append(f"{host.name}: {host.probe().reason}")
+    raise BackendUnavailable(
+        "no GPU for custom operators; " + ("; ".join(reasons) or "install rknnlite[opencl]")
+    )
+
+
+def _existing(path: str | os.PathLike[str]) -> Path:
+    file = Path(path)
+    if not file.is_file():
+        raise ParamInvalid(f"{file}: no such file")
+    return file
+
+
+def _hosts() -> str:
+    known = "; ".join(f"{host.name} ({host.probe().reason})" for host in op_hosts().values())
+    return known + "".join(f"; plugin {name}: {why}" for name, why in sorted(problems().items())) or "none"

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from . import plugins
+from .custom_op import OpSource, as_custom_op, distinct
 from .errors import BackendUnavailable
 from .formats import ModelFile
 from .log import logger
 from .spi import Backend, Context, CustomOp, OpenOptions
 
-__all__ = ["choose_backend", "open_model"]
+__all__ = ["choose_backend", "open_model", "resolve_ops"]
 
 
 def choose_backend(model: ModelFile, name: str | None = None) -> Backend:
@@ -44,7 +45,9 @@ def choose_backend(model: ModelFile, name: str | None = None) -> Backend:
         reasons.append(f"{backend.name}: {refusal}")
     if usable:  # let the best one say what is wrong with the model, with its own typed error
         return usable[0][1]
-    raise BackendUnavailable("no backend can run models here; " + ("; ".join(reasons) or "no plugin is installed"))
+    raise BackendUnavailable(
+        "no backend can run models here; " + ("; ".join(reasons) or "no plugin is installed")
+    )
 
 
 def open_model(
@@ -52,7 +55,9 @@ def open_model(
     backend: str | None = None,
     core_mask: int | None = None,
     soc: str | None = None,
-    custom_ops: Sequence[CustomOp] = (),
+    custom_ops: Sequence[OpSource] = (),
+    async_mode: bool = False,
+    verbose: bool = False,
     **extra: Any,
 ) -> Context:
     """Open a model file, or the bytes of one, on a backend.
@@ -62,7 +67,10 @@ def open_model(
         backend: ``"cpu"``, ``"rknnrt"``, ...; None chooses (see ``choose_backend``).
         core_mask: NPU cores, see ``CoreMask``; None leaves the default.
         soc: SoC to play on the CPU reference, e.g. ``"rk3588"``; None takes the model's.
-        custom_ops: operators for this context, in addition to those of plugins.
+        custom_ops: operators for this context: ``CustomOp``, the PC toolkit's plain class, or the path of a
+            compiled one. They come before those of plugins.
+        async_mode: outputs are those of the previous run, so that a caller need not wait for the NPU.
+        verbose: per-layer figures in the log.
         extra: options of the backend.
 
     Raises:
@@ -73,10 +81,29 @@ def open_model(
     options = OpenOptions(
         core_mask=core_mask,
         soc=soc or os.environ.get("RKNNLITE_SOC") or None,
-        custom_ops=[*plugins.custom_ops(), *custom_ops],
+        custom_ops=_all_ops(custom_ops),
+        async_mode=async_mode,
+        verbose=verbose,
         extra=extra,
     )
     return choose_backend(file, backend).open(file, options)
+
+
+def resolve_ops(sources: Sequence[OpSource]) -> list[CustomOp]:
+    """Operators from what may stand for them; raises ParamInvalid, also for two of one type."""
+    ops: list[CustomOp] = []
+    for source in sources:
+        if isinstance(source, (str, os.PathLike)):
+            ops += plugins.load_custom_ops(source)
+        else:
+            ops.append(as_custom_op(source))
+    return distinct(ops)
+
+
+def _all_ops(sources: Sequence[OpSource]) -> list[CustomOp]:
+    given = resolve_ops(sources)
+    types = {op.op_type for op in given}
+    return [*(op for op in plugins.custom_ops() if op.op_type not in types), *given]
 
 
 def _source(model: Any) -> Path | bytes | bytearray | memoryview:

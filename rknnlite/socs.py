@@ -7,6 +7,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .errors import ParamInvalid, TargetPlatformUnmatch
 from .tensor import DType
@@ -32,6 +33,7 @@ class Soc:
     masks: tuple[int, ...]
     c2: dict[str, int]
     align: int
+    zero_copy_only: bool = False
 
     def lanes(self, dtype: DType) -> int:
         """C2, the lanes of NC1HWC2 for an element type (8 and 16 bit types; others have none: 1)."""
@@ -61,10 +63,11 @@ def table() -> dict[str, Soc]:
     text = Path(__file__).with_name("socs.yaml").read_text(encoding="utf-8")
     rows = YAML(typ="safe", pure=True).load(text)
     tuples = ("names", "compatible", "accepts", "masks")
-    return {
-        name: Soc(name=name, **{k: tuple(v) if k in tuples else v for k, v in row.items()})
-        for name, row in rows.items()
-    }
+    found: dict[str, Soc] = {}
+    for name, row in rows.items():
+        fields: dict[str, Any] = {key: tuple(value) if key in tuples else value for key, value in row.items()}
+        found[name] = Soc(name=name, **fields)
+    return found
 
 
 def get(name: str) -> Soc:

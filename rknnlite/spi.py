@@ -8,15 +8,50 @@ operator that the author supplies; any backend takes it.
 from __future__ import annotations
 
 import abc
-import contextlib
+import enum
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from numpy.typing import NDArray
 
+from .custom_op import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from .errors import ContextInvalid, ParamInvalid, RknnError
+from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
+from .spi_llm import (
+    AudioBlock,
+    AuxInput,
+    CallState,
+    EmbedInput,
+    ImageBlock,
+    InferParams,
+    InputKind,
+    KvClear,
+    KvDtype,
+    KvPolicy,
+    KvStore,
+    LlmCallbacks,
+    LlmConfig,
+    LlmContext,
+    LlmInput,
+    LlmOptions,
+    LlmOutput,
+    LlmParams,
+    LlmResult,
+    LlmSession,
+    LlmState,
+    MultimodalInput,
+    OutputState,
+    PromptInput,
+    RunSummary,
+    SamplingParams,
+    TaskType,
+    TokenInput,
+    VideoBlock,
+    VocabInfo,
+)
 from .tensor import Layout, QuantParams, TensorAttr
 
 if TYPE_CHECKING:
@@ -24,16 +59,56 @@ if TYPE_CHECKING:
     from .socs import Soc
 
 __all__ = [
+    "AttrKind",
+    "AudioBlock",
+    "AuxInput",
     "Backend",
+    "CallState",
     "Context",
     "CustomOp",
+    "CustomOpFailed",
+    "EmbedInput",
+    "GpuKernel",
+    "GpuServices",
+    "ImageBlock",
+    "InferParams",
     "Input",
+    "InputKind",
+    "KvClear",
+    "KvDtype",
+    "KvPolicy",
+    "KvStore",
+    "LlmCallbacks",
+    "LlmConfig",
+    "LlmContext",
+    "LlmInput",
+    "LlmOptions",
+    "LlmOutput",
+    "LlmParams",
+    "LlmResult",
+    "LlmSession",
+    "LlmState",
     "Memory",
     "MemorySize",
+    "MultimodalInput",
+    "OpContext",
+    "OpHost",
+    "OpNode",
     "OpenOptions",
+    "OutputState",
+    "PerfRow",
+    "PostProcess",
     "Probe",
+    "PromptInput",
     "RawOutput",
+    "RunSummary",
+    "SamplingParams",
+    "TaskType",
+    "TokenInput",
+    "UseBuiltin",
     "Versions",
+    "VideoBlock",
+    "VocabInfo",
 ]
 
 Array = NDArray[Any]
@@ -55,19 +130,58 @@ class Probe:
 
 @dataclass(frozen=True)
 class Versions:
-    """What ``RKNN_QUERY_SDK_VERSION`` answers: runtime and driver version."""
+    """What ``RKNN_QUERY_SDK_VERSION`` answers: runtime and driver version.
+
+    ``library`` is the name of the runtime library (``librknnrt``), empty where there is none.
+    """
 
     api: str
     driver: str
+    library: str = ""
 
 
 @dataclass(frozen=True)
 class MemorySize:
-    """Bytes of weights, of internal tensors, and of everything a context holds."""
+    """Bytes of weights, of internal tensors, and of everything a context holds; SRAM where the SoC has it."""
 
     weight: int
     internal: int
     total: int
+    sram_total: int = 0
+    sram_free: int = 0
+
+
+class AttrKind(enum.Enum):
+    """Which tensor attributes are asked for; ``CURRENT_*`` are those of the chosen dynamic shape."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    NATIVE_INPUT = "native_input"
+    NATIVE_OUTPUT = "native_output"
+    NATIVE_NHWC_INPUT = "native_nhwc_input"
+    NATIVE_NHWC_OUTPUT = "native_nhwc_output"
+    CURRENT_INPUT = "current_input"
+    CURRENT_OUTPUT = "current_output"
+    CURRENT_NATIVE_INPUT = "current_native_input"
+    CURRENT_NATIVE_OUTPUT = "current_native_output"
+
+
+@dataclass(frozen=True)
+class PerfRow:
+    """One line of the runtime's per-layer table; ``cells`` holds every column under the runtime's own header.
+
+    ``time_us`` is None where the runtime prints no number.
+    """
+
+    id: str
+    op: str
+    target: str
+    name: str
+    time_us: Optional[float]
+    cells: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __str__(self) -> str:
+        return "  ".join(f"{header}={cell}" for header, cell in self.cells.items())
 
 
 @dataclass
@@ -116,6 +230,7 @@ class Memory(abc.ABC):
     size: int
     offset: int = 0
     fd: int = -1
+    phys: int = 0
 
     @property
     @abc.abstractmethod
@@ -127,40 +242,14 @@ class Memory(abc.ABC):
         """Release the buffer; calling it again does nothing."""
 
 
-class CustomOp:
-    """An operator supplied by the author, in Python or hosted from a compiled plugin.
-
-    Subclass it, set ``op_type`` (the node type in the model, by custom prefixed ``cst``) and implement
-    ``compute``. ``ctx.attrs`` holds the node's attributes, ``inputs`` are float32 arrays in NCHW order
-    (integers where the model's tensor is integer) and ``outputs`` preallocated arrays to be filled in place.
-    """
-
-    op_type: str = ""
-    target: str = "cpu"
-
-    def shape_infer(
-        self, node: Any, in_shapes: list[list[int]], in_dtypes: list[Any]
-    ) -> tuple[list[list[int]], list[Any]]:
-        """Shapes and dtypes of the outputs; only the converter needs it, the file carries them at run time."""
-        raise NotImplementedError(f"{type(self).__name__} does not infer shapes")
-
-    def init(self, ctx: Any, inputs: list[Array], outputs: list[Array]) -> None:  # noqa: B027
-        """Called once before the first ``compute``; allocate what lasts here."""
-
-    @abc.abstractmethod
-    def compute(self, ctx: Any, inputs: list[Array], outputs: list[Array]) -> None:
-        """Compute ``outputs`` in place from ``inputs``; they may not be kept after the call."""
-
-    def destroy(self, ctx: Any) -> None:  # noqa: B027
-        """Called once when the context closes."""
-
-
 class Context(abc.ABC):
     """One model ready to run. Use it as a context manager or call ``close``; both may be repeated.
 
     A context serves one caller at a time: a second thread that comes in while a call is under way gets
     ``ContextInvalid`` instead of somebody else's result. Open one context per thread.
     """
+
+    _closed_reason = "this context is closed; open the model again"
 
     def __init__(self) -> None:
         self._owner = threading.RLock()
@@ -234,8 +323,29 @@ class Context(abc.ABC):
         """Select one of ``shapes`` of a dynamic model, one entry per input in the order of ``inputs``."""
 
     def register_ops(self, ops: Sequence[CustomOp]) -> None:
-        """Register custom operators; to be called before the first run."""
+        """Register custom operators, before a run; one of a type that is registered already replaces that one."""
         raise ParamInvalid(f"backend {self.backend_name} takes no custom operators")
+
+    def set_batch_core_num(self, count: int) -> None:
+        """Number of NPU cores that a model with ``rknn_batch_size`` above 1 may use."""
+        raise ParamInvalid(f"backend {self.backend_name} cannot limit the cores of a batch")
+
+    def attrs(self, kind: AttrKind) -> list[TensorAttr]:
+        """Attributes of all inputs or outputs in one of the forms of the C API."""
+        known = {
+            AttrKind.INPUT: "inputs",
+            AttrKind.OUTPUT: "outputs",
+            AttrKind.NATIVE_INPUT: "native_inputs",
+            AttrKind.NATIVE_OUTPUT: "native_outputs",
+            AttrKind.CURRENT_INPUT: "inputs",
+            AttrKind.CURRENT_OUTPUT: "outputs",
+            AttrKind.CURRENT_NATIVE_INPUT: "native_inputs",
+            AttrKind.CURRENT_NATIVE_OUTPUT: "native_outputs",
+        }
+        if kind not in known:
+            raise ParamInvalid(f"backend {self.backend_name} does not answer {kind.value} attributes")
+        answer: list[TensorAttr] = getattr(self, known[kind])
+        return answer
 
     # -- common path --------------------------------------------------------------------------------------
 
@@ -250,6 +360,27 @@ class Context(abc.ABC):
     @abc.abstractmethod
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         """Outputs of the last run in logical order: float32, or the stored elements (``want_float`` False)."""
+
+    def get_outputs_into(self, arrays: Sequence[Array]) -> None:
+        """Write the float32 outputs of the last run into ``arrays``, one C-contiguous float32 array each.
+
+        A backend overrides it where it can write there directly.
+        """
+        for array, output in zip(arrays, self.get_outputs(True)):
+            array[...] = output
+
+    @property
+    def frame_id(self) -> int | None:
+        """Number of the frame whose outputs were fetched last, None where the backend does not count them."""
+        return None
+
+    def start(self, timeout_ms: int = 0) -> int:
+        """Begin a run without waiting for it and return its frame id; ``wait`` or ``get_outputs`` ends it."""
+        raise ParamInvalid(f"backend {self.backend_name} has no non-blocking runs")
+
+    def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
+        """Wait for the run that ``start`` began (0: as long as it takes); raises RunTimeout."""
+        raise ParamInvalid(f"backend {self.backend_name} has no non-blocking runs")
 
     def infer(
         self,
@@ -291,16 +422,32 @@ class Context(abc.ABC):
         """Allocate a buffer that ``bind`` accepts."""
         raise ParamInvalid(f"backend {self.backend_name} has no zero-copy memory yet")
 
-    def import_mem(self, handle: int, size: int) -> Memory:
-        """Wrap memory that exists: a file descriptor (dma-buf, memfd)."""
+    def import_mem(self, handle: int, size: int, offset: int = 0) -> Memory:
+        """Wrap ``size`` bytes from ``offset`` of a file descriptor (dma-buf, memfd), which stays the caller's."""
         raise ParamInvalid(f"backend {self.backend_name} cannot import memory yet")
 
+    def import_phys(self, address: int, size: int, virtual: int = 0) -> Memory:
+        """Wrap memory known by its physical address (and, for the CPU, its virtual one)."""
+        raise ParamInvalid(f"backend {self.backend_name} cannot import physical memory")
+
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
-        """Use ``mem`` for the input or output that ``attr`` describes, until it is bound anew."""
+        """Use ``mem`` for the input or output that ``attr`` describes, until it is bound anew.
+
+        ``attr`` is one of ``native_inputs`` or ``native_outputs``, or one with dtype, layout or pass_through
+        edited as the RKNN user guide allows (tables 5-3 to 5-5). To be repeated after a change of shapes.
+        """
         raise ParamInvalid(f"backend {self.backend_name} cannot bind memory yet")
 
+    def set_weight_mem(self, mem: Memory) -> None:
+        """Give the context its weight memory (opened with memory allocated outside); before the first run."""
+        raise ParamInvalid(f"backend {self.backend_name} takes no weight memory")
+
+    def set_internal_mem(self, mem: Memory) -> None:
+        """Give the context its memory for internal tensors; contexts that run in turn may share one."""
+        raise ParamInvalid(f"backend {self.backend_name} takes no internal memory")
+
     def sync(self, mem: Memory, direction: str) -> None:
-        """Make CPU writes visible to the device (``"to_device"``), or the reverse (``"from_device"``)."""
+        """Make CPU writes visible to the device (``"to_device"``), the reverse (``"from_device"``), ``"both"``."""
         raise ParamInvalid(f"backend {self.backend_name} has nothing to sync yet")
 
     # -- figures ------------------------------------------------------------------------------------------
@@ -311,7 +458,7 @@ class Context(abc.ABC):
         return 0
 
     def perf_table(self) -> list[Any]:
-        """Per-layer rows of the last run."""
+        """Per-layer rows of the last run (``PerfRow``), for a context that was opened to collect them."""
         raise RknnError(f"backend {self.backend_name} keeps no per-layer figures yet")
 
     def memory(self) -> MemorySize:
@@ -324,19 +471,19 @@ class Context(abc.ABC):
         """A second context on the same weights with private activations (rknn_dup_context)."""
         raise RknnError(f"backend {self.backend_name} cannot duplicate contexts yet")
 
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         """Hold the context for a sequence of calls; refused while another thread holds it."""
-        if not self._owner.acquire(blocking=False):
+        return _Exclusive(self)
+
+    def _take(self) -> None:
+        """Take hold of the context; whoever calls this releases ``_owner`` afterwards."""
+        if not self._owner.acquire(False):
             raise ContextInvalid(
                 "this context is in use by another thread; open one context per thread or guard it with a lock"
             )
-        try:
-            if self._closed:
-                raise ContextInvalid("this context is closed; open the model again")
-            yield
-        finally:
+        if self._closed:
             self._owner.release()
+            raise ContextInvalid(self._closed_reason)
 
     def close(self) -> None:
         """Release everything; may be called again. Waits for a run under way in another thread."""
@@ -358,6 +505,21 @@ class Context(abc.ABC):
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self.inputs)} inputs, {len(self.outputs)} outputs"
         return f"<{type(self).__name__} {state}>"
+
+
+class _Exclusive:
+    """See ``Context.exclusive``; a plain class, because a generator costs several times as much per frame."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._context._take()
+
+    def __exit__(self, *exc: object) -> None:
+        self._context._owner.release()
 
 
 class Backend(abc.ABC):
@@ -382,6 +544,13 @@ class Backend(abc.ABC):
         """Open a matrix multiplication context."""
         raise RknnError(f"backend {self.name} has no matmul yet")
 
-    def open_llm(self, *args: Any, **kwargs: Any) -> Any:
-        """Open an LLM session (generation rknpu3)."""
-        raise RknnError(f"backend {self.name} runs no LLM sessions")
+    def refuses_llm(self, model: ModelFile) -> str | None:
+        """A reason why this backend cannot run the language model, None when it can."""
+        return f"backend {self.name} runs no language models"
+
+    def open_llm(self, model: ModelFile, weights: ModelFile | None, options: LlmOptions) -> LlmContext:
+        """Load a language model; ``weights`` None looks beside the model file.
+
+        Raises ModelInvalid, ModelUnsupported, ParamInvalid or TargetPlatformUnmatch.
+        """
+        raise RknnError(f"backend {self.name} runs no language models")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from rknnlite._version import __version__
+from rknnlite.custom_op import as_custom_op, distinct
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import IoTensor, ModelFile
-from rknnlite.graph import Tensor
+from rknnlite.graph import Graph, Tensor
 from rknnlite.socs import Soc
 from rknnlite.spi import Context, CustomOp, Input, OpenOptions, Versions
-from rknnlite.tensor import TensorAttr
+from rknnlite.tensor import Layout, TensorAttr
 
 from .attributes import default_attr, native_input, native_output
 from .feed import InputFeed
@@ -23,25 +25,38 @@ from .view import Array, decode
 __all__ = ["CpuContext"]
 
 
+@dataclass
+class _Frame:
+    """Results of one run: per batch item the values of the graph's outputs."""
+
+    graph: Graph
+    items: list[list[Array]]
+
+
 class CpuContext(Context):
     """Prepares the graph on opening; a dynamic model prepares each shape when it is first chosen."""
 
     def __init__(self, file: ModelFile, soc: Soc, options: OpenOptions) -> None:
         super().__init__()
+        self._file = file
         self._label = file.label
         self._model = file.model
         self._soc = soc
+        self._ops = {op.op_type: op for op in options.custom_ops}
         self._programs: dict[int, Program] = {}
         self._io: dict[int, tuple[list[IoTensor], list[IoTensor]]] = {}
         self._feeds: list[InputFeed] = []
         self._values: list[list[Array]] | None = None
-        self._results: list[list[Array]] | None = None
+        self._results: _Frame | None = None
+        self._previous: _Frame | None = None
+        self._async = options.async_mode
         self._last_run_us = 0
         if options.core_mask:
             soc.check_core_mask(options.core_mask)
         self._core_mask = options.core_mask or 0
         self._shape_chosen = not self._model.dynamic
         self._select(self._model.default_shape)
+        file.drop_pages()  # weights are unpacked by now
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -113,22 +128,29 @@ class CpuContext(Context):
             )
 
     def register_ops(self, ops: Sequence[CustomOp]) -> None:
-        raise ParamInvalid("the CPU reference takes no custom operators in this version")
+        """Take operators over; also after the first run. ``init`` runs here for every shape in use so far."""
+        with self.exclusive():
+            for op in distinct(map(as_custom_op, ops)):
+                self._ops[op.op_type] = op
+                for program in self._programs.values():
+                    program.register(op)
 
     def _select(self, number: int) -> None:
         if number not in self._programs:
-            graph = self._model.graph(number)
-            self._programs[number] = Program(graph, self._label)
+            with self._file.naming():
+                graph = self._model.graph(number)
+            self._programs[number] = Program(graph, self._label, self._ops)
             self._io[number] = self._model.io(number)
         self._current = number
         ins, outs = self._io[number]
         self._inputs = [default_attr(i, io, self.batch, True) for i, io in enumerate(ins)]
         self._outputs = [default_attr(i, io, self.batch, False) for i, io in enumerate(outs)]
         graph = self._programs[number].graph
-        self._feeds = [
-            InputFeed(io, graph.tensors[index], self._model.batch) for io, index in zip(ins, graph.inputs)
-        ]
-        self._values = self._results = None
+        with self._file.naming():
+            self._feeds = [
+                InputFeed(io, graph.tensors[index], self._model.batch) for io, index in zip(ins, graph.inputs)
+            ]
+        self._values = None
 
     # -- common path --------------------------------------------------------------------------------------
 
@@ -144,7 +166,6 @@ class CpuContext(Context):
             if self._model.dynamic:
                 self._follow_shapes(by_index)
             self._values = [feed.values(by_index[i]) for i, feed in enumerate(self._feeds)]
-            self._results = None
 
     def _follow_shapes(self, inputs: dict[int, Input]) -> None:
         given = [_nhwc_shape(inputs[i]) for i in range(len(self._inputs))]
@@ -168,17 +189,18 @@ class CpuContext(Context):
                 outputs = program.run(feeds)
                 results.append([outputs[index] for index in program.graph.outputs])
             self._last_run_us = round((time.perf_counter() - started) * 1e6)
-            self._results = results
+            self._previous, self._results = self._results, _Frame(program.graph, results)
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
+        """Outputs of the last run; in async mode of the one before it (the first run answers for itself)."""
         with self.exclusive():
-            if self._results is None:
+            frame = self._previous if self._async and self._previous else self._results
+            if frame is None:
                 raise ContextInvalid("run the model before asking for outputs")
-            graph = self._programs[self._current].graph
             convert = _to_float if want_float else _to_stored
             answers = []
-            for position, index in enumerate(graph.outputs):
-                parts = [convert(result[position], graph.tensors[index]) for result in self._results]
+            for position, index in enumerate(frame.graph.outputs):
+                parts = [convert(item[position], frame.graph.tensors[index]) for item in frame.items]
                 answers.append(parts[0] if len(parts) == 1 else np.concatenate(parts))
             return answers
 
@@ -188,9 +210,11 @@ class CpuContext(Context):
         raise RknnError("the CPU reference cannot duplicate contexts in this version")
 
     def _release(self) -> None:
+        for program in self._programs.values():
+            program.close()
         self._programs.clear()
         self._feeds.clear()
-        self._values = self._results = None
+        self._values = self._results = self._previous = None
 
 
 def _as_nhwc(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -198,8 +222,6 @@ def _as_nhwc(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _nhwc_shape(item: Input) -> tuple[int, ...]:
-    from rknnlite.tensor import Layout
-
     return _as_nhwc(item.data.shape) if item.layout is Layout.NCHW else tuple(item.data.shape)
 
 

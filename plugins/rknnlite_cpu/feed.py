@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rknnlite.errors import InputInvalid
+from rknnlite.errors import InputInvalid, ModelInvalid
 from rknnlite.formats import IoTensor
 from rknnlite.graph import Tensor
 from rknnlite.layout import nc1hwc2_to_nchw
@@ -28,7 +28,7 @@ class InputFeed:
         self._mean = _per_channel(io.mean, channels, 0.0)
         self._std = _per_channel(io.std, channels, 1.0)
         if channels and not self._std.all():
-            raise InputInvalid(f"input {io.name}: the model stores a standard deviation of 0")
+            raise ModelInvalid(f"input {io.name} has a standard deviation of 0; convert the network again")
         self._plain = not self._mean.any() and bool((self._std == 1).all())
         self._table: Array | None = None
 
@@ -55,15 +55,16 @@ class InputFeed:
             self._check_finite(data)
         if not (self._tensor.quant or self._tensor.dtype.is_float):
             return np.ascontiguousarray(encode(data, self._tensor))
-        real = np.ascontiguousarray(data, np.float32)
+        real: Array = np.ascontiguousarray(data, np.float32)
         if not self._plain:
             shape = (1, -1, 1, 1)
             real = (real - self._mean.reshape(shape)) / self._std.reshape(shape)
         return self._stored(real)
 
     def _stored(self, real: Array) -> Array:
-        """Quantised; floating inputs are not rounded to float16 (neither does the vendor's simulator)."""
-        return encode(real, self._tensor) if self._tensor.quant else real
+        """Quantised or rounded to bfloat16; the vendor's simulator does not round to float16, nor do we."""
+        rounded = self._tensor.quant or self._tensor.dtype is DType.BFLOAT16
+        return encode(real, self._tensor) if rounded else real
 
     def _look_up(self, data: Array) -> Array:
         if self._table is None:

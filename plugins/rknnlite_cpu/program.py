@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from rknnlite.errors import ModelInvalid, ModelUnsupported, RknnError
+from rknnlite.errors import ModelInvalid, ModelUnsupported, OutOfMemory, RknnError
 from rknnlite.graph import Graph, Node
+from rknnlite.spi import CustomOp, UseBuiltin
 
 from . import ops as _ops  # noqa: F401  fills the registry
-from .registry import builder_for
+from .custom import CustomNode
+from .registry import Builder, builder_for
 from .view import Array, Kernel, NodeView
 
 __all__ = ["Program", "Step"]
@@ -36,41 +37,82 @@ class Step:
 class Program:
     """Runs one graph. Built once; ``run`` may be called any number of times, one caller at a time."""
 
-    def __init__(self, graph: Graph, model_name: str, custom: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, graph: Graph, model_name: str, ops: Mapping[str, CustomOp] | None = None) -> None:
         self.graph = graph
         self._model_name = model_name
-        self._check_known(graph, custom or {})
-        self.steps = [self._step(node) for node in graph.nodes if node.op not in _MARKERS]
+        self._custom: dict[int, CustomNode] = {}
+        self.steps = [self._step(node, ops or {}) for node in graph.nodes if node.op not in _MARKERS]
         self._plan_drops()
 
-    def _check_known(self, graph: Graph, custom: Mapping[str, Any]) -> None:
-        for node in graph.nodes:
-            if node.op in _MARKERS or node.op in custom or builder_for(node.op):
-                continue
-            if node.op.startswith("cst"):
-                raise ModelUnsupported(
-                    f"{self._model_name}: node {node.label()} is a custom operator and nobody registered one of "
-                    f"type {node.op}; pass custom_ops=[...] or install the plugin that brings it"
-                )
+    def register(self, op: CustomOp) -> None:
+        """Give the nodes of the operator's type to it; whoever computed them before is closed."""
+        for step in self.steps:
+            if step.node.op == op.op_type:
+                previous = self._custom.pop(step.node.index, None)
+                if previous is not None:
+                    previous.close()
+                step.kernel = self._kernel(NodeView(self.graph, step.node), {op.op_type: op})
+
+    def close(self) -> None:
+        """Give custom operators back what they hold."""
+        for node in self._custom.values():
+            node.close()
+        self._custom.clear()
+
+    def _step(self, node: Node, ops: Mapping[str, CustomOp]) -> Step:
+        view = NodeView(self.graph, node)
+        kernel = self._kernel(view, ops)
+        shapes = [tensor.shape for tensor in view.outputs]
+        return Step(node, kernel, view.live, list(node.outputs), shapes)
+
+    def _kernel(self, view: NodeView, ops: Mapping[str, CustomOp]) -> Kernel:
+        node = view.node
+        if node.op in ops:
+            try:
+                custom = CustomNode(ops[node.op], view, self._model_name)
+                self._custom[node.index] = custom
+                return custom.kernel
+            except UseBuiltin:
+                pass  # the operator leaves this node to the reference
+        builder = builder_for(node.op)
+        if builder is not None:
+            return self._prepared(builder, view)
+        if node.op in ops:
+            raise ModelUnsupported(
+                f"{self._model_name}: custom operator {node.op} leaves node {node.label()} to the runtime's own "
+                "operator of that type, and the CPU reference has none"
+            )
+        if node.on_npu and not node.op.startswith("cst"):
             raise ModelUnsupported(
                 f"{self._model_name}: node {node.label()} has a type the CPU reference does not know; "
                 "run the model on the NPU, or report the node type"
             )
+        return self._unregistered(node)
 
-    def _step(self, node: Node) -> Step:
-        view = NodeView(self.graph, node)
-        builder = builder_for(node.op)
-        assert builder is not None
+    def _unregistered(self, node: Node) -> Kernel:
+        """Like the vendor's runtime: the model opens, operators may be registered, running without fails."""
+        text = (
+            f"{self._model_name}: node {node.label()} is a custom operator and nobody registered one of "
+            f"type {node.op}; pass custom_ops=[...], call reg_custom_op, or install the plugin that brings it"
+        )
+
+        def kernel(values: list[Array]) -> list[Array]:
+            raise ModelUnsupported(text)
+
+        return kernel
+
+    def _prepared(self, builder: Builder, view: NodeView) -> Kernel:
+        node = view.node
         try:
-            kernel = builder(view)
+            return builder(view)
         except RknnError as error:
             raise type(error)(f"{self._model_name}: {error}") from None
         except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
             raise ModelInvalid(
                 f"{self._model_name}: node {node.label()} cannot be prepared, its operands do not fit: {error}"
             ) from error
-        shapes = [tensor.shape for tensor in view.outputs]
-        return Step(node, kernel, view.live, list(node.outputs), shapes)
+        except MemoryError as error:
+            raise OutOfMemory(f"{self._model_name}: node {node.label()} cannot be prepared: {error}") from None
 
     def _plan_drops(self) -> None:
         keep = set(self.graph.outputs)
@@ -100,8 +142,11 @@ class Program:
             results = step.kernel([values[i] for i in step.sources])
         except RknnError:
             raise
-        except MemoryError:
-            raise
+        except MemoryError as error:
+            raise OutOfMemory(
+                f"{self._model_name}: node {step.node.label()} needs memory for {list(map(list, step.shapes))} "
+                f"that is not to be had: {error}"
+            ) from None
         except Exception as error:
             shapes = [list(values[i].shape) for i in step.sources if i in values]
             raise RknnError(

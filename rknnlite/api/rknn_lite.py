@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
+from ..custom_op import CustomOp, OpSource
 from ..errors import RknnError
+from ..runtime import resolve_ops
 from .rknn_log import RKNNLog
 from .rknn_platform_utils import chip_families, model_platforms
 from .rknn_runtime import RKNNRuntime
@@ -25,6 +27,7 @@ _INVALID_PATH = "Invalid RKNN model path: "
 _NOT_LOADED = "Model is not loaded yet, this interface should be called after load_rknn!"
 _NOT_INITED = "Runtime environment is not inited, please call init_runtime to init it first!"
 _INIT = "Catch exception when init runtime!"
+_OPS = "Catch exception when register custom op."
 _CORE = "Catch exception when set npu core mode."
 _SET = "Catch exception when setting inputs."
 _RUN = "Catch exception when running RKNN model."
@@ -62,6 +65,8 @@ class RKNNLite:
         self.rknn_log = RKNNLog(bool(verbose), log_file)
         self.rknn_data: Any = None
         self.rknn_user_key: bytes | None = None
+        self._model_label = ""
+        self._custom_ops: dict[str, CustomOp] = {}
         self.load_model_in_npu = False
         self.rknn_runtime: RKNNRuntime | None = None
         self.root_dir = str(Path(__file__).resolve().parent.parent)
@@ -87,6 +92,7 @@ class RKNNLite:
         if data is None:
             return -1
         self.rknn_data = data
+        self._model_label = os.fsdecode(path)
         self.rknn_user_key = None
         if key_path is not None:
             self.rknn_user_key = self._read(key_path, "Invalid RKNN key path: ")
@@ -144,9 +150,32 @@ class RKNNLite:
             self.rknn_runtime = runtime
             return 0
 
+    def reg_custom_op(self, custom_op: OpSource) -> int:
+        """Register a custom operator, before or after ``init_runtime``; it stays over a re-initialisation.
+
+        Args:
+            custom_op: an object of the class that the PC toolkit takes, a ``rknnlite.CustomOp``, or the path of
+                a compiled one. One of a type that is registered already replaces that one.
+
+        Returns:
+            0, or -1 with an E line.
+        """
+        try:
+            with self.rknn_log.listening():
+                ops = resolve_ops([custom_op])
+                if self.rknn_runtime is not None:
+                    self.rknn_runtime.register_ops(ops)
+        except Exception as error:
+            self._tell(_OPS, error)
+            return -1
+        self._custom_ops.update((op.op_type, op) for op in ops)
+        return 0
+
     def _build(self, target: str | None, device_id: str | None, async_mode: bool) -> RKNNRuntime | None:
         try:
             runtime = RKNNRuntime(target, device_id, async_mode, self.rknn_log, verbose=bool(self.verbose))
+            runtime.model_label = self._model_label
+            runtime.custom_ops = list(self._custom_ops.values())
             runtime.build_graph(self.rknn_data, False, self.rknn_user_key)
         except RknnError as error:
             self._tell(f"{_INIT} RKNN init failed. error code: {error.name}.", error)

@@ -16,7 +16,8 @@ def chip_families() -> list[tuple[int, list[str]]]:
     """``(number, [SoC names in upper case])`` per chip family, e.g. ``(2, ["RK3566", "RK3568"])``."""
     families: dict[int, list[str]] = {}
     for soc in socs.table().values():
-        families.setdefault(soc.chip_family, []).append(soc.name.upper())
+        if soc.chip_family:
+            families.setdefault(soc.chip_family, []).append(soc.name.upper())
     return [(number, sorted(names)) for number, names in sorted(families.items())]
 
 

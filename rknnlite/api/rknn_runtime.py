@@ -19,7 +19,7 @@ from .. import socs
 from ..errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid, RknnError
 from ..formats import ModelFile
 from ..runtime import open_model
-from ..spi import Context, Input
+from ..spi import Context, CustomOp, Input
 from ..tensor import Layout, TensorAttr
 from ._inputs import prepare
 from ._tensor_attr import RKNNPerfRun, RKNNTensorAttr
@@ -68,6 +68,8 @@ class RKNNRuntime:
         self.target = target
         self.device_id = device_id
         self.async_mode = bool(async_mode)
+        self.model_label = ""
+        self.custom_ops: list[CustomOp] = []
         self.rknn_log = rknn_log or RKNNLog()
         self.verbose = bool(verbose)
         self.graph_is_built = False
@@ -90,7 +92,7 @@ class RKNNRuntime:
         Raises:
             ModelInvalid, TargetPlatformUnmatch, BackendUnavailable and what else a backend answers.
         """
-        file = ModelFile(rknn_data)
+        file = ModelFile(rknn_data, self.model_label)
         self.release()
         context = open_model(file, soc=self._soc.name if self._soc else None, **self._options(rknn_user_key))
         self._ctx = context
@@ -117,6 +119,8 @@ class RKNNRuntime:
         options: dict[str, Any] = {}
         if self.async_mode:
             options["async_mode"] = True
+        if self.custom_ops:
+            options["custom_ops"] = self.custom_ops
         if self.verbose:
             options["verbose"] = True
         if user_key is not None:
@@ -239,6 +243,13 @@ class RKNNRuntime:
             raise ParamInvalid(f"core_mask must be an int such as NPU_CORE_0, not {core_mask!r}") from None
         if mask != 0 or context.soc.masks:
             context.set_core_mask(mask)
+        return 0
+
+    def register_ops(self, ops: Sequence[CustomOp]) -> int:
+        """Register custom operators with the open model; returns 0."""
+        context = self._require()
+        with self._turn, context.exclusive():
+            context.register_ops(ops)
         return 0
 
     # -- one inference ------------------------------------------------------------------------------------

@@ -6,13 +6,16 @@ and a damaged file gives ``ModelInvalid``.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import struct
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Union
 
 from ..errors import ModelInvalid, ModelUnsupported
+from . import llm, mini, rknn6, rknn_classic
 from .model import IoTensor, Model
 
 __all__ = ["IoTensor", "Model", "ModelFile", "sniff"]
@@ -25,36 +28,64 @@ _REMEDY = "convert the network again with rknn-toolkit2 1.6 or newer for your So
 class ModelFile:
     """A model file or the bytes of one; read and parsed only as far as somebody asks.
 
-    ``path`` is None for bytes. A file is mapped, not copied.
+    ``path`` is None for bytes. A file is mapped, not copied. ``label`` names the model in messages.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, label: str = "") -> None:
         self.path = None if isinstance(source, (bytes, bytearray, memoryview)) else Path(source)
         self._source = source
+        self._label = label
+        self._map: mmap.mmap | None = None
 
     @property
     def label(self) -> str:
         """Name for messages."""
-        return str(self.path) if self.path else "model in memory"
+        return self._label or (str(self.path) if self.path else "model in memory")
 
     @cached_property
     def data(self) -> memoryview:
         """The bytes of the file; raises ModelInvalid when it cannot be read."""
         if self.path is None:
-            return memoryview(self._source).cast("B")  # type: ignore[arg-type]
+            view = memoryview(self._source)  # type: ignore[arg-type]
+            return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
         try:
             with self.path.open("rb") as file:
                 if not file.seek(0, 2):
                     return memoryview(b"")
-                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                return memoryview(self._map)
         except OSError as error:
             raise ModelInvalid(f"cannot be read: {error.strerror or error}") from None
+        except ValueError as error:  # a path that no system takes
+            raise ModelInvalid(f"cannot be read: {error}") from None
+
+    def drop_pages(self) -> None:
+        """Give the pages of a mapped file back to the system; they are read again when they are touched."""
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     @cached_property
     def model(self) -> Model:
         """The metadata; raises ModelInvalid or ModelUnsupported naming the file and the remedy."""
-        try:
+        with self.naming():
             return _read(self.data)
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """What goes wrong with the model inside the block names the file."""
+        try:
+            yield
+        except ModelInvalid as error:
+            raise type(error)(f"{self.label}: {error}") from None
+
+    @cached_property
+    def llm(self) -> llm.LlmModel:
+        """The description of an LLM package; raises ModelInvalid or ModelUnsupported naming the file."""
+        try:
+            if bytes(self.data[:8]) == llm.MAGIC:
+                return llm.read(self.data)
+            sniff(self.data)
+            raise ModelUnsupported("this is a network, not a language model; open it without LLM mode")
         except ModelInvalid as error:
             raise type(error)(f"{self.label}: {error}") from None
 
@@ -73,6 +104,11 @@ def sniff(data: memoryview) -> int:
             "the model is encrypted; only the vendor's runtime on a board can open it: run it there, or use the "
             "unencrypted export"
         )
+    if head == llm.MAGIC:
+        raise ModelUnsupported(
+            "this is an LLM package of rknnlite, not a network; open it with rknnlite.llm.open_llm or with rknn3lite "
+            "in LLM mode"
+        )
     if head[:4] == b"RKNX":
         raise ModelUnsupported("this is an RKNN3 model (RK1820/RK1828); open it with rknn3lite on its device")
     if head[:4] != b"RKNN":
@@ -80,29 +116,24 @@ def sniff(data: memoryview) -> int:
     if len(data) < 64:
         raise ModelInvalid(f"the file is truncated: {len(data)} bytes cannot hold its header; copy it again")
     version: int = struct.unpack_from("<Q", data, 8)[0]
-    if version & 0xFF00 == 0x1000:
-        raise ModelUnsupported(
-            f"container version {version:#x} is the mini format of RV1103/RV1106, which this version does not "
-            "execute; convert the network for an RK35xx, RK3576, RK3588 or RV1126B target"
-        )
     if version == 1 and bytes(data[28:32]) != b"RKNN":
         raise ModelUnsupported(
             "this model was made by RKNN-Toolkit 1 for RK1808, RK3399Pro, RV1109 or RV1126, another NPU "
             f"generation; {_REMEDY}"
         )
-    if 1 <= version <= 5:
+    if version not in (*rknn_classic.VERSIONS, 6, mini.VERSION):
+        kind = "a variant of the mini format" if version & 0xFF00 == 0x1000 else "unknown"
         raise ModelUnsupported(
-            f"container version {version} is older than toolkit 1.6 and not supported; {_REMEDY}"
-        )
-    if version != 6:
-        raise ModelUnsupported(
-            f"container version {version} is unknown to this version of rknnlite; update rknnlite, or {_REMEDY}"
+            f"container version {version:#x} is {kind} that this version of rknnlite does not read; "
+            f"update rknnlite, or {_REMEDY}"
         )
     return version
 
 
 def _read(data: memoryview) -> Model:
-    sniff(data)
-    from .rknn6 import read
-
-    return read(data)
+    version = sniff(data)
+    if version == 6:
+        return rknn6.read(data)
+    if version == mini.VERSION:
+        return mini.read(data)
+    return rknn_classic.read(data, version)

@@ -9,7 +9,7 @@ from ..errors import ModelInvalid
 from . import bson
 from .flatbuffer import Table
 
-__all__ = ["read_attributes"]
+__all__ = ["NEEDED", "read_attributes"]
 
 # union code -> {slot: (attribute name, kind)}; kinds: s text, i int, f float, is ints
 _UNION: dict[int, dict[int, tuple[str, str]]] = {
@@ -46,10 +46,23 @@ _UNION: dict[int, dict[int, tuple[str, str]]] = {
     97: {0: ("align_corners", "i"), 1: ("mode", "s"), 2: ("padding_mode", "s")},
     98: {5: ("direction", "s"), 6: ("h_layout", "s"), 8: ("x_layout", "s"), 9: ("y_layout", "s")},
 }  # fmt: skip
+_BY_OP = {"exLSTM": 98, "LSTM": 98}  # the mini format gives it the code of Cast
 _ALWAYS = {"axis"}  # an absent scalar slot means zero, which for these is a value, not a default
 
 
-def read_attributes(node: Table, code: int, union: Table | None) -> dict[str, Any]:
+NEEDED = frozenset(
+    {
+        "ArgMax", "ArgMin", "AveragePool", "Celu", "Concat", "CumSum", "DepthToSpace", "Gather", "GatherElements",
+        "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "LRN", "LogSoftmax", "LpNormalization", "LpPool",
+        "MaxPool", "MeanVarianceNormalization", "Mod", "OneHot", "ReduceMax", "ReduceMin", "ScatterElements",
+        "ScatterND", "Shrink", "SpaceToDepth", "Split", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "exNorm",
+        "exSoftmax13",
+    }
+)  # fmt: skip
+"""Types whose result depends on attributes; the mini format and containers before 6 leave out those of some."""
+
+
+def read_attributes(node: Table, op: str, code: int, union: Table | None) -> dict[str, Any]:
     """Attributes by ONNX name; garbage in the BSON place is ignored."""
     attrs: dict[str, Any] = {}
     try:
@@ -62,7 +75,7 @@ def read_attributes(node: Table, code: int, union: Table | None) -> dict[str, An
             if isinstance(entry, dict) and "value" in entry:
                 attrs[name] = entry["value"]
     if union is not None:
-        for slot, (name, kind) in _UNION.get(code, {}).items():
+        for slot, (name, kind) in _UNION.get(_BY_OP.get(op, code), {}).items():
             if union.has(slot):
                 with contextlib.suppress(ModelInvalid):  # recurrent nodes leave garbage in unused slots
                     attrs[name] = _field(union, slot, kind)

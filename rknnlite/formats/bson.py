@@ -22,7 +22,9 @@ def decode(data: bytes | memoryview) -> dict[str, Any]:
     """Decode one document; arrays become lists. Raises BsonError."""
     try:
         document, _ = _document(bytes(data), 0, 0)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except BsonError:
+        raise
+    except (struct.error, IndexError, ValueError) as error:  # ValueError: no end of a name, or no UTF-8
         raise BsonError(str(error)) from None
     return document
 

@@ -7,14 +7,16 @@ the few field kinds that the RKNN containers use.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid
 
-__all__ = ["Table", "root"]
+__all__ = ["Schema", "Table", "root"]
 
 _U16 = struct.Struct("<H")
 _I32 = struct.Struct("<i")
@@ -23,19 +25,40 @@ _I8 = struct.Struct("<b")
 _F32 = struct.Struct("<f")
 
 
+@dataclass(frozen=True)
+class Schema:
+    """Other slot numbers for the same fields: ``slots[number asked for] = number stored``.
+
+    With ``slots`` set, fields that it does not name are absent. ``children`` are the schemas of the tables
+    below, by the number asked for.
+    """
+
+    slots: Optional[Mapping[int, int]] = None
+    children: Mapping[int, Schema] = field(default_factory=dict)
+
+
+_PLAIN = Schema()
+_MOST_FIELDS = 64  # no table of a genuine file has more; many tables may claim one huge vtable
+
+
 class Table:
     """One table inside a buffer; fields are addressed by slot number (vtable index)."""
 
-    __slots__ = ("_buf", "_fields", "_pos")
+    __slots__ = ("_buf", "_children", "_fields", "_pos")
 
-    def __init__(self, buf: memoryview, pos: int) -> None:
+    def __init__(self, buf: memoryview, pos: int, schema: Schema = _PLAIN) -> None:
         self._buf = buf
         self._pos = pos
+        self._children = schema.children
         vtable = pos - self._unpack(_I32, pos)
         size = self._unpack(_U16, vtable)
         if size < 4 or size % 2:
             raise ModelInvalid(f"damaged file: vtable at byte {vtable} claims {size} bytes")
-        self._fields = self._array(vtable + 4, (size - 4) // 2, np.dtype("<u2")).tolist()
+        fields: list[int] = self._array(vtable + 4, (size - 4) // 2, np.dtype("<u2"))[:_MOST_FIELDS].tolist()
+        if schema.slots is not None:
+            stored = [schema.slots.get(slot, -1) for slot in range(max(schema.slots) + 1)]
+            fields = [fields[slot] if 0 <= slot < len(fields) else 0 for slot in stored]
+        self._fields = fields
 
     def _unpack(self, kind: struct.Struct, pos: int) -> int:
         if pos < 0 or pos + kind.size > len(self._buf):
@@ -129,7 +152,10 @@ class Table:
     def table(self, slot: int) -> Table | None:
         """A sub-table, None when absent."""
         at = self._at(slot)
-        return Table(self._buf, at + self._unpack(_U32, at)) if at else None
+        return Table(self._buf, at + self._unpack(_U32, at), self._below(slot)) if at else None
+
+    def _below(self, slot: int) -> Schema:
+        return self._children.get(slot, _PLAIN)
 
     def count(self, slot: int) -> int:
         """Number of elements of a vector field."""
@@ -143,11 +169,11 @@ class Table:
         if len(np.unique(places)) != count:
             raise ModelInvalid("damaged file: two entries of a list name the same table")
         for at in places.tolist():
-            yield Table(self._buf, at)
+            yield Table(self._buf, at, self._below(slot))
 
 
-def root(buf: memoryview, identifier: bytes) -> Table:
+def root(buf: memoryview, identifier: bytes, schema: Schema = _PLAIN) -> Table:
     """The root table of a flatbuffer that carries ``identifier`` at byte 4."""
     if len(buf) < 8 or bytes(buf[4:8]) != identifier:
         raise ModelInvalid(f"damaged file: identifier {identifier.decode()} is missing from the payload")
-    return Table(buf, _U32.unpack_from(buf, 0)[0])
+    return Table(buf, _U32.unpack_from(buf, 0)[0], schema)

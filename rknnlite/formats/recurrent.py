@@ -14,7 +14,7 @@ from . import weights
 from .registers import Program
 from .stages import Family
 
-__all__ = ["RECURRENT_OPS", "read_recurrent"]
+__all__ = ["RECURRENT_OPS", "read_plain_recurrent", "read_recurrent"]
 
 RECURRENT_OPS = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
 """Node types and their number of gates."""
@@ -60,6 +60,44 @@ def read_recurrent(
     else:
         _float_bias(params, blobs[2], padded, node)
     return params
+
+
+def read_plain_recurrent(
+    node: Node, tensors: list[Tensor], steps: list[tuple[NDArray[Any], NDArray[Any]]]
+) -> RecurrentParams:
+    """Operands of a node that runs on the CPU: float32 in ONNX order, [D, gates * H, ...] and [D, 2 * gates * H].
+
+    Args:
+        tensors: x, W, R, B. steps: (scale, zero point) per row of W, R, B; in int8 models the vendor's simulator
+            rounds the weights to them.
+    """
+    gates = RECURRENT_OPS[node.op]
+    _, w, r, b = tensors
+    shape = w.shape
+    if len(shape) != 3 or shape[1] % gates or r.shape != (*shape[:2], shape[1] // gates) or any(
+        not tensor.dtype.is_float for tensor in (w, r, b)
+    ):  # fmt: skip
+        raise ModelInvalid(f"node {node.label()}: W {list(shape)} and R {list(r.shape)} are not {gates} gates")
+    directions, hidden = shape[0], shape[1] // gates
+    if b.shape != (directions, 2 * shape[1]) or directions not in (1, 2) or not hidden:
+        raise ModelInvalid(f"node {node.label()}: bias {list(b.shape)} does not fit W {list(shape)}")
+    w_rows, r_rows = (_stepped(t, *step).reshape(directions, gates, hidden, -1) for t, step in zip((w, r), steps))
+    bias = b.value().astype(np.float32).reshape(directions, 2, gates, hidden)
+    return RecurrentParams(
+        gates=gates, hidden=hidden, directions=directions, w=w_rows, r=r_rows, w_bias=bias[:, 0], r_bias=bias[:, 1],
+        reverse=str(node.attrs.get("direction", "")) == "reverse",
+        linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
+    )  # fmt: skip
+
+
+def _stepped(tensor: Tensor, scales: NDArray[Any], zeros: NDArray[Any]) -> NDArray[np.float32]:
+    """The rows of a float32 matrix, rounded to int8 steps where the file names them."""
+    rows = tensor.value().astype(np.float32).reshape(-1, tensor.shape[-1])
+    if len(scales) != len(rows) or len(zeros) != len(rows) or not (scales > 0).all():
+        return rows
+    step, zero = scales.reshape(-1, 1), zeros.reshape(-1, 1).astype(np.float32)
+    stored = np.clip(np.rint(rows / step) + zero, -128, 127)
+    return np.asarray((stored - zero) * step, np.float32)
 
 
 def _rows(tensor: Tensor, blob: memoryview, columns: int) -> NDArray[Any]:
@@ -116,7 +154,7 @@ def _quantised(
 
 def _output_scales(family: Family, program: Program, index: int) -> list[float]:
     """First distinct OUT_SCALE * 2**-OUT_SHIFT among the tasks that use bias, zero point and multiplier."""
-    scale_at, shift_at = (0x4084, 0x4088) if family is Family.V1 else (0x40B0, 0x40B4)
+    scale_at, shift_at = (0x4084, 0x4088) if family in (Family.V1, Family.T3) else (0x40B0, 0x40B4)
     found: list[float] = []
     scale = shift = use = 0
     for regs in program.registers(index):

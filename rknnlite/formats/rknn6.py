@@ -5,20 +5,26 @@ from __future__ import annotations
 import ast
 import json
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import ModelInvalid
 from ..graph import Graph
+from ..quant import RANGES
 from ..tensor import DType, Layout, QuantParams
 from .flatbuffer import Table, root
 from .model import IoTensor, Model
+from .registers import Program
+from .storage import Storage
 
 __all__ = ["ELEMENT_TYPES", "MAX_RANK", "Rknn6", "read", "shape_of"]
 
-_HEADER = 64
-_MAX_LITERAL = 1 << 20
+HEADER = 64
+"""Bytes before the payload."""
+
+_MAX_LITERAL = 1 << 18
 _MAX_NESTING = 32
 MAX_RANK = 16
 MAX_ELEMENTS = 1 << 31
@@ -48,23 +54,35 @@ def quant_of(scales: Any, zeros: Any, dtype: DType, name: str) -> QuantParams | 
     scale = float(scales[0])
     if not 0 < scale < float("inf"):
         raise ModelInvalid(f"tensor {name} has the impossible scale {scale}")
-    return QuantParams(scale, int(zeros[0]) if len(zeros) else 0)
+    if len(zeros) not in (0, len(scales)):
+        raise ModelInvalid(f"tensor {name} has {len(scales)} scales and {len(zeros)} zero points")
+    zero = int(zeros[0]) if len(zeros) else 0
+    low, high = RANGES.get(dtype, (-(2**31), 2**31 - 1))
+    if not low <= zero <= high:
+        raise ModelInvalid(f"tensor {name} has zero point {zero}, outside {low}..{high} of its type {dtype.short}")
+    return QuantParams(scale, zero)
 
 
 def read(data: memoryview) -> Rknn6:
     """Read the metadata; the graph is built later, on demand. Raises ModelInvalid."""
+    payload, stub = trailer(data, HEADER)
+    flat = root(payload, b"RKNN")
+    return metadata(flat, stub, len(data), attributes_of(flat.string(3)), Rknn6, 6)
+
+
+def trailer(data: memoryview, start: int) -> tuple[memoryview, dict[str, Any]]:
+    """(payload from byte ``start`` on, the JSON part behind it). Raises ModelInvalid for a cut file."""
     size = struct.unpack_from("<Q", data, 16)[0]
-    if _HEADER + size + 8 > len(data):
+    if start + size + 8 > len(data):
         raise ModelInvalid(
-            f"the file is truncated: its header promises {_HEADER + size + 8} bytes or more, there are {len(data)}; "
+            f"the file is truncated: its header promises {start + size + 8} bytes or more, there are {len(data)}; "
             "copy it again"
         )
-    flat = data[_HEADER : _HEADER + size]
-    (json_size,) = struct.unpack_from("<Q", data, _HEADER + size)
-    if _HEADER + size + 8 + json_size > len(data):
+    (json_size,) = struct.unpack_from("<Q", data, start + size)
+    if start + size + 8 + json_size > len(data):
         raise ModelInvalid(f"the file is truncated: its JSON part of {json_size} bytes is cut; copy it again")
-    text = bytes(data[_HEADER + size + 8 : _HEADER + size + 8 + json_size])
-    return _metadata(root(flat, b"RKNN"), _json(text), len(data))
+    text = bytes(data[start + size + 8 : start + size + 8 + json_size])
+    return data[start : start + size], _json(text)
 
 
 def _json(text: bytes) -> dict[str, Any]:
@@ -99,8 +117,12 @@ def _nesting(text: str) -> int:
 
 @dataclass
 class Rknn6(Model):
-    """A model in container version 6."""
+    """A model in container version 6; the readers of other versions derive theirs from it.
 
+    ``complete_attributes``: every node stores the attributes that its type has.
+    """
+
+    complete_attributes: ClassVar[bool] = True
     flat: Table = field(default=None, repr=False)  # type: ignore[assignment]
     attrs: dict[str, Any] = field(default_factory=dict)
     file_size: int = 0
@@ -108,20 +130,39 @@ class Rknn6(Model):
     def graph(self, index: int = 0) -> Graph:
         from .builder import build_graph
 
-        return build_graph(self.flat, index, self.family, self.file_size)
+        return build_graph(self, index)
+
+    def storage(self, tables: list[Table], first: Iterable[Table]) -> Storage:
+        """The bytes of the tensors of a graph; ``first``: tensors of the graph that owns shared weights."""
+        return Storage(list(self.flat.tables(20)), tables, first)
+
+    def program(self, storage: Storage, graph: Table) -> Program:
+        """The register commands of a graph."""
+        return Program.from_tasks(*storage.commands())
 
     def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:
         graphs = list(self.flat.tables(2))
         return _io(self.flat, graphs[index], self.attrs)
 
 
-def _metadata(flat: Table, stub: dict[str, Any], file_size: int) -> Rknn6:
-    info = literal(flat.string(3))
-    attrs = info.get("attrs", {})
-    attrs = attrs if isinstance(attrs, dict) else {}
+AnyModel = TypeVar("AnyModel", bound=Rknn6)
+
+
+def attributes_of(text: str) -> dict[str, Any]:
+    """What the generator noted about each input: mean, std and more. Raises ModelInvalid."""
+    attrs = literal(text).get("attrs")
+    return attrs if isinstance(attrs, dict) else {}
+
+
+def metadata(
+    flat: Table, stub: dict[str, Any], file_size: int, attrs: dict[str, Any], make: type[AnyModel], container: int
+) -> AnyModel:
+    """What the root table says about a model. Raises ModelInvalid."""
     graphs = list(flat.tables(2))
     if not graphs:
         raise ModelInvalid("damaged file: it holds no graph")
+    if 8 * sum(graph.count(0) for graph in graphs) > file_size:  # a table and its offset take more
+        raise ModelInvalid(f"damaged file: {len(graphs)} graphs share their tensors")
     inputs, outputs = _io(flat, graphs[0], attrs)
     shapes = []
     dynamic = flat.string(16) == "dynamic_shape" or len(graphs) > 1
@@ -131,8 +172,8 @@ def _metadata(flat: Table, stub: dict[str, Any], file_size: int) -> Rknn6:
     platform = flat.string(8)
     platforms = stub.get("target_platform")
     platforms = [str(p) for p in platforms] if isinstance(platforms, list) else [platform]
-    return Rknn6(
-        container=6,
+    return make(
+        container=container,
         toolkit_version=versions.split("(")[0].strip() or str(stub.get("version", "")),
         compiler_version=versions.partition("compiler version: ")[2].removesuffix(")"),
         platform=platform,
@@ -185,7 +226,7 @@ def _io_tensor(table: Table, attrs: dict[str, Any], flat: Table, slot: int) -> I
         raise ModelInvalid(f"tensor {name}: unknown element type {code}")
     dtype = ELEMENT_TYPES[code]
     shape = shape_of(table, 4, name)
-    layout = _layout(flat.string(slot), name, len(shape))
+    layout = _layout(flat.string(slot), name, len(shape), Layout.NHWC if slot == 12 else Layout.NCHW)
     entry = attrs.get(name)
     entry = entry if slot == 12 and isinstance(entry, dict) else {}
     return IoTensor(
@@ -196,14 +237,14 @@ def _io_tensor(table: Table, attrs: dict[str, Any], flat: Table, slot: int) -> I
     )  # fmt: skip
 
 
-def _layout(text: str, name: str, rank: int) -> Layout:
+def _layout(text: str, name: str, rank: int, default: Layout) -> Layout:
     if rank != 4:
         return Layout.UNDEFINED
     try:
         word = json.loads(text)[name]["layout"]
         return Layout[word]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return Layout.NCHW
+        return default
 
 
 def _numbers(value: Any, name: str, what: str) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ModelInvalid
 from .flatbuffer import Table
 
-__all__ = ["BLOB_SLOT", "KIND_SLOT", "Storage"]
+__all__ = ["BLOB_SLOT", "KIND_SLOT", "Storage", "check_overlap"]
 
 KIND_SLOT, BLOB_SLOT = 2, 18
 _NAME_SLOT = 5
@@ -36,7 +36,7 @@ class Storage:
             number = table.i32(BLOB_SLOT, -1)
             if table.i8(KIND_SLOT) in _CONST_KINDS and 0 <= number < len(blobs):
                 self._shared[table.string(_NAME_SLOT)] = blobs[number].data(0)
-        self._check_overlap()
+        check_overlap(blob.span(0) for blob in blobs)
 
     def of(self, index: int) -> memoryview:
         """The bytes of tensor ``index``; empty when the file keeps none. Raises ModelInvalid."""
@@ -73,14 +73,13 @@ class Storage:
                 tasks = self.of(index)
         return tasks, commands
 
-    def _check_overlap(self) -> None:
-        """Two different blobs may not share bytes: such a file was put together by hand."""
-        spans = np.array([blob.span(0) for blob in self._blobs], np.int64).reshape(-1, 2)
-        spans = spans[spans[:, 1] > 0]
-        spans = spans[np.argsort(spans[:, 0], kind="stable")]
-        clash = np.flatnonzero(spans[1:, 0] < spans[:-1].sum(axis=1))
-        if len(clash):
-            (start, size), (other, _) = spans[clash[0]].tolist(), spans[clash[0] + 1].tolist()
-            raise ModelInvalid(
-                f"damaged file: the blob at byte {other} lies inside the one at byte {start} ({size} bytes)"
-            )
+
+def check_overlap(spans: Iterable[tuple[int, int]]) -> None:
+    """Two different constants, given as (first byte, size), may not share bytes: such a file was put together by hand."""
+    places = np.array(list(spans), np.int64).reshape(-1, 2)
+    places = places[places[:, 1] > 0]
+    places = places[np.argsort(places[:, 0], kind="stable")]
+    clash = np.flatnonzero(places[1:, 0] < places[:-1].sum(axis=1))
+    if len(clash):
+        (start, size), (other, _) = places[clash[0]].tolist(), places[clash[0] + 1].tolist()
+        raise ModelInvalid(f"damaged file: the blob at byte {other} lies inside the one at byte {start} ({size} bytes)")

@@ -13,9 +13,12 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelInvalid
+from ..errors import ModelInvalid, ModelUnsupported
 
-__all__ = ["BiasBlob", "parse_bias", "surface_constant", "unpack_blocks", "unpack_first_layer", "unpack_pairs"]
+__all__ = [
+    "BiasBlob", "parse_bias", "parse_joined_bias", "parse_scaled_bias", "surface_constant", "unpack_blocks",
+    "unpack_byte_blocks", "unpack_first_layer", "unpack_nibbles", "unpack_pairs",
+]  # fmt: skip
 
 Segment = tuple[int, int, int, int, int, int]
 
@@ -86,30 +89,49 @@ def unpack_blocks(data: NDArray[Any], native: tuple[int, ...], shape: tuple[int,
     return np.ascontiguousarray(full[:rows, :inner])
 
 
-def unpack_pairs(data: NDArray[np.int8], native: tuple[int, ...], shape: tuple[int, ...], name: str) -> tuple[
-    NDArray[np.int8], NDArray[np.float32]
-]:
-    """Depthwise int8 of rk3562, rk3576, rv1126b: ``w w -zw -zw`` per pair of lanes.
+def unpack_pairs(
+    data: NDArray[Any], native: tuple[int, ...], shape: tuple[int, ...], name: str, run: int
+) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    """Depthwise integers of newer NPUs: ``run`` weights, then their ``run`` negative zero points.
 
     Returns ([C, 1, kh, kw] weights, zero point per channel).
     """
     parts = segments(native, name)
-    channels = shape[0]
+    channels, lowest = shape[0], np.iinfo(data.dtype).min
     bands, zeros, pos = [], [], 0
     for _, blocks, kh, kw, _, lanes in parts:
         size = blocks * kh * kw * lanes * 2
-        if lanes % 2 or pos + size > data.size:
-            raise ModelInvalid(f"depthwise weight {name}: {data.size} bytes cannot hold its dims {list(native)}")
-        quads = data[pos : pos + size].reshape(blocks, kh, kw, lanes // 2, 4)
+        if lanes % run or pos + size > data.size:
+            raise ModelInvalid(
+                f"depthwise weight {name}: {data.size} elements cannot hold its dims {list(native)}"
+            )
+        cells = data[pos : pos + size].reshape(blocks, kh, kw, lanes // run, 2, run)
         pos += size
-        weight = quads[..., :2].reshape(blocks, kh, kw, lanes)
-        minus = quads[:, 0, 0, :, 2:].reshape(blocks * lanes).astype(np.float32)
+        weight = cells[..., 0, :].reshape(blocks, kh, kw, lanes)
+        minus = cells[:, 0, 0, :, 1].reshape(blocks * lanes).astype(np.float32)
         bands.append(weight.transpose(0, 3, 1, 2).reshape(blocks * lanes, 1, kh, kw))
-        zeros.append(np.where(minus == -128, np.float32(-128), -minus))
+        zeros.append(np.where(minus == lowest, np.float32(lowest), -minus))  # its negative does not fit the type
     weights, zero_points = np.concatenate(bands)[:channels], np.concatenate(zeros)[:channels]
-    if len(weights) < channels:
-        raise ModelInvalid(f"depthwise weight {name}: {len(weights)} channels stored, {channels} needed")
+    if len(weights) < channels or weights.shape[2:] != tuple(shape[2:4]):
+        raise ModelInvalid(f"depthwise weight {name}: {list(weights.shape)} stored, {list(shape)} needed")
     return np.ascontiguousarray(weights), zero_points
+
+
+def unpack_nibbles(data: memoryview) -> NDArray[np.int8]:
+    """Two signed 4-bit numbers per byte, the lower one first."""
+    stored = np.frombuffer(data, np.int8)
+    return np.stack([np.left_shift(stored, 4) >> 4, stored >> 4], axis=1).reshape(-1)
+
+
+def unpack_byte_blocks(data: NDArray[np.int8], shape: tuple[int, ...], name: str) -> NDArray[np.int8]:
+    """8-bit weights on float16 data (rk3562): blocks of 8 output and 32 input channels, plain dims."""
+    oc, ic, kh, kw = shape
+    if oc % 8 or ic % 32:
+        raise ModelUnsupported(
+            f"weight {name}: 8-bit weights of {oc} output and {ic} input channels on float16 data; the converter loses "
+            "weights when these are no multiples of 8 and 32: convert in int8 or float16"
+        )
+    return unpack_blocks(data, (oc // 8, ic // 32, kh, kw, 8, 32), shape, name)
 
 
 def unpack_first_layer(
@@ -165,6 +187,46 @@ def parse_bias(data: memoryview, channels: int, group: int, has: tuple[bool, boo
         -rows["zero"].reshape(-1)[:channels].astype(np.float32) if has[1] else None,
         rows["mul"].reshape(-1)[:channels].astype(np.float64) if has[2] else None,
     )
+
+
+def parse_scaled_bias(
+    data: memoryview, channels: int, name: str
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """(bias / scale, scale) per channel of 8-bit weights on float16 data: groups of 4 float32, 4 float16."""
+    record = np.dtype([("bias", "<f4", (4,)), ("scale", "<f2", (4,))])
+    count = -(-channels // 4)
+    if count * record.itemsize > len(data):
+        raise ModelInvalid(
+            f"bias {name}: {len(data)} bytes, but {channels} channels need {count * record.itemsize}"
+        )
+    rows = np.frombuffer(data, record, count)
+    return rows["bias"].reshape(-1)[:channels], rows["scale"].reshape(-1)[:channels].astype(np.float32)
+
+
+def parse_joined_bias(data: memoryview, channels: int, name: str) -> BiasBlob:
+    """Convolutions of rv1103b and rv1106b: zero points of 8 channels lie between two groups of 4.
+
+    Record: 4 int32 bias, 4 uint16 multipliers, 8 int8 -zero point, 4 int32 bias, 4 uint16 multipliers.
+    """
+    half = [("bias", "<i4", (4,)), ("mul", "<u2", (4,))]
+    record = np.dtype([("first", half), ("zero", "i1", (8,)), ("second", half)])
+    count = -(-channels // 8)
+    if count * record.itemsize > len(data):
+        raise ModelInvalid(
+            f"bias {name}: {len(data)} bytes, but {channels} channels need {count * record.itemsize}"
+        )
+    rows = np.frombuffer(data, record, count)
+    bias, multiplier = (
+        np.concatenate([rows["first"][part], rows["second"][part]], axis=1).reshape(-1)[:channels]
+        for part in ("bias", "mul")
+    )
+    return BiasBlob(bias, _zero_points(rows["zero"].reshape(-1)[:channels]), multiplier.astype(np.float64))
+
+
+def _zero_points(minus: NDArray[np.int8]) -> NDArray[np.float32]:
+    """Zero points from their negatives; in a byte, -128 stands for +128."""
+    wide = minus.astype(np.float32)
+    return np.where(wide == -128, np.float32(-128), -wide)
 
 
 def surface_constant(

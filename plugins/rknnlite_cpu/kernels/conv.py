@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from .parallel import channel_blocks, run_blocks
 
-__all__ = ["ConvSpec", "conv2d", "depthwise2d", "pad2d", "split_for_exactness", "windows"]
+__all__ = ["ConvSpec", "conv2d", "depthwise2d", "pad2d", "split_for_exactness", "whole_plane", "windows"]
 
 Array = NDArray[Any]
 _EXACT = 1 << 24
+_WINDOW_ELEMENTS = 1 << 20  # 4 MiB of copied windows at a time
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,25 @@ def windows(x: Array, spec: ConvSpec) -> Array:
 
 
 def conv2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
-    """x [N, IC, H, W] and weight [OC, IC * kh * kw] -> [N, OC, OH * OW], float32."""
+    """x [N, IC, H, W] and weight [OC, IC * kh * kw] -> [N, OC, OH * OW], float32.
+
+    The windows are copied for some output rows at a time, so that the copy stays in the cache and small.
+    """
     n = x.shape[0]
     if spec.pointwise:
-        columns = x.reshape(n, x.shape[1], -1)
-    else:
-        padded = pad2d(x, spec.padding)
-        view = windows(np.ascontiguousarray(padded), spec)
-        columns = view.reshape(n, view.shape[1] * view.shape[2] * view.shape[3], -1)
-    return np.matmul(weight, columns)
+        return np.matmul(weight, x.reshape(n, x.shape[1], -1))
+    view = windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec)
+    depth, (oh, ow) = weight.shape[1], spec.out_size
+    rows = max(1, min(oh, _WINDOW_ELEMENTS // (depth * ow)))
+    if rows >= oh:
+        return np.matmul(weight, view.reshape(n, depth, oh * ow))
+    out = np.empty((n, len(weight), oh * ow), np.float32)
+    for item in range(n):
+        for start in range(0, oh, rows):
+            stop = min(start + rows, oh)
+            columns = view[item, ..., start:stop, :].reshape(depth, -1)
+            np.matmul(weight, columns, out=out[item, :, start * ow : stop * ow])
+    return out
 
 
 def depthwise2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
@@ -98,6 +109,14 @@ def depthwise2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
 
     run_blocks(work, channel_blocks(c, 2 * oh * ow), out.size * weight.shape[1] * weight.shape[2])
     return out.reshape(n, c, oh * ow)
+
+
+def whole_plane(x: Array, weight: Array, spec: ConvSpec) -> Array:
+    """Depthwise convolution to a single position (global pooling): one dot product per channel, in float64."""
+    (kh, kw), (dy, dx) = spec.kernel, spec.dilations
+    patch = pad2d(x, spec.padding)[:, :, : (kh - 1) * dy + 1 : dy, : (kw - 1) * dx + 1 : dx]
+    total = np.einsum("nchw,chw->nc", patch, weight, dtype=np.float64)
+    return total[:, :, None]
 
 
 def _depthwise_planes(x: Array, weight: Array, spec: ConvSpec) -> Array:
@@ -143,11 +162,9 @@ def split_for_exactness(weight: Array, low: float, high: float) -> list[slice]:
 
     ``low`` and ``high`` bound the integers that the weights are multiplied with.
     """
-    positive = np.maximum(weight, 0).sum(axis=(2, 3), dtype=np.float64)
-    negative = np.maximum(-weight, 0).sum(axis=(2, 3), dtype=np.float64)
-    up = positive * max(high, 0) + negative * max(-low, 0)
-    down = positive * max(-low, 0) + negative * max(high, 0)
-    worst = np.maximum(up, down)  # per channel pair: the largest |partial sum| it can add
+    if _largest_sum(weight, (1, 2, 3), low, high).max(initial=0) < _EXACT:
+        return [slice(0, weight.shape[1])]
+    worst = _largest_sum(weight, (2, 3), low, high)  # what each pair of channels can add
     parts: list[slice] = []
     start = 0
     total = np.zeros(weight.shape[0])
@@ -159,3 +176,12 @@ def split_for_exactness(weight: Array, low: float, high: float) -> list[slice]:
             total = worst[:, channel].copy()
     parts.append(slice(start, weight.shape[1]))
     return parts
+
+
+def _largest_sum(weight: Array, axes: tuple[int, ...], low: float, high: float) -> Array:
+    """Largest |sum| over ``axes`` of weight * x for x in [low, high]."""
+    magnitude = np.abs(weight).sum(axis=axes, dtype=np.float64)
+    total = weight.sum(axis=axes, dtype=np.float64)
+    positive, negative = (magnitude + total) / 2, (magnitude - total) / 2
+    up, down = max(high, 0.0), max(-low, 0.0)
+    return np.maximum(positive * up + negative * down, positive * down + negative * up)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .conv import ConvSpec, conv2d, depthwise2d, split_for_exactness
+from .conv import ConvSpec, conv2d, depthwise2d, pad2d, split_for_exactness, whole_plane, windows
 from .opencv import depthwise_layer
 
 __all__ = ["Accumulate", "accumulator"]
 
 Array = NDArray[Any]
+_SHORT = 1 << 12  # a wider range of data is int16
 Accumulate = Callable[[Array], Array]
 """[N, IC, H, W] -> [N, OC, OH * OW] with the bias added; float32, or float64 where sums pass 2**24."""
 
@@ -31,8 +32,12 @@ def accumulator(
     """
     if transposed:
         return _transposed(weight, bias, spec, depthwise, bounds, batch)
+    if bounds[1] - bounds[0] > _SHORT:
+        return _precise(weight, bias, spec, depthwise)
     if depthwise:
         taps = np.ascontiguousarray(weight[:, 0])
+        if spec.out_size == (1, 1) and max(spec.padding) <= 0:
+            return _biased(lambda x: whole_plane(x, taps, spec), bias)
         layer = depthwise_layer(taps, spec, batch)
         return _biased(layer or (lambda x: depthwise2d(x, taps, spec)), bias)
     parts = split_for_exactness(weight, *bounds) if bounds != (0.0, 0.0) else [slice(0, weight.shape[1])]
@@ -49,10 +54,29 @@ def accumulator(
     return _biased(split, bias)
 
 
+def _precise(weight: Array, bias: Array, spec: ConvSpec, depthwise: bool) -> Accumulate:
+    """int16 data: single products pass 2**24, so everything is added in float64."""
+    rows = weight.shape[0]
+    taps = weight.astype(np.float64).reshape(rows, -1)
+
+    def run(x: Array) -> Array:
+        view = windows(np.ascontiguousarray(pad2d(x, spec.padding), np.float64), spec)
+        positions = spec.out_size[0] * spec.out_size[1]
+        acc: Array
+        if depthwise:
+            acc = np.einsum("nctp,ct->ncp", view.reshape(x.shape[0], rows, taps.shape[1], positions), taps)
+        else:
+            acc = np.matmul(taps, view.reshape(x.shape[0], taps.shape[1], positions))
+        acc += bias.reshape(1, -1, 1)
+        return acc
+
+    return run
+
+
 def _biased(convolve: Accumulate, bias: Array) -> Accumulate:
     if not bias.any():
         return convolve
-    column = bias.astype(np.float32).reshape(1, -1, 1)
+    column: Array = bias.astype(np.float32).reshape(1, -1, 1)
     exact = bool((column.astype(np.float64).reshape(-1) == bias).all())
 
     def with_bias(x: Array) -> Array:

@@ -12,7 +12,8 @@ from rknnlite.graph import Lut
 __all__ = ["DenseLut", "interpolate"]
 
 Array = NDArray[Any]
-_MAX_REACH = 1 << 20
+_MAX_REACH = 1 << 19
+_MAX_POINTS = 1 << 21  # a genuine table covers 32768 indices, and reaches less than _MAX_REACH beyond its ends
 
 
 def interpolate(lut: Lut, index: Array) -> Array:
@@ -36,15 +37,17 @@ class DenseLut:
     def __init__(self, lut: Lut, scale: float, offset: float, low: float, high: float) -> None:
         first = lut.low_start - self._reach(lut.low_slope, scale, low, high)
         last = lut.high_start + 512 * lut.high_step + self._reach(lut.high_slope, scale, low, high)
+        if not 0 < last - first < _MAX_POINTS:
+            raise ValueError(f"its activation table covers the indices {first} to {last}")
         values = interpolate(lut, np.arange(first, last + 1, dtype=np.float64)) * scale + offset
-        self._table = np.clip(np.rint(values), low, high).astype(np.float32)
+        self._table = np.clip(np.rint(values), low, high).astype(np.int32 if high - low > 65535 else np.int16)
         self._first, self._last = np.float32(first), np.float32(last)
 
     @staticmethod
     def _reach(slope: float, scale: float, low: float, high: float) -> int:
         """How many indices past the end of a table can still change the output."""
         step = abs(slope * scale)
-        return 0 if step == 0 else int(min(_MAX_REACH, 2 * (high - low) / step + 1))
+        return 0 if step == 0 else int(min(_MAX_REACH, (high - low) / step + 1))
 
     def __call__(self, values: Array) -> None:
         """float32 indices become float32 outputs, in place."""

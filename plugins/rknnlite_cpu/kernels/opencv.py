@@ -19,10 +19,11 @@ from .conv import ConvSpec, depthwise2d, pad2d
 __all__ = ["depthwise_layer"]
 
 Array = NDArray[Any]
+_BLOCK_ELEMENTS = 1 << 19
 _FLOAT, _INTS, _INT = 1, 7, 2  # ONNX: element type float; attribute types ints and int
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _cv2() -> Any:
     """The module, or None when it is missing or switched off (``RKNNLITE_OPENCV=0``)."""
     if os.environ.get("RKNNLITE_OPENCV") == "0":
@@ -41,7 +42,7 @@ def depthwise_layer(weight: Array, spec: ConvSpec, batch: int) -> Optional[Calla
     return _layer(weight, spec, batch)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _trusted(kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]) -> bool:
     """Whether OpenCV's result for this geometry is exact on integers of full range."""
     size = tuple(d * (k - 1) + 1 + 3 * s for k, s, d in zip(kernel, strides, dilations))
@@ -58,15 +59,34 @@ def _trusted(kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple
 
 
 def _layer(weight: Array, spec: ConvSpec, batch: int) -> Callable[[Array], Array]:
+    """The layer, cut into blocks of channels so that OpenCV's copies stay small beside the values."""
+    plane = batch * max(spec.in_size[0] * spec.in_size[1], spec.out_size[0] * spec.out_size[1])
+    step = max(1, min(len(weight), _BLOCK_ELEMENTS // plane))
+    blocks = [slice(start, start + step) for start in range(0, len(weight), step)]
+    parts = [_block(weight[block], spec, batch) for block in blocks]
+    if len(parts) == 1:
+        return parts[0]
+
+    def run(x: Array) -> Array:
+        out = np.empty((batch, len(weight), spec.out_size[0] * spec.out_size[1]), np.float32)
+        for block, part in zip(blocks, parts):
+            out[:, block] = part(x[:, block])
+        return out
+
+    return run
+
+
+def _block(weight: Array, spec: ConvSpec, batch: int) -> Callable[[Array], Array]:
     top, left, bottom, right = padding = spec.padding
     inside = min(padding) >= 0 and (top, left) == (bottom, right)
     pads = padding if inside else (0, 0, 0, 0)
     size = spec.in_size if inside else (spec.in_size[0] + top + bottom, spec.in_size[1] + left + right)
-    model = _onnx_conv(weight, spec, pads, (batch, len(weight), *size))
-    net = _cv2().dnn.readNetFromONNX(np.frombuffer(model, np.uint8))
+    model = np.frombuffer(_onnx_conv(weight, spec, pads, (batch, len(weight), *size)), np.uint8)
     shape = (batch, len(weight), spec.out_size[0] * spec.out_size[1])
 
     def run(x: Array) -> Array:
+        # A net keeps its input and output alive; making one takes 0.15 ms, keeping one megabytes per layer.
+        net = _cv2().dnn.readNetFromONNX(model)
         net.setInput(np.ascontiguousarray(x if inside else pad2d(x, padding)))
         result: Array = net.forward().reshape(shape)
         return result

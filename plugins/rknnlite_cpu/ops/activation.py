@@ -75,7 +75,13 @@ def elu(view: NodeView, x: Array) -> Array:
 
 @unary("HardSigmoid")
 def hard_sigmoid(view: NodeView, x: Array) -> Array:
-    return FUNCTIONS["HardSigmoid"](x, view.attrs.get("alpha", 0.2), view.attrs.get("beta", 0.5))
+    alpha, beta = view.attrs.get("alpha", 0.2), view.attrs.get("beta", 0.5)
+    lut = view.node.stage.lut if view.node.stage else None
+    params = view.tensor(0).quant
+    if "alpha" not in view.attrs and lut is not None and params is not None:  # the table is 0.5 + index / 32768
+        alpha = lut.multiplier / params.scale / 32768
+        beta = 0.5 + (params.zero_point * lut.multiplier + lut.offset) / 32768
+    return FUNCTIONS["HardSigmoid"](x, alpha, beta)
 
 
 @unary("exSwish")
@@ -116,7 +122,7 @@ def _plain(name: str, function: Callable[[Array], Any]) -> None:
     unary(*name.split("/"))(lambda view, x: function(x))
 
 
-for _name, _function in {
+_PLAIN: dict[str, Callable[[Array], Any]] = {
     "Sigmoid": FUNCTIONS["Sigmoid"],
     "Softplus": FUNCTIONS["Softplus"],
     "exMish/Mish": FUNCTIONS["ExMish"],
@@ -148,7 +154,8 @@ for _name, _function in {
     "Not": np.logical_not,
     "exDataConvert": lambda x: x,
     "Cast": lambda x: x,
-}.items():
+}
+for _name, _function in _PLAIN.items():
     _plain(_name, _function)
 
 

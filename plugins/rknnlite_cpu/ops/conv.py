@@ -30,7 +30,7 @@ def _spec(view: NodeView, conv: ConvParams) -> ConvSpec:
         raise view.fail(f"batch {x.shape[0]} in, {y.shape[0]} out")
     spec = ConvSpec(
         kernel=conv.weight_shape[2:], strides=conv.strides, dilations=conv.dilations, pads=conv.pads,
-        in_size=x.shape[2:], out_size=y.shape[2:],
+        in_size=(x.shape[2], x.shape[3]), out_size=(y.shape[2], y.shape[3]),
     )  # fmt: skip
     if not conv.transposed and any(abs(p) > 4096 for p in spec.padding):
         raise view.fail(f"geometry {spec} does not fit its tensors")
@@ -42,12 +42,16 @@ def build(view: NodeView) -> Kernel:
     """Prepare weights and choose kernels; the returned kernel maps values to values."""
     conv, stage = view.node.conv, view.node.stage
     if conv is None or stage is None:
-        raise view.fail("it has no decoded parameters; CPU convolutions are not supported yet")
+        raise view.fail("it has no decoded parameters")
     y = view.outputs[0]
     extra = view.tensor(1) if view.has(1) else None
     if conv.quantised and y.quant is None and not y.dtype.is_float:
         raise view.fail(f"quantised convolution with a {y.dtype.short} output")
     accumulate = _accumulator(view, conv)
+    x = view.tensor(0)
+    if x.quant is not None and not conv.quantised:  # a layer on the CPU of an integer model
+        on_reals = accumulate
+        accumulate = lambda values: on_reals(decode(values, x))  # noqa: E731
     shape = y.shape
     tail = make_tail(view, conv, stage)
     if extra is None:
@@ -57,7 +61,7 @@ def build(view: NodeView) -> Kernel:
         return lambda values: [apply_tail(tail, accumulate(values[0]), other).reshape(shape)]
 
     def with_operand(values: list[Array]) -> list[Array]:
-        operand = _like_accumulator(decode(values[1], extra), y)
+        operand = _like_accumulator(values[1], y)
         return [apply_tail(tail, accumulate(values[0]), operand).reshape(shape)]
 
     if len(view.live) == 1:  # the same tensor twice
@@ -65,11 +69,11 @@ def build(view: NodeView) -> Kernel:
     return with_operand
 
 
-def _like_accumulator(real: Array, y: Tensor) -> Array:
-    """An operand that broadcasts against [N, OC, OH * OW]."""
-    if real.shape == y.shape:
-        return real.reshape(y.shape[0], y.shape[1], -1)
-    return np.broadcast_to(real, y.shape).reshape(y.shape[0], y.shape[1], -1)
+def _like_accumulator(operand: Array, y: Tensor) -> Array:
+    """An operand that broadcasts against [N, OC, OH * OW]; channel factors stay small."""
+    if operand.shape == y.shape or operand.shape[1:] == (y.shape[1], 1, 1):
+        return operand.reshape(operand.shape[0], y.shape[1], -1)
+    return np.broadcast_to(operand, y.shape).reshape(y.shape[0], y.shape[1], -1)
 
 
 def _accumulator(view: NodeView, conv: ConvParams) -> Accumulate:
@@ -78,7 +82,8 @@ def _accumulator(view: NodeView, conv: ConvParams) -> Accumulate:
     bias = np.zeros(conv.weight_shape[0], np.float64) if conv.bias is None else conv.bias.astype(np.float64)
     low = high = 0.0
     if conv.quantised:
-        assert conv.zero_point is not None and x.quant is not None
+        if conv.zero_point is None or x.quant is None:
+            raise view.fail(f"quantised weights on an input that is not quantised ({x.name})")
         weight -= conv.zero_point.reshape(-1, 1, 1, 1)
         bias = bias + x.quant.zero_point * weight.sum(axis=(1, 2, 3), dtype=np.float64)  # inputs are centred
         low, high = (float(v) for v in centred_range(x))

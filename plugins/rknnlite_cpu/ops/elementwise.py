@@ -34,7 +34,7 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a, b.astype(np.float32) if a.dtype.kind == "f" else b)
 
 
-for _name, _function in {
+_FUNCTIONS: dict[str, Callable[[Array, Array], Any]] = {
     "Add": np.add,
     "Sub": np.subtract,
     "Mul": np.multiply,
@@ -54,7 +54,8 @@ for _name, _function in {
     "And": np.logical_and,
     "Or": np.logical_or,
     "Xor": np.logical_xor,
-}.items():
+}
+for _name, _function in _FUNCTIONS.items():
     _binary(_name, _function)
 
 

@@ -65,6 +65,8 @@ def scatter_elements(view: NodeView, x: Array, index: Array, updates: Array) -> 
 def one_hot(view: NodeView, index: Array, depth: Array, values: Array) -> Array:
     axis = int(view.attrs.get("axis", -1))
     count = int(depth.reshape(-1)[0])
+    if view.outputs[0].shape[axis] != count:
+        raise view.fail(f"depth {count}, but its output is {list(view.outputs[0].shape)}")
     off, on = values.reshape(-1)[:2]
     whole = np.mod(index.astype(np.int64), count)
     hot = np.expand_dims(whole, axis)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rknnlite.graph import Tensor
+
 from ..registry import real_op
 from ..view import Array, NodeView
 from .norm import softmax
@@ -20,9 +22,21 @@ def matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
     return out if c is None else out + c
 
 
+def symmetric(real: Array, tensor: Tensor) -> Array:
+    """Requantise an int8 operand without zero point, as the NPU needs what it uses in place of weights.
+
+    The step is max(|min|, |max|) / 127 of the calibrated range (measured: makes products bit-identical).
+    """
+    if tensor.quant is None or tensor.dtype.bits != 8 or tensor.value_range is None:
+        return real
+    step = np.float32(max(abs(v) for v in tensor.value_range) / 127)
+    return np.clip(np.rint(real / step), -128, 127) * step if step > 0 else real
+
+
 @real_op("exMatMul")
 def ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
+    b = symmetric(b, view.tensor(1))
     out = np.matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None]
     if c is None:
         return out

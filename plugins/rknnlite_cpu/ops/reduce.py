@@ -26,7 +26,7 @@ def _reduction(name: str, function: Callable[..., Any]) -> None:
     real_op(name)(run)
 
 
-for _name, _function in {
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
     "ReduceMax": np.max,
     "ReduceMin": np.min,
     "ReduceMean": np.mean,
@@ -37,7 +37,8 @@ for _name, _function in {
     "ReduceSumSquare": lambda x, axis: np.square(x).sum(axis=axis),
     "ReduceLogSum": lambda x, axis: np.log(x.sum(axis=axis)),
     "ReduceLogSumExp": lambda x, axis: np.log(np.exp(x).sum(axis=axis)),
-}.items():
+}
+for _name, _function in _REDUCTIONS.items():
     _reduction(_name, _function)
 
 

@@ -46,7 +46,7 @@ def resize(view: NodeView) -> Kernel:
     if len(source.shape) != len(target.shape) or 0 in source.shape:
         raise view.fail(f"cannot resize {list(source.shape)} to {list(target.shape)}")
     stored = view.constant(2).reshape(-1).tolist() if view.has(2) and view.is_const(2) else []
-    steps = []
+    steps: list[tuple[int, Array, Array | None, Array | None]] = []
     for axis, (size, count) in enumerate(zip(source.shape, target.shape)):
         scale = stored[axis] if len(stored) == len(source.shape) and stored[axis] > 0 else count / size
         if size == count and scale == 1:

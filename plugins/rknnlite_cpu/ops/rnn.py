@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-
-
-
 import numpy as np
 
 from rknnlite.graph import RecurrentParams

@@ -10,7 +10,9 @@ from typing import Optional
 
 import numpy as np
 
+from rknnlite.errors import ModelUnsupported
 from rknnlite.graph import ConvParams, Stage, Tensor
+from rknnlite.tensor import DType
 
 from ..kernels.lut import DenseLut
 from ..kernels.parallel import channel_blocks, run_blocks
@@ -26,7 +28,11 @@ Tail = Callable[[Array, Optional[Array], slice, Array], None]
 """(accumulator block, operand block, its channels, output block)."""
 
 _SPELLINGS = {"exswish": "ExSwish", "exgelu": "ExGelu", "exmish": "ExMish"}
-_ELU_STEP, _SILU_STEP = 3276.8, 2824.787  # index units per 1.0 (docs/rknn-format.md, activations)
+INDEX_UNITS = {
+    "Sigmoid": 2596.596, "Softplus": 2596.537, "ExSwish": 2824.787, "ExGelu": 5792.494, "ExMish": 3276.82,
+    "Tanh": 5425.294, "HardSwish": 5461.29, "Elu": 3276.80,
+}  # fmt: skip
+"""Index units per 1.0 of each table, the same on all SoCs (docs/rknn-format.md, activations)."""
 _ZERO = np.float32(0)
 
 
@@ -53,10 +59,20 @@ def make_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
     if not (conv.quantised and view.outputs[0].quant):
         return _float_tail(view, conv, stage)
     if tail_of(view.node.op) in TABLES:
+        if view.tensor(0).dtype is DType.INT16:
+            return _function_tail(view, conv, stage)
         if stage.lut is None:
             raise view.fail("no activation table was uploaded for it")
+        if tail_of(view.node.op) == "Elu" and elu_alpha(stage.lut.high) != 1:
+            return _function_tail(view, conv, stage)  # its table is not the function, only alpha is told by it
         return _table_tail(conv, stage, view.outputs[0])
     return _quantised_tail(view, conv, stage)
+
+
+def _operand_scale(view: NodeView) -> float:
+    """What turns the values of the second operand into real ones; constants are real already."""
+    other = view.tensor(1) if view.has(1) and not view.is_const(1) else None
+    return other.quant.scale if other is not None and other.quant is not None else 1.0
 
 
 def _factor(values: Array) -> Array:
@@ -88,15 +104,17 @@ def _quantised_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
     assert conv.multiplier is not None and y.quant is not None
     low, high = centred_range(y)
     if tail in ("Relu", "AddRelu"):
-        low = max(low, _ZERO)
+        low = np.maximum(low, _ZERO)
     scale = conv.multiplier * stage.scale * stage.slope_scale
-    other = view.tensor(1) if view.has(1) else None
-    operand_unit = np.float32(1 / y.quant.scale)
-    if tail == "Mul" and other is not None and other.quant is not None:
-        scale = scale / other.quant.scale  # the output scale of the registers holds the operand's
-    factor = _factor(scale)
+    operand_scale = _operand_scale(view)
+    operand_unit = np.float32(operand_scale / y.quant.scale)
+    if tail == "Mul" and view.is_const(1) and (stored := view.tensor(1).quant) is not None:
+        scale = scale / stored.scale  # constants come as real values
+    factor = _factor(scale)  # with Mul the output scale of the registers already holds the operand's
     slope = _slope(conv, stage, tail)
     before, after = _activations(tail)
+    if stage.clip is not None:  # int16: real limits; int8 has them in the output's range
+        low, high = (np.float32(min(max(v / y.quant.scale, low), high)) for v in stage.clip)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
@@ -144,6 +162,26 @@ def _table_tail(conv: ConvParams, stage: Stage, y: Tensor) -> Tail:
     return run
 
 
+def _function_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
+    """The function itself at index / (index units per 1.0); int16 files hold no tables."""
+    tail, y = tail_of(view.node.op), view.outputs[0]
+    assert conv.multiplier is not None
+    if tail == "HardSigmoid":  # a straight line in the index
+        unit, function = 1 / 32768, _line(stage.index_offset / 32768 + 0.5)
+    else:
+        unit, function = 1 / INDEX_UNITS[tail], _float_function(view, tail, stage)
+    factor = (conv.multiplier * stage.index_scale * unit).reshape(1, -1, 1)
+
+    def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
+        out[...] = encode(function((acc * factor[:, channels]).astype(np.float32)), y)
+
+    return run
+
+
+def _line(offset: float) -> Callable[[Array], Array]:
+    return lambda x: np.clip(x + np.float32(offset), 0, 1)
+
+
 # -- fp16, and int8 convolutions with a floating output ------------------------------------------------------
 
 
@@ -151,13 +189,13 @@ def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
     # The vendor's simulator stores the convolution before it applies a tail; float16 shows the difference.
     tail, y = tail_of(view.node.op), view.outputs[0]
     stored_first = tail not in ("", "Relu", "Clip") and not conv.quantised
-    factor = None
+    factor, operand_scale = None, np.float32(_operand_scale(view))
     if conv.quantised:
         assert conv.multiplier is not None
         factor = _factor(conv.multiplier * stage.scale)
     slope = _slope(conv, stage, tail)
     before, after = _activations(tail)
-    function = _float_function(tail, stage)
+    function = _float_function(view, tail, stage) if tail in TABLES else None
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         real = acc if factor is None else np.multiply(acc, factor[:, channels], dtype=np.float32, casting="unsafe")
@@ -168,7 +206,8 @@ def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
         elif before == "leaky" and slope is not None:
             real = encode(np.where(real < 0, real * slope[:, channels], real), y)
         if operand is not None:
-            real = real * operand if tail == "Mul" else real + operand
+            other = operand * operand_scale
+            real = real * other if tail == "Mul" else real + other
         if after == "leaky" and slope is not None:
             real = np.where(real < 0, real * slope[:, channels], real)
         elif tail in ("Relu", "AddRelu", "Clip"):
@@ -186,15 +225,18 @@ def _bounded(real: Array, tail: str, stage: Stage) -> Array:
     return real if stage.clip is None else np.clip(real, np.float32(stage.clip[0]), np.float32(stage.clip[1]))
 
 
-def _float_function(tail: str, stage: Stage) -> Optional[Callable[[Array], Array]]:
+def _float_function(view: NodeView, tail: str, stage: Stage) -> Callable[[Array], Array]:
     """The function of a fused activation; parameters that no attribute holds are read off its table."""
-    if tail not in TABLES:
-        return None
     function = FUNCTIONS[tail]
     if tail == "Elu" and stage.lut is not None:
         alpha = elu_alpha(stage.lut.high)
         return lambda x: function(x, alpha)
-    if tail == "HardSigmoid" and stage.float_line is not None and stage.float_line[0]:
+    if tail == "HardSigmoid":
+        if stage.float_line is None or not stage.float_line[0]:
+            raise ModelUnsupported(
+                f"node {view.node.label()}: the converter left its slope out of the file; convert this layer in "
+                "float16 or int8"
+            )
         slope, offset = stage.float_line[0] / 32768, 0.5 + stage.float_line[1] / 32768
         return lambda x: function(x, slope, offset)
     if tail == "ExSwish" and stage.lut is not None:
@@ -209,7 +251,7 @@ def elu_alpha(high: Array) -> float:
     if not len(below):
         return 1.0
     k = int(below[-1])
-    x = (32 * k - 16384) / _ELU_STEP
+    x = (32 * k - 16384) / INDEX_UNITS["Elu"]
     return round(float((high[k] + 32768) / 32768 * np.exp(-x)), 3)
 
 
@@ -217,7 +259,7 @@ def silu_beta(high: Array) -> float:
     """Beta of x * sigmoid(beta * x) from its table (1.702 is the "quick GELU")."""
     if high[512] <= 0:
         return 1.0
-    x = np.arange(513) * 32 / _SILU_STEP
+    x = np.arange(513) * 32 / INDEX_UNITS["ExSwish"]
 
     def distance(beta: float) -> float:
         f = x / (1 + np.exp(-beta * x))

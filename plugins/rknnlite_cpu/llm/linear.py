@@ -1,0 +1,199 @@
+"""Matrix products with the weights of a package, kept as they are stored and widened in cache-sized pieces.
+
+Memory bandwidth bounds decoding, so narrow weights are read as they lie in the file; numpy's conversion to
+float32 runs at several elements per nanosecond when source and target stay in the cache. The products of one
+row go by tiles of 32 x 64: one small product per group, its scale, then a sum over groups. Such products are
+below the size from which OpenBLAS wakes threads of its own, so they can run on ours.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.llm.weights import COLUMNS, GROUP, tiles
+
+from ..kernels.parallel import cores, run_blocks
+
+__all__ = ["Linear", "Scratch", "half_bits", "make_linear"]
+
+Array = NDArray[Any]
+
+_CHUNK = 1 << 19  # weights widened at a time: 2 MiB of float32, and few enough calls for two threads to overlap
+_F16_MASK = np.int32(-0x70000001)
+HALF_SHIFT = np.float32(2.0**-96)
+HALF_REST = np.float32(2.0**-16)
+"""Widened half floats are 2**112 too small; ``HALF_SHIFT`` undoes most of it before, ``HALF_REST`` after."""
+
+
+class Scratch(threading.local):
+    """Float32 buffers by name, one set per thread, kept between calls: fresh pages cost more than the work."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Array] = {}
+
+    def get(self, name: str, shape: tuple[int, ...]) -> Array:
+        """An uninitialised float32 array, valid until the same thread asks for this name again."""
+        size = int(np.prod(shape))
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.size < size:
+            buffer = self._buffers[name] = np.empty(size, np.float32)
+        return buffer[:size].reshape(shape)
+
+
+SCRATCH = Scratch()
+
+
+def half_bits(source: Array, out: Array) -> None:
+    """float16 bit patterns (int16) -> float32 ``out``, each value times 2**-112.
+
+    Sign extension, a shift by 13 and a mask put sign, exponent and mantissa in place; it is twenty times as fast
+    as numpy's conversion. Subnormals stay exact.
+    """
+    bits = out.view(np.int32)
+    np.copyto(bits, source)
+    np.left_shift(bits, 13, out=bits)
+    np.bitwise_and(bits, _F16_MASK, out=bits)
+
+
+class Linear(ABC):
+    """``x (m, inputs) float32 -> (m, outputs) float32``."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+
+    @abstractmethod
+    def __call__(self, x: Array) -> Array:
+        """The product; the result is the caller's."""
+
+
+class Plain(Linear):
+    """float32 [inputs, outputs]; the BLAS does it all."""
+
+    def __init__(self, weight: Array, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs)
+        self._weight = weight
+
+    def __call__(self, x: Array) -> Array:
+        return x @ self._weight
+
+
+class Tiled(Linear):
+    """Base of the narrow formats: ``codes`` [across, down, rows, 64] in tiles."""
+
+    before, after = np.float32(1), np.float32(1)
+
+    def __init__(self, codes: Array, inputs: int, outputs: int, scale: Array | None = None) -> None:
+        super().__init__(inputs, outputs)
+        self._codes = codes
+        self._scale = None if scale is None else scale.astype(np.float32)[:, :, None]
+        self._across, self._down = tiles(inputs, outputs)
+        step = max(1, _CHUNK // (self._down * GROUP * COLUMNS))
+        if self._across < step * cores():
+            step = -(-self._across // cores())
+        self._chunks = [slice(i, min(i + step, self._across)) for i in range(0, self._across, step)]
+
+    @abstractmethod
+    def widen(self, codes: Array, out: Array) -> None:
+        """Codes of some tiles -> float32 ``out`` [.., 32, 64], scale left out."""
+
+    def __call__(self, x: Array) -> Array:
+        rows = self._padded(x)
+        return self._one(rows) if len(x) == 1 else self._many(rows)
+
+    def _padded(self, x: Array) -> Array:
+        width = self._down * GROUP
+        if self.before != 1:
+            x = x / self.before
+        if width != self.inputs:
+            x = np.pad(x, ((0, 0), (0, width - self.inputs)))
+        return x
+
+    def _one(self, x: Array) -> Array:
+        groups = x.reshape(1, self._down, 1, GROUP)
+        out = np.empty((self._across, COLUMNS), np.float32)
+
+        def work(chunk: slice) -> None:
+            count = chunk.stop - chunk.start
+            wide = SCRATCH.get("wide", (count, self._down, GROUP, COLUMNS))
+            partial = SCRATCH.get("partial", (count, self._down, 1, COLUMNS))
+            self.widen(self._codes[chunk], wide)
+            np.matmul(groups, wide, out=partial)
+            if self._scale is not None:
+                np.multiply(partial, self._scale[chunk], out=partial)
+            np.add.reduce(partial[:, :, 0], axis=1, out=out[chunk])
+
+        run_blocks(work, self._chunks, self.inputs * self.outputs)
+        return self._finish(out.reshape(1, -1))
+
+    def _many(self, x: Array) -> Array:
+        out = np.empty((len(x), self._across, COLUMNS), np.float32)
+        for chunk in self._chunks:
+            count = chunk.stop - chunk.start
+            wide = SCRATCH.get("wide", (count, self._down, GROUP, COLUMNS))
+            self.widen(self._codes[chunk], wide)
+            if self._scale is not None:
+                np.multiply(wide, self._scale[chunk], out=wide)
+            product = SCRATCH.get("product", (count, len(x), COLUMNS))
+            np.matmul(x, wide.reshape(count, -1, COLUMNS), out=product)
+            out[:, chunk] = product.transpose(1, 0, 2)
+        return self._finish(out.reshape(len(x), -1))
+
+    def _finish(self, out: Array) -> Array:
+        if self.after != 1:
+            np.multiply(out, self.after, out=out)
+        return out[:, : self.outputs]
+
+
+class Half(Tiled):
+    """float16, as int16 bit patterns."""
+
+    before, after = HALF_SHIFT, np.float32(1) / HALF_REST
+
+    def widen(self, codes: Array, out: Array) -> None:
+        half_bits(codes, out)
+
+
+class BFloat(Tiled):
+    """bfloat16, as uint16 bit patterns: the upper half of a float32."""
+
+    def widen(self, codes: Array, out: Array) -> None:
+        bits = out.view(np.uint32)
+        np.copyto(bits, codes)
+        np.left_shift(bits, 16, out=bits)
+
+
+class Int8(Tiled):
+    """int8 codes with a scale per output and 32 inputs."""
+
+    def widen(self, codes: Array, out: Array) -> None:
+        np.copyto(out, codes)
+
+
+class Int4(Tiled):
+    """Two 4-bit codes per byte with a scale per output and 32 inputs."""
+
+    def widen(self, codes: Array, out: Array) -> None:
+        half = GROUP // 2
+        nibbles = np.bitwise_and(codes, np.uint8(15))
+        np.subtract(nibbles, np.uint8(8), out=nibbles)
+        np.copyto(out[:, :, :half], nibbles.view(np.int8))
+        np.right_shift(codes, np.uint8(4), out=nibbles)
+        np.subtract(nibbles, np.uint8(8), out=nibbles)
+        np.copyto(out[:, :, half:], nibbles.view(np.int8))
+
+
+def make_linear(weights: str, array: Array, scale: Array | None, inputs: int, outputs: int) -> Linear:
+    """The product for a matrix as ``rknnlite.llm.weights`` lays it out."""
+    if weights == "f32":
+        return Plain(array, inputs, outputs)
+    if weights == "f16":
+        return Half(array.view(np.int16), inputs, outputs)
+    if weights == "bf16":
+        return BFloat(array, inputs, outputs)
+    return (Int8 if weights == "w8" else Int4)(array, inputs, outputs, scale)

@@ -1,0 +1,201 @@
+"""The decoder: embeddings in, hidden states and logits out, keys and values into a cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import ModelInvalid
+from rknnlite.formats.llm import Architecture, LlmModel
+from rknnlite.formats.safetensors import SafeTensors
+from rknnlite.llm.weights import COLUMNS, ELEMENTS, GROUP, matrices, tiles, vectors
+
+from .cache import KvCache
+from .linear import Linear, make_linear
+from .rope import frequencies, rotate, turns
+
+__all__ = ["Decoder"]
+
+Array = NDArray[Any]
+_MASKED = np.float32(-1e30)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    norm1: Array
+    norm2: Array
+    qkv: Linear
+    out: Linear
+    gate_up: Linear
+    down: Linear
+    qkv_bias: Optional[Array] = None
+    q_norm: Optional[Array] = None
+    k_norm: Optional[Array] = None
+
+
+class _Window:
+    """What the tokens of one chunk see in the cache and in the chunk; the same for every layer."""
+
+    def __init__(self, arch_frequency: Array, cache: KvCache, count: int) -> None:
+        numbers = cache.total + np.arange(count)
+        self.turn = turns(arch_frequency, numbers)
+        self.keep = cache.keep
+        self.kept_turn: tuple[Array, Array] | None = None
+        self.mask: Array | None = None
+        dropping = cache.total + count > cache.size  # then the cache is full, see KvCache.room
+        if dropping and cache.keep:
+            self.kept_turn = turns(arch_frequency, np.minimum(numbers, cache.size - 1))
+        if count > 1:
+            keys, queries = np.concatenate([cache.positions(), numbers]), numbers[:, None]
+            hidden = keys > queries
+            if dropping:
+                hidden |= (keys <= queries - cache.ring) & (keys >= cache.keep)
+            self.mask = np.where(hidden, _MASKED, np.float32(0))
+
+
+class Decoder:
+    """A decoder-only transformer (Qwen2, Qwen3, Llama) on the weights of a package."""
+
+    def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
+        """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid."""
+        self.arch = arch = model.arch
+        found = _Reader(model, weights)
+        self._layers = [found.layer(i) for i in range(arch.layers)]
+        self._norm = found.vector("norm")
+        self._head = found.matrix("head")
+        self._frequency = frequencies(arch.rope, arch.head_dim)
+        self._eps = np.float32(arch.rms_eps)
+        self._scale = np.float32(arch.head_dim**-0.5)
+
+    def forward(self, embeds: Array, cache: KvCache) -> Array:
+        """Run (n, hidden) float32 embeddings behind what the cache holds; hidden states (n, hidden), normalised.
+
+        ``n`` may not exceed ``cache.room()``.
+        """
+        window = _Window(self._frequency, cache, len(embeds))
+        x = embeds.copy()
+        for number, layer in enumerate(self._layers):
+            x += self._attention(number, layer, self._normed(x, layer.norm1), window, cache)
+            x += self._mlp(layer, self._normed(x, layer.norm2))
+        cache.advance(len(embeds))
+        return self._normed(x, self._norm)
+
+    def logits(self, hidden: Array) -> Array:
+        """(n, hidden) -> (n, vocab) float32."""
+        return self._head(hidden)
+
+    def _normed(self, x: Array, weight: Array) -> Array:
+        power = np.einsum("...i,...i->...", x, x)[..., None] / np.float32(x.shape[-1])
+        return x * (np.float32(1) / np.sqrt(power + self._eps)) * weight
+
+    def _mlp(self, layer: _Layer, x: Array) -> Array:
+        both = layer.gate_up(x)
+        gate, up = both[:, : self.arch.intermediate], both[:, self.arch.intermediate :]
+        with np.errstate(over="ignore"):  # exp of a very negative gate is inf, and the quotient 0
+            return layer.down(gate / (np.float32(1) + np.exp(-gate)) * up)
+
+    def _attention(self, number: int, layer: _Layer, x: Array, window: _Window, cache: KvCache) -> Array:
+        arch, store = self.arch, cache.layers[number]
+        qkv = layer.qkv(x)
+        if layer.qkv_bias is not None:
+            qkv = qkv + layer.qkv_bias
+        heads = qkv.reshape(len(x), -1, arch.head_dim).transpose(1, 0, 2)
+        queries, keys, values = np.split(heads, [arch.heads, arch.heads + arch.kv_heads])
+        if layer.q_norm is not None and layer.k_norm is not None:
+            queries, keys = self._normed(queries, layer.q_norm), self._normed(keys, layer.k_norm)
+        queries = queries * self._scale
+        keys, values = store.rounded(rotate(keys, window.turn)), store.rounded(values)
+        if len(x) == 1:  # what a single token drops it cannot see: store first, the cache is all there is
+            cache.store(number, keys, values)
+            used = min(cache.total + 1, cache.size)
+            all_keys, all_values = store.keys(used), store.values(used)
+        else:  # early tokens of the chunk still see what late ones overwrite
+            all_keys = np.concatenate([store.keys(cache.used), keys], axis=1)
+            all_values = np.concatenate([store.values(cache.used), values], axis=1)
+            cache.store(number, keys, values)
+        return layer.out(self._mix(self._scores(queries, all_keys, window), all_values))
+
+    def _scores(self, queries: Array, keys: Array, window: _Window) -> Array:
+        """(kv_heads, heads per kv head, tokens, keys)."""
+        arch = self.arch
+        shape = (arch.kv_heads, -1, arch.head_dim)
+        turned = rotate(queries, window.turn).reshape(shape)
+        transposed = keys.transpose(0, 2, 1)
+        if window.kept_turn is None:
+            scores = turned @ transposed
+        else:
+            kept = rotate(queries, window.kept_turn).reshape(shape)
+            scores = np.concatenate(
+                [kept @ transposed[:, :, : window.keep], turned @ transposed[:, :, window.keep :]], axis=2
+            )
+        scores = scores.reshape(arch.kv_heads, arch.heads // arch.kv_heads, queries.shape[1], -1)
+        if window.mask is not None:
+            scores += window.mask
+        return scores
+
+    def _mix(self, scores: Array, values: Array) -> Array:
+        """Softmax over keys, weighted sum of values: (tokens, heads * head_dim)."""
+        arch = self.arch
+        scores -= scores.max(axis=-1, keepdims=True)
+        np.exp(scores, out=scores)
+        total = scores.sum(axis=-1, keepdims=True)
+        groups, tokens = scores.shape[1], scores.shape[2]
+        mixed = (scores.reshape(arch.kv_heads, groups * tokens, -1) @ values).reshape(*scores.shape[:3], -1)
+        mixed /= total
+        return mixed.transpose(2, 0, 1, 3).reshape(tokens, -1)
+
+
+class _Reader:
+    """Weights by name, checked against what the architecture needs."""
+
+    def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
+        self._model, self._weights = model, weights
+        if weights.metadata.get("package") != model.package_id:
+            raise ModelInvalid(
+                f"{weights.label} belongs to package {weights.metadata.get('package', 'unknown')!r}, the model "
+                f"{model.name} is {model.package_id!r}; use the .weight file that was exported with it"
+            )
+        self._matrices = matrices(model.arch)
+        self._vectors = vectors(model.arch)
+
+    def layer(self, number: int) -> _Layer:
+        prefix = f"layers.{number}."
+        named = {name: self.vector(prefix + name) for name in ("norm1", "norm2")}
+        for name in ("qkv_bias", "q_norm", "k_norm"):
+            if prefix + name in self._vectors:
+                named[name] = self.vector(prefix + name)
+        return _Layer(
+            qkv=self.matrix(prefix + "qkv"),
+            out=self.matrix(prefix + "out"),
+            gate_up=self.matrix(prefix + "gate_up"),
+            down=self.matrix(prefix + "down"),
+            **named,
+        )
+
+    def vector(self, name: str) -> Array:
+        return self._checked(name, "F32", (self._vectors[name],)).copy()
+
+    def matrix(self, name: str) -> Linear:
+        weights = self._model.weights
+        inputs, outputs = self._matrices[name]
+        across, down = tiles(inputs, outputs)
+        shape: tuple[int, ...] = (across, down, GROUP // 2 if weights == "w4" else GROUP, COLUMNS)
+        if weights == "f32":
+            shape = (inputs, outputs)
+        array = self._checked(name, ELEMENTS[weights], shape)
+        scale = None
+        if weights in ("w8", "w4"):
+            scale = self._checked(f"{name}.scale", "F16", (across, down, COLUMNS))
+        return make_linear(weights, array, scale, inputs, outputs)
+
+    def _checked(self, name: str, dtype: str, shape: tuple[int, ...]) -> Array:
+        array = self._weights[name]
+        if array.shape != shape or self._weights.dtype(name) != dtype:
+            raise ModelInvalid(
+                f"{self._weights.label}: {name} is {self._weights.dtype(name)} {list(array.shape)}, the model "
+                f"{self._model.name} needs {dtype} {list(shape)}; the files do not belong together"
+            )
+        return array

@@ -1,0 +1,67 @@
+"""Whether the parts of a graph fit each other: refused at load, with the node's name, when they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..errors import ModelInvalid
+from ..graph import ConvParams, Node, Tensor, TensorRole
+from .stages import Family
+
+__all__ = ["check_convolution", "check_operands"]
+
+_KERNEL = {Family.V1: (0x1038, 0), Family.V2A: (0x1024, 0), Family.V2B: (0x1024, 1)}
+"""Where a family keeps the kernel size (width above bit 24, height above bit 16), and what to add to it."""
+
+
+def check_operands(
+    node: Node, listed: Sequence[int], tensors: list[Tensor], known: set[int], producers: Mapping[int, int]
+) -> None:
+    """Every operand must be there when the node runs.
+
+    Args:
+        listed: operands as the file lists them; scratch tensors that nobody fills stand at the end, unused
+            operands are helper tensors. known: tensors filled so far. producers: tensor -> node that fills it.
+    """
+    live = [i in known or tensors[i].role is TensorRole.CONST for i in listed]
+    for place, index in enumerate(listed):
+        if live[place]:
+            continue
+        tensor = tensors[index]
+        if index in producers:
+            raise ModelInvalid(
+                f"node {node.label()} reads tensor {tensor.name} before it is written: the graph has a cycle"
+            )
+        used = tensor.role is not TensorRole.HELPER and any(live[place:])
+        if used or (place == 0 and node.op != "InputOperator"):
+            raise ModelInvalid(
+                f"node {node.label()}: its operand {place}, tensor {tensor.name}, is written by no node and holds "
+                "no data"
+            )
+
+
+def check_convolution(
+    node: Node, conv: ConvParams, y: Tensor, family: Family, registers: Mapping[int, int]
+) -> None:
+    """The register commands must be those of this convolution: same kernel, same output zero point."""
+    if not registers:
+        raise ModelInvalid(f"node {node.label()} has no register commands")
+    if family not in _KERNEL:
+        return
+    place, one = _KERNEL[family]
+    word = registers.get(place, 0)
+    kernel = ((word >> 16 & 0x1F) + one, (word >> 24 & 0x1F) + one)
+    if kernel != conv.weight_shape[2:]:
+        raise ModelInvalid(
+            f"node {node.label()}: its registers are for a kernel of {kernel[0]}x{kernel[1]}, its weight is "
+            f"{conv.weight_shape[2]}x{conv.weight_shape[3]}"
+        )
+    stage = node.stage
+    if conv.quantised and y.quant is not None and stage is not None:
+        if stage.zero_point != y.quant.zero_point:
+            raise ModelInvalid(
+                f"node {node.label()}: its registers give zero point {stage.zero_point}, its output {y.name} has "
+                f"{y.quant.zero_point}"
+            )
+        if stage.scale <= 0:
+            raise ModelInvalid(f"node {node.label()}: its registers give the output scale {stage.scale}")

@@ -1,0 +1,283 @@
+"""Convolution nodes of the NPU: their weights in every storage form, bias, multipliers, slopes, geometry.
+
+How a weight is stored follows the element type of the node's own first input, never the model's, because
+hybrid models mix types: int8 and int16 (integers with zero points and multipliers), float16 and bfloat16
+(plain), and float16 data on 4-bit or 8-bit weights that carry a scale per output channel.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ModelInvalid, ModelUnsupported
+from ..graph import ConvParams, Node, Stage, Tensor, TensorRole
+from ..log import logger
+from ..tensor import DType
+from . import weights
+from .checks import check_convolution
+from .flatbuffer import Table
+from .registers import Program
+from .stages import DataUse, Family, conv_geometry, data_use, deconv_geometry
+from .storage import Storage
+from .weight_forms import INTEGERS, Form, Loader, Shape, StoredWeight, WeightReader, from_bfloat
+
+__all__ = ["BIAS_GROUPS", "ConvReader"]
+
+BIAS_GROUPS = {
+    "RKNPU v2": 8, "RKNPU f2": 8, "RKNPU f3": 8, "RKNPU lite": 4, "RKNPU t4": 4, "RKNPU t3": 4, "RKNPU w1": 4,
+}  # fmt: skip
+"""Channels per record of a bias blob, by the container's family word."""
+
+
+class ConvReader:
+    """Decodes the convolutions of one graph. Raises ModelInvalid, ModelUnsupported."""
+
+    def __init__(
+        self, family: Family, word: str, tensors: list[Tensor], tables: list[Table], storage: Storage,
+        program: Program,
+    ) -> None:  # fmt: skip
+        self._family = family
+        self._group = BIAS_GROUPS[word]
+        self._tensors = tensors
+        self._tables = tables
+        self._storage = storage
+        self._program = program
+        self._weights = WeightReader(family, tables, storage)
+        self._warned = False
+
+    def read(self, node: Node) -> None:
+        """Decode a node of the NPU: fills ``node.conv``, leaves only run-time operands in ``node.inputs``."""
+        x, w, y, rest = self._operands(node)
+        extra = [rest.pop()] if node.op.endswith(("Add", "AddRelu", "Mul")) and rest else []
+        slope = self._tensors[rest.pop()] if "PRelu" in node.op and rest else None
+        conv = self._params(node, x, w, y, rest[0] if rest else None)
+        check_convolution(node, conv, y, self._family, self._program.first(node.index))
+        if slope is not None:
+            conv.slope = self._slope(slope, x, node)
+        node.inputs = [x.index, *extra]
+        if x.role is TensorRole.INPUT and y.name == f"New_input_{x.name}" and _copies(conv, x, y):
+            node.op = "Identity"  # the NPU's way of fetching an input; the network itself has no such layer
+            return
+        node.conv = conv
+
+    def read_plain(self, node: Node) -> None:
+        """Decode a convolution that runs on the CPU: weights and bias in ONNX order, real values."""
+        x, w, y, rest = self._operands(node)
+        if node.op not in ("Conv", "ConvTranspose"):
+            raise ModelUnsupported(f"node {node.label()}: a CPU layer of this kind is not supported")
+        transposed, group = node.op == "ConvTranspose", node.attrs.get("group", 1)
+        depthwise = group > 1 and group == x.shape[1] == y.shape[1]
+        rows, columns = (x.shape[1], y.shape[1]) if transposed else (y.shape[1], x.shape[1])
+        if tuple(w.shape[:2]) != (rows, 1 if depthwise else columns):
+            raise ModelUnsupported(
+                f"node {node.label()}: a CPU layer with weight {list(w.shape)} in {group} groups on {x.shape[1]} "
+                f"channels that gives {y.shape[1]} is not supported"
+            )
+        swap = transposed and not depthwise
+        strides, dilations, pads = _geometry(node)
+        node.conv = ConvParams(
+            weight=partial(_forward_kernel, partial(self._real, w, 1 if swap else 0), swap, transposed),
+            weight_shape=(y.shape[1], 1 if depthwise else x.shape[1], w.shape[2], w.shape[3]),
+            quantised=False, depthwise=depthwise, transposed=transposed,
+            strides=strides, dilations=dilations, pads=pads,
+        )  # fmt: skip
+        if rest:
+            bias = self._tensors[rest[0]]
+            node.conv.bias = _checked_bias(self._real(bias, 0).reshape(-1), y.shape[1], node)
+        node.stage = Stage()
+        node.inputs = [x.index]
+
+    def _real(self, tensor: Tensor, axis: int) -> NDArray[np.float32]:
+        """A constant with steps per channel of ``axis``; float weights are rounded to theirs, as the vendor's
+        simulator does with them in int8 models."""
+        table, values = self._tables[tensor.index], tensor.value()
+        steps, zeros = table.f32s(10), table.i32s(11)
+        if len(steps) not in (1, values.shape[axis]) or len(zeros) != len(steps) or tensor.dtype.bits > 32:
+            return values.astype(np.float32)
+        if not (np.isfinite(steps).all() and (steps > 0).all()):
+            raise ModelInvalid(f"constant {tensor.name} has impossible scales")
+        shape = [len(steps) if i == axis else 1 for i in range(values.ndim)]
+        step, zero = steps.reshape(shape), zeros.reshape(shape).astype(np.float32)
+        if not tensor.dtype.is_float:
+            return ((values - zero) * step).astype(np.float32)
+        if values.ndim == 1:
+            return values.astype(np.float32)  # biases keep 32 bits
+        return (np.clip(np.rint(values / step) + zero, -128, 127) - zero) * step
+
+    def _operands(self, node: Node) -> tuple[Tensor, Tensor, Tensor, list[int]]:
+        """(input, weight, output, further operands) with their ranks checked."""
+        operands = [i for i in node.inputs if i >= 0]
+        if len(operands) < 2 or node.inputs[0] < 0:
+            raise ModelInvalid(f"node {node.label()} has {len(operands)} operands, a convolution needs two")
+        x, w = (self._tensors[i] for i in operands[:2])
+        y = self._tensors[node.outputs[0]]
+        if len(x.shape) != 4 or len(y.shape) != 4 or len(w.shape) != 4 or w.role is not TensorRole.CONST:
+            raise ModelInvalid(
+                f"node {node.label()}: input {list(x.shape)}, weight {list(w.shape)}, output {list(y.shape)} "
+                "are no convolution"
+            )
+        return x, w, y, operands[2:]
+
+    def _params(self, node: Node, x: Tensor, w: Tensor, y: Tensor, bias: Optional[int]) -> ConvParams:
+        regs = self._program.first(node.index)
+        transposed = node.op.startswith("ConvTranspose")
+        if w.dtype is DType.INT4 and w.shape[1] < x.shape[1] and w.shape[0] == y.shape[1]:
+            raise ModelUnsupported(
+                f"weight {w.name}: 4-bit weights in groups of {w.shape[1]} input channels; the converter leaves out "
+                "the scales of all groups but the first: convert with quantized_method='channel'"
+            )
+        depthwise, shape = _weight_shape(w.shape, x.shape[1], y.shape[1], transposed, node)
+        use = data_use(self._family, regs, self._storage.named, y.name)
+        strides, dilations, pads = conv_geometry(self._family, regs) or _geometry(node)
+        if transposed:
+            dilations = (1, 1)
+            strides, pads = deconv_geometry(self._family, regs, (shape[2], shape[3]))
+        weight = self._weights.read(node, x, w, shape, depthwise, use.multiplier)
+        conv = ConvParams(
+            weight=weight.load, weight_shape=shape, quantised=x.dtype in INTEGERS, depthwise=depthwise,
+            transposed=transposed, strides=strides, dilations=dilations, pads=pads,
+        )  # fmt: skip
+        if conv.quantised:
+            self._integer_operands(conv, node, bias, use, weight.zero_point, x.dtype)
+        elif weight.form is Form.SAME:
+            self._float_bias(conv, node, bias)
+        else:
+            self._scaled_bias(conv, node, bias, weight)
+        return conv
+
+    # -- bias, multipliers, slopes ------------------------------------------------------------------------
+
+    def _integer_operands(
+        self, conv: ConvParams, node: Node, bias: Optional[int], use: DataUse,
+        beside: Optional[NDArray[np.float32]], dtype: DType,
+    ) -> None:  # fmt: skip
+        """Bias, zero points and multipliers of int8 and int16 layers; ``beside``: zero points of the weights."""
+        stage, channels = node.stage, conv.weight_shape[0]
+        assert stage is not None
+        data = memoryview(b"") if bias is None else self._storage.of(bias)
+        has = (use.bias and bias is not None, use.zero_point and beside is None, use.multiplier)
+        if self._family is Family.W1 and all(has):
+            blob = weights.parse_joined_bias(data, channels, node.name)
+        else:
+            blob = weights.parse_bias(data, channels, self._group, has, node.name)
+        if blob.bias is not None:
+            conv.bias = blob.bias.astype(np.float64) * stage.bias_scale
+        common = np.full(channels, use.common_zero_point, np.float32)
+        conv.zero_point = (
+            beside if beside is not None else common if blob.zero_point is None else blob.zero_point
+        )
+        multiplier = np.full(channels, use.common_multiplier) if blob.multiplier is None else blob.multiplier
+        conv.multiplier = multiplier * stage.pre_scale
+        if dtype is DType.INT16 and self._family is Family.V1 and not self._warned:
+            self._warned = True
+            logger.warning(
+                "int16 model for rk3588, rk3566 or rk3568: the file does not say where the NPU shifts its "
+                "accumulator; layers with large biases or average pooling may be too large by 2 or 4"
+            )
+
+    def _float_bias(self, conv: ConvParams, node: Node, bias: Optional[int]) -> None:
+        if bias is not None:
+            conv.bias = _checked_bias(_floats(self._storage.of(bias)), conv.weight_shape[0], node)
+
+    def _scaled_bias(self, conv: ConvParams, node: Node, bias: Optional[int], weight: StoredWeight) -> None:
+        """``y = scale[c] * (sum w * x + bias[c])``: the scale goes into weight and bias."""
+        channels = conv.weight_shape[0]
+        data = memoryview(b"") if bias is None else self._storage.of(bias)
+        stored: NDArray[Any] = np.zeros(channels, np.float32)
+        if weight.form is Form.BYTES:
+            stored, scale = weights.parse_scaled_bias(data, channels, node.name)
+        else:
+            assert weight.scale is not None
+            scale = weight.scale
+            stored = stored if bias is None else _checked_bias(_floats(data), channels, node)
+        conv.bias = stored * scale
+        conv.weight = partial(_scaled, weight.load, scale)
+
+    def _slope(self, tensor: Tensor, x: Tensor, node: Node) -> NDArray[np.float32]:
+        stored = tensor.value()
+        if tensor.dtype is DType.BFLOAT16:
+            return from_bfloat(stored).reshape(-1)
+        values: NDArray[np.float32] = stored.astype(np.float32).reshape(-1)
+        if x.dtype.is_float:
+            return values
+        if x.dtype is DType.INT16 and not values.any():
+            raise ModelUnsupported(
+                f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in float16"
+            )
+        slopes: NDArray[np.float32] = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
+        return slopes
+
+
+# -- helpers -------------------------------------------------------------------------------------------------
+
+
+def _floats(data: memoryview) -> NDArray[np.float32]:
+    return np.frombuffer(data, "<f4", len(data) // 4)
+
+
+def _scaled(load: Loader, scale: NDArray[np.float32]) -> NDArray[Any]:
+    return np.multiply(load(), scale.reshape(-1, 1, 1, 1), dtype=np.float32)
+
+
+def _forward_kernel(load: Loader, swap: bool, flip: bool) -> NDArray[np.float32]:
+    """ONNX weights as the forward kernel: transposed ones get output channels first and are turned around."""
+    values = load().transpose(1, 0, 2, 3) if swap else load()
+    return np.ascontiguousarray(values[:, :, ::-1, ::-1] if flip else values)
+
+
+def _checked_bias(values: NDArray[Any], channels: int, node: Node) -> NDArray[Any]:
+    if len(values) < channels:
+        raise ModelInvalid(f"bias of {node.label()}: {len(values)} values for {channels} channels")
+    return values[:channels]
+
+
+def _copies(conv: ConvParams, x: Tensor, y: Tensor) -> bool:
+    """Whether a convolution hands its input on unchanged: a 1x1 identity between equal tensors."""
+    if conv.weight_shape[2:] != (1, 1) or x.shape != y.shape or x.quant != y.quant or conv.strides != (1, 1):
+        return False
+    weight = conv.weight().astype(np.float64)[:, :, 0, 0]
+    if conv.zero_point is not None:
+        weight = weight - conv.zero_point[:, None]
+    rows = weight.shape[0]
+    expected = np.ones((rows, 1)) if conv.depthwise else np.eye(*weight.shape)
+    return bool(np.array_equal(weight / max(float(weight.max()), 1e-9), expected))
+
+
+def _weight_shape(
+    stored: tuple[int, ...], channels_in: int, channels_out: int, transposed: bool, node: Node
+) -> tuple[bool, Shape]:
+    """(depthwise?, [OC, IC, kh, kw]) from the logical dims and the channels of input and output."""
+    a, b, kh, kw = stored
+    if transposed:
+        depthwise = b == 1 and a == channels_in == channels_out and a > 1
+        a, b = (1, a) if depthwise else (b, a)
+    else:
+        depthwise = a == 1 and b == channels_in == channels_out and b > 1
+    if depthwise:
+        return True, (channels_out, 1, kh, kw)
+    if (a, b) != (channels_out, channels_in):
+        raise ModelInvalid(
+            f"node {node.label()}: weight {list(stored)} does not fit {channels_in} input and {channels_out} "
+            "output channels"
+        )
+    return False, (a, b, kh, kw)
+
+
+def _geometry(node: Node) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    """(strides, dilations, (top, left)) from the attributes, checked."""
+    strides, dilations = _pair(node, "strides", (1, 1), 1), _pair(node, "dilations", (1, 1), 1)
+    return strides, dilations, _pair(node, "pads", (0, 0), 0, count=4)
+
+
+def _pair(node: Node, key: str, default: tuple[int, int], least: int, count: int = 2) -> tuple[int, int]:
+    value = node.attrs.get(key) or default
+    numbers = list(value) if isinstance(value, (list, tuple)) else []
+    if len(numbers) not in (2, count) or not all(
+        isinstance(n, int) and least <= n <= 4096 for n in numbers[:2]
+    ):
+        raise ModelInvalid(f"node {node.label()}: {key} {value!r} are out of range")
+    return numbers[0], numbers[1]

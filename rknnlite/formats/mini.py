@@ -1,0 +1,127 @@
+"""Container version 0x1004, the mini format of RV1103, RV1106, RV1103B and RV1106B.
+
+After the common header come a table of sizes and then, one behind the other: task records, register commands,
+constants of helper tensors, weights, and a flatbuffer much like that of container 6 with other slot numbers.
+Constants are named by an offset into their area. int8 only; nodes carry few attributes, the rest is in the
+registers (``mini_registers``).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ..errors import ModelInvalid
+from .flatbuffer import Schema, Table, root
+from .registers import Program
+from .rknn6 import HEADER, Rknn6, attributes_of, metadata, trailer
+from .storage import KIND_SLOT, Storage, check_overlap
+
+__all__ = ["VERSION", "RknnMini", "read"]
+
+VERSION = 0x1004
+_AREAS = 128
+_SIZES = struct.Struct("<16I")
+_SIZE_SLOT, _OFFSET_SLOT = 12, 13
+_WEIGHT_KINDS, _HELPER_KIND = (4, 5), 8
+
+
+def _same(*slots: int) -> dict[int, int]:
+    return {slot: slot for slot in slots}
+
+
+_TENSOR = Schema({**_same(0, 1, 2, 3, 4, 5), 10: 6, 11: 7, _SIZE_SLOT: 8, _OFFSET_SLOT: 9, 19: 11})
+_NODE = Schema({**_same(1, 2, 3, 4, 5), 7: 6, 8: 7, 9: 8, 10: 9, 11: 10})
+_GRAPH = Schema(children={0: _TENSOR, 1: _NODE})
+_ROOT = Schema({**_same(0, 1, 2, 3), 6: 4, 7: 5, 8: 6, 9: 7}, {2: _GRAPH})
+"""Container 6 slot number -> slot number here."""
+
+
+class Areas(NamedTuple):
+    """The parts of the payload."""
+
+    tasks: memoryview
+    commands: memoryview
+    helpers: memoryview
+    weights: memoryview
+    flat: memoryview
+
+
+class AreaStorage(Storage):
+    """Bytes of the tensors of a graph, found by offset and size inside an area."""
+
+    def __init__(self, tables: list[Table], areas: Areas) -> None:
+        super().__init__([], tables)
+        self._areas = areas
+        for kinds in (_WEIGHT_KINDS, (_HELPER_KIND,)):
+            parts = [table for table in tables if table.i8(KIND_SLOT) in kinds]
+            check_overlap((table.i32(_OFFSET_SLOT), table.i32(_SIZE_SLOT)) for table in parts)
+
+    def of(self, index: int) -> memoryview:
+        """The bytes of tensor ``index``. Raises ModelInvalid when they leave their area."""
+        table = self._tables[index]
+        kind, size, offset = table.i8(KIND_SLOT), table.i32(_SIZE_SLOT), table.i32(_OFFSET_SLOT)
+        area = self._areas.helpers if kind == _HELPER_KIND else self._areas.weights
+        if kind not in (*_WEIGHT_KINDS, _HELPER_KIND):
+            raise ModelInvalid(f"tensor {table.string(5)} of kind {kind} is no constant")
+        if size < 0 or offset < 0 or offset + size > len(area):
+            raise ModelInvalid(
+                f"constant {table.string(5)}: {size} bytes at byte {offset} leave their area of {len(area)} bytes"
+            )
+        return area[offset : offset + size]
+
+    def has(self, index: int) -> bool:
+        """Whether tensor ``index`` is a constant with bytes."""
+        table = self._tables[index]
+        return table.i8(KIND_SLOT) in (*_WEIGHT_KINDS, _HELPER_KIND) and table.i32(_SIZE_SLOT) > 0
+
+    def commands(self) -> tuple[memoryview, memoryview]:
+        """(task records, register commands) of the graph."""
+        return self._areas.tasks, self._areas.commands
+
+
+@dataclass
+class RknnMini(Rknn6):
+    """A model in the mini format."""
+
+    complete_attributes: ClassVar[bool] = False
+    areas: Areas = field(default=None, repr=False)  # type: ignore[assignment]
+
+    def storage(self, tables: list[Table], first: Iterable[Table]) -> Storage:
+        """The bytes of the tensors; there is only one graph."""
+        return AreaStorage(tables, self.areas)
+
+    def program(self, storage: Storage, graph: Table) -> Program:
+        """The register commands: one core, every task counts."""
+        return Program.from_tasks(*storage.commands(), cores=False)
+
+
+def read(data: memoryview) -> RknnMini:
+    """Read the metadata; the graph is built later, on demand. Raises ModelInvalid."""
+    payload, stub = trailer(data, HEADER)
+    areas = _areas(payload)
+    flat = root(areas.flat, b"RKNN", _ROOT)
+    model = metadata(flat, stub, len(data), attributes_of(flat.string(3)), RknnMini, VERSION)
+    model.areas = areas
+    return model
+
+
+def _areas(payload: memoryview) -> Areas:
+    if len(payload) < _AREAS - HEADER:
+        raise ModelInvalid(f"the file is truncated: {len(payload)} bytes after its header; copy it again")
+    flat, tasks, count, commands, _, weights, helpers, *_ = _SIZES.unpack_from(payload)
+    sizes = np.array([tasks, commands, helpers, weights, flat], np.int64)
+    ends = _AREAS - HEADER + np.cumsum(sizes)
+    if ends[-1] != len(payload):
+        raise ModelInvalid(
+            f"damaged file: its parts of {sizes.tolist()} bytes do not add up to its payload of {len(payload)}; "
+            "copy it again"
+        )
+    if 40 * count > tasks:
+        raise ModelInvalid(f"damaged file: {count} task records in {tasks} bytes")
+    parts = [payload[end - size : end] for size, end in zip(sizes.tolist(), ends.tolist())]
+    return Areas(parts[0][: 40 * count], *parts[1:])

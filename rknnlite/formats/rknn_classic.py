@@ -1,0 +1,104 @@
+"""Container versions 1 to 5 (toolkits 1.1 to 1.5): as version 6, but for the places of blobs and commands.
+
+Blobs lie in another slot of the root table. Every node lists its commands, each with a blob of its own for
+registers and, shared between nodes, one for an activation table; there are variants for one, two and three
+cores. Versions 1 and 2 do not say how pixels become inputs. Versions 3 and 5 have not been seen; they are
+read by the same signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from .. import socs
+from ..errors import ModelInvalid
+from ..log import logger
+from .flatbuffer import Table, root
+from .model import IoTensor
+from .registers import Program
+from .rknn6 import HEADER, Rknn6, attributes_of, metadata, trailer
+from .storage import Storage
+
+__all__ = ["VERSIONS", "RknnClassic", "read"]
+
+VERSIONS = range(1, 6)
+FIRST_HEADER = 24
+"""Bytes before the payload of version 1."""
+
+_FIRST_WITH_MEANS = 3
+_BLOBS, _OLD_BLOBS = 20, 4
+_COMMANDS = 6
+_BYTES_PER_COMMAND = 24  # no command takes less of a genuine file
+_PIXEL_ZERO_POINT = -128
+
+
+@dataclass
+class RknnClassic(Rknn6):
+    """A model in a container older than version 6."""
+
+    complete_attributes: ClassVar[bool] = False
+
+    def storage(self, tables: list[Table], first: Iterable[Table]) -> Storage:
+        """The bytes of the tensors of a graph."""
+        slot = _BLOBS if self.flat.has(_BLOBS) else _OLD_BLOBS
+        return Storage(list(self.flat.tables(slot)), tables, first)
+
+    def program(self, storage: Storage, graph: Table) -> Program:
+        """The single-core commands of every node, activation tables before the registers that use them."""
+        blobs: list[tuple[int, memoryview]] = []
+        known, count = graph.count(0), 0
+        for index, node in enumerate(graph.tables(1)):
+            count += node.count(_COMMANDS)
+            if count * _BYTES_PER_COMMAND > self.file_size:
+                raise ModelInvalid(f"damaged file: {count} commands and more in {self.file_size} bytes")
+            for command in node.tables(_COMMANDS):
+                words, table, cores = command.i32(0), command.i32(1), command.i8(7)
+                if cores > 1:
+                    continue
+                if not (0 < words < known and 0 <= table < known):
+                    raise ModelInvalid(
+                        f'node {node.string(1)} "{node.string(2)}": its commands name the tensors {words} and '
+                        f"{table} (there are {known})"
+                    )
+                if table:
+                    blobs.append((index, storage.of(table)))
+                blobs.append((index, storage.of(words)))
+        return Program.from_blobs(blobs) if count else super().program(storage, graph)
+
+
+def read(data: memoryview, version: int) -> RknnClassic:
+    """Read the metadata; the graph is built later, on demand. Raises ModelInvalid."""
+    payload, stub = trailer(data, FIRST_HEADER if version == 1 else HEADER)
+    flat = root(payload, b"RKNN")
+    attrs = {} if version == 1 else attributes_of(flat.string(3))  # version 1 holds a remark for humans here
+    model = metadata(flat, stub, len(data), attrs, RknnClassic, version)
+    model.platforms = _platforms(model)
+    model.platform = model.platforms[0]
+    if version < _FIRST_WITH_MEANS:
+        model.attrs = {**attrs, **{io.name: _pixels(io, version) for io in model.inputs}}
+        model.inputs, model.outputs = model.io()
+    return model
+
+
+def _platforms(model: RknnClassic) -> tuple[str, ...]:
+    """The SoCs of the model; toolkit 1.1 calls every platform rk3566, the family word tells them apart."""
+    named = [soc for soc in socs.table().values() if soc.family == model.family]
+    if not named or any(soc.name in model.platforms for soc in named):
+        return model.platforms
+    return tuple(soc.name for soc in named)
+
+
+def _pixels(io: IoTensor, version: int) -> dict[str, Any]:
+    """Mean and std of an input whose file does not store them: stored = pixel - 128."""
+    if io.quant is None:
+        return {}
+    if io.quant.zero_point != _PIXEL_ZERO_POINT:
+        logger.warning(
+            "input %s: container version %d does not store mean and std, and its zero point is %d, not %d; "
+            "values are taken as they are, so subtract mean and divide by std before, or convert the network again",
+            io.name, version, io.quant.zero_point, _PIXEL_ZERO_POINT,
+        )  # fmt: skip
+        return {}
+    return {"mean": [0.0], "std": [1.0 / io.quant.scale]}

@@ -1,0 +1,129 @@
+"""Reading and writing safetensors: eight bytes of length, a JSON header, then the tensors one after another."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ModelInvalid
+
+__all__ = ["SafeTensors", "write_safetensors"]
+
+Array = NDArray[Any]
+
+_MAX_HEADER = 100 << 20
+_ALIGN = 64
+_DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+
+
+class _Entry(NamedTuple):
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+
+class SafeTensors:
+    """Tensors of a file by name; they are views of the mapped bytes. bfloat16 comes as uint16 bit patterns."""
+
+    def __init__(self, data: memoryview, label: str = "safetensors file") -> None:
+        """Read and check the header; raises ModelInvalid."""
+        self.label = label
+        self.metadata: dict[str, str] = {}
+        self._entries: dict[str, _Entry] = {}
+        if len(data) < 8:
+            raise ModelInvalid(f"{label}: {len(data)} bytes are no safetensors file")
+        size = struct.unpack_from("<Q", data)[0]
+        if size > min(_MAX_HEADER, len(data) - 8):
+            raise ModelInvalid(f"{label}: a header of {size} bytes in a file of {len(data)}; not safetensors, or cut")
+        self._body = data[8 + size :]
+        try:
+            header = json.loads(bytes(data[8 : 8 + size]))
+        except (ValueError, RecursionError) as error:
+            raise ModelInvalid(f"{label}: damaged header: {error}") from None
+        if not isinstance(header, dict):
+            raise ModelInvalid(f"{label}: damaged header: no object")
+        for name, entry in header.items():
+            if name == "__metadata__":
+                self.metadata = {str(k): str(v) for k, v in entry.items()} if isinstance(entry, dict) else {}
+            else:
+                self._entries[name] = self._check(name, entry)
+
+    def _check(self, name: str, entry: Any) -> _Entry:
+        try:
+            dtype = str(entry["dtype"])
+            shape = tuple(entry["shape"])
+            start, end = entry["data_offsets"]
+        except (KeyError, TypeError, ValueError):
+            raise ModelInvalid(f"{self.label}: damaged entry of tensor {name}") from None
+        if not all(type(n) is int and n >= 0 for n in (*shape, start, end)):
+            raise ModelInvalid(f"{self.label}: tensor {name} has shape {shape} at {start}..{end}")
+        count = 1
+        for dim in shape:
+            count *= dim
+        if dtype not in _DTYPES:
+            raise ModelInvalid(f"{self.label}: tensor {name} has the unknown element type {dtype!r}")
+        if not start <= end <= len(self._body) or end - start != count * np.dtype(_DTYPES[dtype]).itemsize:
+            raise ModelInvalid(
+                f"{self.label}: tensor {name} of {dtype} {list(shape)} at bytes {start}..{end} of "
+                f"{len(self._body)}; the file is cut or damaged"
+            )
+        return _Entry(dtype, shape, start, end)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all tensors."""
+        return list(self._entries)
+
+    def dtype(self, name: str) -> str:
+        """Element type as the format spells it, e.g. ``BF16``."""
+        return self._entry(name).dtype
+
+    def __getitem__(self, name: str) -> Array:
+        entry = self._entry(name)
+        return np.frombuffer(self._body[entry.start : entry.end], _DTYPES[entry.dtype]).reshape(entry.shape)
+
+    def _entry(self, name: str) -> _Entry:
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise ModelInvalid(f"{self.label}: has no tensor {name!r}") from None
+
+    def float32(self, name: str) -> Array:
+        """A tensor as float32, from any floating type."""
+        array = self[name]
+        if self.dtype(name) == "BF16":
+            return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return array.astype(np.float32)
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, Array]], metadata: Mapping[str, str]) -> None:
+    """Write ``{name: (element type, array)}``, wide elements first so that every tensor is aligned."""
+    ordered = sorted(tensors.items(), key=lambda item: -item[1][1].dtype.itemsize)
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    position = 0
+    for name, (dtype, array) in ordered:
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(array.shape),
+            "data_offsets": [position, position + array.nbytes],
+        }
+        position += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-(len(text) + 8) % _ALIGN)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, (_, array) in ordered:
+            file.write(np.ascontiguousarray(array).data)
