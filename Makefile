@@ -1,0 +1,75 @@
+# make demo and make test are complete on a fresh machine: they make .venv, install into it and run.
+# Stamps inside .venv make repeated runs quick; a stamp is written last, so an interrupted run starts over.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fuzz bench clean FORCE
+
+PYTHON ?= python3
+VENV := $(CURDIR)/.venv
+PY := $(VENV)/bin/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Tests marked slow run on request (SLOW=1) and where CI is set, as it is on most build services.
+FULL := $(filter-out 0 false no,$(SLOW) $(CI))
+PYTEST_ARGS ?=
+PYTEST = -n auto $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
+BENCH ?= benchmarks/models
+FUZZ ?= 500
+
+help:
+	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
+	@echo "make test          ruff, mypy, pytest; SLOW=1 or CI=true includes the slow tests"
+	@echo "make lint          ruff and mypy only"
+	@echo "make fuzz          property tests with FUZZ=$(FUZZ) fresh examples each"
+	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
+	@echo "make clean         remove .venv, caches and build results"
+	@echo
+	@echo "PYTHON=python3.12 chooses the interpreter of .venv (now: $(PYTHON)); PYTEST_ARGS='-k layout' goes to pytest"
+
+demo: $(VENV)/.with-demo
+	$(PY) examples/resnet18/test.py
+
+test: lint
+	$(PY) -m pytest $(PYTEST)
+
+lint: $(VENV)/.with-test
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+fuzz: $(VENV)/.with-test
+	RKNNLITE_FUZZ=$(FUZZ) $(PY) -m pytest $(PYTEST)
+
+bench: $(VENV)/.with-test
+	$(PY) benchmarks/import_time.py
+	$(PY) benchmarks/leak.py
+	@if [ -d "$(BENCH)" ]; then $(PY) benchmarks/cpu_reference.py "$(BENCH)"; \
+	else echo "cpu_reference.py needs models, see benchmarks/README.md; then: make bench BENCH=FOLDER"; fi
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# -- set-up --------------------------------------------------------------------------------------------------
+
+# The environment is good while its interpreter runs, and it was made in this folder with the PYTHON asked for.
+ASKED := $(if $(filter file,$(origin PYTHON)),,$(PYTHON))
+VENV_OK := $(shell "$(PY)" -c "" 2>/dev/null && grep -qxF "folder $(CURDIR)" "$(VENV)/.made" 2>/dev/null && \
+	{ [ -z "$(ASKED)" ] || grep -qxF "python $(ASKED)" "$(VENV)/.made"; } && echo yes)
+
+$(VENV)/.made: $(if $(VENV_OK),,FORCE)
+	tools/venv.sh "$(VENV)" "$(PYTHON)"
+	printf 'folder %s\npython %s\n' "$(CURDIR)" "$(PYTHON)" > "$@"
+
+$(VENV)/.with-demo: pyproject.toml $(VENV)/.made
+	"$(PY)" -m pip install --quiet -e ".[cpu]"
+	touch "$@"
+
+$(VENV)/.with-test: pyproject.toml $(VENV)/.made
+	"$(PY)" -m pip install --quiet -e ".[cpu,onnx,test,lint]"
+	touch "$@" "$(VENV)/.with-demo"
+
+FORCE:

@@ -1,0 +1,76 @@
+"""The host: libraries named by the user, and those in the directories of operator plugins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rknnlite.abi import rknn_op as abi
+from rknnlite.custom_op import CustomOp
+from rknnlite.errors import ParamInvalid, RknnError
+from rknnlite.log import logger
+from rknnlite.spi import OpHost, Probe
+
+from .isolated import IsolatedOp
+from .library import is_elf, open_library, unsafe_reason
+from .op import CompiledOp
+
+__all__ = ["CPluginHost", "discover"]
+
+_OPTIONS = {"isolate", "time_limit"}
+
+
+class CPluginHost(OpHost):
+    """Loads ``librkcst_*.so`` through the C ABI of librknnrt's custom operators."""
+
+    name = "cplugin"
+
+    def probe(self) -> Probe:
+        return Probe(True, "compiled operators through the C ABI", devices=("cpu",))
+
+    def load(self, path: Path, options: Mapping[str, Any]) -> list[CustomOp] | None:
+        """The operator of a library.
+
+        Options: ``isolate`` (a worker process, default from ``RKNNLITE_ISOLATE_PLUGINS``), ``time_limit`` (seconds
+        per call, isolated only).
+        """
+        if not (path.name.endswith(".so") or ".so." in path.name or is_elf(path)):
+            return None
+        unknown = set(options) - _OPTIONS
+        if unknown:
+            raise ParamInvalid(f"{path}: unknown options {sorted(unknown)}; there are {sorted(_OPTIONS)}")
+        limit = options.get("time_limit")
+        if options.get("isolate", _isolate_by_default()):
+            return [IsolatedOp(path, limit)]
+        if limit is not None:
+            raise ParamInvalid(f"{path}: time_limit needs isolate=True: a call in this process cannot be ended")
+        return [CompiledOp(open_library(path))]
+
+
+def _isolate_by_default() -> bool:
+    return os.environ.get("RKNNLITE_ISOLATE_PLUGINS", "0") not in ("", "0")
+
+
+def directories() -> Iterator[Path]:
+    """``RKNNLITE_OP_PLUGINS`` (separated by colons) where it is set, else the places of the vendor's server."""
+    named = os.environ.get("RKNNLITE_OP_PLUGINS")
+    for place in named.split(os.pathsep) if named is not None else abi.PLUGIN_DIRECTORIES:
+        if place and Path(place).is_dir():
+            yield Path(place)
+
+
+def discover() -> list[CustomOp]:
+    """Operators of the plugin directories; what cannot be loaded is named in a warning and skipped."""
+    found: list[CustomOp] = []
+    for folder in directories():
+        for file in sorted(folder.glob(f"{abi.PLUGIN_PREFIX}*.so")):
+            try:
+                reason = unsafe_reason(file)
+                if reason is not None:
+                    raise ParamInvalid(reason)
+                found += CPluginHost().load(file, {}) or []
+            except (RknnError, OSError) as error:
+                logger.warning("operator plugin %s is skipped: %s", file, error)
+    return found

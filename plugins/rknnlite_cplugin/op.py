@@ -1,0 +1,153 @@
+"""A compiled operator as a ``CustomOp``: in this process, or in a worker of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite import plugins
+from rknnlite.abi import rknn_op as abi
+from rknnlite.custom_op import CustomOp, OpContext, UseBuiltin
+from rknnlite.errors import RknnError, error_from_code
+from rknnlite.spi import GpuKernel
+from rknnlite.tensor import TensorAttr
+
+from .library import Library
+from .node import Buffer, NativeNode, describe_attrs, overwritten
+
+__all__ = ["CompiledOp", "NodeBuffers", "check_code"]
+
+Array = NDArray[Any]
+
+
+@dataclass
+class NodeBuffers:
+    """Shared memory of one node and arrays that look into it."""
+
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+    in_views: list[Array] = field(repr=False, default_factory=list)
+    out_views: list[Array] = field(repr=False, default_factory=list)
+
+    @classmethod
+    def of(cls, ctx: OpContext) -> NodeBuffers:
+        """Memory for the tensors of a node."""
+        ins, outs = ([Buffer.create(attr.size) for attr in attrs] for attrs in (ctx.inputs, ctx.outputs))
+        return cls(ins, outs, _views(ins, ctx.inputs), _views(outs, ctx.outputs))
+
+    def fill(self, inputs: Sequence[Array]) -> None:
+        """Copy the operator's inputs in."""
+        for view, array in zip(self.in_views, inputs):
+            view[...] = array
+
+    def fetch(self, outputs: Sequence[Array], attrs: Sequence[TensorAttr]) -> None:
+        """Copy the outputs out; raises RknnError when the operator wrote past the end of one."""
+        damage = overwritten(self.outputs, attrs)
+        if damage:
+            raise RknnError(f"the plugin {damage}; memory behind it is damaged")
+        for array, view in zip(outputs, self.out_views):
+            array[...] = view
+
+    def close(self) -> None:
+        """Give the memory back; calling it again does nothing."""
+        self.in_views, self.out_views = [], []
+        for buffer in (*self.inputs, *self.outputs):
+            buffer.close()
+
+
+def _views(buffers: Sequence[Buffer], attrs: Sequence[TensorAttr]) -> list[Array]:
+    return [
+        np.frombuffer(buffer.map, attr.dtype.numpy, attr.n_elems).reshape(attr.dims)
+        for buffer, attr in zip(buffers, attrs)
+    ]
+
+
+def check_code(code: int, step: str, ctx: OpContext) -> None:
+    """Raise what a plugin's return code means; 0 is success."""
+    if code == 0:
+        return
+    if step == "init" and code == abi.SKIP_CUSTOM_OP_COMPUTE:
+        raise UseBuiltin(f"{ctx.node.label()}: init answers -14")
+    raise error_from_code(code, f"{step} of the plugin answers {code}; attributes: {describe_attrs(ctx.attrs)}")
+
+
+@dataclass
+class _State:
+    buffers: NodeBuffers
+    node: NativeNode
+    kernel: GpuKernel | None
+
+
+class CompiledOp(CustomOp):
+    """An operator of a loaded library, called in this process."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.op_type = library.op_type
+        self.target = library.target.name.lower()
+        self.native = library.struct
+
+    def describe(self) -> str:
+        return self.library.path.name
+
+    def init(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
+        kernel = self._kernel()
+        gpu = (kernel.context, kernel.queue, kernel.kernel) if kernel else None
+        buffers = NodeBuffers.of(ctx)
+        try:
+            buffers.fill(inputs)
+            node = NativeNode(
+                self.library.struct,
+                ctx.attrs,
+                list(zip(ctx.inputs, buffers.inputs)),
+                list(zip(ctx.outputs, buffers.outputs)),
+                gpu,
+            )
+            check_code(node.init(), "init", ctx)
+        except BaseException:
+            buffers.close()
+            raise
+        ctx.state = _State(buffers, node, kernel)
+
+    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
+        state: _State = ctx.state
+        state.buffers.fill(inputs)
+        code = state.node.compute()
+        if code:
+            check_code(code, "compute", ctx)
+        state.buffers.fetch(outputs, ctx.outputs)
+
+    def destroy(self, ctx: OpContext) -> None:
+        state, ctx.state = ctx.state, None
+        if state is not None:
+            try:
+                check_code(state.node.destroy(), "destroy", ctx)
+            finally:
+                state.buffers.close()
+
+    def _kernel(self) -> GpuKernel | None:
+        """The built OpenCL kernel of a GPU operator."""
+        if self.library.target is not abi.Target.GPU:
+            return None
+        return plugins.gpu_services().build(*kernel_source(self.library))
+
+
+def kernel_source(library: Library) -> tuple[str, str, str]:
+    """Source text, kernel name and build options of a GPU operator; the source may be a file beside it."""
+    struct = library.struct
+    given = struct.cl_kernel_source
+    if not given:
+        raise RknnError(f"{library.path}: operator {library.op_type} has no cl_kernel_source")
+    if struct.cl_source_size:
+        source = given[: struct.cl_source_size].decode("utf-8", "replace")
+    else:
+        named = library.path.parent / given.decode()
+        try:
+            source = named.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise RknnError(f"{library.path}: kernel source {named}: {error.strerror}") from None
+    return source, struct.cl_kernel_name.decode(), struct.cl_build_options.decode()

@@ -1,0 +1,296 @@
+"""The C ABI of librknnrt (headers 2.3.2) as ctypes declarations: structures, numbers and prototypes.
+
+Nothing else in this package knows an offset or a number of the C API. ``aarch64`` and ``x86_64`` agree on
+every layout; on 32-bit ARM pointers and ``rknn_context`` shrink, which ctypes works out by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes as ct
+import enum
+
+from rknnlite.abi.rknn_op import (
+    CALLBACK,
+    CONTEXT,
+    DESTROY_CALLBACK,
+    MAX_DIMS,
+    MAX_NAME,
+    SKIP_CUSTOM_OP_COMPUTE,
+    CustomOpAttr,
+    CustomOpContext,
+    CustomOpStruct,
+    CustomOpTensor,
+    GpuOpContext,
+    Target,
+    TensorAttrStruct,
+    TensorMem,
+)
+
+__all__ = [
+    "BASE_FUNCTIONS",
+    "CALLBACK",
+    "CONTEXT",
+    "DESTROY_CALLBACK",
+    "PROTOTYPES",
+    "SKIP_CUSTOM_OP_COMPUTE",
+    "STRUCTURES",
+    "CoreMask",
+    "CustomOpAttr",
+    "CustomOpContext",
+    "CustomOpStruct",
+    "CustomOpTensor",
+    "CustomString",
+    "InitExtend",
+    "InitFlag",
+    "InputOutputNum",
+    "InputRange",
+    "InputStruct",
+    "MemAlloc",
+    "MemSize",
+    "MemSync",
+    "OutputExtend",
+    "OutputStruct",
+    "PerfDetail",
+    "PerfRun",
+    "QntType",
+    "Query",
+    "RunExtend",
+    "SdkVersion",
+    "Target",
+    "TensorAttrStruct",
+    "TensorMem",
+]
+
+MAX_DYNAMIC_SHAPES = 512
+
+
+class InitFlag(enum.IntFlag):
+    """Flags of ``rknn_init``; the priority is a number in the two lowest bits (0 is the highest)."""
+
+    PRIOR_MEDIUM = 1
+    PRIOR_LOW = 2
+    ASYNC = 4
+    COLLECT_PERF = 8
+    MEM_ALLOC_OUTSIDE = 16
+    SHARE_WEIGHT_MEM = 32
+    FENCE_IN_OUTSIDE = 64
+    FENCE_OUT_OUTSIDE = 128
+    COLLECT_MODEL_INFO_ONLY = 256
+    INTERNAL_ALLOC_OUTSIDE = 512
+    FALLBACK_GPU = 1024
+    ENABLE_SRAM = 2048
+    SHARE_SRAM = 4096
+    DISABLE_PROC_HIGH_PRIORITY = 8192
+    DISABLE_FLUSH_INPUT = 16384
+    DISABLE_FLUSH_OUTPUT = 32768
+    MODEL_BUFFER_ZERO_COPY = 65536
+
+
+class Query(enum.IntEnum):
+    """Commands of ``rknn_query``."""
+
+    IN_OUT_NUM = 0
+    INPUT_ATTR = 1
+    OUTPUT_ATTR = 2
+    PERF_DETAIL = 3
+    PERF_RUN = 4
+    SDK_VERSION = 5
+    MEM_SIZE = 6
+    CUSTOM_STRING = 7
+    NATIVE_INPUT_ATTR = 8
+    NATIVE_OUTPUT_ATTR = 9
+    NATIVE_NHWC_INPUT_ATTR = 10
+    NATIVE_NHWC_OUTPUT_ATTR = 11
+    DEVICE_MEM_INFO = 12
+    INPUT_DYNAMIC_RANGE = 13
+    CURRENT_INPUT_ATTR = 14
+    CURRENT_OUTPUT_ATTR = 15
+    CURRENT_NATIVE_INPUT_ATTR = 16
+    CURRENT_NATIVE_OUTPUT_ATTR = 17
+
+
+class QntType(enum.IntEnum):
+    """``rknn_tensor_qnt_type``."""
+
+    NONE = 0
+    DFP = 1
+    AFFINE_ASYMMETRIC = 2
+
+
+class CoreMask(enum.IntFlag):
+    """``rknn_core_mask``."""
+
+    AUTO = 0
+    CORE_0 = 1
+    CORE_1 = 2
+    CORE_0_1 = 3
+    CORE_2 = 4
+    CORE_0_1_2 = 7
+    ALL = 0xFFFF
+
+
+class MemAlloc(enum.IntFlag):
+    """Flags of ``rknn_create_mem2``."""
+
+    DEFAULT = 0
+    CACHEABLE = 1
+    NON_CACHEABLE = 2
+    TRY_ALLOC_SRAM = 4
+    NO_CONTEXT = 0x20000
+
+
+class MemSync(enum.IntEnum):
+    """Directions of ``rknn_mem_sync``."""
+
+    TO_DEVICE = 1
+    FROM_DEVICE = 2
+    BIDIRECTIONAL = 3
+
+
+class InputOutputNum(ct.Structure):
+    _fields_ = (("n_input", ct.c_uint32), ("n_output", ct.c_uint32))
+
+
+class InputRange(ct.Structure):
+    _fields_ = (
+        ("index", ct.c_uint32),
+        ("shape_number", ct.c_uint32),
+        ("fmt", ct.c_int32),
+        ("name", ct.c_char * MAX_NAME),
+        ("dyn_range", (ct.c_uint32 * MAX_DIMS) * MAX_DYNAMIC_SHAPES),
+        ("n_dims", ct.c_uint32),
+    )
+
+
+class PerfDetail(ct.Structure):
+    _fields_ = (("perf_data", ct.c_void_p), ("data_len", ct.c_uint64))
+
+
+class PerfRun(ct.Structure):
+    _fields_ = (("run_duration", ct.c_int64),)
+
+
+class SdkVersion(ct.Structure):
+    _fields_ = (("api_version", ct.c_char * 256), ("drv_version", ct.c_char * 256))
+
+
+class MemSize(ct.Structure):
+    _fields_ = (
+        ("total_weight_size", ct.c_uint32),
+        ("total_internal_size", ct.c_uint32),
+        ("total_dma_allocated_size", ct.c_uint64),
+        ("total_sram_size", ct.c_uint32),
+        ("free_sram_size", ct.c_uint32),
+        ("reserved", ct.c_uint32 * 10),
+    )
+
+
+class CustomString(ct.Structure):
+    _fields_ = (("string", ct.c_char * 1024),)
+
+
+class InputStruct(ct.Structure):
+    _fields_ = (
+        ("index", ct.c_uint32),
+        ("buf", ct.c_void_p),
+        ("size", ct.c_uint32),
+        ("pass_through", ct.c_uint8),
+        ("type", ct.c_int32),
+        ("fmt", ct.c_int32),
+    )
+
+
+class OutputStruct(ct.Structure):
+    _fields_ = (
+        ("want_float", ct.c_uint8),
+        ("is_prealloc", ct.c_uint8),
+        ("index", ct.c_uint32),
+        ("buf", ct.c_void_p),
+        ("size", ct.c_uint32),
+    )
+
+
+class InitExtend(ct.Structure):
+    _fields_ = (
+        ("ctx", CONTEXT),
+        ("real_model_offset", ct.c_int32),
+        ("real_model_size", ct.c_uint32),
+        ("model_buffer_fd", ct.c_int32),
+        ("model_buffer_flags", ct.c_uint32),
+        ("reserved", ct.c_uint8 * 112),
+    )
+
+
+class RunExtend(ct.Structure):
+    _fields_ = (
+        ("frame_id", ct.c_uint64),
+        ("non_block", ct.c_int32),
+        ("timeout_ms", ct.c_int32),
+        ("fence_fd", ct.c_int32),
+    )
+
+
+class OutputExtend(ct.Structure):
+    _fields_ = (("frame_id", ct.c_uint64),)
+
+
+STRUCTURES: dict[str, type[ct.Structure]] = {
+    "rknn_input_output_num": InputOutputNum,
+    "rknn_tensor_attr": TensorAttrStruct,
+    "rknn_input_range": InputRange,
+    "rknn_perf_detail": PerfDetail,
+    "rknn_perf_run": PerfRun,
+    "rknn_sdk_version": SdkVersion,
+    "rknn_mem_size": MemSize,
+    "rknn_custom_string": CustomString,
+    "rknn_tensor_mem": TensorMem,
+    "rknn_input": InputStruct,
+    "rknn_output": OutputStruct,
+    "rknn_init_extend": InitExtend,
+    "rknn_run_extend": RunExtend,
+    "rknn_output_extend": OutputExtend,
+    "rknn_gpu_op_context": GpuOpContext,
+    "rknn_custom_op_context": CustomOpContext,
+    "rknn_custom_op_tensor": CustomOpTensor,
+    "rknn_custom_op_attr": CustomOpAttr,
+    "rknn_custom_op": CustomOpStruct,
+}
+"""C name -> declaration."""
+
+_MEM = ct.POINTER(TensorMem)
+_ATTR = ct.POINTER(TensorAttrStruct)
+# Pointers to arrays and structures are passed as c_void_p: byref() and addresses both go through unchecked
+# conversion tables quickly, and None is NULL.
+_ANY = ct.c_void_p
+
+PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
+    "rknn_init": (ct.c_int, (ct.POINTER(CONTEXT), _ANY, ct.c_uint32, ct.c_uint32, ct.POINTER(InitExtend))),
+    "rknn_dup_context": (ct.c_int, (ct.POINTER(CONTEXT), ct.POINTER(CONTEXT))),
+    "rknn_destroy": (ct.c_int, (CONTEXT,)),
+    "rknn_query": (ct.c_int, (CONTEXT, ct.c_int32, _ANY, ct.c_uint32)),
+    "rknn_inputs_set": (ct.c_int, (CONTEXT, ct.c_uint32, _ANY)),
+    "rknn_set_batch_core_num": (ct.c_int, (CONTEXT, ct.c_int)),
+    "rknn_set_core_mask": (ct.c_int, (CONTEXT, ct.c_int32)),
+    "rknn_run": (ct.c_int, (CONTEXT, _ANY)),
+    "rknn_wait": (ct.c_int, (CONTEXT, _ANY)),
+    "rknn_outputs_get": (ct.c_int, (CONTEXT, ct.c_uint32, _ANY, _ANY)),
+    "rknn_outputs_release": (ct.c_int, (CONTEXT, ct.c_uint32, _ANY)),
+    "rknn_create_mem_from_phys": (_MEM, (CONTEXT, ct.c_uint64, ct.c_void_p, ct.c_uint32)),
+    "rknn_create_mem_from_fd": (_MEM, (CONTEXT, ct.c_int32, ct.c_void_p, ct.c_uint32, ct.c_int32)),
+    "rknn_create_mem_from_mb_blk": (_MEM, (CONTEXT, ct.c_void_p, ct.c_int32)),
+    "rknn_create_mem": (_MEM, (CONTEXT, ct.c_uint32)),
+    "rknn_create_mem2": (_MEM, (CONTEXT, ct.c_uint64, ct.c_uint64)),
+    "rknn_destroy_mem": (ct.c_int, (CONTEXT, _MEM)),
+    "rknn_set_weight_mem": (ct.c_int, (CONTEXT, _MEM)),
+    "rknn_set_internal_mem": (ct.c_int, (CONTEXT, _MEM)),
+    "rknn_set_io_mem": (ct.c_int, (CONTEXT, _MEM, _ATTR)),
+    "rknn_set_input_shape": (ct.c_int, (CONTEXT, _ATTR)),
+    "rknn_set_input_shapes": (ct.c_int, (CONTEXT, ct.c_uint32, _ANY)),
+    "rknn_mem_sync": (ct.c_int, (CONTEXT, _MEM, ct.c_int32)),
+    "rknn_register_custom_ops": (ct.c_int, (CONTEXT, _ANY, ct.c_uint32)),
+    "rknn_custom_op_get_op_attr": (None, (_ANY, ct.c_char_p, ct.POINTER(CustomOpAttr))),
+}
+"""Function -> (result, arguments)."""
+
+BASE_FUNCTIONS = ("rknn_init", "rknn_destroy", "rknn_query", "rknn_run")
+"""What every library of this family exports; the rest is bound when it is first used."""

@@ -1,0 +1,78 @@
+"""The backend ``rknnrt``: a board's own runtime library."""
+
+from __future__ import annotations
+
+import os
+
+from rknnlite import socs
+from rknnlite.errors import BackendUnavailable, ParamInvalid, TargetPlatformUnmatch
+from rknnlite.formats import ModelFile
+from rknnlite.spi import Backend, Context, OpenOptions, Probe
+
+from . import device
+from .context import RknnrtContext
+from .diagnose import metadata, platform_clash
+from .loader import load
+from .settings import Settings
+
+__all__ = ["RknnrtBackend"]
+
+_PRIORITY = 100
+
+
+class RknnrtBackend(Backend):
+    """Runs models on the NPU through ``librknnrt.so`` (or ``librknnmrt.so``)."""
+
+    name = "rknnrt"
+    generation = "rknpu2"
+
+    def probe(self) -> Probe:
+        """Available when the library loads and the NPU's node can be opened, or when the library was named."""
+        try:
+            library = load()
+        except BackendUnavailable as error:
+            return Probe(False, str(error))
+        node = device.look()
+        if node.problem and not os.environ.get("RKNNLITE_LIBRARY"):
+            return Probe(False, node.problem, devices=node.nodes)
+        version = library.version or "of unknown version"
+        return Probe(True, f"{library.name} {version} ({library.path})", _PRIORITY, node.nodes)
+
+    def refuses(self, model: ModelFile) -> str | None:
+        return platform_clash(model, board())
+
+    def open(self, model: ModelFile, options: OpenOptions) -> Context:
+        """Load the model.
+
+        Raises:
+            LibraryNotFound and its like, TargetPlatformUnmatch, and the typed error of what the library answers.
+        """
+        settings = Settings.of(options)
+        library = load(settings.library)
+        here = board()
+        clash = platform_clash(model, here)
+        if clash:
+            raise TargetPlatformUnmatch(clash)
+        return RknnrtContext(library, model, settings, options, here or _soc_of(model, options.soc))
+
+
+def board() -> socs.Soc | None:
+    """The SoC of this machine by its device tree; None where it is unknown."""
+    try:
+        return socs.detect()
+    except ParamInvalid:
+        return None
+
+
+def _soc_of(model: ModelFile, wanted: str | None) -> socs.Soc:
+    """The SoC when the machine does not say: the one asked for, else the model's, else the commonest."""
+    named = [wanted] if wanted else []
+    meta = metadata(model)
+    if meta is not None:
+        named += [meta.platform, *meta.platforms]
+    for name in named:
+        try:
+            return socs.get(name)
+        except ParamInvalid:
+            continue
+    return socs.get("rk3588")

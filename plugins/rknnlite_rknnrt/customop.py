@@ -1,0 +1,195 @@
+"""Custom operators for ``rknn_register_custom_ops``: Python callbacks that see tensors as numpy views.
+
+An exception in a callback cannot cross C. It is kept, the callback answers -1, and the call that led there
+(register, run, close) raises it to the program with the operator's name.
+"""
+
+from __future__ import annotations
+
+import ctypes as ct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rknnlite.errors import ParamInvalid
+from rknnlite.log import logger
+from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
+from rknnlite.tensor import DType
+
+from . import abi
+from .attrs import from_struct
+from .buffers import Array, view
+from .loader import Library
+
+__all__ = ["OpAttrs", "Registration"]
+
+_FAILED = -1
+
+
+class OpAttrs(Mapping[str, Any]):
+    """Attributes of a node by name, asked from the runtime inside a callback and remembered afterwards.
+
+    The runtime cannot list names: iteration yields those that were read. Scalars are numbers, text (bytes in
+    the ABI) is str, everything else a list.
+    """
+
+    def __init__(self, get: Any) -> None:
+        self._get = get
+        self._known: dict[str, Any] = {}
+        self.pointer: Any = None
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._known:
+            if self.pointer is None:
+                raise KeyError(f"{name} (attributes can be read in init and compute only)")
+            found = abi.CustomOpAttr()
+            self._get(self.pointer, name.encode(), ct.byref(found))
+            if found.n_elems == 0 or not found.data:
+                raise KeyError(name)
+            self._known[name] = _value(found)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _value(attr: abi.CustomOpAttr) -> Any:
+    dtype = DType(attr.dtype)
+    if dtype is DType.UINT8:
+        return ct.string_at(attr.data, attr.n_elems).rstrip(b"\0").decode("utf-8", "replace")
+    values = view(attr.data, (attr.n_elems,), dtype.numpy).tolist()
+    return values[0] if attr.n_elems == 1 else values
+
+
+class Registration:
+    """The operators of one context as an array of ``rknn_custom_op``; alive as long as the context in C."""
+
+    def __init__(self, library: Library, ops: Sequence[CustomOp]) -> None:
+        self.failures: list[BaseException] = []
+        self.count = len(ops)
+        self.structs = (abi.CustomOpStruct * self.count)()
+        self._keep: list[Any] = list(ops)
+        for op, struct in zip(ops, self.structs):
+            if op.native is not None:
+                where = op.native if isinstance(op.native, int) else ct.addressof(op.native)
+                ct.memmove(ct.byref(struct), where, ct.sizeof(struct))
+            else:
+                self._fill(library, op, struct)
+
+    def _fill(self, library: Library, op: CustomOp, struct: abi.CustomOpStruct) -> None:
+        name = op.op_type.encode()
+        if not 0 < len(name) < abi.MAX_NAME:
+            raise ParamInvalid(f"op_type {op.op_type!r} must have 1 to {abi.MAX_NAME - 1} bytes")
+        calls = _Calls(op, library.function("rknn_custom_op_get_op_attr"), self.failures)
+        struct.version, struct.target, struct.op_type = 1, abi.Target.CPU, name
+        struct.init = abi.CALLBACK(calls.init)
+        struct.compute = abi.CALLBACK(calls.compute)
+        struct.destroy = abi.DESTROY_CALLBACK(calls.destroy)
+        self._keep += [struct.init, struct.compute, struct.destroy]
+
+    def raise_failure(self) -> None:
+        """Raise what a callback left behind; an interrupt stays what it is."""
+        if self.failures:
+            failure = self.failures[0]
+            self.failures.clear()
+            raise failure
+
+
+class _Calls:
+    """The callbacks of one operator; a model may hold several nodes of it."""
+
+    def __init__(self, op: CustomOp, get_attr: Any, failures: list[BaseException]) -> None:
+        self._op, self._get_attr, self._failures = op, get_attr, failures
+        self._nodes: dict[int, OpContext] = {}
+
+    def init(self, pointer: Any, ins: Any, n_in: int, outs: Any, n_out: int) -> int:
+        return self._guarded("init", pointer, (ins, n_in), (outs, n_out))
+
+    def compute(self, pointer: Any, ins: Any, n_in: int, outs: Any, n_out: int) -> int:
+        return self._guarded("compute", pointer, (ins, n_in), (outs, n_out))
+
+    def destroy(self, pointer: Any) -> int:
+        ctx = self._nodes.pop(_node_key(pointer), None)
+        try:
+            if ctx is not None:
+                self._op.destroy(ctx)
+        except BaseException as error:
+            logger.warning(
+                "custom operator %s failed in destroy: %s: %s", self._op.op_type, type(error).__name__, error
+            )
+            return _FAILED
+        return 0
+
+    def _guarded(self, step: str, pointer: Any, ins: tuple[Any, int], outs: tuple[Any, int]) -> int:
+        """One callback: views on the tensors, the operator, and no exception past this point."""
+        inputs: list[Array] = []
+        try:
+            inputs, outputs = _views(*ins, writeable=False), _views(*outs, writeable=True)
+            ctx = self._context(step, pointer, ins, outs)
+            attrs = ctx.node.attrs
+            assert isinstance(attrs, OpAttrs)
+            attrs.pointer = pointer
+            try:
+                getattr(self._op, step)(ctx, inputs, outputs)
+            finally:
+                attrs.pointer = None
+        except UseBuiltin:
+            self._nodes.pop(_node_key(pointer), None)
+            return abi.SKIP_CUSTOM_OP_COMPUTE
+        except Exception as error:
+            self._failures.append(self._failure(step, inputs, error))
+            if step == "init":
+                self._nodes.pop(_node_key(pointer), None)
+            return _FAILED
+        except BaseException as error:  # an interrupt: raised by the call that led here
+            self._failures.append(error)
+            return _FAILED
+        return 0
+
+    def _context(self, step: str, pointer: Any, ins: tuple[Any, int], outs: tuple[Any, int]) -> OpContext:
+        key = _node_key(pointer)
+        if key not in self._nodes or step == "init":
+            inputs = [from_struct(ins[0][i].attr) for i in range(ins[1])]
+            outputs = [from_struct(outs[0][i].attr) for i in range(outs[1])]
+            node = OpNode(
+                self._op.op_type,
+                self._op.op_type,
+                OpAttrs(self._get_attr),
+                [attr.name for attr in inputs],
+                [attr.name for attr in outputs],
+            )
+            self._nodes[key] = OpContext(node, inputs, outputs)
+        return self._nodes[key]
+
+    def _failure(self, step: str, inputs: list[Array], error: Exception) -> CustomOpFailed:
+        failure = CustomOpFailed(
+            f"custom operator {self._op.op_type} ({self._op.describe()}) failed in {step} on inputs "
+            f"{[list(array.shape) for array in inputs]}: {type(error).__name__}: {error}"
+        )
+        failure.__cause__ = error
+        return failure
+
+
+def _node_key(pointer: Any) -> int:
+    return int(pointer.contents.internal_ctx) or ct.addressof(pointer.contents)
+
+
+def _views(tensors: Any, count: int, writeable: bool) -> list[Array]:
+    """Arrays on the runtime's own buffers, valid during the callback."""
+    arrays = []
+    for position in range(count):
+        tensor = tensors[position]
+        attr, mem = tensor.attr, tensor.mem
+        shape = tuple(attr.dims[: attr.n_dims])
+        dtype = DType(attr.type).numpy
+        if mem.virt_addr:
+            array = view(mem.virt_addr + mem.offset, shape, dtype)
+        else:  # not allocated yet while the operator is registered
+            array = np.zeros(shape, dtype)
+        array.flags.writeable = writeable
+        arrays.append(array)
+    return arrays

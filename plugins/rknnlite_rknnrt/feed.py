@@ -1,0 +1,137 @@
+"""The common path's inputs: from checked arrays to one ``rknn_input`` per model input, copying only where needed.
+
+The library copies the data inside ``rknn_inputs_set``, so an array of the right layout is handed over where it
+lies; one that has to be turned from NCHW to NHWC, or that has gaps, is copied once into a buffer that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from rknnlite.errors import InputInvalid
+from rknnlite.spi import Input
+from rknnlite.tensor import DType, Layout, TensorAttr
+
+from . import abi
+from .buffers import Array, address
+
+__all__ = ["InputFeed"]
+
+NativeQuery = Callable[[int], TensorAttr]
+"""Index of an input -> its native attribute; asked only when data are passed through."""
+_CARRIERS = {
+    np.dtype(np.float64): np.dtype(np.float32),
+    np.dtype(np.uint64): np.dtype(np.int64),
+}
+"""Element types that the C API lacks -> the type that carries them."""
+
+
+class _Slot:
+    """One input: its structure, and what stays the same from frame to frame."""
+
+    def __init__(self, attr: TensorAttr, native: NativeQuery, struct: abi.InputStruct) -> None:
+        self._attr, self._native, self._struct = attr, native, struct
+        self._shape = attr.dims
+        self._dtype: np.dtype[np.generic] | None = None  # what the structure is set up for
+        self._scratch: Array | None = None
+        struct.index = attr.index
+        struct.fmt = Layout.NHWC if len(attr.dims) == 4 else Layout.UNDEFINED
+
+    def put(self, item: Input) -> Array:
+        """Point the structure at the data, which is returned; raises InputInvalid naming the numbers."""
+        data = item.data
+        if item.pass_through:
+            return self._pass_through(data)
+        if item.layout is Layout.NCHW and len(self._shape) == 4:
+            if data.ndim != 4:
+                raise InputInvalid(f"input {self._attr.name}: NCHW data needs 4 dims, got {list(data.shape)}")
+            data = data.transpose(0, 2, 3, 1)
+        if data.shape != self._shape:
+            self._explain(data, item.layout)
+        if data.dtype != self._dtype:
+            self._retype(data.dtype)
+        if not data.flags.c_contiguous or data.dtype is not self._dtype:
+            data = self._copy(data)
+        self._struct.buf = address(data)
+        return data
+
+    def _retype(self, dtype: np.dtype[np.generic]) -> None:
+        """Set the structure up for arrays of ``dtype``."""
+        native = dtype.newbyteorder("=")
+        carrier = _CARRIERS.get(native, native)
+        if carrier.name == "bool" and self._attr.dtype is not DType.BOOL:
+            carrier = np.dtype(np.uint8)
+        try:
+            kind = DType.from_numpy(carrier)
+        except Exception:
+            raise InputInvalid(
+                f"input {self._attr.name}: element type {dtype} cannot be handed to the runtime; use uint8, int8, "
+                "float16, float32 or the model's own type"
+            ) from None
+        struct = self._struct
+        struct.type, struct.pass_through = kind, 0
+        struct.fmt = Layout.NHWC if len(self._shape) == 4 else Layout.UNDEFINED
+        struct.size = self._attr.n_elems * carrier.itemsize
+        self._dtype = carrier
+
+    def _copy(self, data: Array) -> Array:
+        """One strided copy into the kept buffer, converting the element type on the way where it must be."""
+        scratch = self._scratch
+        if scratch is None or scratch.dtype != self._dtype:
+            scratch = self._scratch = np.empty(self._shape, self._dtype)
+        np.copyto(scratch, data, casting="unsafe")
+        return scratch
+
+    def _pass_through(self, data: Array) -> Array:
+        native = self._native(self._attr.index)
+        legal = {self._attr.size, native.size, native.size_with_stride or native.size}
+        if data.nbytes not in legal:
+            raise InputInvalid(
+                f"input {self._attr.name}: {data.nbytes} bytes passed through, but the model's tensor "
+                f"({self._attr.dtype.name}) takes {' or '.join(map(str, sorted(legal)))}"
+            )
+        struct, held = self._struct, np.ascontiguousarray(data)
+        struct.type, struct.fmt, struct.pass_through = native.dtype, native.layout, 1
+        struct.size = held.nbytes
+        struct.buf = address(held)
+        self._dtype = None
+        return held
+
+    def _explain(self, data: Array, layout: Layout) -> None:
+        given, wanted = list(data.shape), list(self._shape)
+        hint = " (after the change from NCHW to NHWC)" if layout is Layout.NCHW and len(wanted) == 4 else ""
+        raise InputInvalid(f"input {self._attr.name}: expected shape {wanted}, got {given}{hint}")
+
+
+class InputFeed:
+    """All inputs of a context for its current shapes. ``pointer`` and ``count`` go to ``rknn_inputs_set``."""
+
+    def __init__(self, attrs: Sequence[TensorAttr], native: NativeQuery) -> None:
+        self.count = len(attrs)
+        self.pointer = (abi.InputStruct * self.count)()
+        self._names = [attr.name for attr in attrs]
+        self._slots = [_Slot(attr, native, struct) for attr, struct in zip(attrs, self.pointer)]
+
+    def put(self, inputs: Sequence[Input]) -> list[Array]:
+        """Take all inputs of the next run; keep what is returned until the library has its copy.
+
+        Raises:
+            InputInvalid: number, shape, element type or (passed through) bytes do not fit.
+        """
+        slots = self._slots
+        if len(inputs) != self.count:
+            raise InputInvalid(f"the model needs inputs {self._names}, {len(inputs)} were given")
+        for position, item in enumerate(inputs):
+            if item.index != position:
+                inputs = self._sorted(inputs)
+                break
+        return [slot.put(item) for slot, item in zip(slots, inputs)]
+
+    def _sorted(self, inputs: Sequence[Input]) -> list[Input]:
+        by_index = {item.index: item for item in inputs}
+        missing = [name for index, name in enumerate(self._names) if index not in by_index]
+        if missing:
+            raise InputInvalid(f"the model needs inputs {self._names}; {missing} are missing")
+        return [by_index[index] for index in range(self.count)]

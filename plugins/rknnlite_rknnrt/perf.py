@@ -1,0 +1,61 @@
+"""The runtime's per-layer table as rows. Versions print different columns: cells are found by their header."""
+
+from __future__ import annotations
+
+import re
+
+from rknnlite.spi import PerfRow
+
+__all__ = ["parse"]
+
+_RULE = re.compile(r"^\s*-{5,}\s*$")
+_TIME = re.compile(r"^time\s*\(us\)$", re.IGNORECASE)
+_NAMES = {"op": ("OpType", "Op Type"), "target": ("Target",), "name": ("FullName", "Name")}
+
+
+def parse(text: str) -> list[PerfRow]:
+    """Rows of the first table in ``text``; empty when there is none.
+
+    Columns are as wide as their header and the blanks after it; a cell longer than that pushes the others to
+    the right, so a line is cut at blanks first and only then by position.
+    """
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        headers = re.split(r"\s{1,}", re.sub(r"(\w) (Cycles|Number|Size|Type)\b", r"\1_\2", line.strip()))
+        if len(headers) >= 4 and headers[0] == "ID":
+            titles = [header.replace("_", " ") for header in headers]
+            return _rows(titles, lines[number + 1 :])
+    return []
+
+
+def _rows(headers: list[str], lines: list[str]) -> list[PerfRow]:
+    rows = []
+    for line in lines:
+        if _RULE.match(line):
+            continue
+        cells = _cells(line, len(headers))
+        if not cells or not cells[0].isdigit():
+            break
+        rows.append(_row(dict(zip(headers, cells))))
+    return rows
+
+
+def _cells(line: str, count: int) -> list[str]:
+    """The words of a line; shapes in brackets and ``a - Up:b`` are one cell, the last cell may hold blanks."""
+    joined = re.sub(r"\s+-\s+(?=Up:)", "-", re.sub(r",\s+(?=[\[(\d])", ",", line.strip()))
+    return joined.split(None, count - 1) if joined else []
+
+
+def _row(cells: dict[str, str]) -> PerfRow:
+    time = next((cell for header, cell in cells.items() if _TIME.match(header)), "")
+    found = {
+        field: next((cells[name] for name in names if name in cells), "") for field, names in _NAMES.items()
+    }
+    return PerfRow(id=cells["ID"], time_us=_number(time), cells=cells, **found)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

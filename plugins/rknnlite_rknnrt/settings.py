@@ -1,0 +1,89 @@
+"""Options of ``rknnlite.open(..., backend="rknnrt", **options)``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Optional
+
+from rknnlite.errors import ParamInvalid
+from rknnlite.log import logger
+from rknnlite.spi import Context, OpenOptions
+
+from .abi import InitFlag
+
+__all__ = ["Settings"]
+
+_PRIORITIES = {"high": 0, "medium": InitFlag.PRIOR_MEDIUM, "low": InitFlag.PRIOR_LOW}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``rknn_init`` is told.
+
+    Attributes:
+        library: path of the runtime library.
+        async_mode: outputs are those of the previous frame (``RKNN_FLAG_ASYNC_MASK``).
+        verbose: collect figures per layer.
+        collect_perf: the same, by its own name.
+        priority: ``"high"`` (default), ``"medium"`` or ``"low"``.
+        sram: internal tensors in SRAM as far as it reaches.
+        outside: ``"all"`` (weights, internal tensors and io are given by ``set_weight_mem`` ...) or ``"internal"``.
+        master: context whose weights this weight-less model shares.
+        model_in_npu_memory: the NPU reads the model in place (``RKNN_FLAG_MODEL_BUFFER_ZERO_COPY``).
+        flush_inputs, flush_outputs: False leaves the cache to ``sync``; not for the common path.
+        info_only: a hollow context that answers only ``memory()``.
+        flags: further ``RKNN_FLAG_*`` bits.
+        user_key: key envelope of an encrypted model.
+    """
+
+    library: Optional[str] = None
+    async_mode: bool = False
+    verbose: bool = False
+    collect_perf: bool = False
+    priority: str = "high"
+    sram: bool = False
+    outside: Optional[str] = None
+    master: Optional[Context] = None
+    model_in_npu_memory: bool = False
+    flush_inputs: bool = True
+    flush_outputs: bool = True
+    info_only: bool = False
+    flags: int = 0
+    user_key: Optional[bytes] = None
+
+    @classmethod
+    def of(cls, options: OpenOptions) -> Settings:
+        """Read the options; unknown ones are named in a warning, illegal values raise ParamInvalid."""
+        known = {field.name for field in fields(cls)}
+        given: dict[str, Any] = dict(options.extra)
+        for name in sorted(set(given) - known):
+            logger.warning("option %s is unknown to backend rknnrt and ignored; it knows %s", name, sorted(known))
+            del given[name]
+        given.setdefault("async_mode", options.async_mode)
+        given.setdefault("verbose", options.verbose)
+        settings = cls(**given)
+        if settings.priority not in _PRIORITIES:
+            raise ParamInvalid(f"priority {settings.priority!r} is not one of {', '.join(_PRIORITIES)}")
+        if settings.outside not in (None, "all", "internal"):
+            raise ParamInvalid(f"outside={settings.outside!r} is not 'all', 'internal' or None")
+        return settings
+
+    @property
+    def init_flags(self) -> int:
+        """The flags of ``rknn_init``."""
+        bits = {
+            InitFlag.ASYNC: self.async_mode,
+            InitFlag.COLLECT_PERF: self.verbose or self.collect_perf,
+            InitFlag.ENABLE_SRAM: self.sram,
+            InitFlag.MEM_ALLOC_OUTSIDE: self.outside == "all",
+            InitFlag.INTERNAL_ALLOC_OUTSIDE: self.outside == "internal",
+            InitFlag.SHARE_WEIGHT_MEM: self.master is not None,
+            InitFlag.MODEL_BUFFER_ZERO_COPY: self.model_in_npu_memory,
+            InitFlag.DISABLE_FLUSH_INPUT: not self.flush_inputs,
+            InitFlag.DISABLE_FLUSH_OUTPUT: not self.flush_outputs,
+            InitFlag.COLLECT_MODEL_INFO_ONLY: self.info_only,
+        }
+        flags = int(self.flags) | int(_PRIORITIES[self.priority])
+        for bit, wanted in bits.items():
+            flags |= int(bit) if wanted else 0
+        return flags

@@ -1,0 +1,1 @@
+"""Tests of rknnlite; ``tests.support`` holds what several of them share."""

@@ -1,0 +1,27 @@
+"""Settings of all tests."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Examples are drawn the same way in every run; RKNNLITE_FUZZ=500 draws 500 new ones per property instead.
+_MORE = int(os.environ.get("RKNNLITE_FUZZ", "0"))
+settings.register_profile(
+    "rknnlite",
+    deadline=None,
+    derandomize=not _MORE,
+    max_examples=_MORE or 40,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("rknnlite")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable of the developer's shell decides a test."""
+    for name in ("RKNNLITE_BACKEND", "RKNNLITE_SOC", "RKNNLITE_DISABLE", "RKNN_LOG_LEVEL"):
+        monkeypatch.delenv(name, raising=False)

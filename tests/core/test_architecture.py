@@ -1,0 +1,188 @@
+"""The house keeps its shape: imports point down, modules stay small, ``__all__`` is sorted."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.corpus import ROOT
+
+CORE = ROOT / "rknnlite"
+PLUGINS = ROOT / "plugins"
+
+# Floors from the ground up; a module may import its own floor and those below.
+FLOORS = [
+    {"errors", "log", "_version", "abi", "buildcache"},
+    {"tensor", "layout", "quant", "socs"},
+    {"formats", "graph"},
+    {"spi", "spi_llm", "custom_op", "op_host", "hookspecs", "plugins"},
+    {"runtime", "inputs", "pool", "llm", "matmul"},
+    {"__init__"},  # what ``import rknnlite`` gives
+    {"api", "rknn3", "cli"},
+]
+FACES = FLOORS[-1]
+EXCEPTIONS = {
+    ("spi", "inputs"),  # Context.infer is a convenience on top of the contract: it collects its inputs late
+}
+DECLARATIONS = "abi"  # C structures that several plugins share; the core itself never imports them
+CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}
+PLUGINS_NEED = {"numpy", "cv2", "psutil", "pyopencl"}
+STANDARD = getattr(sys, "stdlib_module_names", None)  # Python 3.10
+
+
+def modules(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def dotted(path: Path, root: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path, root: Path) -> Iterator[str]:
+    """Full names of the modules that a file imports, also inside functions; type-checking ones left out."""
+    package = dotted(path, root).split(".") if path.name == "__init__.py" else dotted(path, root).split(".")[:-1]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {id(n) for block in ast.walk(tree) if type_checking(block) for n in ast.walk(block)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            name = ".".join([*base, *([node.module] if node.module else [])])
+            inside = [f"{name}.{alias.name}" for alias in node.names]
+            yield from [whole if is_module(whole, root) else name for whole in inside]
+
+
+def type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def is_module(name: str, root: Path) -> bool:
+    place = root.joinpath(*name.split("."))
+    return place.with_suffix(".py").exists() or (place / "__init__.py").exists()
+
+
+def room(name: str) -> str:
+    """The room of a core module: ``rknnlite.formats.bson`` -> ``formats``, ``rknnlite`` -> ``__init__``."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def floor(name: str) -> int:
+    found = [number for number, rooms in enumerate(FLOORS) if name in rooms]
+    assert found, f"the room {name} has no floor: add it to FLOORS"
+    return found[0]
+
+
+@pytest.mark.parametrize("path", modules(CORE), ids=lambda p: dotted(p, ROOT))
+def test_core_imports_point_down(path: Path) -> None:
+    here = room(dotted(path, ROOT))
+    for name in imported(path, ROOT):
+        top = name.split(".")[0]
+        if top != "rknnlite":
+            assert not top.startswith("rknnlite_"), f"the core imports the plugin {top}"
+            if STANDARD is not None:
+                assert top in STANDARD or top in CORE_NEEDS, f"{top} is no dependency of the core"
+            continue
+        there = room(name)
+        assert there != DECLARATIONS or here == there, f"{here} imports C declarations"
+        if there == here or (here, there) in EXCEPTIONS or name == "rknnlite._version":
+            continue
+        assert floor(there) <= floor(here), f"{here} imports {there}, which lies above it"
+        assert not (here in FACES and there in FACES), f"the face {here} imports the face {there}"
+
+
+@pytest.mark.parametrize("path", modules(CORE), ids=lambda p: dotted(p, ROOT))
+def test_core_loads_no_library(path: Path) -> None:
+    if room(dotted(path, ROOT)) not in {*FACES, DECLARATIONS}:
+        assert "ctypes" not in {name.split(".")[0] for name in imported(path, ROOT)}
+
+
+@pytest.mark.parametrize("path", modules(PLUGINS), ids=lambda p: dotted(p, PLUGINS))
+def test_plugins_know_the_core_and_nobody_else(path: Path) -> None:
+    own = dotted(path, PLUGINS).split(".")[0]
+    for name in imported(path, PLUGINS):
+        top = name.split(".")[0]
+        if top == "rknnlite":
+            assert room(name) not in FACES, f"a plugin imports the face {name}"
+        elif top.startswith("rknnlite_"):
+            assert top == own, f"{own} imports the plugin {top}"
+        elif STANDARD is not None:
+            assert top in STANDARD or top in PLUGINS_NEED, f"{top} is no dependency of a plugin"
+
+
+def test_an_upward_import_is_noticed(tmp_path: Path) -> None:
+    bad = tmp_path / "rknnlite" / "formats" / "new.py"
+    bad.parent.mkdir(parents=True)
+    (tmp_path / "rknnlite" / "runtime.py").touch()
+    bad.write_text("from .. import runtime\n\ndef f():\n    import rknnlite_cpu.view\n")
+    assert list(imported(bad, tmp_path)) == ["rknnlite.runtime", "rknnlite_cpu.view"]
+    assert floor("runtime") > floor("formats")
+
+
+EVERY = [*modules(CORE), *modules(PLUGINS)]
+
+
+def short(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", EVERY, ids=short)
+def test_modules_are_small(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= 400, f"{lines} lines: split it"
+
+
+def sort_key(name: str) -> tuple[int, str]:
+    """Constants, then classes, then the rest, as ruff sorts them."""
+    if name.isupper() and len(name) > 1:
+        return 0, name
+    return (1, name) if name[:1].isupper() else (2, name)
+
+
+@pytest.mark.parametrize("path", EVERY, ids=short)
+def test_all_is_sorted_and_true(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    listed = [ast.literal_eval(node.value) for node in tree.body if names_all(node)]
+    if not listed:
+        assert path.name in ("__init__.py", "__main__.py", "_version.py"), "a module says what it offers"
+        return
+    assert listed[0] == sorted(listed[0], key=sort_key)
+    defined = set(top_level_names(tree))
+    assert set(listed[0]) <= defined
+
+
+def names_all(node: ast.stmt) -> bool:
+    target = node.target if isinstance(node, ast.AnnAssign) else None
+    if isinstance(node, ast.Assign):
+        target = node.targets[0]
+    return isinstance(target, ast.Name) and target.id == "__all__"
+
+
+def top_level_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Assign):
+            yield from (n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+@pytest.mark.parametrize("path", [p for p in EVERY if "abi" not in short(p)], ids=short)
+def test_every_public_thing_has_a_docstring(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), "the module has no docstring"
+    listed = [ast.literal_eval(node.value) for node in tree.body if names_all(node)]
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and listed and node.name in listed[0]:
+            assert ast.get_docstring(node), f"{node.name} has no docstring"

@@ -1,0 +1,74 @@
+"""Layout conversions keep every element, for any shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rknnlite.errors import ParamInvalid
+from rknnlite.layout import nc1hwc2_to_nchw, nchw_to_nc1hwc2, nchw_to_nhwc, nhwc_to_nchw
+
+shapes = st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 6), st.integers(1, 6))
+lanes = st.sampled_from([4, 8, 16, 32]) | st.integers(1, 7)
+dtypes = st.sampled_from(["int8", "uint8", "float16", "float32", "int64", "bool"])
+
+
+def numbered(shape: tuple[int, ...], dtype: str = "int64") -> np.ndarray:
+    return np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+
+
+@given(shapes, dtypes)
+def test_nhwc_round_trip(shape: tuple[int, ...], dtype: str) -> None:
+    x = numbered(shape, dtype)
+    there = nchw_to_nhwc(x)
+    assert there.shape == (shape[0], shape[2], shape[3], shape[1])
+    assert there.dtype == x.dtype and np.shares_memory(there, x)
+    assert np.array_equal(nhwc_to_nchw(there), x)
+
+
+@given(shapes, lanes, dtypes)
+def test_nc1hwc2_round_trip(shape: tuple[int, ...], c2: int, dtype: str) -> None:
+    x = numbered(shape, dtype)
+    native = nchw_to_nc1hwc2(x, c2)
+    n, c, h, w = shape
+    assert native.shape == (n, -(-c // c2), h, w, c2)
+    assert native.dtype == x.dtype and native.flags.c_contiguous and not np.shares_memory(native, x)
+    assert np.array_equal(nc1hwc2_to_nchw(native, c), x)
+
+
+@given(shapes, lanes, st.data())
+def test_nc1hwc2_address_of_an_element(shape: tuple[int, ...], c2: int, data: st.DataObject) -> None:
+    """Fastest to slowest: C2, W, H, C1, N (RKNN user guide, section 5.1)."""
+    n, c, h, w = (data.draw(st.integers(0, size - 1)) for size in shape)
+    x = numbered(shape)
+    flat = nchw_to_nc1hwc2(x, c2, fill=-1).reshape(-1)
+    c1_count = -(-shape[1] // c2)
+    address = (((n * c1_count + c // c2) * shape[2] + h) * shape[3] + w) * c2 + c % c2
+    assert flat[address] == x[n, c, h, w]
+    assert np.count_nonzero(flat == -1) == flat.size - x.size, "every padding lane is filled, and no other"
+
+
+@given(shapes, lanes)
+def test_padding_lanes_may_hold_anything(shape: tuple[int, ...], c2: int) -> None:
+    x = numbered(shape)
+    junk = nchw_to_nc1hwc2(x, c2, fill=99999)
+    assert np.array_equal(nc1hwc2_to_nchw(junk, shape[1]), x)
+
+
+@pytest.mark.parametrize("function", [nchw_to_nhwc, nhwc_to_nchw, lambda x: nchw_to_nc1hwc2(x, 8)])
+@pytest.mark.parametrize("rank", [0, 3, 5])
+def test_wrong_rank(function: object, rank: int) -> None:
+    with pytest.raises(ParamInvalid, match=r"needs rank 4, got shape"):
+        function(np.zeros([1] * rank))  # type: ignore[operator]
+
+
+def test_impossible_channels() -> None:
+    native = np.zeros((1, 2, 1, 1, 8))
+    for channels in (0, -1, 17):
+        with pytest.raises(ParamInvalid, match=f"{channels} channels do not fit C1=2 groups of C2=8"):
+            nc1hwc2_to_nchw(native, channels)
+    with pytest.raises(ParamInvalid, match="needs rank 5"):
+        nc1hwc2_to_nchw(native[0], 8)
+    with pytest.raises(ParamInvalid, match="C2 must be at least 1, got 0"):
+        nchw_to_nc1hwc2(np.zeros((1, 1, 1, 1)), 0)

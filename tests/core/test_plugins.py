@@ -1,0 +1,148 @@
+"""The plugin manager: entry points, switched off and broken plugins, who offers what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rknnlite import hookimpl, plugins
+from rknnlite.errors import BackendUnavailable
+from rknnlite.spi import Backend, Context, CustomOp, OpenOptions, Probe
+
+
+class Toy(Backend):
+    """A backend for tests; ``probe`` and ``refuses`` answer what they were told."""
+
+    def __init__(self, name: str, probe: Probe, refusal: str | None = None) -> None:
+        self.name, self._probe, self._refusal = name, probe, refusal
+
+    def probe(self) -> Probe:
+        return self._probe
+
+    def refuses(self, model: Any) -> str | None:
+        return self._refusal
+
+    def open(self, model: Any, options: OpenOptions) -> Context:
+        raise NotImplementedError
+
+
+class Offer:
+    """A plugin that offers backends."""
+
+    def __init__(self, *offered: Backend) -> None:
+        self._offered = offered
+
+    @hookimpl
+    def rknnlite_register_backends(self, register: Any) -> None:
+        for backend in self._offered:
+            register(backend)
+
+
+class EntryPoint:
+    """What ``importlib.metadata`` finds: a name, a value and something to load."""
+
+    def __init__(self, name: str, plugin: Any) -> None:
+        self.name, self.value, self._plugin = name, f"{name}_package", plugin
+
+    def load(self) -> Any:
+        if isinstance(self._plugin, Exception):
+            raise self._plugin
+        return self._plugin
+
+
+@pytest.fixture(autouse=True)
+def fresh_manager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test starts with a manager that has not looked yet, and leaves none behind."""
+    clear()
+    yield
+    clear()
+
+
+def clear() -> None:
+    plugins.manager.cache_clear()
+    plugins.backends.cache_clear()
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **found: Any) -> None:
+    monkeypatch.setattr(plugins, "_entry_points", lambda: [EntryPoint(n, p) for n, p in found.items()])
+
+
+HERE = Probe(True, "here", priority=5)
+
+
+def test_our_own_backend_comes_in_by_an_entry_point() -> None:
+    pytest.importorskip("rknnlite_cpu")
+    if not [entry for entry in plugins._entry_points() if entry.name == "cpu"]:
+        pytest.skip("the distribution is not installed: pip install -e .")
+    assert plugins.backend("cpu").probe().available
+    assert plugins.backend("cpu") is plugins.backends()["cpu"]
+
+
+def test_backends_of_several_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, one=Offer(Toy("a", HERE), Toy("b", HERE)), two=Offer(Toy("c", HERE)))
+    assert sorted(plugins.backends()) == ["a", "b", "c"]
+    assert plugins.problems() == {}
+
+
+def test_a_broken_plugin_is_named_and_skipped(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(monkeypatch, broken=ImportError("no module named cl"), good=Offer(Toy("a", HERE)))
+    assert sorted(plugins.backends()) == ["a"]
+    assert plugins.problems() == {"broken": "ImportError: no module named cl"}
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == (
+        "plugin broken (broken_package) could not be loaded and is skipped: no module named cl"
+    )
+
+
+def test_disabled_plugins_are_not_even_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RKNNLITE_DISABLE", " one ,, two")
+    install(monkeypatch, one=RuntimeError("must not load"), two=Offer(Toy("b", HERE)), three=Offer(Toy("c", HERE)))
+    assert sorted(plugins.backends()) == ["c"]
+    assert plugins.problems() == dict.fromkeys(("one", "two"), "switched off by RKNNLITE_DISABLE")
+
+
+def test_unknown_backend_says_what_there_is_and_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, broken=OSError("librknnrt.so: not found"), good=Offer(Toy("a", HERE), Toy("b", HERE)))
+    with pytest.raises(BackendUnavailable) as caught:
+        plugins.backend("npu")
+    assert str(caught.value) == (
+        "no backend named 'npu'; there are: a, b; plugin broken: OSError: librknnrt.so: not found"
+    )
+
+
+def test_no_plugin_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch)
+    with pytest.raises(BackendUnavailable, match="no backend named 'cpu'; there are: none"):
+        plugins.backend("cpu")
+    assert plugins.custom_ops() == []
+
+
+def test_custom_ops_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Double(CustomOp):
+        op_type = "cstDouble"
+
+        def compute(self, ctx: Any, inputs: list[Any], outputs: list[Any]) -> None:
+            outputs[0][...] = 2 * inputs[0]
+
+    class Ops:
+        @hookimpl
+        def rknnlite_register_custom_ops(self, register: Any) -> None:
+            register(Double())
+
+    install(monkeypatch, ops=Ops())
+    assert [op.op_type for op in plugins.custom_ops()] == ["cstDouble"]
+
+
+def test_a_plugin_that_misspells_a_hook_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Misspelt:
+        @hookimpl
+        def rknnlite_register_backends(self, register: Any, surprise: Any) -> None:
+            """Asks for an argument that the hook does not have."""
+
+    install(monkeypatch, misspelt=Misspelt(), good=Offer(Toy("a", HERE)))
+    assert sorted(plugins.backends()) == ["a"]
+    assert "surprise" in plugins.problems()["misspelt"]

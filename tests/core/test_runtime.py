@@ -1,0 +1,187 @@
+"""Choosing a backend: explicit argument, then the environment, then priority; never a silent fallback."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rknnlite
+from rknnlite import plugins
+from rknnlite.errors import (
+    BackendUnavailable,
+    ModelInvalid,
+    ModelUnsupported,
+    ParamInvalid,
+    TargetPlatformUnmatch,
+)
+from rknnlite.formats import ModelFile
+from rknnlite.runtime import choose_backend
+from rknnlite.spi import Probe
+
+from tests.support.corpus import genuine
+
+from .test_plugins import EntryPoint, Offer, Toy, clear
+
+MODEL = ModelFile(b"never read")
+NPU = Toy("npu", Probe(True, "found", priority=100))
+OLD = Toy("old", Probe(True, "found", priority=50))
+REFERENCE = Toy("reference", Probe(True, "always", priority=0))
+AWAY = Toy("away", Probe(False, "librknnrt.so is not installed", priority=200))
+PICKY = Toy("picky", Probe(True, "found", priority=300), refusal="wants another container")
+
+
+@pytest.fixture
+def offer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Installs backends instead of the real plugins."""
+
+    def install(*backends: Any, **broken: Exception) -> None:
+        clear()
+        found = [EntryPoint("toys", Offer(*backends)), *(EntryPoint(n, e) for n, e in broken.items())]
+        monkeypatch.setattr(plugins, "_entry_points", lambda: found)
+
+    yield install
+    clear()
+
+
+def test_priority_decides(offer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    offer(REFERENCE, OLD, AWAY, NPU)
+    assert choose_backend(MODEL) is NPU
+    assert not caplog.records
+
+
+def test_the_environment_beats_priority(offer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(NPU, OLD)
+    monkeypatch.setenv("RKNNLITE_BACKEND", "old")
+    assert choose_backend(MODEL) is OLD
+
+
+def test_the_argument_beats_the_environment(offer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(NPU, OLD, REFERENCE)
+    monkeypatch.setenv("RKNNLITE_BACKEND", "old")
+    assert choose_backend(MODEL, "reference") is REFERENCE
+
+
+@pytest.mark.parametrize("by_variable", [True, False])
+def test_a_named_backend_that_is_away_is_an_error(
+    offer: Any, monkeypatch: pytest.MonkeyPatch, by_variable: bool
+) -> None:
+    offer(NPU, AWAY)
+    if by_variable:
+        monkeypatch.setenv("RKNNLITE_BACKEND", "away")
+    with pytest.raises(BackendUnavailable, match="backend away cannot be used here: librknnrt.so is not installed"):
+        choose_backend(MODEL, None if by_variable else "away")
+
+
+def test_an_unknown_name_is_an_error(offer: Any) -> None:
+    offer(NPU)
+    with pytest.raises(BackendUnavailable, match="no backend named 'gpu'; there are: npu"):
+        choose_backend(MODEL, "gpu")
+
+
+def test_a_backend_that_refuses_the_model_is_passed_over(offer: Any) -> None:
+    offer(PICKY, NPU)
+    assert choose_backend(MODEL) is NPU
+
+
+def test_one_warning_line_on_the_reference(offer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    offer(AWAY, REFERENCE)
+    assert choose_backend(MODEL) is REFERENCE
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "running on the CPU reference (backend reference)" in record.getMessage()
+
+
+def test_no_warning_when_the_reference_was_asked_for(offer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    offer(AWAY, REFERENCE)
+    assert choose_backend(MODEL, "reference") is REFERENCE
+    assert not caplog.records
+
+
+def test_nothing_here_names_every_reason(offer: Any) -> None:
+    offer(AWAY, broken=ImportError("no numpy"))
+    with pytest.raises(BackendUnavailable) as caught:
+        choose_backend(MODEL)
+    assert "away: librknnrt.so is not installed" in str(caught.value)
+    assert "plugin broken: ImportError: no numpy" in str(caught.value)
+
+
+def test_no_plugin_is_installed(offer: Any) -> None:
+    offer()
+    with pytest.raises(BackendUnavailable, match="no backend can run models here"):
+        choose_backend(MODEL)
+
+
+# -- rknnlite.open on the CPU reference -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def cpu(offer: Any) -> None:
+    """The CPU reference alone, installed or not."""
+    from rknnlite_cpu.backend import CpuBackend
+
+    offer(CpuBackend())
+
+
+CONV = "conv_1x1.rk3588.i8"
+
+
+@pytest.mark.usefixtures("cpu")
+def test_open_takes_paths_and_bytes() -> None:
+    path = genuine(CONV)
+    data = path.read_bytes()
+    for source in (path, str(path), data, bytearray(data), memoryview(data), ModelFile(path)):
+        with rknnlite.open(source) as context:
+            (scores,) = context.infer(np.zeros(context.inputs[0].dims, np.uint8))
+            assert scores.shape == context.outputs[0].dims and context.backend_name == "cpu"
+
+
+@pytest.mark.usefixtures("cpu")
+def test_open_plays_the_soc_of_the_model_or_the_one_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = genuine("conv_relu.rk3566.i8")
+    assert rknnlite.open(shared).soc.name == "rk3566"
+    assert rknnlite.open(shared, soc="RK3568").soc.name == "rk3568"
+    monkeypatch.setenv("RKNNLITE_SOC", "rk3568")
+    assert rknnlite.open(shared).soc.name == "rk3568"
+    with pytest.raises(TargetPlatformUnmatch, match=r"was built for rk3566.*, not for rk3588") as caught:
+        rknnlite.open(shared, soc="rk3588")
+    assert caught.value.code == -13
+    with pytest.raises(ParamInvalid, match="unknown SoC 'z80'"):
+        rknnlite.open(shared, soc="z80")
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize(
+    ("name", "legal"),
+    [
+        ("conv_1x1.rk3588.i8", [0, 1, 2, 4, 3, 7, 0xFFFF]),
+        ("conv_1x1.rk3576.i8", [0, 1, 2, 3, 0xFFFF]),
+        ("conv_relu.rk3566.i8", []),
+        ("conv_relu.rk3562.i8", []),
+        ("conv_relu.rv1126b.i8", []),
+    ],
+)
+def test_core_masks_follow_the_soc(name: str, legal: list[int]) -> None:
+    context = rknnlite.open(genuine(name))
+    for mask in [0, 1, 2, 3, 4, 5, 6, 7, 8, 0xFFFF, -1]:
+        if mask in legal:
+            context.set_core_mask(mask)
+            rknnlite.open(genuine(name), core_mask=mask).close()
+        else:
+            with pytest.raises((ParamInvalid, TargetPlatformUnmatch), match=r"core mask"):
+                context.set_core_mask(mask)
+            if mask:
+                with pytest.raises((ParamInvalid, TargetPlatformUnmatch)):
+                    rknnlite.open(genuine(name), core_mask=mask)
+    assert context.infer(np.zeros(context.inputs[0].dims, np.uint8)), "a refused mask leaves the context usable"
+
+
+@pytest.mark.usefixtures("cpu")
+def test_what_is_wrong_with_the_model_keeps_its_type(tmp_path: Path) -> None:
+    with pytest.raises(ModelInvalid, match=r"nowhere.rknn: cannot be read: No such file"):
+        rknnlite.open(tmp_path / "nowhere.rknn")
+    with pytest.raises(ModelUnsupported, match="encrypted"):
+        rknnlite.open(b"CYPTRKNN" + bytes(64))

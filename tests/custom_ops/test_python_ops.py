@@ -1,0 +1,309 @@
+"""Operators in Python on the CPU reference, by the native API and by the face."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+import rknnlite
+from rknnlite import plugins
+from rknnlite.api import RKNNLite
+from rknnlite.api.custom_op import get_node_attr
+from rknnlite.custom_op import as_custom_op
+from rknnlite.errors import ModelUnsupported, ParamInvalid
+from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, UseBuiltin
+
+from tests.support.corpus import fixture_file
+
+from .models import DUAL, PROBE, FullDual, PlainDual, Probe, dual_golden, probe_golden
+
+SOCS = ["RK3562", "RK3566_RK3568", "RK3576", "RK3588", "RV1126B"]
+
+
+def assert_close_to_simulator(outputs: list[np.ndarray], context: Any) -> None:
+    for answer, expected, attr in zip(outputs, dual_golden().outputs, context.outputs):
+        steps = np.abs(answer - expected) / attr.quant.scale
+        assert steps.max() < 1.01
+        assert (steps > 0.5).mean() < 0.01
+
+
+# -- the numbers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("soc", SOCS)
+@pytest.mark.parametrize("op", [PlainDual, FullDual])
+def test_the_vendors_model_gives_the_vendors_outputs(soc: str, op: Any) -> None:
+    """The stored answers are float32; the model's outputs are float16, so ours are those answers rounded."""
+    model = fixture_file(f"vendor/dual_residual/{soc}.rknn")
+    inputs = [np.load(fixture_file(f"vendor/dual_residual/dual_residual_input_{i}_nhwc.npy")) for i in (0, 1)]
+    with rknnlite.open(model, custom_ops=[op()]) as context:
+        answers = context.infer(inputs)
+    for i, answer in enumerate(answers):
+        stored = np.fromfile(fixture_file(f"vendor/dual_residual/dual_residual_output_{i}.bin"), np.float32)
+        assert np.array_equal(answer.reshape(-1), stored.astype(np.float16).astype(np.float32))
+
+
+@pytest.mark.parametrize("soc", ["RK3566_RK3568", "RK3588"])
+def test_an_argmax_of_ones_own_overrides_the_standard_type(soc: str) -> None:
+    cv2 = pytest.importorskip("cv2")
+    picture = cv2.imread(str(fixture_file("vendor/human_seg/test_image.jpg")))
+    picture = cv2.cvtColor(cv2.resize(picture, (192, 192)), cv2.COLOR_BGR2RGB)
+    logits: list[np.ndarray] = []
+
+    class ArgMax(CustomOp):
+        op_type = "ArgMax"
+
+        def compute(self, ctx: OpContext, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+            logits.append(inputs[0].copy())
+            outputs[0][...] = inputs[0].argmax(ctx.attr("axis"), keepdims=bool(ctx.attr("keepdims", 1)))
+
+    with rknnlite.open(fixture_file(f"vendor/human_seg/{soc}.rknn"), custom_ops=[ArgMax()]) as context:
+        (mask,) = context.infer(picture)
+    assert np.array_equal(mask, logits[0].argmax(1))
+    assert 0.02 < mask.mean() < 0.5
+
+
+def test_quantised_tensors_are_real_numbers_to_the_operator() -> None:
+    with rknnlite.open(DUAL, custom_ops=[PlainDual()]) as context:
+        assert_close_to_simulator(context.infer(dual_golden().inputs), context)
+
+
+def test_attributes_and_integer_tensors_arrive_as_they_are() -> None:
+    op = Probe()
+    with rknnlite.open(PROBE, custom_ops=[op]) as context:
+        answers = context.infer(probe_golden().inputs)
+    assert op.seen == {
+        "alpha": 0.25, "n": -7, "s": "word", "ints": [1, -2, 3], "floats": [0.5, -1.25], "absent": None,
+        "types": ["float32", "int64"],
+    }  # fmt: skip
+    for answer, expected in zip(answers, probe_golden().outputs):
+        assert np.array_equal(answer, expected)
+
+
+def test_get_node_attr_reads_onnx_nodes_too() -> None:
+    helper = pytest.importorskip("onnx.helper")
+    node = helper.make_node("cstX", ["a"], ["b"], f=0.5, i=3, s="t", floats=[1.0, 2.0], ints=[1, 2])
+    assert [get_node_attr(node, n) for n in ("f", "i", "s", "floats", "ints", "no")] == [
+        0.5, 3, "t", [1.0, 2.0], [1, 2], None,
+    ]  # fmt: skip
+
+
+# -- life --------------------------------------------------------------------------------------------------------
+
+
+def test_init_once_compute_per_run_destroy_at_close() -> None:
+    op = FullDual()
+    context = rknnlite.open(DUAL, custom_ops=[op])
+    assert op.calls == ["init"]
+    context.infer(dual_golden().inputs)
+    context.infer(dual_golden().inputs)
+    context.close()
+    context.close()
+    assert op.calls == ["init", "compute", "compute", "destroy"]
+
+
+def test_a_dropped_context_destroys_too() -> None:
+    op = FullDual()
+    context = rknnlite.open(DUAL, custom_ops=[op])
+    del context
+    gc.collect()
+    assert op.calls == ["init", "destroy"]
+
+
+def test_registering_again_replaces_only_the_same_type() -> None:
+    first, second = FullDual(), FullDual()
+    with rknnlite.open(DUAL, custom_ops=[first]) as context:
+        context.register_ops([Probe()])
+        assert first.calls == ["init"]
+        context.register_ops([second])
+        assert first.calls == ["init", "destroy"]
+        assert_close_to_simulator(context.infer(dual_golden().inputs), context)
+    assert second.calls == ["init", "compute", "destroy"]
+
+
+def test_one_object_serves_two_contexts() -> None:
+    op = FullDual()
+    with rknnlite.open(DUAL, custom_ops=[op]) as one, rknnlite.open(DUAL, custom_ops=[op]) as two:
+        a, b = one.infer(dual_golden().inputs), two.infer(dual_golden().inputs)
+    assert all(np.array_equal(x, y) for x, y in zip(a, b))
+    assert op.calls.count("destroy") == 2
+
+
+def test_outputs_of_an_earlier_run_are_not_overwritten() -> None:
+    with rknnlite.open(PROBE, custom_ops=[Probe()]) as context:
+        first = context.infer(probe_golden().inputs)
+        kept = [array.copy() for array in first]
+        context.infer([-array for array in probe_golden().inputs])
+    assert all(np.array_equal(a, b) for a, b in zip(first, kept))
+
+
+# -- the face ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["before load", "before init", "after init"])
+def test_the_face_registers_at_any_time_and_keeps_it(when: str) -> None:
+    rknn = RKNNLite()
+    assert when != "before load" or rknn.reg_custom_op(PlainDual()) == 0
+    assert rknn.load_rknn(str(DUAL)) == 0
+    assert when != "before init" or rknn.reg_custom_op(PlainDual()) == 0
+    assert rknn.init_runtime() == 0
+    assert when != "after init" or rknn.reg_custom_op(PlainDual()) == 0
+    assert rknn.inference(dual_golden().inputs) is not None
+    assert rknn.init_runtime() == 0
+    assert rknn.inference(dual_golden().inputs) is not None
+    rknn.release()
+
+
+def test_the_face_answers_minus_one_for_what_is_no_operator(capfd: pytest.CaptureFixture[str]) -> None:
+    rknn = RKNNLite()
+    assert rknn.reg_custom_op(object()) == -1
+    assert rknn.reg_custom_op("missing.so") == -1
+    assert "op_type" in capfd.readouterr().err
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------------
+
+
+def failing(step: str, error: Exception) -> FullDual:
+    def raising(*args: Any) -> None:
+        raise error
+
+    op = FullDual()
+    setattr(op, step, raising)
+    return op
+
+
+def test_a_model_without_its_operator_opens_and_does_not_run() -> None:
+    with rknnlite.open(DUAL) as context:
+        with pytest.raises(ModelUnsupported, match=r"cstDualResidual.*custom_ops"):
+            context.infer(dual_golden().inputs)
+        context.register_ops([PlainDual()])
+        assert_close_to_simulator(context.infer(dual_golden().inputs), context)
+
+
+def test_an_exception_names_operator_node_and_line(capfd: pytest.CaptureFixture[str]) -> None:
+    op = failing("compute", ZeroDivisionError("by zero"))
+    with rknnlite.open(DUAL, custom_ops=[op]) as context:
+        with pytest.raises(CustomOpFailed) as caught:
+            context.infer(dual_golden().inputs)
+        for word in ("cstDualResidual", "FullDual", '"cstDualResidual:dual"', "by zero", "test_python_ops.py, line"):
+            assert word in str(caught.value)
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        del op.compute
+        context.infer(dual_golden().inputs)
+    rknn = RKNNLite()
+    rknn.reg_custom_op(failing("compute", ValueError("not today")))
+    rknn.load_rknn(str(DUAL))
+    rknn.init_runtime()
+    assert rknn.inference(dual_golden().inputs) is None
+    assert "not today" in capfd.readouterr().err
+
+
+def test_an_exception_in_init_refuses_the_model() -> None:
+    with pytest.raises(CustomOpFailed, match=r"failed in init.*no attribute 'beta'; there are: alpha"):
+        rknnlite.open(DUAL, custom_ops=[failing("init", ParamInvalid("no attribute 'beta'; there are: alpha"))])
+
+
+def test_an_exception_in_destroy_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    rknnlite.open(DUAL, custom_ops=[failing("destroy", OSError("gone"))]).close()
+    assert "gone" in caplog.text
+
+
+def test_leaving_a_node_to_the_builtin_needs_a_builtin() -> None:
+    with pytest.raises(ModelUnsupported, match="cstDualResidual"):
+        rknnlite.open(DUAL, custom_ops=[failing("init", UseBuiltin())])
+
+
+@pytest.mark.parametrize(
+    ("results", "text"),
+    [
+        ([np.zeros((1, 8, 32, 32))], "list of 2 arrays"),
+        (None, "returned NoneType"),
+        ([np.zeros((1, 8, 32, 31))] * 2, r"\[1, 8, 32, 31\].*\[1, 8, 32, 32\]"),
+        ([np.zeros((1, 32, 32, 8))] * 2, r"\[1, 32, 32, 8\]"),
+    ],
+)
+def test_wrong_answers_of_a_plain_class(results: Any, text: str) -> None:
+    class Wrong(PlainDual):
+        def compute(self, node: Any, inputs: list[np.ndarray]) -> Any:
+            return results
+
+    with rknnlite.open(DUAL, custom_ops=[Wrong()]) as context, pytest.raises(CustomOpFailed, match=text):
+        context.infer(dual_golden().inputs)
+
+
+def test_inputs_cannot_be_written() -> None:
+    class Writes(FullDual):
+        def compute(self, ctx: OpContext, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+            inputs[0][...] = 0
+
+    with rknnlite.open(DUAL, custom_ops=[Writes()]) as context, pytest.raises(CustomOpFailed, match="read-only"):
+        context.infer(dual_golden().inputs)
+
+
+@pytest.mark.parametrize("op", [object(), type("NoCompute", (), {"op_type": "cstX"})(),
+                                type("Odd", (), {"op_type": "cstX", "compute": lambda self: None})()])  # fmt: skip
+def test_things_that_are_no_operators(op: Any) -> None:
+    with pytest.raises(ParamInvalid, match="custom operator"):
+        as_custom_op(op)
+
+
+def test_two_operators_of_one_type_are_refused() -> None:
+    with pytest.raises(ParamInvalid, match=r"two custom operators of type cstDualResidual.*PlainDual.*FullDual"):
+        rknnlite.open(DUAL, custom_ops=[PlainDual(), FullDual()])
+
+
+# -- discovery ---------------------------------------------------------------------------------------------------
+
+
+class Offering:
+    """A plugin that offers one operator."""
+
+    def __init__(self, op: Any) -> None:
+        self.op = op
+
+    @rknnlite.hookimpl
+    def rknnlite_register_custom_ops(self, register: Any) -> None:
+        if isinstance(self.op, Exception):
+            raise self.op
+        register(self.op)
+
+
+@pytest.fixture
+def install() -> Any:
+    """Install plugins for one test."""
+    installed: list[Any] = []
+
+    def add(name: str, op: Any) -> None:
+        plugin = Offering(op)
+        plugins.manager().register(plugin, name=name)
+        installed.append(plugin)
+
+    yield add
+    for plugin in installed:
+        plugins.manager().unregister(plugin)
+
+
+def test_operators_of_plugins_are_found(install: Any) -> None:
+    install("dual", PlainDual())
+    with rknnlite.open(DUAL) as context:
+        assert_close_to_simulator(context.infer(dual_golden().inputs), context)
+
+
+def test_two_plugins_for_one_type_are_named_when_a_model_uses_it(install: Any) -> None:
+    install("one", PlainDual())
+    install("other", FullDual())
+    with pytest.raises(CustomOpFailed, match=r"PlainDual \(plugin one\), .*FullDual \(plugin other\)"):
+        rknnlite.open(DUAL)
+    rknnlite.open(PROBE).close()
+    with rknnlite.open(DUAL, custom_ops=[PlainDual()]) as context:
+        context.infer(dual_golden().inputs)
+
+
+def test_a_plugin_that_fails_is_named_and_skipped(install: Any, caplog: pytest.LogCaptureFixture) -> None:
+    install("broken", RuntimeError("half installed"))
+    rknnlite.open(DUAL).close()
+    assert "broken" in caplog.text
+    assert "half installed" in caplog.text
