@@ -5,7 +5,7 @@ from __future__ import annotations
 from rknnlite import socs
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
-from rknnlite.spi import Backend, Context, OpenOptions, Probe
+from rknnlite.spi import Backend, Context, LlmContext, LlmOptions, OpenOptions, Probe
 
 from .context import CpuContext
 
@@ -31,6 +31,19 @@ class CpuBackend(Backend):
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
         """Prepare the model; raises ModelInvalid, ModelUnsupported, ParamInvalid, TargetPlatformUnmatch."""
         return CpuContext(model, play(model, options.soc), options)
+
+    def refuses_llm(self, model: ModelFile) -> str | None:
+        try:
+            _ = model.llm
+        except ModelInvalid as error:
+            return str(error)
+        return None
+
+    def open_llm(self, model: ModelFile, weights: ModelFile | None, options: LlmOptions) -> LlmContext:
+        """Map the weights; raises ModelInvalid, ModelUnsupported, ParamInvalid."""
+        from .llm import CpuLlmContext
+
+        return CpuLlmContext(model, weights, options)
 
 
 def play(model: ModelFile, wanted: str | None) -> socs.Soc:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from rknnlite.tensor import Layout, TensorAttr
 
 from .attributes import default_attr, native_input, native_output
 from .feed import InputFeed
+from .postprocess import chosen, converted
 from .program import Program
 from .view import Array, decode
 
@@ -31,6 +32,16 @@ class _Frame:
 
     graph: Graph
     items: list[list[Array]]
+    post: list[Array] | None = None
+    """Results of the post-process plugin, where there is one."""
+
+    def outputs(self, convert: Callable[[Array, Tensor], Array]) -> list[Array]:
+        """The model's outputs, batch items behind each other."""
+        answers = []
+        for position, index in enumerate(self.graph.outputs):
+            parts = [convert(item[position], self.graph.tensors[index]) for item in self.items]
+            answers.append(parts[0] if len(parts) == 1 else np.concatenate(parts))
+        return answers
 
 
 class CpuContext(Context):
@@ -43,6 +54,7 @@ class CpuContext(Context):
         self._model = file.model
         self._soc = soc
         self._ops = {op.op_type: op for op in options.custom_ops}
+        self._post = chosen(options.extra.get("postprocess"))
         self._programs: dict[int, Program] = {}
         self._io: dict[int, tuple[list[IoTensor], list[IoTensor]]] = {}
         self._feeds: list[InputFeed] = []
@@ -78,6 +90,8 @@ class CpuContext(Context):
 
     @property
     def native_outputs(self) -> list[TensorAttr]:
+        if self._post is not None:
+            return self._outputs
         return [native_output(i, io, self.batch, self._soc) for i, io in enumerate(self._io[self._current][1])]
 
     @property
@@ -145,6 +159,8 @@ class CpuContext(Context):
         ins, outs = self._io[number]
         self._inputs = [default_attr(i, io, self.batch, True) for i, io in enumerate(ins)]
         self._outputs = [default_attr(i, io, self.batch, False) for i, io in enumerate(outs)]
+        if self._post is not None:
+            self._outputs = self._post.open(self._inputs, self._outputs)
         graph = self._programs[number].graph
         with self._file.naming():
             self._feeds = [
@@ -188,8 +204,11 @@ class CpuContext(Context):
                 feeds = {index: values[item] for index, values in zip(program.graph.inputs, self._values)}
                 outputs = program.run(feeds)
                 results.append([outputs[index] for index in program.graph.outputs])
+            frame = _Frame(program.graph, results)
+            if self._post is not None:
+                frame.post = self._post.compute(frame.outputs(_to_stored))
             self._last_run_us = round((time.perf_counter() - started) * 1e6)
-            self._previous, self._results = self._results, _Frame(program.graph, results)
+            self._previous, self._results = self._results, frame
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         """Outputs of the last run; in async mode of the one before it (the first run answers for itself)."""
@@ -197,12 +216,9 @@ class CpuContext(Context):
             frame = self._previous if self._async and self._previous else self._results
             if frame is None:
                 raise ContextInvalid("run the model before asking for outputs")
-            convert = _to_float if want_float else _to_stored
-            answers = []
-            for position, index in enumerate(frame.graph.outputs):
-                parts = [convert(item[position], frame.graph.tensors[index]) for item in frame.items]
-                answers.append(parts[0] if len(parts) == 1 else np.concatenate(parts))
-            return answers
+            if frame.post is not None:
+                return converted(frame.post, self._outputs, want_float)
+            return frame.outputs(_to_float if want_float else _to_stored)
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -210,6 +226,8 @@ class CpuContext(Context):
         raise RknnError("the CPU reference cannot duplicate contexts in this version")
 
     def _release(self) -> None:
+        if self._post is not None:
+            self._post.close()
         for program in self._programs.values():
             program.close()
         self._programs.clear()

@@ -95,8 +95,9 @@ class InputFeed:
         shape = (io.shape[0] * self._batch, *io.shape[1:])
         count = int(np.prod(shape))
         native = tuple(io.native_shape)
-        if len(shape) == 4 and len(native) == 5 and shape[1] not in (1, 3, 4) and flat.size != count:
-            padded = (shape[0], *native[1:])
+        padded = (shape[0], *native[1:])
+        in_groups = len(shape) == 4 and len(native) == 5 and shape[1] not in (1, 3, 4)
+        if in_groups and (flat.size == int(np.prod(padded)) or flat.size != count):
             if flat.size != int(np.prod(padded)):
                 raise InputInvalid(
                     f"input {io.name}: {flat.size} elements passed through, NC1HWC2 {list(padded)} needs "

@@ -87,13 +87,14 @@ class Program:
                 f"{self._model_name}: node {node.label()} has a type the CPU reference does not know; "
                 "run the model on the NPU, or report the node type"
             )
-        return self._unregistered(node)
+        return self._unregistered(node, sorted(ops))
 
-    def _unregistered(self, node: Node) -> Kernel:
+    def _unregistered(self, node: Node, registered: list[str]) -> Kernel:
         """Like the vendor's runtime: the model opens, operators may be registered, running without fails."""
         text = (
             f"{self._model_name}: node {node.label()} is a custom operator and nobody registered one of "
-            f"type {node.op}; pass custom_ops=[...], call reg_custom_op, or install the plugin that brings it"
+            f"type {node.op} (there are: {', '.join(registered) or 'none'}); pass custom_ops=[...], call "
+            "reg_custom_op, or install the plugin that brings it"
         )
 
         def kernel(values: list[Array]) -> list[Array]:

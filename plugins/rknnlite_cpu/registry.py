@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from rknnlite.graph import TensorRole
 
 from .view import Array, Kernel, NodeView, decode, encode
 
-__all__ = ["Builder", "builder_for", "move_op", "op", "real_op"]
+__all__ = ["Builder", "builder_for", "check_operands", "move_op", "op", "real_kernel", "real_op"]
 
 Builder = Callable[[NodeView], Kernel]
 _BUILDERS: dict[str, Builder] = {}
@@ -26,20 +27,45 @@ def op(*names: str) -> Callable[[Builder], Builder]:
     return wrap
 
 
-def real_op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def real_op(*names: str, rank: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function on real values: ``fn(view, *operands) -> array or tuple of arrays``.
 
-    Operands are dequantised before and results quantised after the call; absent ones are None.
+    Operands are dequantised before and results quantised after the call; absent ones are None. Parameters
+    without default are operands that must be there; ``rank``, where given, is that of each of them.
     """
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
-        op(*names)(lambda view: _real_kernel(view, function))
+        least = _needed(function)
+
+        def build(view: NodeView) -> Kernel:
+            check_operands(view, least, rank)
+            return real_kernel(view, function)
+
+        op(*names)(build)
         return function
 
     return wrap
 
 
-def _real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
+def _needed(function: Callable[..., Any]) -> int:
+    """How many operands a function insists on; the first parameter is the view."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+
+
+def check_operands(view: NodeView, least: int, rank: int = 0) -> None:
+    """Refuse a node without its first ``least`` operands, or with some of another rank, or an axis outside."""
+    ranks = [len(view.tensor(i).shape) for i in range(least)]
+    if rank and any(r != rank for r in ranks):
+        raise view.fail(f"operands of rank {ranks}, all must have {rank}")
+    limit = max([*ranks, *(len(tensor.shape) for tensor in view.outputs)])
+    axis = view.attrs.get("axis")
+    if isinstance(axis, int) and not -limit <= axis < limit:
+        raise view.fail(f"axis {axis} of tensors of rank {limit}")
+
+
+def real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
+    """The kernel of a function on real values; see ``real_op``."""
     fixed: list[Any] = [
         view.constant(i) if view.is_const(i) else None for i in range(len(view.inputs))
     ]

@@ -54,7 +54,8 @@ def pad2d(x: Array, padding: tuple[int, int, int, int], value: float = 0.0) -> A
         return x
     h, w = x.shape[-2:]
     out = np.full((*x.shape[:-2], h + top + bottom, w + left + right), value, x.dtype)
-    source = x[..., max(0, -top) : h - max(0, -bottom), max(0, -left) : w - max(0, -right)]
+    y_end, x_end = max(0, h - max(0, -bottom)), max(0, w - max(0, -right))
+    source = x[..., max(0, -top) : y_end, max(0, -left) : x_end]
     y0, x0 = max(0, top), max(0, left)
     out[..., y0 : y0 + source.shape[-2], x0 : x0 + source.shape[-1]] = source
     return out

@@ -23,7 +23,9 @@ __all__ = ["Linear", "Scratch", "half_bits", "make_linear"]
 
 Array = NDArray[Any]
 
-_CHUNK = 1 << 19  # weights widened at a time: 2 MiB of float32, and few enough calls for two threads to overlap
+_CHUNK = (
+    1 << 19
+)  # weights widened at a time: 2 MiB of float32, and few enough calls for two threads to overlap
 _F16_MASK = np.int32(-0x70000001)
 HALF_SHIFT = np.float32(2.0**-96)
 HALF_REST = np.float32(2.0**-16)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import ModelInvalid
-from rknnlite.formats.llm import Architecture, LlmModel
+from rknnlite.formats.llm import LlmModel
 from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm.weights import COLUMNS, ELEMENTS, GROUP, matrices, tiles, vectors
 

@@ -45,8 +45,8 @@ class Store(ABC):
         """Values of the first ``used`` slots, float32."""
 
     @abstractmethod
-    def arrays(self) -> dict[str, Array]:
-        """The very arrays that hold the cache, for saving and loading."""
+    def arrays(self, used: int) -> list[Array]:
+        """Views of all that the first ``used`` slots consist of, for saving and loading."""
 
 
 class Float(Store):
@@ -70,8 +70,8 @@ class Float(Store):
     def values(self, used: int) -> Array:
         return self._values[:, :used]
 
-    def arrays(self) -> dict[str, Array]:
-        return {"keys": self._keys, "values": self._values}
+    def arrays(self, used: int) -> list[Array]:
+        return [self._keys[:, :used], self._values[:, :used]]
 
 
 class Half(Store):
@@ -95,8 +95,8 @@ class Half(Store):
     def values(self, used: int) -> Array:
         return _widen(self._values[:, :used])
 
-    def arrays(self) -> dict[str, Array]:
-        return {"keys": self._keys, "values": self._values}
+    def arrays(self, used: int) -> list[Array]:
+        return [self._keys[:, :used], self._values[:, :used]]
 
 
 class Grouped(Store):
@@ -118,13 +118,14 @@ class Grouped(Store):
 
     def put(self, slot: int, keys: Array, values: Array) -> None:
         count = keys.shape[1]
-        codes, scales = self._quantise(values.reshape(*values.shape[:2], -1, self._value_width(values)), axis=3)
+        codes, scales = self._quantise(values.reshape(*values.shape[:2], -1, self._group), axis=3)
         self._value_codes[:, slot : slot + count] = self._packed(codes.reshape(values.shape))
         self._value_scales[:, slot : slot + count] = scales
         done = 0
         while done < count:
             number, inside = divmod(slot + done, self._group)
             step = min(self._group - inside, count - done)
+            self._resume(number, inside)
             self._tail[:, inside : inside + step] = _to_half(keys[:, done : done + step])
             self._filled[:] = number, inside + step
             if inside + step == self._group:
@@ -134,8 +135,12 @@ class Grouped(Store):
                 self._filled[1] = 0
             done += step
 
-    def _value_width(self, values: Array) -> int:
-        return min(self._group, int(values.shape[-1]))
+    def _resume(self, number: int, inside: int) -> None:
+        """Make the tail hold the first ``inside`` keys of a group, where filling goes on after a truncation."""
+        group, filled = self._filled.tolist()
+        if inside and not (group == number and filled >= inside):
+            keys = self._unpacked(self._key_codes[:, number]) * self._key_scales[:, number].astype(np.float32)
+            self._tail[:, :inside] = keys[:, :inside]
 
     def _quantise(self, values: Array, axis: int) -> tuple[Array, Array]:
         scales = (np.abs(values).max(axis=axis, keepdims=True) / self._top).astype(np.float16)
@@ -162,7 +167,7 @@ class Grouped(Store):
         groups = -(-used // self._group)
         keys = self._unpacked(self._key_codes[:, :groups])
         keys *= _widen(self._key_scales[:, :groups])
-        keys = keys.reshape(keys.shape[0], groups * self._group, -1)
+        keys = keys.reshape(keys.shape[0], groups * self._group, self._tail.shape[-1])
         number, inside = self._filled.tolist()
         start = number * self._group
         if inside and start < used:
@@ -172,19 +177,19 @@ class Grouped(Store):
     def values(self, used: int) -> Array:
         values = self._unpacked(self._value_codes[:, :used])
         scales = _widen(self._value_scales[:, :used])
-        grouped = values.reshape(*values.shape[:2], scales.shape[2], -1)
+        grouped = values.reshape(*values.shape[:2], scales.shape[2], self._group)
         grouped *= scales
         return values
 
-    def arrays(self) -> dict[str, Array]:
-        return {
-            "key_codes": self._key_codes,
-            "key_scales": self._key_scales,
-            "tail": self._tail,
-            "filled": self._filled,
-            "value_codes": self._value_codes,
-            "value_scales": self._value_scales,
-        }
+    def arrays(self, used: int) -> list[Array]:
+        groups = -(-used // self._group)
+        keys: list[Array] = [
+            self._key_codes[:, :groups],
+            self._key_scales[:, :groups],
+            self._tail,
+            self._filled,
+        ]
+        return [*keys, self._value_codes[:, :used], self._value_scales[:, :used]]
 
 
 def _to_half(values: Array) -> Array:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..registry import real_op
-from ..view import Array, NodeView
+from ..registry import check_operands, op, real_kernel, real_op
+from ..view import Array, Kernel, NodeView
 
 __all__: list[str] = []
+
+_SINGLE = ("Max", "Min", "Sum")  # may have one operand
 
 
 def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
@@ -21,7 +24,18 @@ def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
         with np.errstate(all="ignore"):
             return np.asarray(reduce(function, [o for o in operands if o is not None]))
 
-    real_op(*name.split("/"))(run)
+    def build(view: NodeView) -> Kernel:
+        check_operands(view, 1 if name in _SINGLE else 2)
+        shapes = [tensor.shape for tensor in view.inputs if tensor is not None]
+        try:
+            same = prod(np.broadcast_shapes(*shapes)) == prod(view.outputs[0].shape)
+        except ValueError:
+            same = False
+        if not same:
+            raise view.fail(f"operands {[list(s) for s in shapes]} do not give {list(view.outputs[0].shape)}")
+        return real_kernel(view, run)
+
+    op(name)(build)
 
 
 def _divide(a: Array, b: Array) -> Array:

@@ -15,11 +15,12 @@ __all__: list[str] = []
 
 @real_op("MatMul", "Gemm")
 def matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
-    if view.node.op == "Gemm":
-        a = a.T if view.attrs.get("transA") else a
-        b = b.T if view.attrs.get("transB") else b
-    out = np.matmul(a, b)
-    return out if c is None else out + c
+    if view.node.op == "MatMul":
+        return np.matmul(a, b)
+    a = a.T if view.attrs.get("transA") else a
+    b = b.T if view.attrs.get("transB") else b
+    out = np.matmul(a, b) * np.float32(view.attrs.get("alpha", 1))
+    return out if c is None else out + c * np.float32(view.attrs.get("beta", 1))
 
 
 def symmetric(real: Array, tensor: Tensor) -> Array:
@@ -33,7 +34,7 @@ def symmetric(real: Array, tensor: Tensor) -> Array:
     return np.clip(np.rint(real / step), -128, 127) * step if step > 0 else real
 
 
-@real_op("exMatMul")
+@real_op("exMatMul", rank=4)
 def ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
     b = symmetric(b, view.tensor(1))
@@ -43,7 +44,7 @@ def ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Arr
     return out * c if view.attrs.get("c_type", "mul") == "mul" else out + c
 
 
-@real_op("exSDPAttention")
+@real_op("exSDPAttention", rank=4)
 def attention(view: NodeView, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
     """[heads, d, 1, tokens] each -> softmax(scale * q^T k + mask^T) v in the same layout.
 

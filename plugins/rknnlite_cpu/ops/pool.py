@@ -70,7 +70,7 @@ def _max_indices(x: Array, spec: ConvSpec) -> Array:
     return np.take_along_axis(places.reshape(shape), best[:, :, None], axis=2)[:, :, 0]
 
 
-@real_op("AveragePool")
+@real_op("AveragePool", rank=4)
 def average_pool(view: NodeView, x: Array) -> Array:
     """Mean over each window; padding counts only with count_include_pad."""
     spec = _spec(view)

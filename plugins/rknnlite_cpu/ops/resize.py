@@ -12,16 +12,16 @@ __all__: list[str] = []
 
 def coordinates(mode: str, count: int, size: int, scale: float) -> Array:
     """Source coordinate of each of ``count`` outputs along an axis of ``size`` inputs."""
-    i = np.arange(count, dtype=np.float64)
+    i, scale = np.arange(count, dtype=np.float32), np.float32(scale)  # float32: 3 / 0.6 is 5, not 4.9999998
     if mode == "asymmetric":
         return i / scale
     if mode == "align_corners":
-        return i * ((size - 1) / (count - 1)) if count > 1 else np.zeros(count)
+        return i * np.float32(size - 1) / np.float32(count - 1) if count > 1 else np.zeros(count)
     if mode == "pytorch_half_pixel" and count == 1:
         return np.zeros(count)
     if mode == "tf_half_pixel_for_nn":
-        return (i + 0.5) / scale
-    return (i + 0.5) / scale - 0.5
+        return (i + np.float32(0.5)) / scale
+    return (i + np.float32(0.5)) / scale - np.float32(0.5)
 
 
 def nearest(position: Array, mode: str) -> Array:
@@ -73,7 +73,7 @@ def resize(view: NodeView) -> Kernel:
     return run
 
 
-@real_op("GridSample")
+@real_op("GridSample", rank=4)
 def grid_sample(view: NodeView, x: Array, grid: Array) -> Array:
     """ONNX GridSample on [N, C, H, W] with grid [N, OH, OW, 2]."""
     align = bool(view.attrs.get("align_corners", 0))

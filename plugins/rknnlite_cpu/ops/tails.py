@@ -58,14 +58,15 @@ def make_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
     """The tail of a node: integers for a quantised output, else real values."""
     if not (conv.quantised and view.outputs[0].quant):
         return _float_tail(view, conv, stage)
-    if tail_of(view.node.op) in TABLES:
+    tail = tail_of(view.node.op)
+    if tail in TABLES:
         if view.tensor(0).dtype is DType.INT16:
             return _function_tail(view, conv, stage)
         if stage.lut is None:
             raise view.fail("no activation table was uploaded for it")
-        if tail_of(view.node.op) == "Elu" and elu_alpha(stage.lut.high) != 1:
-            return _function_tail(view, conv, stage)  # its table is not the function, only alpha is told by it
-        return _table_tail(conv, stage, view.outputs[0])
+        if tail == "HardSigmoid":  # its table is a straight line whose slope no attribute holds
+            return _table_tail(conv, stage, view.outputs[0])
+        return _function_tail(view, conv, stage)
     return _quantised_tail(view, conv, stage)
 
 
@@ -163,17 +164,23 @@ def _table_tail(conv: ConvParams, stage: Stage, y: Tensor) -> Tail:
 
 
 def _function_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
-    """The function itself at index / (index units per 1.0); int16 files hold no tables."""
+    """The function itself at index / (index units per 1.0).
+
+    Nearer to the vendor's simulator than the table with its straight lines between points (99.9 against 98 to
+    99.9 % identical bytes per layer, docs/rknn-format.md); int16 files hold no tables at all.
+    """
     tail, y = tail_of(view.node.op), view.outputs[0]
     assert conv.multiplier is not None
+    scale = stage.lut.multiplier if stage.lut is not None else stage.index_scale
     if tail == "HardSigmoid":  # a straight line in the index
         unit, function = 1 / 32768, _line(stage.index_offset / 32768 + 0.5)
     else:
         unit, function = 1 / INDEX_UNITS[tail], _float_function(view, tail, stage)
-    factor = (conv.multiplier * stage.index_scale * unit).reshape(1, -1, 1)
+    factor = _factor(conv.multiplier * scale * unit)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
-        out[...] = encode(function((acc * factor[:, channels]).astype(np.float32)), y)
+        real = np.multiply(acc, factor[:, channels], dtype=np.float32, casting="unsafe")
+        out[...] = encode(function(real), y)
 
     return run
 

@@ -1,0 +1,208 @@
+"""What a session remembers between runs: the KV cache, its policy, the system prompt, tokens not yet fed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
+from rknnlite.formats.llm import LlmModel
+from rknnlite.llm.callbacks import CheckedCallbacks
+from rknnlite.llm.inputs import expand_tags, place_media
+from rknnlite.llm.template import ChatTemplate, Rendered, Turn
+from rknnlite.spi import EmbedInput, KvClear, KvPolicy, MultimodalInput, PromptInput, TokenInput
+
+from .cache import KvCache
+
+__all__ = ["Conversation", "Feed"]
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Feed:
+    """What a run prefills: embeddings float32 (n, hidden) and, where there are any, their token ids."""
+
+    embeds: Array
+    tokens: Array = field(default_factory=lambda: np.empty(0, np.int32))
+
+
+class Conversation:
+    """The state behind a session; it knows nothing of threads."""
+
+    def __init__(self, model: LlmModel, size: int) -> None:
+        self.model = model
+        self.policy = KvPolicy.RECURRENT
+        self.tools: list[Any] = []
+        self._n_keep = 0
+        self._cache: KvCache | None = None
+        self._size = size
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.system: list[int] = []
+        self.unfed: list[int] = []
+        self.ended = False
+        self.seen = np.zeros(self.model.arch.vocab_size, bool)
+        if self._cache is not None:
+            self._cache.truncate(0)
+
+    @property
+    def cache(self) -> KvCache:
+        """The KV cache, allocated when it is first needed."""
+        if self._cache is None:
+            self._cache = KvCache(self.model.arch, self.model.kv, self._size)
+        return self._cache
+
+    @property
+    def used(self) -> int:
+        """Tokens in the cache."""
+        return self._cache.used if self._cache is not None else 0
+
+    @property
+    def size(self) -> int:
+        """Tokens that the cache holds at most."""
+        return self._size
+
+    def resize(self, size: int) -> None:
+        """Another size; raises ContextInvalid while tokens are stored."""
+        if size == self._size:
+            return
+        if self.used:
+            raise ContextInvalid(
+                f"max_context_len cannot change from {self._size} to {size} while the cache holds {self.used} "
+                "tokens; clear it first"
+            )
+        self._size, self._cache = size, None
+
+    def free(self) -> None:
+        """Give the memory back."""
+        self._cache = None
+
+    # -- policy -------------------------------------------------------------------------------------------
+
+    def set_policy(self, policy: KvPolicy, n_keep: int) -> None:
+        """Choose what happens when the cache is full; raises ParamInvalid or ContextInvalid."""
+        if not 0 <= n_keep < self._size:
+            raise ParamInvalid(f"n_keep is {n_keep}, the cache has {self._size} tokens")
+        if self._cache is not None and self._cache.wrapped:
+            raise ContextInvalid("the cache has dropped tokens already; clear it before changing its policy")
+        self.policy = KvPolicy.RECURRENT if policy == KvPolicy.DEFAULT else policy
+        self._n_keep = n_keep
+
+    def _settle_ring(self) -> None:
+        """Decide how many tokens stay; possible as long as nothing has been dropped."""
+        if self.cache.wrapped:
+            return
+        if self.policy == KvPolicy.NORMAL:
+            self.cache.keep = self._size
+            return
+        group = max(1, self.model.kv.group)
+        keep = len(self.system) or self._n_keep
+        keep = -(-keep // group) * group
+        if keep >= self._size:
+            raise InputInvalid(
+                f"{keep} tokens are to be kept in a cache of {self._size}; nothing is left for the conversation"
+            )
+        self.cache.keep = keep
+
+    # -- turns --------------------------------------------------------------------------------------------
+
+    def forget(self, clear: KvClear) -> None:
+        """Drop all, or all but the system prompt."""
+        if clear == KvClear.ALL or not self.system:
+            self.reset()
+            return
+        system = self.system
+        self.cache.truncate(len(system))
+        self.unfed, self.ended = [], False
+        self.seen[:] = False
+        self.seen[system] = True
+
+    def feed(self, main: Any, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
+        """Turn the main input into embeddings, behind what is in the cache; checks that there is room."""
+        feed = self._feed(main, template, calls)
+        self._settle_ring()
+        count, room = len(feed.embeds), self.cache.size - self.cache.total
+        if count > self._size or (self.policy == KvPolicy.NORMAL and count > room):
+            raise InputInvalid(
+                f"the input is {count} tokens long, the context holds {self._size}"
+                + (
+                    f" of which {self.used} are taken; clear the cache"
+                    if self.used
+                    else "; shorten the input"
+                )
+            )
+        return feed
+
+    def _feed(self, main: Any, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
+        if isinstance(main, EmbedInput):
+            rows = calls.checked_embeddings(main.embeds, None, "the input")
+            pending = self._unfed(drop_end=False)
+            if not len(pending):
+                return Feed(rows)
+            return Feed(np.concatenate([calls.embeddings(pending), rows]), pending)
+        if isinstance(main, TokenInput):
+            tokens = calls.checked_ids(main.tokens, "the input")
+            return self._embedded(np.concatenate([self._unfed(drop_end=False), tokens]), calls)
+        if isinstance(main, MultimodalInput):
+            return self._multimodal(main, template, calls)
+        return self._embedded(self._text(main, main.prompt, template, calls), calls)
+
+    def _embedded(self, tokens: Array, calls: CheckedCallbacks) -> Feed:
+        return Feed(calls.embeddings(tokens), tokens)
+
+    def _multimodal(self, main: MultimodalInput, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
+        if main.prompt is not None:
+            tokens = self._text(main, expand_tags(main), template, calls)
+        else:
+            ids = calls.checked_ids(main.tokens, "the input")
+            tokens = np.concatenate([self._unfed(drop_end=False), ids])
+        feed = self._embedded(tokens, calls)
+        place_media(main.blocks, tokens, feed.embeds, calls)
+        return feed
+
+    def _text(
+        self,
+        main: PromptInput | MultimodalInput,
+        prompt: str,
+        template: ChatTemplate,
+        calls: CheckedCallbacks,
+    ) -> Array:
+        turn = Turn(prompt, main.role, main.enable_thinking)
+        if self.used > len(self.system) or self.unfed:
+            tokens = calls.tokens(template.following(turn, self.tools).text)
+            return np.concatenate([self._unfed(drop_end=template.closes), tokens])
+        rendered = template.opening(turn, self.tools)
+        tokens = calls.tokens(rendered.text)
+        return self._behind_system(tokens, self._system_length(rendered, tokens, calls))
+
+    def _system_length(self, rendered: Rendered, tokens: Array, calls: CheckedCallbacks) -> int:
+        """Tokens of the system prompt; 0 when they do not stand by themselves."""
+        if not rendered.system:
+            return 0
+        alone = calls.tokens(rendered.text[: rendered.system])
+        return len(alone) if np.array_equal(tokens[: len(alone)], alone) and len(alone) < len(tokens) else 0
+
+    def _behind_system(self, tokens: Array, length: int) -> Array:
+        """Leave out a system prompt that is still in the cache; another one replaces it."""
+        system = tokens[:length].tolist()
+        kept = self.cache.total == len(self.system) > 0
+        if kept and system == self.system:
+            return tokens[length:]
+        self.reset()
+        self.system = system
+        return tokens
+
+    def _unfed(self, drop_end: bool) -> Array:
+        """Tokens of the answer before that the model has not seen: the last one, perhaps an end mark."""
+        return np.array([] if drop_end and self.ended else self.unfed, np.int32)
+
+    def fed(self, tokens: Array) -> None:
+        """These tokens are in the cache now."""
+        self.unfed, self.ended = [], False
+        self.seen[tokens] = True

@@ -1,0 +1,168 @@
+"""One run: prefill in chunks, then token after token until something ends it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import RknnError
+from rknnlite.llm.callbacks import CheckedCallbacks
+from rknnlite.llm.sampling import Sampler
+from rknnlite.llm.utf8 import Utf8Gate
+from rknnlite.spi import (
+    CallState,
+    InferParams,
+    KvPolicy,
+    LlmOutput,
+    LlmParams,
+    LlmResult,
+    OutputState,
+    RunSummary,
+)
+from rknnlite.tensor import TensorAttr
+
+from .conversation import Conversation, Feed
+from .model import Decoder
+
+__all__ = ["Counters", "Generation"]
+
+Array = NDArray[Any]
+
+
+class Counters:
+    """Tokens of the last run, readable from any thread."""
+
+    def __init__(self) -> None:
+        self.prefill = 0
+        self.decode = 0
+
+
+class Generation:
+    """Generates for one session; ``stopping`` is asked before every step."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        talk: Conversation,
+        params: LlmParams,
+        sampler: Sampler,
+        calls: CheckedCallbacks,
+        outputs: list[TensorAttr],
+        stopping: Callable[[], bool],
+        chunk: int,
+    ) -> None:
+        self._decoder, self._talk, self._params, self._sampler = decoder, talk, params, sampler
+        self._calls, self._attrs, self._stopping, self._chunk = calls, outputs, stopping, chunk
+        table = talk.model.tokens
+        self._gate = Utf8Gate(table.__getitem__ if table is not None else None)
+        self._eos = frozenset(i for i in params.vocab.special_eos_ids if i >= 0) or frozenset(
+            talk.model.eos_ids
+        )
+        self._counts: Counter[int] = Counter()
+
+    def run(self, feed: Feed, infer: InferParams, counters: Counters) -> RunSummary:
+        """Returns how it ended; the final state has been reported then."""
+        start = time.perf_counter()
+        counters.prefill = counters.decode = 0
+        logits = self._prefill(feed, counters)
+        first = time.perf_counter()
+        if logits is None:
+            state = CallState.STOP
+        elif infer.prefill_only or infer.disable_sampling:
+            state = CallState.FINISH
+        else:
+            state = self._decode(logits, infer.max_new_tokens, counters)
+        self._flush()
+        self._calls.result(LlmResult(), state)
+        return RunSummary(state, counters.prefill, counters.decode, start, first, time.perf_counter())
+
+    def _prefill(self, feed: Feed, counters: Counters) -> Array | None:
+        """Logits (vocab,) behind the last token; None when stopped before. Stopped in the middle, the tokens of
+        finished chunks stay in the cache."""
+        talk, total, done = self._talk, len(feed.embeds), 0
+        while not self._stopping():
+            step = min(self._chunk, total - done, talk.cache.room())
+            hidden = self._decoder.forward(feed.embeds[done : done + step], talk.cache)
+            talk.fed(feed.tokens[done : done + step])
+            done += step
+            counters.prefill = done
+            last = done == total
+            logits = self._decoder.logits(hidden[-1:])[0] if last or self._wanted else None
+            self._show(
+                hidden, logits, OutputState.PREFILL_FINISHED if last else OutputState.PREFILL_PROCESSING
+            )
+            if last:
+                return logits
+        return None
+
+    def _decode(self, logits: Array | None, limit: int, counters: Counters) -> CallState:
+        hidden: Array | None = None
+        while True:
+            state = self._step(logits, limit, counters)
+            if state is not None:
+                break
+            ids = np.array(self._talk.unfed, np.int32)
+            hidden = self._decoder.forward(self._calls.embeddings(ids), self._talk.cache)
+            self._talk.fed(ids)
+            logits = self._decoder.logits(hidden)[0]
+            self._show(hidden, logits, OutputState.DECODE_PROCESSING)
+        if hidden is not None:
+            self._show(hidden, logits, OutputState.DECODE_FINISHED)
+        return state
+
+    def _step(self, logits: Array | None, limit: int, counters: Counters) -> CallState | None:
+        """Choose and report one token; how the run ends, None when it goes on."""
+        talk = self._talk
+        if self._stopping():
+            return CallState.STOP
+        token = self._choose(logits)
+        counters.decode += 1
+        self._counts[token] += 1
+        talk.unfed = [token]
+        if token in self._eos and not self._params.vocab.ignore_eos_token:
+            talk.ended = True
+            return CallState.FINISH
+        self._report(token)
+        if self._stopping():
+            return CallState.STOP
+        full = talk.policy == KvPolicy.NORMAL and talk.cache.total >= talk.cache.size
+        return CallState.MAX_NEW_TOKEN_REACHED if full or counters.decode >= limit else None
+
+    def _choose(self, logits: Array | None) -> int:
+        if logits is None or not np.isfinite(logits).all():
+            raise RknnError(
+                f"model {self._talk.model.name}: the logits are not finite; its weights are damaged"
+            )
+        token = self._calls.sample(logits, self._params.logits_name)
+        if token is None:
+            token = self._sampler.choose(logits, np.flatnonzero(self._talk.seen), self._counts)
+        return token
+
+    def _report(self, token: int) -> None:
+        if self._params.vocab.skip_special_token and token in self._talk.model.special_ids:
+            return
+        ready = self._gate.push(token)
+        self._calls.result(LlmResult(ready), CallState.NORMAL if ready else CallState.WAITING)
+
+    def _flush(self) -> None:
+        """What waits for the rest of a character goes out as it is."""
+        left = self._gate.flush()
+        if left:
+            self._calls.result(LlmResult(left), CallState.NORMAL)
+
+    @property
+    def _wanted(self) -> bool:
+        given = self._calls.given
+        return given.output is not None and bool(given.outputs)
+
+    def _show(self, hidden: Array, logits: Array | None, state: OutputState) -> None:
+        if not self._wanted or logits is None:
+            return
+        data = [logits[None], hidden]
+        shown = [LlmOutput(self._attrs[i], data[i]) for i in self._calls.given.outputs]
+        self._calls.output(shown, state)

@@ -1,0 +1,113 @@
+"""Saving and loading a conversation: for the same model and the same version of this program only.
+
+``RKLITKVC``, four bytes CRC-32 of the rest, eight bytes length of a JSON header, the header, then the arrays of
+all layers one after another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite._version import __version__
+from rknnlite.errors import ModelInvalid, ParamInvalid
+
+from .conversation import Conversation
+
+__all__ = ["load", "save"]
+
+Array = NDArray[Any]
+_MAGIC = b"RKLITKVC"
+_HEAD = struct.Struct("<8sIQ")
+
+
+def save(talk: Conversation, path: str) -> None:
+    """Write the file in one go: it is there complete or not at all. Raises ParamInvalid when it cannot be."""
+    header = {**_identity(talk), "total": talk.cache.total, "keep": talk.cache.keep}
+    header.update(
+        system=talk.system, unfed=talk.unfed, ended=talk.ended, seen=np.flatnonzero(talk.seen).tolist()
+    )
+    text = json.dumps(header).encode()
+    body = b"".join([text, *(array.tobytes() for array in _arrays(talk))])
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.write_bytes(_HEAD.pack(_MAGIC, zlib.crc32(body), len(text)) + body)
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ParamInvalid(f"{path}: the KV cache cannot be written: {error.strerror or error}") from None
+
+
+def load(talk: Conversation, path: str) -> None:
+    """Replace the conversation by the one in the file. Raises ModelInvalid, and then nothing has changed."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ParamInvalid(f"{path}: the KV cache cannot be read: {error.strerror or error}") from None
+    if len(data) < _HEAD.size or data[:8] != _MAGIC:
+        raise ModelInvalid(f"{path}: not a KV cache of rknnlite")
+    _, crc, length = _HEAD.unpack_from(data)
+    body = memoryview(data)[_HEAD.size :]
+    if length > len(body) or zlib.crc32(body) != crc:
+        raise ModelInvalid(f"{path}: the KV cache is cut or damaged; save it again")
+    try:
+        _restore(talk, json.loads(bytes(body[:length])), body[length:], path)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        talk.reset()
+        raise ModelInvalid(f"{path}: the KV cache is damaged: {error}") from None
+
+
+def _identity(talk: Conversation) -> dict[str, Any]:
+    """What must be the same when the file is loaded."""
+    return {
+        "version": __version__,
+        "model": talk.model.package_id,
+        "kvcache": talk.model.kv.dtype.name,
+        "max_context_len": talk.size,
+    }
+
+
+def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path: str) -> None:
+    for key, mine in _identity(talk).items():
+        if header.get(key) != mine:
+            raise ModelInvalid(f"{path}: the KV cache has {key} {header.get(key)!r}, this session {mine!r}")
+    talk.reset()
+    if not (0 < header["keep"] <= talk.size and 0 <= header["total"] < 1 << 48):
+        raise ValueError(f"{header['total']} tokens, {header['keep']} kept")
+    talk.cache.keep, talk.cache.total = int(header["keep"]), int(header["total"])
+    arrays = list(_arrays(talk))
+    if sum(array.nbytes for array in arrays) != len(data):
+        talk.reset()
+        raise ModelInvalid(f"{path}: the KV cache is cut or damaged; save it again")
+    position = 0
+    for array in arrays:
+        piece = data[position : position + array.nbytes]
+        array[...] = np.frombuffer(piece, array.dtype).reshape(array.shape)
+        position += array.nbytes
+    talk.system, talk.unfed, talk.ended = (
+        _ids(talk, header["system"]),
+        _ids(talk, header["unfed"]),
+        header["ended"],
+    )
+    talk.seen[_ids(talk, header["seen"])] = True
+
+
+def _ids(talk: Conversation, ids: list[int]) -> list[int]:
+    if not all(type(i) is int and 0 <= i < len(talk.seen) for i in ids):
+        raise ValueError("token ids outside the vocabulary")
+    return ids
+
+
+def _arrays(talk: Conversation) -> Iterator[Array]:
+    used = talk.cache.used
+    for store in talk.cache.layers:
+        yield from store.arrays(used)
