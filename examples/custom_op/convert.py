@@ -5,6 +5,7 @@
 
 Two small convolutions, the custom operator, one more convolution behind its first output.
 """
+
 from __future__ import annotations
 
 import sys
@@ -39,8 +40,10 @@ def make_onnx(path: Path) -> None:
         conv("lr", "features", 8, 4),
     ]
     value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, SHAPE) for n in ("left", "right")]
-    outs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, c, 32, 32])
-            for n, c in (("features", 4), ("difference", 8))]
+    outs = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, c, 32, 32])
+        for n, c in (("features", 4), ("difference", 8))
+    ]
     graph = helper.make_graph(nodes, "dual", value, outs, weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
@@ -64,16 +67,22 @@ def convert(onnx_file: Path, platform: str, out: Path, quantise: bool, golden: P
                 np.save(name, picture.transpose(0, 3, 1, 2))
             lines.append(" ".join(names))
         Path(folder, "dataset.txt").write_text("\n".join(lines))
-        for step in (lambda: rknn.load_onnx(str(onnx_file)),
-                     lambda: rknn.build(do_quantization=quantise, dataset=f"{folder}/dataset.txt"),
-                     lambda: rknn.export_rknn(str(out)), lambda: rknn.init_runtime()):
+        for step in (
+            lambda: rknn.load_onnx(str(onnx_file)),
+            lambda: rknn.build(do_quantization=quantise, dataset=f"{folder}/dataset.txt"),
+            lambda: rknn.export_rknn(str(out)),
+            lambda: rknn.init_runtime(),
+        ):
             if step() != 0:
                 sys.exit(f"{platform}: the converter refused this model, see its messages above")
     if golden is not None:  # what the simulator answers to one pair of pictures
         inputs = pictures(1)
         outputs = rknn.inference(inputs, data_format=["nhwc"] * 2)
-        np.savez_compressed(golden, **{f"in{i}": a for i, a in enumerate(inputs)},
-                            **{f"out{i}": a for i, a in enumerate(outputs)})
+        np.savez_compressed(
+            golden,
+            **{f"in{i}": a for i, a in enumerate(inputs)},
+            **{f"out{i}": a for i, a in enumerate(outputs)},
+        )
     rknn.release()
 
 

@@ -1,4 +1,5 @@
 """The operator in Python: the class that the PC toolkit takes, unchanged on every backend."""
+
 from __future__ import annotations
 
 try:  # on the PC, converting

@@ -2,7 +2,7 @@
 """Convert the trained ONNX to int8 .rknn files and measure them on the vendor's simulator.
 
     python convert.py resnet18.onnx --check 360
-    python convert.py dynamic.onnx --sizes 224 160 256 --out '../dynamic_shape/dynamic_for_{}.rknn'
+    python convert.py dynamic.onnx --sizes 224 160 256 --samples 60 --out '../dynamic_shape/dynamic_for_{}.rknn'
 
 Runs on a PC with rknn-toolkit2 (plus scikit-learn and opencv-python-headless); not needed to run test.py.
 """
@@ -22,7 +22,7 @@ MEAN, STD = [[123.675, 116.28, 103.53]], [[58.395, 57.12, 57.375]]
 TARGETS = {"rk3588": "RK3588", "rk3566": "RK3566_RK3568", "rk3562": "RK3562", "rk3576": "RK3576"}
 
 
-def calibration(folder: Path, size: int, count: int = 100) -> Path:
+def calibration(folder: Path, size: int, count: int) -> Path:
     """Write pictures of training digits and the list that the converter reads."""
     digits, _, _, _ = load_split()
     names = []
@@ -79,13 +79,14 @@ def main() -> None:
     parser.add_argument("--out", default="resnet18_for_{}.rknn", help="name pattern of the files to write")
     parser.add_argument("--platforms", nargs="+", default=list(TARGETS), choices=list(TARGETS))
     parser.add_argument("--sizes", nargs="*", type=int, default=[], help="picture sizes of a dynamic model")
+    parser.add_argument("--samples", type=int, default=100, help="training pictures for the calibration")
     parser.add_argument("--check", type=int, default=0, help="held-out pictures to run on the simulator")
     parser.add_argument("--picture", help="test picture, for --golden")
     parser.add_argument("--golden", type=Path, help="folder for the simulator's answers to the test picture")
     args = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as folder:
-        listing = calibration(Path(folder), max(args.sizes, default=224))
+        listing = calibration(Path(folder), max(args.sizes, default=224), args.samples)
         for platform in args.platforms:
             out = args.out.format(TARGETS[platform])
             rknn = build(args.onnx, platform, listing, out, args.sizes)

@@ -68,7 +68,8 @@ class Case:
     Commands are made for one core only, which makes rk3588 and rk3576 files much smaller, unless
     ``multicore`` is set. ``config`` holds further options of the toolkit's ``config`` call; ``hybrid`` makes
     layers of an int8 model compute in another type: pairs of an ONNX tensor name and that type. ``like`` names
-    the case whose weights and inputs are used, so that two forms of one network can be compared.
+    the case whose weights and inputs are used, so that two forms of one network can be compared. Of an
+    ``unusable`` file, one that lacks what is needed to run it, no answers are stored.
     ``seed`` draws other weights: a network of random weights may be so badly conditioned that one step of
     difference in its first layer grows to many; such a network tests nothing.
     """
@@ -89,6 +90,7 @@ class Case:
     hybrid: tuple[tuple[str, str], ...] = ()
     like: str = ""
     seed: int = 0
+    unusable: bool = False
 
     @property
     def identity(self) -> str:

@@ -60,6 +60,11 @@ def reason(log: str) -> str:
     return (telling or lines or ["no output"])[-1][:300]
 
 
+def suffixes_of(case: Case) -> tuple[str, ...]:
+    """The files that a case leaves: the model, and the simulator's answers if it can be run."""
+    return (".rknn",) if case.unusable else (".rknn", ".npz")
+
+
 def run_target(case: Case, target: str, onnx: Path, args: argparse.Namespace) -> str | None:
     """Convert for one target in a process of its own; returns the reason if it failed."""
     stem = onnx.parent / f"{case.name}.{target}"
@@ -75,9 +80,10 @@ def run_target(case: Case, target: str, onnx: Path, args: argparse.Namespace) ->
     log = done.stdout + done.stderr
     if args.verbose:
         print(log)
-    if done.returncode != 0 or not Path(f"{stem}.npz").exists():
+    suffixes = suffixes_of(case)
+    if done.returncode != 0 or not all(Path(f"{stem}{suffix}").exists() for suffix in suffixes):
         return f"exit {done.returncode}: {reason(log)}"
-    for suffix in (".rknn", ".npz"):
+    for suffix in suffixes:
         shutil.move(f"{stem}{suffix}", f"{args.out / stem.name}{suffix}")
     return None
 
@@ -100,9 +106,9 @@ def run_case(case: Case, targets: list[str], args: argparse.Namespace) -> list[s
                 failures.append(f"{stem.name}: {problem}")
                 print(f"FAIL {failures[-1]}", flush=True)
                 continue
-            sizes = [Path(f"{stem}{s}").stat().st_size // 1024 for s in (".rknn", ".npz")]
-            weak = "; ".join(inspect(stem, target.split(".")[1]))
-            print(f"ok   {stem.name}  {sizes[0]} + {sizes[1]} kB  {weak and 'WEAK ' + weak}", flush=True)
+            sizes = " + ".join(str(Path(f"{stem}{s}").stat().st_size // 1024) for s in suffixes_of(case))
+            weak = "" if case.unusable else "; ".join(inspect(stem, target.split(".")[1]))
+            print(f"ok   {stem.name}  {sizes} kB  {weak and 'WEAK ' + weak}", flush=True)
     return failures
 
 
@@ -113,7 +119,8 @@ def targets_of(case: Case, out: Path, pattern: str, force: bool) -> list[str]:
         if soc not in SOCS or dtype not in DTYPES:
             raise SystemExit(f"{case.name}: unknown target {target}")
     wanted = [t for t in case.targets if fnmatch.fnmatch(t, pattern)]
-    return [t for t in wanted if force or not (out / f"{case.name}.{t}.npz").exists()]
+    last = suffixes_of(case)[-1]
+    return [t for t in wanted if force or not (out / f"{case.name}.{t}{last}").exists()]
 
 
 def prune(cases: dict[str, Case], out: Path) -> None:

@@ -158,6 +158,15 @@ def _products(x: Tensor, y: Tensor) -> Outputs:
     return x @ y.transpose(1, 2), (x * 0.5) @ x.transpose(1, 2), (x @ y.transpose(1, 2)).softmax(2) @ y
 
 
+def _product_tails(x: Tensor, y: Tensor) -> Outputs:
+    """Products that are scaled, and ones that a constant is added to."""
+    return (
+        (x @ y.transpose(1, 2)) * 0.3,
+        (x * 0.5) @ y.transpose(1, 2) - 0.7,
+        (x * x) @ y.transpose(1, 2) + x[:, :, :1],
+    )
+
+
 def _dense() -> nn.Module:
     narrow = nn.Sequential(nn.Linear(20, 33), nn.ReLU(), nn.Linear(33, 7))
     return Branches(
@@ -230,7 +239,7 @@ def cases() -> list[Case]:
         Case("channels", function(_channels), (noise(1, 20, 8, 6),), ("rk3588.i8", "rk3562.fp16")),
         Case("shapes", function(_shapes), (noise(1, 8, 6, 8),), ("rk3588.i8", "rk3562.fp16")),
         Case("resize", function(_resize), (noise(1, 5, 6, 7),), ("rk3588.i8", "rk3568.fp16")),
-        Case("arithmetic", function(_arithmetic), (full, full), ("rk3588.i8", "rk3576.fp16")),
+        Case("arithmetic", function(_arithmetic), (full, full), ("rk3588.i8")),
         Case("broadcast", function(_arithmetic), (full, thin), ("rk3588.fp16",)),
         Case("mathematics", function(_mathematics), (noise(1, 5, 7, 9),), ("rk3588.i8", "rk3568.fp16")),
         Case("rounding", function(_rounding), (noise(1, 5, 7, 9),), ("rk3588.i8",)),
@@ -244,6 +253,7 @@ def cases() -> list[Case]:
         Case("reductions", function(_reductions), (noise(1, 10, 6, 9),), ("rk3588.i8",)),
         Case("ranking", function(_ranking), (noise(1, 10, 4, 9),), ("rk3588.fp16", "rk3576.i8")),
         Case("products", function(_products), pair, ("rk3588.i8", "rk3562.fp16")),
+        Case("product_tails", function(_product_tails), pair, ("rk3588.i8",), seed=6),
         Case("dense", _dense, (Input((1, 20), "normal"),), ("rk3588.i8", "rk3568.fp16")),
         Case("dense_rows", _dense, (Input((6, 20), "normal"),), ("rk3588.fp16",)),
         Case("attention", lambda: _Attention(24, 3, False), tokens, ("rk3588.i8", "rk3562.fp16")),

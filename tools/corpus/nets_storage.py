@@ -10,8 +10,7 @@ from layers import Fn, activation, conv, deconv, depthwise
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-V1, V2 = ("rk3588", "rk3568"), ("rk3562", "rk3576", "rv1126b")
-ALL = (*V1, *V2)
+V1 = ("rk3588", "rk3568")
 IMAGE = (Input((1, 3, 12, 10)),)
 NORMAL = (Input((1, 32, 8, 8), "normal"),)
 
@@ -24,7 +23,11 @@ def on(socs: tuple[str, ...], *dtypes: str) -> tuple[str, ...]:
 def _mixed() -> nn.Module:
     """First layer, depthwise, pointwise, 5x5 and transposed: every weight layout once; most weights zero."""
     layers = nn.Sequential(
-        conv(3, 12, 3, 2), depthwise(12), conv(12, 40, 1), conv(40, 17, 5, act="leaky"), deconv(17, 6, 4, 2, 1)
+        conv(3, 12, 3, 2),
+        depthwise(12),
+        conv(12, 40, 1),
+        conv(40, 17, 5, act="leaky"),
+        deconv(17, 6, 4, 2, 1),
     )
     for layer in layers.modules():
         if isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)):
@@ -35,13 +38,27 @@ def _mixed() -> nn.Module:
 def _chain() -> nn.Module:
     """Layers that differ in what int16 and bfloat16 files keep about them."""
     return nn.Sequential(
-        conv(3, 12, 3, 2), depthwise(12, act="leaky"), conv(12, 24, 1, act="relu6"), conv(24, 9, 3, act="silu")
+        conv(3, 12, 3, 2),
+        depthwise(12, act="leaky"),
+        conv(12, 24, 1, act="relu6"),
+        conv(24, 9, 3, act="silu"),
     )
 
 
 def _fused() -> nn.Module:
     """Every activation that int16 files name without a table."""
-    names = ("leaky", "sigmoid", "tanh", "elu", "hardswish", "hardsigmoid", "softplus", "silu", "gelu", "mish")
+    names = (
+        "leaky",
+        "sigmoid",
+        "tanh",
+        "elu",
+        "hardswish",
+        "hardsigmoid",
+        "softplus",
+        "silu",
+        "gelu",
+        "mish",
+    )
     convs = nn.ModuleDict({name: nn.Conv2d(3, 2, 3) for name in names})
 
     def run(m: nn.ModuleDict, x: Tensor) -> tuple[Tensor, ...]:
@@ -55,6 +72,13 @@ def _narrow() -> nn.Module:
     return nn.Sequential(
         conv(3, 32, 3, 2), depthwise(32, act="leaky"), conv(32, 70, 1, act="relu6"), nn.Conv2d(70, 9, 3)
     )
+
+
+def _half() -> nn.Module:
+    """Two of every four weights are zero."""
+    layer = nn.Conv2d(32, 16, 1)
+    layer.weight.data.view(16, 8, 4, 1, 1)[:, :, 2:] = 0
+    return layer
 
 
 def _bytes() -> nn.Module:
@@ -111,65 +135,91 @@ def _operands() -> nn.Module:
 
 
 def cases() -> list[Case]:
-    """All storage cases."""
-    packed = (("compress_weight", True),)
-    cpu = {"/2/Conv_output_0": "cpu", "/4/Conv_output_0": "cpu", "out0": "cpu"}
-    group = lambda: nn.Sequential(nn.Conv2d(64, 32, 1), nn.ReLU(), nn.Conv2d(32, 8, 1))  # noqa: E731
+    """All storage cases; those whose files are refused are here for the reason that is given."""
+    return [*_packed(), *_types(), *_weight_only(), *_placed(), *_activations()]
+
+
+def _packed() -> list[Case]:
+    compress = (("compress_weight", True),)
+    targets = on((*V1, "rk3562", "rk3576"), "i8") + on(("rk3588", "rk3576"), "fp16")
     return [
-        Case("plain_mixed", _mixed, IMAGE, on(ALL, "i8", "fp16"), like="mixed"),
-        Case("packed_mixed", _mixed, IMAGE, on(ALL, "i8", "fp16"), like="mixed", config=packed),
-        Case("packed_i16", _mixed, IMAGE, on(("rk3588", "rk3576"), "i16"), config=packed),
-        Case("int16_chain", _chain, IMAGE, on(ALL, "i16")),
-        Case("int16_fused", _fused, IMAGE, on(("rk3588", "rk3568", "rk3562", "rk3576"), "i16")),
-        Case(
-            "int16_limits",
-            lambda: Fn(lambda m, x: torch.clamp(m["c"](x), -0.7, 1.5), c=conv(3, 6, 3, act=None)),
-            IMAGE,
-            on(("rk3588", "rk3562", "rk3576"), "i16"),
-        ),
-        Case("int16_slopes", lambda: conv(3, 6, 3, act="prelu"), IMAGE, on(("rk3576",), "i16")),
-        Case("bfloat_chain", _chain, IMAGE, on(ALL, "bf16")),
-        Case("bfloat_prelu", lambda: conv(3, 6, 3, act="prelu"), IMAGE, on(("rk3588", "rk3576"), "bf16")),
+        Case("plain_mixed", _mixed, IMAGE, targets, like="mixed"),
+        Case("packed_mixed", _mixed, IMAGE, (*targets, "rv1126b.i8"), like="mixed", config=compress),
+        Case("packed_i16", _mixed, IMAGE, on(("rk3588", "rk3576"), "i16"), config=compress),
+        Case("removed", _narrow, IMAGE, ("rk3588.i8",), config=(("remove_weight", True),), unusable=True),
+        Case("sparse", _half, NORMAL, ("rk3576.i8",), config=(("sparse_infer", True),), unusable=True),
+    ]
+
+
+def _types() -> list[Case]:
+    limits = lambda: Fn(lambda m, x: torch.clamp(m["c"](x), -0.7, 1.5), c=conv(3, 6, 3, act=None))  # noqa: E731
+    return [
+        Case("int16_chain", _chain, IMAGE, on(("rk3588", "rk3562", "rk3576"), "i16")),
+        Case("int16_fused", _fused, IMAGE, on(("rk3588", "rk3562"), "i16")),
+        Case("int16_limits", limits, IMAGE, ("rk3588.i16",)),
+        Case("int16_limits_lost", limits, IMAGE, ("rk3562.i16",), unusable=True),
+        Case("int16_slopes_lost", lambda: conv(3, 6, 3, act="prelu"), IMAGE, ("rk3576.i16",), unusable=True),
+        Case("bfloat_chain", _chain, IMAGE, on(("rk3588", "rk3562", "rk3576"), "bf16")),
+        Case("bfloat_prelu", lambda: conv(3, 6, 3, act="prelu"), IMAGE, on(("rk3568", "rk3576"), "bf16")),
+    ]
+
+
+def _weight_only() -> list[Case]:
+    pair = lambda: nn.Sequential(nn.Conv2d(64, 32, 1), nn.ReLU(), nn.Conv2d(32, 8, 1))  # noqa: E731
+    wide, odd = (Input((1, 64, 4, 4), "normal"),), (Input((1, 40, 4, 4), "normal"),)
+    return [
         Case("nibbles", _narrow, IMAGE, on(("rk3576", "rv1126b"), "w4a16")),
-        Case("nibbles_layer", _narrow, IMAGE, on(("rk3576",), "w4a16"), config=(("quantized_method", "layer"),)),
+        Case(
+            "nibbles_layer",
+            _narrow,
+            IMAGE,
+            ("rk3576.w4a16",),
+            config=(("quantized_method", "layer"),),
+            unusable=True,
+        ),
         Case(
             "nibbles_group",
-            group,
-            (Input((1, 64, 4, 4), "normal"),),
-            on(("rk3576",), "w4a16"),
+            pair,
+            wide,
+            ("rk3576.w4a16",),
             config=(("quantized_method", "group32"),),
+            unusable=True,
         ),
-        Case("bytes", _bytes, NORMAL, on(("rk3562",), "w8a16")),
-        Case("bytes_uneven", lambda: nn.Conv2d(40, 16, 1), (Input((1, 40, 4, 4), "normal"),), ("rk3562.w8a16",)),
-        Case("removed", _narrow, IMAGE, on(("rk3588",), "i8"), config=(("remove_weight", True),)),
-        Case("named", lambda: conv(3, 8, 3), IMAGE, on(("rk3588",), "i8"), config=(("custom_string", "door, v7"),)),
-        Case("cpu_layers", _targets, IMAGE, on(("rk3588", "rk3562"), "i8", "fp16"), config=(("op_target", cpu),)),
+        Case("bytes", _bytes, NORMAL, ("rk3562.w8a16",)),
+        Case("bytes_uneven", lambda: nn.Conv2d(40, 16, 1), odd, ("rk3562.w8a16",), unusable=True),
+    ]
+
+
+def _placed() -> list[Case]:
+    cpu = {"/2/Conv_output_0": "cpu", "/4/Conv_output_0": "cpu", "out0": "cpu"}
+    layers = ("/2/Conv_output_0", "/3/LeakyRelu_output_0")
+    return [
+        Case("cpu_layers", _targets, IMAGE, ("rk3588.i8", "rk3562.fp16"), config=(("op_target", cpu),)),
         Case(
             "hybrid_float",
             _targets,
             IMAGE,
-            on(("rk3588", "rk3562", "rk3576"), "i8"),
-            hybrid=(("/2/Conv_output_0", "float16"), ("/3/LeakyRelu_output_0", "float16")),
+            ("rk3588.i8", "rk3576.i8"),
+            hybrid=tuple((n, "float16") for n in layers),
         ),
-        Case(
-            "hybrid_int16",
-            _targets,
-            IMAGE,
-            on(("rk3562", "rk3576"), "i8"),
-            hybrid=(("/2/Conv_output_0", "int16"), ("/3/LeakyRelu_output_0", "int16")),
-        ),
-        Case("hidden_low", lambda: _hidden(0.35, 1.702), IMAGE, on(ALL, "i8") + on(("rk3588", "rk3576"), "fp16")),
-        Case("hidden_high", lambda: _hidden(1.6, 0.6), IMAGE, on(("rk3588", "rk3562"), "i8", "fp16")),
-        Case(
-            "operands", _operands, (Input((1, 6, 7, 9), "normal"),), on(("rk3588", "rk3562", "rk3576"), "fp16", "i8")
-        ),
+        Case("hybrid_int16", _targets, IMAGE, ("rk3562.i8",), hybrid=tuple((n, "int16") for n in layers)),
+        Case("named", lambda: conv(3, 8, 3), IMAGE, ("rk3588.i8",), config=(("custom_string", "door, v7"),)),
         Case(
             "yuv",
             lambda: conv(3, 8, 3),
             (Input((1, 3, 16, 16)),),
-            on(("rk3588",), "i8"),
+            ("rk3588.i8",),
             config=(("inputs_yuv_fmt", ["nv12"]),),
         ),
-        Case("deconv_uneven", lambda: nn.Sequential(conv(3, 6, 3), nn.ConvTranspose2d(6, 5, (5, 4), (4, 3), (1, 0))),
-             IMAGE, on(("rk3588",), "i8", "fp16") + on(("rk3576",), "i8")),
-    ]  # fmt: skip
+    ]
+
+
+def _activations() -> list[Case]:
+    grid = (Input((1, 6, 7, 9), "normal"),)
+    uneven = lambda: nn.Sequential(conv(3, 6, 3), nn.ConvTranspose2d(6, 5, (5, 4), (4, 3), (1, 0)))  # noqa: E731
+    return [
+        Case("hidden_low", lambda: _hidden(0.35, 1.702), IMAGE, ("rk3588.i8",)),
+        Case("hidden_high", lambda: _hidden(1.6, 0.6), IMAGE, ("rk3562.i8", "rk3588.fp16")),
+        Case("operands", _operands, grid, ("rk3588.fp16", "rk3562.i8")),
+        Case("deconv_uneven", uneven, IMAGE, ("rk3588.i8", "rk3588.fp16", "rk3576.i8")),
+    ]

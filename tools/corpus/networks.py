@@ -27,8 +27,8 @@ MINI = {
     "deconv_k5_s3": ("rv1103b.i8",),
     "deconv_depthwise": BOTH,
     "act_leaky": BOTH,
-    "act_prelu": BOTH,
-    "act_silu": BOTH,
+    "act_prelu": ("rv1106.i8",),
+    "act_silu": ("rv1106.i8",),
     "act_hardsigmoid": BOTH,
     "residual_leaky_add": BOTH,
     "residual_add_relu": ("rv1103b.i8",),
@@ -42,19 +42,25 @@ MINI = {
     "softmaxes": ("rv1103b.i8",),
     "acts_alone": ("rv1106.i8",),
     "norms": ("rv1103b.i8",),
-    "attention": ("rv1106.i8",),
-    "lstm": ("rv1106.i8",),
     "gru": ("rv1103b.i8",),
     "mean_std": ("rv1103.i8", "rv1106b.i8"),
     "unet_like": BOTH,
-    "mobilenetv2_like": (*BOTH, "rv1103.i8"),
+    "mobilenetv2_like": BOTH,
+    "product_tails": BOTH,
 }
 """Further targets of some cases: the SoCs of the mini format, int8 only."""
 
 
 def _collect() -> dict[str, Case]:
     found: dict[str, Case] = {}
-    for module in (nets_convolution, nets_operators, nets_interface, nets_whole, nets_detection, nets_storage):
+    for module in (
+        nets_convolution,
+        nets_operators,
+        nets_interface,
+        nets_whole,
+        nets_detection,
+        nets_storage,
+    ):
         for case in module.cases():
             if case.name in found:
                 raise ValueError(f"two cases are named {case.name}")

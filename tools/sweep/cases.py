@@ -1,0 +1,23 @@
+"""The registry of sweep cases."""
+
+from __future__ import annotations
+
+import cases_blocks
+import cases_conv
+import cases_math
+import cases_shape
+from graph import Case
+
+__all__ = ["CASES"]
+
+def _collect() -> dict[str, Case]:
+    found: dict[str, Case] = {}
+    for module in (cases_conv, cases_math, cases_shape, cases_blocks):
+        for case in module.cases():
+            if case.name in found:
+                raise ValueError(f"two cases are called {case.name}")
+            found[case.name] = case
+    return found
+
+
+CASES = _collect()

@@ -1,0 +1,83 @@
+"""Runs converted models in the CPU reference and compares with the simulator's answers."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from judge import Judge, Verdict, compare
+from rknnlite_cpu.backend import CpuBackend
+
+from rknnlite.formats import ModelFile
+from rknnlite.spi import OpenOptions
+
+__all__ = ["Outcome", "Result", "compare_all"]
+
+
+class Outcome(Enum):
+    """What became of one case for one target."""
+
+    MATCHES = "matches"
+    DIFFERS = "differs"
+    REFUSED = "refused"  # the CPU reference says that it cannot run it
+    UNCONVERTED = "not converted"
+    WAITING = "waiting"  # no conversion has been tried
+
+
+@dataclass(frozen=True)
+class Result:
+    """One case for one target; ``note`` says why it does not match."""
+
+    case: str
+    target: str
+    outcome: Outcome
+    verdicts: tuple[Verdict, ...] = field(default=())
+    note: str = ""
+
+    @property
+    def worst(self) -> Verdict | None:
+        """The output that agrees least."""
+        return max(self.verdicts, key=lambda v: (not v.matches, v.error), default=None)
+
+
+def compare_all(cache: Path, cases: Mapping[str, Mapping[str, str]], pattern: str, targets: tuple[str, ...]) -> list[Result]:
+    """Results of all cases and targets; ``cases`` is name -> folder and judge, as the index has it."""
+    return [
+        _compare(cache / entry["folder"] / target, name, target, Judge(entry["judge"]))
+        for name, entry in cases.items()
+        for target in targets
+        if fnmatch.fnmatch(target, pattern)
+    ]
+
+
+def _compare(stem: Path, case: str, target: str, judge: Judge) -> Result:
+    model, answers, failure = (Path(f"{stem}{suffix}") for suffix in (".rknn", ".npz", ".fail"))
+    if failure.exists():
+        return Result(case, target, Outcome.UNCONVERTED, note=failure.read_text().strip())
+    if not answers.exists():
+        return Result(case, target, Outcome.WAITING)
+    with np.load(answers) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    try:
+        verdicts = _verdicts(model, arrays, target.endswith(".i8"), judge)
+    except Exception as error:  # whatever goes wrong concerns this case, and is what the sweep looks for
+        return Result(case, target, Outcome.REFUSED, note=f"{type(error).__name__}: {error}")
+    fits = all(verdict.matches for verdict in verdicts)
+    worst = max(verdicts, key=lambda v: (not v.matches, v.error))
+    return Result(case, target, Outcome.MATCHES if fits else Outcome.DIFFERS, verdicts, "" if fits else str(worst))
+
+
+def _verdicts(model: Path, arrays: dict[str, Any], quantised: bool, judge: Judge) -> tuple[Verdict, ...]:
+    inputs = [arrays[f"in{i}"] for i in range(sum(name.startswith("in") for name in arrays))]
+    wanted = [arrays[f"out{i}"] for i in range(len(arrays) - len(inputs))]
+    with CpuBackend().open(ModelFile(model), OpenOptions()) as context:
+        found = context.infer(inputs)
+        steps = [attr.quant.scale if attr.quant else None for attr in context.outputs]
+    return tuple(
+        compare(a, b, step, quantised, judge) for a, b, step in zip(found, wanted, steps, strict=True)
+    )

@@ -1,0 +1,176 @@
+"""Conversions with the vendor's PC toolkit: one import, one forked process per conversion.
+
+A process that dies or exceeds its time costs one case only. Results stay in the cache:
+``<case>-<digest>/<soc>.<dtype>.rknn`` and ``.npz`` (inputs and the simulator's outputs), or ``.fail`` (the reason).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+import zlib
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from graph import Case, Source
+
+__all__ = ["Job", "convert_all", "stem_of"]
+
+SAMPLES = 6
+"""Calibration samples per case."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One case for one target, for example ``rk3588.i8``."""
+
+    case: Case
+    target: str
+    stem: Path
+
+    @property
+    def done(self) -> bool:
+        """Whether the cache has an answer."""
+        return any(Path(f"{self.stem}{suffix}").exists() for suffix in (".npz", ".fail"))
+
+
+def stem_of(cache: Path, case: Case, digest: str, target: str) -> Path:
+    """Where the results of a conversion are kept, without suffix."""
+    return cache / f"{case.name}-{digest}" / target
+
+
+def convert_all(jobs: list[Job], processes: int, limit: float) -> None:
+    """Run all jobs, at most ``processes`` at a time, each for at most ``limit`` seconds."""
+    from rknn.api import RKNN  # noqa: PLC0415  imported once, here: children inherit it
+
+    context = multiprocessing.get_context("fork")
+    waiting, running = jobs[::-1], list[tuple[BaseProcess, Job, float]]()
+    started, count = time.monotonic(), 0
+    while waiting or running:
+        while waiting and len(running) < processes:
+            job = waiting.pop()
+            job.stem.parent.mkdir(parents=True, exist_ok=True)
+            process = context.Process(target=_child, args=(RKNN, job))
+            process.start()
+            running.append((process, job, time.monotonic()))
+        running[0][0].join(0.02)
+        for entry in list(running):
+            process, job, since = entry
+            if process.is_alive() and time.monotonic() - since > limit:
+                process.kill()
+                process.join()
+                _failed(job, f"time limit of {limit:.0f} s")
+            if not process.is_alive():
+                running.remove(entry)
+                count += 1
+                _finish(job, process.exitcode)
+                seconds = (time.monotonic() - started) / count
+                outcome = "ok" if Path(f"{job.stem}.npz").exists() else "FAIL"
+                print(f"{count}/{len(jobs)} {seconds:.2f}s {outcome} {job.case.name} {job.target}", flush=True)
+
+
+def _finish(job: Job, code: int | None) -> None:
+    log = Path(f"{job.stem}.log")
+    if not job.done:
+        _failed(job, _reason(log, code))
+    log.unlink(missing_ok=True)
+
+
+def _failed(job: Job, reason: str) -> None:
+    Path(f"{job.stem}.fail").write_text(reason + "\n")
+    Path(f"{job.stem}.rknn").unlink(missing_ok=True)
+
+
+def _reason(log: Path, code: int | None) -> str:
+    """The most telling line of what the toolkit said."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    lines = [line.strip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
+    telling = [line for line in lines if "rror" in line or "not support" in line.lower() or line.startswith("E ")]
+    return f"exit {code}: {(telling or lines or ['no message'])[-1][:240]}"
+
+
+def _child(toolkit: Any, job: Job) -> None:
+    """Convert in a folder of its own, with everything that is printed going to a log."""
+    os.nice(10)
+    with Path(f"{job.stem}.log").open("w") as log:
+        sys.stdout.flush()
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+        folder = tempfile.mkdtemp()
+        os.chdir(folder)
+        try:
+            _convert(toolkit, job, Path(folder))
+        except BaseException:
+            traceback.print_exc()
+            sys.stdout.flush()
+            os._exit(1)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def _check(status: int, step: str) -> None:
+    if status != 0:
+        raise RuntimeError(f"Error: the toolkit refused {step}")
+
+
+def _convert(toolkit: Any, job: Job, folder: Path) -> None:
+    soc, dtype = job.target.split(".")
+    model, sources = job.case.make()
+    path = folder / "model.onnx"
+    onnx.save(model, str(path))
+    rknn = toolkit(verbose=False)
+    _check(rknn.config(target_platform=soc, **_options(job, soc)), "config")
+    _check(rknn.load_onnx(str(path)), "load_onnx")
+    plan: dict[str, Any] = {"do_quantization": dtype == "i8"}
+    if dtype == "i8":
+        plan["dataset"] = str(_dataset(job.case, sources, folder))
+    _check(rknn.build(**plan), "build")
+    _check(rknn.export_rknn(str(folder / "model.rknn")), "export_rknn")
+    _check(rknn.init_runtime(), "init_runtime")
+    feeds = [np.ascontiguousarray(_fed(a)) for a in _draw(job.case, sources, "run")]
+    outputs = rknn.inference(feeds, data_format=["nhwc"] * len(feeds))
+    if outputs is None:
+        raise RuntimeError("Error: the simulator returned nothing")
+    arrays = {f"in{i}": x for i, x in enumerate(feeds)} | {f"out{i}": y for i, y in enumerate(outputs)}
+    np.savez(folder / "model.npz", **arrays)
+    shutil.move(folder / "model.rknn", f"{job.stem}.rknn")
+    shutil.move(folder / "model.npz", f"{job.stem}.npz")
+
+
+def _options(job: Job, soc: str) -> dict[str, Any]:
+    single = {"single_core_mode": True} if soc in ("rk3588", "rk3576") else {}
+    return single | job.case.config
+
+
+def _draw(case: Case, sources: list[Source], purpose: str) -> list[Any]:
+    rng = np.random.default_rng(zlib.crc32(f"{case.name}/{purpose}".encode()))
+    return [source.draw(rng) for source in sources]
+
+
+def _fed(array: Any) -> Any:
+    """Rank 4 goes in as NHWC, booleans as int8."""
+    array = array.transpose(0, 2, 3, 1) if array.ndim == 4 else array
+    return array.astype(np.int8) if array.dtype == bool else array
+
+
+def _dataset(case: Case, sources: list[Source], folder: Path) -> Path:
+    lines = []
+    for n in range(SAMPLES):
+        names = [str(folder / f"{n}_{i}.npy") for i in range(len(sources))]
+        for name, array in zip(names, _draw(case, sources, f"calibration{n}"), strict=True):
+            np.save(name, array)
+        lines.append(" ".join(names))
+    listing = folder / "dataset.txt"
+    listing.write_text("\n".join(lines) + "\n")
+    return listing

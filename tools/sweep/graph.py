@@ -1,0 +1,129 @@
+"""Small ONNX graphs: what a sweep case is made of. Needs numpy and onnx only."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from judge import Judge
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+__all__ = ["Case", "Net", "Source"]
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+_ELEMENTS = {
+    "float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "bool": TensorProto.BOOL,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """A graph input; values are uniform in [low, high), or standard normal if both are zero."""
+
+    name: str
+    shape: Shape
+    dtype: str = "float32"
+    low: float = 0.0
+    high: float = 0.0
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """One random array of the logical shape."""
+        if self.dtype == "bool":
+            return rng.integers(0, 2, self.shape).astype(bool)
+        if self.dtype.startswith("int"):
+            return rng.integers(int(self.low), int(self.high), self.shape).astype(self.dtype)
+        if self.low == self.high:
+            return np.clip(rng.standard_normal(self.shape), -3.5, 3.5).astype(np.float32)
+        return rng.uniform(self.low, self.high, self.shape).astype(np.float32)
+
+
+class Net:
+    """Collects inputs, constants and nodes of one graph."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rng = np.random.default_rng(zlib.crc32(name.encode()))
+        self.sources: list[Source] = []
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: list[onnx.TensorProto] = []
+
+    def x(self, *shape: int, low: float = 0.0, high: float = 0.0, dtype: str = "float32") -> str:
+        """A graph input; returns its name."""
+        self.sources.append(Source(f"in{len(self.sources)}", shape, dtype, low, high))
+        return self.sources[-1].name
+
+    def const(self, value: Any, dtype: str = "float32") -> str:
+        """A stored constant."""
+        name = f"c{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def ints(self, *values: int) -> str:
+        """A stored int64 vector."""
+        return self.const(values, "int64")
+
+    def weight(self, *shape: int) -> str:
+        """Random weights that keep the size of values: normal / sqrt(elements per output)."""
+        fan = int(np.prod(shape[1:])) if len(shape) > 1 else 4
+        return self.const(self.rng.standard_normal(shape) / np.sqrt(max(fan, 1)))
+
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """A node with one output."""
+        return self.ops(kind, 1, *inputs, **attributes)[0]
+
+    def ops(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
+        """A node with several outputs."""
+        number = len(self._nodes)
+        outputs = [f"t{number}_{i}" if count > 1 else f"t{number}" for i in range(count)]
+        self._nodes.append(helper.make_node(kind, list(inputs), outputs, f"{kind}_{number}", **attributes))
+        return outputs
+
+    def conv(self, x: str, inputs: int, outputs: int, kernel: int = 3, **attributes: Any) -> str:
+        """A convolution with "same" padding unless told otherwise, and a bias."""
+        attributes.setdefault("pads", [kernel // 2] * 4)
+        groups = attributes.get("group", 1)
+        weight = self.weight(outputs, inputs // groups, kernel, kernel)
+        return self.op("Conv", x, weight, self.weight(outputs), kernel_shape=[kernel, kernel], **attributes)
+
+    def model(self, outputs: list[str], opset: int) -> onnx.ModelProto:
+        """The finished model, with inferred shapes."""
+        inputs = [helper.make_tensor_value_info(s.name, _ELEMENTS[s.dtype], s.shape) for s in self.sources]
+        ends = [helper.make_empty_tensor_value_info(name) for name in outputs]
+        graph = helper.make_graph(self._nodes, self.name, inputs, ends, self._constants)
+        version = helper.find_min_ir_version_for([helper.make_opsetid("", opset)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=version)
+        model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+        for info in model.graph.output:
+            if not info.type.HasField("tensor_type"):  # a function operator, no inference: shape of the input
+                info.CopyFrom(helper.make_tensor_value_info(info.name, TensorProto.FLOAT, self.sources[0].shape))
+        return model
+
+
+@dataclass(frozen=True)
+class Case:
+    """One graph of the sweep: ``build`` fills a ``Net`` and names the outputs."""
+
+    name: str
+    build: Callable[[Net], Any]
+    opset: int = 13
+    judge: Judge = Judge.CLOSE
+    config: dict[str, Any] = field(default_factory=dict)
+
+    def make(self) -> tuple[onnx.ModelProto, list[Source]]:
+        """The ONNX model and its inputs."""
+        net = Net(self.name)
+        outputs = self.build(net)
+        return net.model([outputs] if isinstance(outputs, str) else list(outputs), self.opset), net.sources
+
+    def digest(self) -> str:
+        """Changes when the graph or its inputs change."""
+        model, sources = self.make()
+        text = model.SerializeToString(deterministic=True) + repr((sources, self.config)).encode()
+        return hashlib.sha256(text).hexdigest()[:10]
