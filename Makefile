@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fuzz bench clean FORCE
+.PHONY: help packages demo test lint fuzz bench clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -19,12 +19,17 @@ PYTEST = -n auto $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
 BENCH ?= benchmarks/models
 FUZZ ?= 500
 
+# What the tests of custom operators need beside Python; without them those tests are skipped.
+PACKAGES := gcc libc6-dev pocl-opencl-icd ocl-icd-opencl-dev opencl-headers qemu-user gcc-riscv64-linux-gnu \
+	libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf
+
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
 	@echo "make test          ruff, mypy, pytest; SLOW=1 or CI=true includes the slow tests"
 	@echo "make lint          ruff and mypy only"
 	@echo "make fuzz          property tests with FUZZ=$(FUZZ) fresh examples each"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
+	@echo "make packages      apt-get what the tests of custom operators need (Debian 12)"
 	@echo "make clean         remove .venv, caches and build results"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter of .venv (now: $(PYTHON)); PYTEST_ARGS='-k layout' goes to pytest"
@@ -46,8 +51,14 @@ fuzz: $(VENV)/.with-test
 bench: $(VENV)/.with-test
 	$(PY) benchmarks/import_time.py
 	$(PY) benchmarks/leak.py
+	$(PY) benchmarks/custom_ops.py
 	@if [ -d "$(BENCH)" ]; then $(PY) benchmarks/cpu_reference.py "$(BENCH)"; \
 	else echo "cpu_reference.py needs models, see benchmarks/README.md; then: make bench BENCH=FOLDER"; fi
+
+packages:
+	@dpkg -s $(PACKAGES) >/dev/null 2>&1 || { \
+	root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo -n"); \
+	$$root apt-get update -qq && $$root apt-get install -y -qq --no-install-recommends $(PACKAGES); }
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
@@ -69,7 +80,7 @@ $(VENV)/.with-demo: pyproject.toml $(VENV)/.made
 	touch "$@"
 
 $(VENV)/.with-test: pyproject.toml $(VENV)/.made
-	"$(PY)" -m pip install --quiet -e ".[cpu,onnx,test,lint]"
+	"$(PY)" -m pip install --quiet -e ".[cpu,opencl,onnx,test,lint]"
 	touch "$@" "$(VENV)/.with-demo"
 
 FORCE:

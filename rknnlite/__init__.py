@@ -11,6 +11,7 @@ import enum
 
 from . import errors
 from ._version import __version__
+from .accuracy import compare
 from .errors import RknnError
 from .hookspecs import hookimpl
 from .plugins import load_custom_ops
@@ -29,6 +30,7 @@ __all__ = [
     "RknnError",
     "TensorAttr",
     "__version__",
+    "compare",
     "errors",
     "hookimpl",
     "load_custom_ops",

@@ -33,6 +33,7 @@ class TensorRole(enum.Enum):
 class Tensor:
     """One tensor. ``shape`` is logical; ``native_shape`` as stored for the NPU; ``load`` decodes a constant.
 
+    ``offset`` is its place in the converter's plan of internal memory, in bytes; 0 where there is none.
     ``value_range`` is the calibrated (smallest, largest) real value, where the file keeps it.
     """
 
@@ -45,6 +46,7 @@ class Tensor:
     value_range: Optional[tuple[float, float]] = None
     native_shape: tuple[int, ...] = ()
     nbytes: int = 0
+    offset: int = 0
     load: Optional[Callable[[], NDArray[Any]]] = None
 
     def value(self) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 
-__all__ = ["level", "logger"]
+__all__ = ["level", "logger", "show"]
 
 logger = logging.getLogger("rknnlite")
 logger.addHandler(logging.NullHandler())
@@ -26,14 +26,24 @@ def level() -> int | None:
         return None
 
 
+def show() -> None:
+    """Let all lines be seen on stderr, unless the application or ``RKNN_LOG_LEVEL`` decides about them."""
+    quiet = all(isinstance(handler, logging.NullHandler) for handler in logger.handlers)
+    if quiet and not logging.getLogger().handlers:
+        _to_stderr(logging.DEBUG)
+
+
 def _attach_stderr() -> None:
     number = level()
-    if number is None:
-        return
+    if number is not None:
+        _to_stderr(_TO_LOGGING.get(number, logging.DEBUG))
+
+
+def _to_stderr(threshold: int) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname).1s rknnlite: %(message)s"))
     logger.addHandler(handler)
-    logger.setLevel(_TO_LOGGING.get(number, logging.DEBUG))
+    logger.setLevel(threshold)
     logger.propagate = False
 
 

@@ -45,6 +45,9 @@ class GpuServices(abc.ABC):
     def build(self, source: str, name: str, options: str) -> GpuKernel:
         """Build a kernel from source text; raises ParamInvalid with the compiler's log when that fails."""
 
+    def forget(self, fd: int) -> None:  # noqa: B027
+        """Release what GPU operators imported of a tensor's memory; called when a node is destroyed."""
+
 
 class PostProcess(abc.ABC):
     """One post-process plugin for one context: turns the outputs of a model into other outputs."""

@@ -41,7 +41,7 @@ class _Manager(pluggy.PluginManager):
         self.problems: dict[str, str] = {}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def manager() -> _Manager:
     """The one plugin manager; entry points are loaded on the first call.
 
@@ -86,7 +86,7 @@ def _collect(hook: str) -> list[Any]:
     return things
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def backends() -> dict[str, Backend]:
     """All backends by name."""
     return {backend.name: backend for backend in _collect("rknnlite_register_backends")}
@@ -140,7 +140,7 @@ def custom_ops() -> list[CustomOp]:
     ]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def op_hosts() -> dict[str, OpHost]:
     """Hosts of compiled operators by name."""
     return {host.name: host for host in _collect("rknnlite_register_op_hosts")}

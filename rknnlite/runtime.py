@@ -11,7 +11,7 @@ from . import plugins
 from .custom_op import OpSource, as_custom_op, distinct
 from .errors import BackendUnavailable
 from .formats import ModelFile
-from .log import logger
+from .log import logger, show
 from .spi import Backend, Context, CustomOp, OpenOptions
 
 __all__ = ["choose_backend", "open_model", "resolve_ops"]
@@ -70,14 +70,20 @@ def open_model(
         custom_ops: operators for this context: ``CustomOp``, the PC toolkit's plain class, or the path of a
             compiled one. They come before those of plugins.
         async_mode: outputs are those of the previous run, so that a caller need not wait for the NPU.
-        verbose: per-layer figures in the log.
-        extra: options of the backend.
+        verbose: per-layer figures of every run in the log, and the log on stderr unless the application set
+            logging up.
+        extra: options of the backend. ``collect_perf=True`` times every run, for ``perf_table``. CPU reference:
+            ``fidelity="float"`` computes the dequantised network in float, ``"npu"`` (default) as the NPU does;
+            ``postprocess``, the path of a post-process plugin made for RK1820/RK1828 (or a ``PostProcess``), whose
+            results take the place of the model's outputs.
 
     Raises:
         ModelInvalid: not a usable model. BackendUnavailable: nothing can run it.
         ParamInvalid, TargetPlatformUnmatch: illegal core mask or SoC.
     """
     file = model if isinstance(model, ModelFile) else ModelFile(_source(model))
+    if verbose:
+        show()
     options = OpenOptions(
         core_mask=core_mask,
         soc=soc or os.environ.get("RKNNLITE_SOC") or None,

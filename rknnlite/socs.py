@@ -55,7 +55,7 @@ class Soc:
             raise ParamInvalid(f"core mask {mask:#x} is not legal on {self.name}; legal masks: {legal}")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def table() -> dict[str, Soc]:
     """All SoCs by lower-case name, read once from ``socs.yaml``."""
     from ruamel.yaml import YAML  # a slow import: only when a SoC is first asked for

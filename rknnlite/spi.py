@@ -8,238 +8,53 @@ operator that the author supplies; any backend takes it.
 from __future__ import annotations
 
 import abc
-import enum
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from numpy.typing import NDArray
 
 from .custom_op import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from .errors import ContextInvalid, ParamInvalid, RknnError
 from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
-from .spi_llm import (
-    AudioBlock,
-    AuxInput,
-    CallState,
-    EmbedInput,
-    ImageBlock,
-    InferParams,
-    InputKind,
-    KvClear,
-    KvDtype,
-    KvPolicy,
-    KvStore,
-    LlmCallbacks,
-    LlmConfig,
-    LlmContext,
-    LlmInput,
-    LlmOptions,
-    LlmOutput,
-    LlmParams,
-    LlmResult,
-    LlmSession,
-    LlmState,
-    MultimodalInput,
-    OutputState,
-    PromptInput,
-    RunSummary,
-    SamplingParams,
-    TaskType,
-    TokenInput,
-    VideoBlock,
-    VocabInfo,
-)
-from .tensor import Layout, QuantParams, TensorAttr
+from .perf import MemorySize, PerfRow, PerfTable
+from .spi_types import AttrKind, Input, Memory, OpenOptions, Probe, RawOutput, Versions
+from .tensor import QuantParams, TensorAttr
 
 if TYPE_CHECKING:
+    from .dumps import Dump
     from .formats import ModelFile
     from .socs import Soc
+    from .spi_llm import LlmContext, LlmOptions
 
 __all__ = [
     "AttrKind",
-    "AudioBlock",
-    "AuxInput",
     "Backend",
-    "CallState",
     "Context",
     "CustomOp",
     "CustomOpFailed",
-    "EmbedInput",
     "GpuKernel",
     "GpuServices",
-    "ImageBlock",
-    "InferParams",
     "Input",
-    "InputKind",
-    "KvClear",
-    "KvDtype",
-    "KvPolicy",
-    "KvStore",
-    "LlmCallbacks",
-    "LlmConfig",
-    "LlmContext",
-    "LlmInput",
-    "LlmOptions",
-    "LlmOutput",
-    "LlmParams",
-    "LlmResult",
-    "LlmSession",
-    "LlmState",
     "Memory",
     "MemorySize",
-    "MultimodalInput",
     "OpContext",
     "OpHost",
     "OpNode",
     "OpenOptions",
-    "OutputState",
     "PerfRow",
+    "PerfTable",
     "PostProcess",
     "Probe",
-    "PromptInput",
     "RawOutput",
-    "RunSummary",
-    "SamplingParams",
-    "TaskType",
-    "TokenInput",
     "UseBuiltin",
     "Versions",
-    "VideoBlock",
-    "VocabInfo",
 ]
 
 Array = NDArray[Any]
 InputLike = Union[Array, Sequence[Any]]
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Whether a backend can be used on this machine, and why (not).
-
-    ``priority`` decides between available backends: the CPU reference has 0, real hardware 100.
-    """
-
-    available: bool
-    reason: str
-    priority: int = 0
-    devices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Versions:
-    """What ``RKNN_QUERY_SDK_VERSION`` answers: runtime and driver version.
-
-    ``library`` is the name of the runtime library (``librknnrt``), empty where there is none.
-    """
-
-    api: str
-    driver: str
-    library: str = ""
-
-
-@dataclass(frozen=True)
-class MemorySize:
-    """Bytes of weights, of internal tensors, and of everything a context holds; SRAM where the SoC has it."""
-
-    weight: int
-    internal: int
-    total: int
-    sram_total: int = 0
-    sram_free: int = 0
-
-
-class AttrKind(enum.Enum):
-    """Which tensor attributes are asked for; ``CURRENT_*`` are those of the chosen dynamic shape."""
-
-    INPUT = "input"
-    OUTPUT = "output"
-    NATIVE_INPUT = "native_input"
-    NATIVE_OUTPUT = "native_output"
-    NATIVE_NHWC_INPUT = "native_nhwc_input"
-    NATIVE_NHWC_OUTPUT = "native_nhwc_output"
-    CURRENT_INPUT = "current_input"
-    CURRENT_OUTPUT = "current_output"
-    CURRENT_NATIVE_INPUT = "current_native_input"
-    CURRENT_NATIVE_OUTPUT = "current_native_output"
-
-
-@dataclass(frozen=True)
-class PerfRow:
-    """One line of the runtime's per-layer table; ``cells`` holds every column under the runtime's own header.
-
-    ``time_us`` is None where the runtime prints no number.
-    """
-
-    id: str
-    op: str
-    target: str
-    name: str
-    time_us: Optional[float]
-    cells: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    def __str__(self) -> str:
-        return "  ".join(f"{header}={cell}" for header, cell in self.cells.items())
-
-
-@dataclass
-class OpenOptions:
-    """How a model is opened. ``core_mask`` None leaves the SoC's default; ``soc`` overrides the model's."""
-
-    core_mask: Optional[int] = None
-    soc: Optional[str] = None
-    custom_ops: Sequence[CustomOp] = ()
-    async_mode: bool = False
-    verbose: bool = False
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class Input:
-    """Data for one model input.
-
-    ``layout`` says how a rank-4 array lies (NHWC or NCHW; UNDEFINED for other ranks). With ``pass_through``
-    the elements go to the input tensor untouched: no mean/std, no quantisation (RKNN user guide, 10.9).
-    """
-
-    index: int
-    data: Array
-    layout: Layout = Layout.NHWC
-    pass_through: bool = False
-
-
-class RawOutput(NamedTuple):
-    """A quantised output as the NPU leaves it: ``real = (data - zero_point) * scale``.
-
-    Outputs that are not quantised have scale 1.0 and zero point 0.
-    """
-
-    data: Array
-    scale: float
-    zero_point: int
-
-
-class Memory(abc.ABC):
-    """A buffer that the NPU (or the CPU reference) reads and writes in place.
-
-    ``ndarray`` is a uint8 view of the very bytes. Released with its context or earlier, never twice.
-    """
-
-    size: int
-    offset: int = 0
-    fd: int = -1
-    phys: int = 0
-
-    @property
-    @abc.abstractmethod
-    def ndarray(self) -> Array:
-        """A writable uint8 view of the whole buffer."""
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Release the buffer; calling it again does nothing."""
 
 
 class Context(abc.ABC):
@@ -457,13 +272,24 @@ class Context(abc.ABC):
         """Duration of the last run in microseconds, input and output conversion left out; 0 before a run."""
         return 0
 
-    def perf_table(self) -> list[Any]:
-        """Per-layer rows of the last run (``PerfRow``), for a context that was opened to collect them."""
+    def perf_table(self) -> PerfTable:
+        """Per-layer rows of the last run that was timed, what they add up to, and the table as text.
+
+        Runs are timed in a context opened with ``collect_perf=True`` (or ``verbose``, or RKNN_LOG_LEVEL >= 4);
+        a backend that can times one further run in any other.
+        """
         raise RknnError(f"backend {self.backend_name} keeps no per-layer figures yet")
 
     def memory(self) -> MemorySize:
         """Memory of the context in bytes."""
         raise RknnError(f"backend {self.backend_name} keeps no memory figures yet")
+
+    def dump(self, directory: str | os.PathLike[str], golden: Dump | None = None) -> Dump:
+        """Run once more on the last inputs and write every tensor to a folder, see ``rknnlite.dumps``.
+
+        With ``golden`` each node computes on the values that dump has for its operands, where it has them.
+        """
+        raise RknnError(f"backend {self.backend_name} cannot dump tensors")
 
     # -- life ---------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .errors import ParamInvalid
 
-__all__ = ["DType", "Layout", "QuantParams", "TensorAttr"]
+__all__ = ["DType", "KvDtype", "Layout", "QuantParams", "TensorAttr"]
 
 
 class DType(enum.IntEnum):
@@ -70,6 +70,20 @@ _NUMPY = {
     DType.INT64: "int64", DType.BOOL: "bool", DType.INT4: "int8", DType.BFLOAT16: "uint16",
 }  # fmt: skip
 _FROM_NUMPY = {name: dtype for dtype, name in _NUMPY.items() if dtype not in (DType.INT4, DType.BFLOAT16)}
+
+
+class KvDtype(enum.IntEnum):
+    """How the KV cache is stored and computed (``rknn3_kvcache_dtype``); UNDEFINED: float32, never on a device."""
+
+    UNDEFINED = 0
+    INT4_TO_F16 = 1
+    INT4_TO_F8 = 2
+    INT8_TO_F16 = 3
+    FLOAT4_TO_F16 = 4
+    FLOAT4_TO_F8 = 5
+    FLOAT8_TO_F16 = 6
+    FLOAT8_TO_F8 = 7
+    FLOAT16 = 8
 
 
 class Layout(enum.IntEnum):

@@ -51,15 +51,19 @@ def postprocess(heads: list[np.ndarray]) -> np.ndarray:
 
 
 class cstYoloDetect:
-    """The same as an operator of the model: output [1, MOST, 6], rows past the last box are zero."""
+    """The same as an operator of the model: boxes [1, MOST, 4], scores, classes [1, MOST]; rows past the last are zero.
+
+    Three outputs, because a quantised model quantises them: pixels, scores and class numbers each get steps of
+    their own size.
+    """
 
     op_type = "cstYoloDetect"
 
     def shape_infer(self, node, in_shapes, in_dtypes):
-        return [[1, MOST, 6]], [in_dtypes[0]]
+        return [[1, MOST, 4], [1, MOST], [1, MOST]], [in_dtypes[0]] * 3
 
     def compute(self, node, inputs):
-        answer = np.zeros((1, MOST, 6), np.float32)
-        boxes = postprocess(inputs)
-        answer[0, : len(boxes)] = boxes
-        return [answer]
+        found = np.zeros((1, MOST, 6), np.float32)
+        rows = postprocess(inputs)
+        found[0, : len(rows)] = rows
+        return [found[..., 2:], found[..., 0], found[..., 1]]

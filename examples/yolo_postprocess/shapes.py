@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 
 SIZE = 128
+EXAMPLE = 30_000_388  # seed of the example picture
 LABELS = ("circle", "square", "triangle", "star")
 
 
@@ -63,7 +64,7 @@ def compose(rng: np.random.Generator, most: int = 6) -> tuple[np.ndarray, np.nda
 
 
 def main() -> None:
-    picture, boxes = compose(np.random.default_rng(int(sys.argv[2]) if len(sys.argv) > 2 else 4321))
+    picture, boxes = compose(np.random.default_rng(int(sys.argv[2]) if len(sys.argv) > 2 else EXAMPLE))
     cv2.imwrite(sys.argv[1], cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
     for kind, *corners in boxes:
         print(LABELS[int(kind)], *(round(float(c)) for c in corners))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from decode import cstYoloDetect
+from decode import SCORE, cstYoloDetect
 from shapes import LABELS
 
 import rknnlite
@@ -38,7 +38,8 @@ COMPILER = [
 def boxes_by_operator(picture: np.ndarray) -> np.ndarray:
     """The model ends in cstYoloDetect."""
     with rknnlite.open(HERE / "shapes_detect_for_RK3588.rknn", custom_ops=[cstYoloDetect()]) as context:
-        return context.infer(picture)[0][0]
+        boxes, scores, classes = context.infer(picture)
+    return np.concatenate([scores[0, :, None], classes[0, :, None].round(), boxes[0]], axis=1)
 
 
 def boxes_by_plugin(picture: np.ndarray) -> np.ndarray:
@@ -73,7 +74,7 @@ def main() -> None:
     picture = cv2.cvtColor(cv2.imread(str(HERE / "shapes.png")), cv2.COLOR_BGR2RGB)
     find = boxes_by_plugin if "riscv" in sys.argv[1:] else boxes_by_operator
     boxes = find(picture)
-    boxes = boxes[boxes[:, 0] > 0]
+    boxes = boxes[boxes[:, 0] > SCORE / 2]  # the rest is empty
     for score, kind, *corners in boxes:
         print(f"{LABELS[int(kind)]:9}{score:.3f}", *(f"{c:6.1f}" for c in corners))
     draw(picture, boxes, "shapes_found.png")

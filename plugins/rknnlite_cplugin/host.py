@@ -45,7 +45,9 @@ class CPluginHost(OpHost):
         if options.get("isolate", _isolate_by_default()):
             return [IsolatedOp(path, limit)]
         if limit is not None:
-            raise ParamInvalid(f"{path}: time_limit needs isolate=True: a call in this process cannot be ended")
+            raise ParamInvalid(
+                f"{path}: time_limit needs isolate=True: a call in this process cannot be ended"
+            )
         return [CompiledOp(open_library(path))]
 
 

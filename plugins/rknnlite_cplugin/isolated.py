@@ -41,7 +41,9 @@ class IsolatedOp(CustomOp):
         self.op_type = opened["op_type"]
         if opened["target"] != abi.Target.CPU:
             self._worker.end()
-            raise ParamInvalid(f"{path}: operator {self.op_type} computes on the GPU; open it without isolate")
+            raise ParamInvalid(
+                f"{path}: operator {self.op_type} computes on the GPU; open it without isolate"
+            )
         self._numbers = itertools.count()
 
     def describe(self) -> str:
@@ -107,6 +109,7 @@ class _Worker:
                 [sys.executable, "-m", "rknnlite_cplugin.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the program; the worker ends when the socket does
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
             )
         self._sock = ours
@@ -122,9 +125,9 @@ class _Worker:
     ) -> dict[str, Any]:
         """Send a request and wait for the answer."""
         with self._lock:
+            self._begin()
             try:
                 self._sock.settimeout(limit or self._limit)
-                self._begin()
                 self._sock.sendall(COMPUTE.pack(-1))
                 send(self._sock, request, fds)
                 answer, _ = receive(self._sock)
@@ -137,9 +140,9 @@ class _Worker:
     def compute(self, number: int) -> int:
         """Have a node computed; the plugin's return code."""
         with self._lock:
+            self._begin()
             try:
                 self._sock.settimeout(self._limit)
-                self._begin()
                 self._sock.sendall(COMPUTE.pack(number))
                 answer = self._sock.recv(COMPUTE.size, socket.MSG_WAITALL)
                 if len(answer) < COMPUTE.size:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes as ct
 import os
 import platform
+import struct
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,14 +19,16 @@ from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
 
-__all__ = ["Library", "is_elf", "open_library", "unsafe_reason"]
+__all__ = ["Library", "is_elf", "open_library", "symbols", "unsafe_reason"]
 
 _RTLD_NOW = os.RTLD_NOW
 _MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv"}
-_ET_DYN = 3
+_ET_DYN, _PT_LOAD = 3, 1
 _VERSION = 1
 _SOURCE = Path(__file__).with_name("runtime_symbols.c")
-_kept: list[Any] = []  # loaded with RTLD_GLOBAL once, for the life of the process
+_SYMBOLS = "librknnlite_symbols.so"
+_GET_ATTR = b"rknn_custom_op_get_op_attr"
+_kept: dict[str, Any] = {}  # loaded with RTLD_GLOBAL once, for the life of the process
 
 
 @dataclass(frozen=True)
@@ -93,11 +96,37 @@ def _check_header(path: Path) -> None:
         )
     if int.from_bytes(theirs[16:18], "little") != _ET_DYN:
         raise ParamInvalid(f"{path}: an ELF file, but not a shared library; link it with -shared -fPIC")
+    if not _complete(path):
+        raise ParamInvalid(f"{path}: the file ends before its contents do; copy or build it again")
+
+
+def _complete(path: Path) -> bool:
+    """Whether the parts that get mapped lie inside the file; the loader maps what is missing and crashes."""
+    wide = _header(path)[4] == 2
+    fields = struct.Struct("<IIQQQQ" if wide else "<IIIIII")  # 64 bits: type, flags, offset, -, -, size
+    where, count = (("<Q", 32), 56) if wide else (("<I", 28), 44)
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        header = file.read(64)
+        if len(header) < 52:
+            return False
+        start = struct.unpack_from(where[0], header, where[1])[0]
+        entry_size, entries = struct.unpack_from("<HH", header, count - 2)
+        for number in range(entries):
+            file.seek(start + number * entry_size)
+            raw = file.read(fields.size)
+            if len(raw) < fields.size:
+                return False
+            entry = fields.unpack(raw)
+            offset, length = (entry[2], entry[5]) if wide else (entry[1], entry[4])
+            if entry[0] == _PT_LOAD and offset + length > size:
+                return False
+    return True
 
 
 def _load(path: Path) -> Any:
     """dlopen with whatever the plugin expects from its surroundings."""
-    _supply("librknnlite_symbols.so")
+    _supply(_SYMBOLS)
     name = str(path.resolve())
     try:
         return ct.CDLL(name, mode=_RTLD_NOW)
@@ -115,40 +144,71 @@ def _load(path: Path) -> Any:
     try:
         return ct.CDLL(name, mode=_RTLD_NOW)
     except OSError as error:
-        raise ParamInvalid(f"{path}: cannot be loaded: {error}") from None
+        why = (
+            f"; {_GET_ATTR.decode()} needs a C compiler here (gcc)"
+            if _GET_ATTR.decode() in str(error)
+            else ""
+        )
+        raise ParamInvalid(f"{path}: cannot be loaded: {error}{why}") from None
 
 
 def _supply(name: str) -> None:
     """Load the library that exports ``rknn_custom_op_get_op_attr``, under one of its names."""
-    if any(kept[0] == name for kept in _kept):
+    if name in _kept:
         return
     prebuilt = Path(__file__).with_name(name)
     try:
         library = prebuilt if prebuilt.is_file() else _build(name)
-        _kept.append((name, ct.CDLL(str(library), mode=_RTLD_NOW | ct.RTLD_GLOBAL)))
-    except (BackendUnavailable, ParamInvalid, OSError) as error:  # a plugin without attributes works without it
+        loaded = ct.CDLL(str(library), mode=_RTLD_NOW | ct.RTLD_GLOBAL)
+        for function in (loaded.rknnlite_op_announce, loaded.rknnlite_op_withdraw):
+            function.argtypes = [ct.c_size_t]
+        _kept[name] = loaded
+    except (BackendUnavailable, ParamInvalid, OSError) as error:
+        # A plugin that reads no attributes works without.
         logger.warning("operator plugins cannot read node attributes: %s", error)
+
+
+def symbols(library: Library) -> Any:
+    """The library by which a plugin reads attributes; None where there is none and the plugin reads none.
+
+    Raises BackendUnavailable when the plugin needs it: the genuine runtime would take our nodes for its own.
+    """
+    loaded = _kept.get(_SYMBOLS)
+    if loaded is None and _GET_ATTR in library.path.read_bytes():
+        raise BackendUnavailable(f"{library.path} reads node attributes; that needs a C compiler here (gcc)")
+    return loaded
 
 
 def _build(name: str) -> Path:
     compiler = os.environ.get("CC") or "cc"
-    command = [compiler, "-shared", "-fPIC", "-O2", f"-Wl,-soname,{name}", "-o", "{out}", _SOURCE.name]
+    command = [
+        compiler,
+        "-shared",
+        "-fPIC",
+        "-O2",
+        f"-Wl,-soname,{name}",
+        "-o",
+        "{out}",
+        _SOURCE.name,
+        "-ldl",
+        "-pthread",
+    ]
     files = {_SOURCE.name: _SOURCE.read_bytes()}
     return buildcache.build(name, files, command, "the attribute access of operator plugins")
 
 
-def _checked(path: Path, struct: abi.CustomOpStruct, handle: Any) -> Library:
-    if struct.version != _VERSION:
+def _checked(path: Path, op: abi.CustomOpStruct, handle: Any) -> Library:
+    if op.version != _VERSION:
         raise ParamInvalid(
-            f"{path}: made for version {struct.version} of rknn_custom_op, this host knows version {_VERSION}; "
+            f"{path}: made for version {op.version} of rknn_custom_op, this host knows version {_VERSION}; "
             "set version = 1 and compile against rknn_custom_op.h of 2.3.2"
         )
-    raw = bytes(struct)[abi.CustomOpStruct.op_type.offset :][: abi.MAX_NAME]
-    if b"\0" not in raw or not struct.op_type:
+    raw = bytes(op)[abi.CustomOpStruct.op_type.offset :][: abi.MAX_NAME]
+    if b"\0" not in raw or not op.op_type:
         raise ParamInvalid(f"{path}: op_type is {'not terminated' if raw[0] else 'empty'}")
-    op_type = struct.op_type.decode("utf-8", "replace")
-    if struct.target not in (abi.Target.CPU, abi.Target.GPU):
-        raise ParamInvalid(f"{path}: operator {op_type} has target {struct.target}; 1 is the CPU, 2 the GPU")
-    if not struct.compute:
+    op_type = op.op_type.decode("utf-8", "replace")
+    if op.target not in (abi.Target.CPU, abi.Target.GPU):
+        raise ParamInvalid(f"{path}: operator {op_type} has target {op.target}; 1 is the CPU, 2 the GPU")
+    if not op.compute:
         raise ParamInvalid(f"{path}: operator {op_type} has no compute function")
-    return Library(path, op_type, abi.Target(struct.target), struct, handle)
+    return Library(path, op_type, abi.Target(op.target), op, handle)

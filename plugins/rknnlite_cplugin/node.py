@@ -9,6 +9,7 @@ import contextlib
 import ctypes as ct
 import mmap
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +19,11 @@ from rknnlite.tensor import DType, TensorAttr
 
 __all__ = ["Buffer", "NativeNode", "describe_attrs", "overwritten"]
 
-_TABLE_MAGIC = 0x726B6174
 _GUARD = b"\xa5\x5a\xc3\x3c" * 16
 
 
 class _AttributeTable(ct.Structure):
-    _fields_ = (("magic", ct.c_uint32), ("count", ct.c_uint32), ("attrs", ct.POINTER(abi.CustomOpAttr)))
+    _fields_ = (("count", ct.c_uint32), ("attrs", ct.POINTER(abi.CustomOpAttr)))
 
 
 @dataclass
@@ -83,6 +83,7 @@ class NativeNode:
         attrs: Mapping[str, Any],
         inputs: Sequence[tuple[TensorAttr, Buffer]],
         outputs: Sequence[tuple[TensorAttr, Buffer]],
+        symbols: Any,
         gpu: tuple[int, int, int] | None = None,
     ) -> None:
         self._struct = struct
@@ -94,6 +95,10 @@ class NativeNode:
         self._in = _tensors(inputs)
         self._out = _tensors(outputs)
         self._args = (ct.byref(self._ctx), self._in, len(inputs), self._out, len(outputs))
+        if symbols is not None:  # from now on the plugin may ask for attributes of this node
+            address = ct.addressof(self._table)
+            symbols.rknnlite_op_announce(address)
+            weakref.finalize(self, symbols.rknnlite_op_withdraw, address)
         self._compute = struct.compute
         self._prepare = struct.prepare if struct.prepare else None
 
@@ -121,7 +126,7 @@ class NativeNode:
             entry.name = name.encode()[: abi.MAX_NAME - 1]
             entry.dtype, entry.n_elems, entry.data = int(dtype), count, ct.addressof(data)
         self._kept.append(array)
-        return _AttributeTable(_TABLE_MAGIC, len(attrs), ct.cast(array, ct.POINTER(abi.CustomOpAttr)))
+        return _AttributeTable(len(attrs), ct.cast(array, ct.POINTER(abi.CustomOpAttr)))
 
 
 def _tensors(parts: Sequence[tuple[TensorAttr, Buffer]]) -> Any:

@@ -16,7 +16,7 @@ from rknnlite.errors import RknnError, error_from_code
 from rknnlite.spi import GpuKernel
 from rknnlite.tensor import TensorAttr
 
-from .library import Library
+from .library import Library, symbols
 from .node import Buffer, NativeNode, describe_attrs, overwritten
 
 __all__ = ["CompiledOp", "NodeBuffers", "check_code"]
@@ -72,7 +72,9 @@ def check_code(code: int, step: str, ctx: OpContext) -> None:
         return
     if step == "init" and code == abi.SKIP_CUSTOM_OP_COMPUTE:
         raise UseBuiltin(f"{ctx.node.label()}: init answers -14")
-    raise error_from_code(code, f"{step} of the plugin answers {code}; attributes: {describe_attrs(ctx.attrs)}")
+    raise error_from_code(
+        code, f"{step} of the plugin answers {code}; attributes: {describe_attrs(ctx.attrs)}"
+    )
 
 
 @dataclass
@@ -105,6 +107,7 @@ class CompiledOp(CustomOp):
                 ctx.attrs,
                 list(zip(ctx.inputs, buffers.inputs)),
                 list(zip(ctx.outputs, buffers.outputs)),
+                symbols(self.library),
                 gpu,
             )
             check_code(node.init(), "init", ctx)
@@ -127,6 +130,9 @@ class CompiledOp(CustomOp):
             try:
                 check_code(state.node.destroy(), "destroy", ctx)
             finally:
+                if state.kernel is not None:
+                    for buffer in (*state.buffers.inputs, *state.buffers.outputs):
+                        plugins.gpu_services().forget(buffer.fd)
                 state.buffers.close()
 
     def _kernel(self) -> GpuKernel | None:

@@ -1,9 +1,17 @@
-/* The functions of librknnrt that operator plugins call, for hosts without that library.
+/* The functions of librknnrt that operator plugins call, for nodes that the CPU reference computes.
  *
- * internal_ctx of the context handed to a plugin is the address of an attribute_table.
+ * internal_ctx of the context handed to a plugin is then the address of an attribute_table that was announced by
+ * rknnlite_op_announce. Any other context belongs to the genuine runtime, and the call is passed on to that.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define ERR_FAIL (-1)
 
 typedef struct {
     char name[256];
@@ -20,25 +28,84 @@ typedef struct {
 } op_context;
 
 typedef struct {
-    uint32_t magic;
     uint32_t count;
     const op_attr *attrs;
 } attribute_table;
 
-#define TABLE_MAGIC 0x726b6174u
+typedef struct known {
+    struct known *next;
+    uintptr_t table;
+} known;
 
-__attribute__((visibility("default")))
-void rknn_custom_op_get_op_attr(op_context *ctx, const char *name, op_attr *answer)
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static known *tables;
+
+EXPORT int rknnlite_op_announce(uintptr_t table)
 {
+    known *entry = malloc(sizeof *entry);
+    if (entry == NULL)
+        return ERR_FAIL;
+    pthread_mutex_lock(&lock);
+    entry->table = table;
+    entry->next = tables;
+    tables = entry;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+EXPORT void rknnlite_op_withdraw(uintptr_t table)
+{
+    pthread_mutex_lock(&lock);
+    for (known **at = &tables; *at != NULL; at = &(*at)->next)
+        if ((*at)->table == table) {
+            known *entry = *at;
+            *at = entry->next;
+            free(entry);
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
+static int ours(uintptr_t table)
+{
+    int found = 0;
+    pthread_mutex_lock(&lock);
+    for (known *entry = tables; entry != NULL && !found; entry = entry->next)
+        found = entry->table == table;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* A function of the genuine runtime, when that is loaded. */
+static void *genuine(const char *name, void *own)
+{
+    void *library = dlopen("librknnrt.so", RTLD_NOW | RTLD_NOLOAD);
+    void *found = library ? dlsym(library, name) : NULL;
+    if (library != NULL)
+        dlclose(library);
+    return found == own ? NULL : found;
+}
+
+EXPORT void rknn_custom_op_get_op_attr(op_context *ctx, const char *name, op_attr *answer)
+{
+    const attribute_table *table;
+
     if (answer == NULL)
         return;
+    if (ctx != NULL && !ours(ctx->internal_ctx)) {
+        void (*pass_on)(op_context *, const char *, op_attr *) =
+            genuine("rknn_custom_op_get_op_attr", (void *)rknn_custom_op_get_op_attr);
+        if (pass_on != NULL) {
+            pass_on(ctx, name, answer);
+            return;
+        }
+        ctx = NULL;
+    }
     memset(answer, 0, sizeof *answer);
     if (ctx == NULL || name == NULL)
         return;
     strncpy(answer->name, name, sizeof answer->name - 1);
-    const attribute_table *table = (const attribute_table *)ctx->internal_ctx;
-    if (table == NULL || table->magic != TABLE_MAGIC)
-        return;
+    table = (const attribute_table *)ctx->internal_ctx;
     for (uint32_t i = 0; i < table->count; i++)
         if (strcmp(table->attrs[i].name, name) == 0) {
             *answer = table->attrs[i];
@@ -46,10 +113,11 @@ void rknn_custom_op_get_op_attr(op_context *ctx, const char *name, op_attr *answ
         }
 }
 
-/* Memory is plain and coherent here. */
-__attribute__((visibility("default")))
-int rknn_mem_sync(uintptr_t context, void *mem, int32_t mode)
+/* Memory of our nodes is plain and coherent. */
+EXPORT int rknn_mem_sync(uintptr_t context, void *mem, int32_t mode)
 {
-    (void)context, (void)mem, (void)mode;
-    return 0;
+    int (*pass_on)(uintptr_t, void *, int32_t) = NULL;
+    if (!ours(context))
+        pass_on = genuine("rknn_mem_sync", (void *)rknn_mem_sync);
+    return pass_on != NULL ? pass_on(context, mem, mode) : 0;
 }

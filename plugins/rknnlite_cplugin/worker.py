@@ -7,6 +7,7 @@ descriptors come with the request. A plugin that crashes takes this process down
 from __future__ import annotations
 
 import array
+import contextlib
 import json
 import socket
 import struct
@@ -17,7 +18,7 @@ from typing import Any
 from rknnlite.errors import RknnError
 from rknnlite.tensor import DType, Layout, TensorAttr
 
-from .library import open_library
+from .library import open_library, symbols
 from .node import Buffer, NativeNode
 
 __all__ = ["COMPUTE", "attr_to_json", "main", "receive", "send"]
@@ -35,7 +36,9 @@ def attr_to_json(attr: TensorAttr) -> dict[str, Any]:
 
 
 def _attr(data: dict[str, Any]) -> TensorAttr:
-    return TensorAttr(data["index"], data["name"], tuple(data["dims"]), DType(data["dtype"]), Layout(data["layout"]))
+    return TensorAttr(
+        data["index"], data["name"], tuple(data["dims"]), DType(data["dtype"]), Layout(data["layout"])
+    )
 
 
 def send(sock: socket.socket, message: dict[str, Any], fds: list[int] | None = None) -> None:
@@ -91,7 +94,9 @@ class _Worker:
         buffers = [Buffer.create(attr.size, fd) for attr, fd in zip(attrs, fds)]
         parts = list(zip(attrs, buffers))
         count = request["inputs"]
-        node = NativeNode(self._library.struct, request["attrs"], parts[:count], parts[count:])
+        node = NativeNode(
+            self._library.struct, request["attrs"], parts[:count], parts[count:], symbols(self._library)
+        )
         self._nodes[request["node"]] = node, buffers
         return {"code": node.init()}
 
@@ -126,10 +131,8 @@ class _Worker:
 def main() -> None:
     """Serve until the other side closes."""
     sock = socket.socket(fileno=int(sys.argv[1]))
-    try:
+    with contextlib.suppress(EOFError):
         _Worker(sock).serve()
-    except EOFError:
-        pass
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rknnlite import socs
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
-from rknnlite.spi import Backend, Context, LlmContext, LlmOptions, OpenOptions, Probe
+from rknnlite.spi import Backend, Context, OpenOptions, Probe
+from rknnlite.spi_llm import LlmContext, LlmOptions
 
 from .context import CpuContext
 

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rknnlite._version import __version__
 from rknnlite.custom_op import as_custom_op, distinct
+from rknnlite.dumps import Dump, DumpWriter, default_folder
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import IoTensor, ModelFile
 from rknnlite.graph import Graph, Tensor
+from rknnlite.log import level, logger
+from rknnlite.perf import MemorySize, PerfTable
 from rknnlite.socs import Soc
 from rknnlite.spi import Context, CustomOp, Input, OpenOptions, Versions
 from rknnlite.tensor import Layout, TensorAttr
 
 from .attributes import default_attr, native_input, native_output
 from .feed import InputFeed
+from .fidelity import Fidelity, FloatFeed, float_graph
+from .insight import Feeder, Recorder, Stopwatch, Watches, memory_size, perf_table, stored_elements
 from .postprocess import chosen, converted
-from .program import Program
-from .view import Array, decode
+from .program import Program, Watch
+from .view import Array, decode, encode
 
 __all__ = ["CpuContext"]
 
@@ -31,6 +37,8 @@ class _Frame:
     """Results of one run: per batch item the values of the graph's outputs."""
 
     graph: Graph
+    stored: Graph
+    """The graph of the file: ``graph`` itself, unless that is in float."""
     items: list[list[Array]]
     post: list[Array] | None = None
     """Results of the post-process plugin, where there is one."""
@@ -42,6 +50,14 @@ class _Frame:
             parts = [convert(item[position], self.graph.tensors[index]) for item in self.items]
             answers.append(parts[0] if len(parts) == 1 else np.concatenate(parts))
         return answers
+
+    def elements(self) -> list[Array]:
+        """The outputs as the file stores them."""
+        tensors = [self.stored.tensors[index] for index in self.stored.outputs]
+        if self.graph is self.stored:
+            return self.outputs(stored_elements)
+        reals = self.outputs(decode)
+        return [stored_elements(encode(real, tensor), tensor) for real, tensor in zip(reals, tensors)]
 
 
 class CpuContext(Context):
@@ -55,9 +71,17 @@ class CpuContext(Context):
         self._soc = soc
         self._ops = {op.op_type: op for op in options.custom_ops}
         self._post = chosen(options.extra.get("postprocess"))
+        self._fidelity = Fidelity.of(options.extra.get("fidelity", Fidelity.NPU))
+        asked = level() or 0  # RKNN_LOG_LEVEL
+        self._logs = asked >= 4 or options.verbose
+        self._times = self._logs or bool(options.extra.get("collect_perf"))
+        self._dumps = asked >= 5
+        self._seconds: Mapping[int, float] | None = None
+        self._table: PerfTable | None = None
+        self._graphs: dict[int, Graph] = {}
         self._programs: dict[int, Program] = {}
         self._io: dict[int, tuple[list[IoTensor], list[IoTensor]]] = {}
-        self._feeds: list[InputFeed] = []
+        self._feeds: list[InputFeed | FloatFeed] = []
         self._values: list[list[Array]] | None = None
         self._results: _Frame | None = None
         self._previous: _Frame | None = None
@@ -92,7 +116,9 @@ class CpuContext(Context):
     def native_outputs(self) -> list[TensorAttr]:
         if self._post is not None:
             return self._outputs
-        return [native_output(i, io, self.batch, self._soc) for i, io in enumerate(self._io[self._current][1])]
+        return [
+            native_output(i, io, self.batch, self._soc) for i, io in enumerate(self._io[self._current][1])
+        ]
 
     @property
     def versions(self) -> Versions:
@@ -153,7 +179,9 @@ class CpuContext(Context):
         if number not in self._programs:
             with self._file.naming():
                 graph = self._model.graph(number)
-            self._programs[number] = Program(graph, self._label, self._ops)
+            computed = float_graph(graph) if self._fidelity is Fidelity.FLOAT else graph
+            self._programs[number] = Program(computed, self._label, self._ops)
+            self._graphs[number] = graph
             self._io[number] = self._model.io(number)
         self._current = number
         ins, outs = self._io[number]
@@ -161,12 +189,15 @@ class CpuContext(Context):
         self._outputs = [default_attr(i, io, self.batch, False) for i, io in enumerate(outs)]
         if self._post is not None:
             self._outputs = self._post.open(self._inputs, self._outputs)
-        graph = self._programs[number].graph
         with self._file.naming():
-            self._feeds = [
-                InputFeed(io, graph.tensors[index], self._model.batch) for io, index in zip(ins, graph.inputs)
-            ]
-        self._values = None
+            self._feeds = [self._feed(io, index) for io, index in zip(ins, self._graphs[number].inputs)]
+        self._values = self._seconds = self._table = None
+
+    def _feed(self, io: IoTensor, index: int) -> InputFeed | FloatFeed:
+        stored = self._graphs[self._current].tensors[index]
+        if self._fidelity is Fidelity.NPU:
+            return InputFeed(io, stored, self._model.batch)
+        return FloatFeed(io, stored, self._programs[self._current].graph.tensors[index], self._model.batch)
 
     # -- common path --------------------------------------------------------------------------------------
 
@@ -195,20 +226,43 @@ class CpuContext(Context):
 
     def run(self) -> None:
         with self.exclusive():
-            if self._values is None:
-                raise ContextInvalid("set inputs before running")
-            program = self._programs[self._current]
+            watch = Stopwatch() if self._times else None
+            writer = self._writer(default_folder(self._label)) if self._dumps else None
             started = time.perf_counter()
-            results = []
-            for item in range(self.batch):
-                feeds = {index: values[item] for index, values in zip(program.graph.inputs, self._values)}
-                outputs = program.run(feeds)
-                results.append([outputs[index] for index in program.graph.outputs])
-            frame = _Frame(program.graph, results)
+            frame = _Frame(*self._both_graphs(), self._compute(watch, writer))
             if self._post is not None:
-                frame.post = self._post.compute(frame.outputs(_to_stored))
+                frame.post = self._post.compute(frame.elements())
             self._last_run_us = round((time.perf_counter() - started) * 1e6)
             self._previous, self._results = self._results, frame
+            if writer is not None:
+                logger.info("tensors of this run: %s", writer.close().folder)
+            if watch is not None:
+                self._seconds, self._table = watch.seconds, None
+                if self._logs:
+                    for line in str(self.perf_table()).splitlines():
+                        logger.debug("%s", line)
+
+    def _both_graphs(self) -> tuple[Graph, Graph]:
+        return self._programs[self._current].graph, self._graphs[self._current]
+
+    def _compute(
+        self, watch: Watch | None = None, writer: DumpWriter | None = None, feeder: Watch | None = None
+    ) -> list[list[Array]]:
+        """Outputs of the graph per batch item. Raises ContextInvalid before inputs are set."""
+        if self._values is None:
+            raise ContextInvalid("set inputs before running")
+        program = self._programs[self._current]
+        results = []
+        for item in range(self.batch):
+            feeds = {index: values[item] for index, values in zip(program.graph.inputs, self._values)}
+            looks = watch
+            if writer is not None:
+                recorder = Recorder(program.graph, writer, item if self.batch > 1 else None)
+                recorder.inputs(feeds)
+                looks = Watches(feeder, watch, recorder)
+            outputs = program.run(feeds, looks)
+            results.append([outputs[index] for index in program.graph.outputs])
+        return results
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         """Outputs of the last run; in async mode of the one before it (the first run answers for itself)."""
@@ -218,7 +272,51 @@ class CpuContext(Context):
                 raise ContextInvalid("run the model before asking for outputs")
             if frame.post is not None:
                 return converted(frame.post, self._outputs, want_float)
-            return frame.outputs(_to_float if want_float else _to_stored)
+            return frame.outputs(_to_float) if want_float else frame.elements()
+
+    # -- figures ------------------------------------------------------------------------------------------
+
+    def perf_table(self) -> PerfTable:
+        """Figures per layer of the last timed run; without one the last inputs are run once more, timed."""
+        with self.exclusive():
+            if self._seconds is None:
+                self._ask_for_inputs("figures per layer")
+                watch = Stopwatch()
+                self._compute(watch)
+                self._seconds = watch.seconds
+            if self._table is None:
+                program, graph = self._programs[self._current], self._graphs[self._current]
+                note = "times of the CPU reference on this machine"
+                if self._fidelity is Fidelity.FLOAT:
+                    note += ", computed in float"
+                self._table = perf_table(graph, program, self._seconds, self._soc, note)
+            return self._table
+
+    def memory(self) -> MemorySize:
+        """What the model needs on the NPU, from the sizes that the file states; not what this process holds."""
+        with self.exclusive():
+            return memory_size(self._graphs[self._current], len(self._file.data), self.batch)
+
+    def dump(self, directory: str | os.PathLike[str], golden: Dump | None = None) -> Dump:
+        with self.exclusive():
+            self._ask_for_inputs("a dump")
+            writer = self._writer(directory)
+            feeder = None if golden is None else Feeder(self._programs[self._current].graph, golden)
+            self._compute(None, writer, feeder)
+            return writer.close()
+
+    def _writer(self, directory: str | os.PathLike[str]) -> DumpWriter:
+        return DumpWriter(
+            directory,
+            model=self._label,
+            backend=self.backend_name,
+            soc=self._soc.name,
+            fidelity=self._fidelity.value,
+        )
+
+    def _ask_for_inputs(self, what: str) -> None:
+        if self._values is None:
+            raise ContextInvalid(f"{what} needs data to run on: call infer (or set_inputs) with inputs first")
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -231,6 +329,7 @@ class CpuContext(Context):
         for program in self._programs.values():
             program.close()
         self._programs.clear()
+        self._graphs.clear()
         self._feeds.clear()
         self._values = self._results = self._previous = None
 
@@ -245,11 +344,3 @@ def _nhwc_shape(item: Input) -> tuple[int, ...]:
 
 def _to_float(value: Array, tensor: Tensor) -> Array:
     return np.array(decode(value, tensor), np.float32, order="C")
-
-
-def _to_stored(value: Array, tensor: Tensor) -> Array:
-    if tensor.quant is not None:
-        return (value + np.float32(tensor.quant.zero_point)).astype(tensor.dtype.numpy)
-    if tensor.dtype.is_float and tensor.dtype.name == "BFLOAT16":
-        return (np.ascontiguousarray(value, np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    return np.array(value, tensor.dtype.numpy, order="C")

@@ -61,6 +61,11 @@ class CustomNode:
             inputs[slot] = _frozen(decode(value, tensor))
         return [encode(r, t) for r, t in zip(self._call("compute", inputs), self._outputs)]
 
+    @property
+    def target(self) -> str:
+        """The processor that the operator is made for, as performance tables name it."""
+        return str(self._op.target).upper()
+
     def close(self) -> None:
         """Run ``destroy``; calling it again does nothing."""
         self._finalizer()

@@ -17,9 +17,10 @@ from .custom import CustomNode
 from .registry import Builder, builder_for
 from .view import Array, Kernel, NodeView
 
-__all__ = ["Program", "Step"]
+__all__ = ["MARKERS", "Program", "Step", "Watch"]
 
-_MARKERS = ("InputOperator", "OutputOperator")
+MARKERS = ("InputOperator", "OutputOperator")
+"""Node types that only mark where a graph begins and ends."""
 
 
 @dataclass
@@ -34,6 +35,16 @@ class Step:
     drops: list[int] = field(default_factory=list)
 
 
+class Watch:
+    """Looks on while a program runs; a subclass overrides what it needs."""
+
+    def before(self, step: Step, values: dict[int, Array]) -> None:
+        """Called before a step; may replace the values of its operands."""
+
+    def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
+        """Called when the results of a step are among the values, before operands are dropped."""
+
+
 class Program:
     """Runs one graph. Built once; ``run`` may be called any number of times, one caller at a time."""
 
@@ -41,7 +52,7 @@ class Program:
         self.graph = graph
         self._model_name = model_name
         self._custom: dict[int, CustomNode] = {}
-        self.steps = [self._step(node, ops or {}) for node in graph.nodes if node.op not in _MARKERS]
+        self.steps = [self._step(node, ops or {}) for node in graph.nodes if node.op not in MARKERS]
         self._plan_drops()
 
     def register(self, op: CustomOp) -> None:
@@ -113,7 +124,9 @@ class Program:
                 f"{self._model_name}: node {node.label()} cannot be prepared, its operands do not fit: {error}"
             ) from error
         except MemoryError as error:
-            raise OutOfMemory(f"{self._model_name}: node {node.label()} cannot be prepared: {error}") from None
+            raise OutOfMemory(
+                f"{self._model_name}: node {node.label()} cannot be prepared: {error}"
+            ) from None
 
     def _plan_drops(self) -> None:
         keep = set(self.graph.outputs)
@@ -125,18 +138,28 @@ class Program:
             if index not in keep:
                 step.drops.append(index)
 
-    def run(self, inputs: Mapping[int, Array], times: list[float] | None = None) -> dict[int, Array]:
-        """Values of the graph inputs by tensor index -> values of the graph outputs.
-
-        ``times``, when given, receives the seconds of every step.
-        """
+    def run(self, inputs: Mapping[int, Array], watch: Watch | None = None) -> dict[int, Array]:
+        """Values of the graph inputs by tensor index -> values of the graph outputs; ``watch`` looks on."""
         values: dict[int, Array] = dict(inputs)
         for step in self.steps:
-            started = time.perf_counter() if times is not None else 0.0
-            self._run_step(step, values)
-            if times is not None:
-                times.append(time.perf_counter() - started)
+            if watch is None:
+                self._run_step(step, values)
+            else:
+                watch.before(step, values)
+                started = time.perf_counter()
+                self._run_step(step, values)
+                watch.after(step, time.perf_counter() - started, values)
+            for index in step.drops:
+                values.pop(index, None)
+        missing = [self.graph.tensors[index].name for index in self.graph.outputs if index not in values]
+        if missing:
+            raise ModelInvalid(f"{self._model_name}: no node computes the outputs {missing}")
         return {index: values[index] for index in self.graph.outputs}
+
+    def target(self, node: Node) -> str:
+        """Where the runtime on a board computes a node: ``NPU``, ``CPU``, ``GPU``."""
+        custom = self._custom.get(node.index)
+        return custom.target if custom is not None else "NPU" if node.on_npu else "CPU"
 
     def _run_step(self, step: Step, values: dict[int, Array]) -> None:
         try:
@@ -158,8 +181,6 @@ class Program:
             if result.shape != shape:
                 result = self._fit(step, result, shape)
             values[index] = result
-        for index in step.drops:
-            values.pop(index, None)
 
     def _fit(self, step: Step, result: Array, shape: tuple[int, ...]) -> Array:
         if result.size == np.prod(shape):

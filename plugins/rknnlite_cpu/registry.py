@@ -6,9 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from rknnlite.graph import TensorRole
+import numpy as np
 
-from .view import Array, Kernel, NodeView, decode, encode
+from rknnlite.graph import TensorRole
+from rknnlite.tensor import DType
+
+from .view import Array, Kernel, NodeView, decode, encode, round_f16
 
 __all__ = ["Builder", "builder_for", "check_operands", "move_op", "op", "real_kernel", "real_op"]
 
@@ -66,9 +69,7 @@ def check_operands(view: NodeView, least: int, rank: int = 0) -> None:
 
 def real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
     """The kernel of a function on real values; see ``real_op``."""
-    fixed: list[Any] = [
-        view.constant(i) if view.is_const(i) else None for i in range(len(view.inputs))
-    ]
+    fixed: list[Any] = [_stored(view, i) if view.is_const(i) else None for i in range(len(view.inputs))]
     live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
     outputs = view.outputs
 
@@ -81,6 +82,19 @@ def real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
         return [encode(r, tensor) for r, tensor in zip(results, outputs)]
 
     return kernel
+
+
+def _stored(view: NodeView, position: int) -> Array:
+    """A constant operand; float16 layers on the NPU round those that the file holds in float32.
+
+    Batch normalisation does not: its offsets stay as they are (measured).
+    """
+    value = view.constant(position)
+    rounded = (
+        view.node.on_npu and view.outputs[0].dtype is DType.FLOAT16 and value.dtype == np.float32
+        and not view.node.op.startswith("BatchNormalization")
+    )  # fmt: skip
+    return round_f16(value) if rounded else value
 
 
 def move_op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

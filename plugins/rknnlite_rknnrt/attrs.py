@@ -13,7 +13,16 @@ from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 from . import abi
 from .native import check
 
-__all__ = ["QUERIES", "from_struct", "read_ranges", "read_struct", "reshaped", "to_struct"]
+__all__ = [
+    "QUERIES",
+    "as_nchw",
+    "as_nhwc",
+    "from_struct",
+    "query_attr",
+    "read_ranges",
+    "reshaped",
+    "to_struct",
+]
 
 QUERIES = {
     AttrKind.INPUT: abi.Query.INPUT_ATTR,
@@ -34,7 +43,9 @@ def from_struct(struct: abi.TensorAttrStruct) -> TensorAttr:
     name = struct.name.decode("utf-8", "replace")
     rank = struct.n_dims
     if rank > abi.MAX_DIMS:
-        raise RknnError(f"the library answers rank {rank} for tensor {name}; at most {abi.MAX_DIMS} is possible")
+        raise RknnError(
+            f"the library answers rank {rank} for tensor {name}; at most {abi.MAX_DIMS} is possible"
+        )
     try:
         dtype, layout = DType(struct.type), Layout(struct.fmt)
     except ValueError as error:
@@ -90,6 +101,13 @@ def read_struct(query: Any, context: int, command: abi.Query, struct: ct.Structu
     check(f"rknn_query({command.name})", code)
 
 
+def query_attr(query: Any, context: int, command: abi.Query, index: int) -> TensorAttr:
+    """One attribute by its index; raises the typed error naming the query."""
+    struct = abi.TensorAttrStruct(index=index)
+    read_struct(query, context, command, struct)
+    return from_struct(struct)
+
+
 def read_ranges(query: Any, context: int, count: int) -> list[list[tuple[int, ...]]] | None:
     """Legal shapes of a dynamic model, one list with a shape per input each; None for a static model."""
     per_input: list[list[tuple[int, ...]]] = []
@@ -109,3 +127,19 @@ def reshaped(attr: TensorAttr, dims: tuple[int, ...]) -> TensorAttr:
     """The attribute with other dims, for ``rknn_set_input_shapes``."""
     layout = Layout.NHWC if len(dims) == 4 else Layout.UNDEFINED
     return dataclasses.replace(attr, dims=dims, layout=layout, w_stride=0, size_with_stride=0)
+
+
+def as_nhwc(attr: TensorAttr) -> TensorAttr:
+    """An input as the common path takes it: rank 4 is NHWC whatever the tensor is."""
+    if len(attr.dims) != 4 or attr.layout is not Layout.NCHW:
+        return attr
+    n, c, h, w = attr.dims
+    return dataclasses.replace(attr, dims=(n, h, w, c), layout=Layout.NHWC)
+
+
+def as_nchw(attr: TensorAttr) -> TensorAttr:
+    """An output as the common path delivers it; current attributes of dynamic models say NHWC."""
+    if len(attr.dims) != 4 or attr.layout is not Layout.NHWC:
+        return attr
+    n, h, w, c = attr.dims
+    return dataclasses.replace(attr, dims=(n, c, h, w), layout=Layout.NCHW)

@@ -40,7 +40,9 @@ def place_of(attr: TensorAttr, places: Sequence[Place]) -> Place:
     same = [p for p in places if p.forms[0].name == attr.name]
     same = [p for p in same if p.index == attr.index] or same
     if len(same) > 1:  # an input and an output of one name: the layout and dims decide
-        same = [p for p in same if any(f.layout is attr.layout and f.dims == attr.dims for f in p.forms)] or same
+        same = [
+            p for p in same if any(f.layout is attr.layout and f.dims == attr.dims for f in p.forms)
+        ] or same
     if not same:
         known = ", ".join(p.label for p in places)
         raise ParamInvalid(f"the model has no tensor {attr.name!r} (index {attr.index}); it has {known}")
@@ -88,4 +90,3 @@ def forms(*attrs: TensorAttr) -> tuple[TensorAttr, ...]:
         if all((attr.layout, attr.dims) != (other.layout, other.dims) for other in found):
             found.append(attr)
     return tuple(found)
-

@@ -18,7 +18,7 @@ _addressof = ct.addressof
 def address(array: Array) -> int:
     """Address of the first byte of a C-contiguous array; a third of what ``array.ctypes.data`` costs."""
     try:
-        return _addressof(_from_buffer(array))
+        return _addressof(_from_buffer(array))  # type: ignore[arg-type]
     except (TypeError, ValueError):  # read-only, or empty
         return int(array.ctypes.data)
 

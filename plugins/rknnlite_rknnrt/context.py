@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes as ct
-import dataclasses
 import functools
 import os
 import threading
@@ -14,52 +13,26 @@ from typing import Any
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, InputInvalid, OutputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.spi import (
-    AttrKind,
-    Context,
-    CustomOp,
-    Input,
-    Memory,
-    MemorySize,
-    OpenOptions,
-    PerfRow,
-    Versions,
-)
-from rknnlite.tensor import Layout, TensorAttr
+from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions
+from rknnlite.tensor import Layout
 
-from . import abi, binding, memory, perf
-from .attrs import QUERIES, from_struct, read_ranges, read_struct, reshaped, to_struct
+from . import abi
+from .attrs import QUERIES, as_nchw, as_nhwc, query_attr, read_ranges, reshaped, to_struct
 from .buffers import Array
 from .customop import Registration
 from .diagnose import metadata
 from .feed import InputFeed
 from .fetch import OutputFetch
 from .loader import Library
-from .memory import RknnrtMemory
 from .native import call_error, check
 from .session import Session
 from .settings import Settings
+from .zerocopy import MIXED, ZeroCopyContext
 
 __all__ = ["RknnrtContext"]
 
-_SYNC = {
-    "to_device": abi.MemSync.TO_DEVICE,
-    "from_device": abi.MemSync.FROM_DEVICE,
-    "both": abi.MemSync.BIDIRECTIONAL,
-}
-_CURRENT = {
-    AttrKind.INPUT: AttrKind.CURRENT_INPUT,
-    AttrKind.OUTPUT: AttrKind.CURRENT_OUTPUT,
-    AttrKind.NATIVE_INPUT: AttrKind.CURRENT_NATIVE_INPUT,
-    AttrKind.NATIVE_OUTPUT: AttrKind.CURRENT_NATIVE_OUTPUT,
-}
-_MIXED = (
-    "the common path (set_inputs, get_outputs) and the zero-copy path (bind) must not be mixed on one context; "
-    "open a second one"
-)
 
-
-class RknnrtContext(Context):
+class RknnrtContext(ZeroCopyContext):
     """See ``rknnlite.spi.Context``. ``handle`` and ``lib`` serve programs that call C functions themselves."""
 
     def __init__(
@@ -68,40 +41,13 @@ class RknnrtContext(Context):
         super().__init__()
         session = Session.open(library, file, settings, soc, self._owner)
         self._set_up(session, file, settings, soc)
+        _contexts.add(self)
         try:
             if not settings.info_only:
                 self._prepare(options.core_mask, options.custom_ops)
         except BaseException:
             self._abort()
             raise
-
-    def _set_up(self, session: Session, file: ModelFile, settings: Settings, soc: socs.Soc) -> None:
-        """Fields that need no call into the library."""
-        self._session: Session | None = session
-        self._library, self._file, self._settings, self._soc = session.library, file, settings, soc
-        self._value = session.value
-        self._label = file.label
-        self._inputs: list[TensorAttr] = []
-        self._outputs: list[TensorAttr] = []
-        self._shapes: list[list[tuple[int, ...]]] = []
-        self._shape_chosen = False
-        self._feed: InputFeed | None = None
-        self._fetch: dict[bool, OutputFetch] = {}
-        self._places: list[binding.Place] = []
-        self._bound: dict[tuple[bool, int], RknnrtMemory] = {}
-        self._memories: weakref.WeakSet[RknnrtMemory] = weakref.WeakSet()
-        self._given: list[RknnrtMemory] = []
-        self._ops: list[CustomOp] = []
-        self._failures: list[BaseException] = []
-        self._registration: Registration | None = None
-        self._core_mask: int | None = None
-        self._common = self._ready = self._ran = self._running = False
-        self._frame: int | None = None
-        self._run_c = self._library.function("rknn_run")
-        self._inputs_set = self._library.optional("rknn_inputs_set")
-        self._outputs_get = self._library.optional("rknn_outputs_get")
-        self._outputs_release = self._library.optional("rknn_outputs_release")
-        _contexts.add(self)
 
     def _prepare(self, core_mask: int | None, ops: Sequence[CustomOp]) -> None:
         if core_mask:
@@ -121,106 +67,16 @@ class RknnrtContext(Context):
 
     def _read_attrs(self) -> None:
         """Attributes for the current shapes, and what is prepared from them."""
-        self._inputs = [_nhwc(attr) for attr in self._attrs(AttrKind.INPUT)]
+        self._inputs = [as_nhwc(attr) for attr in self._attrs(AttrKind.INPUT)]
         outputs = self._attrs(AttrKind.OUTPUT)
-        self._outputs = [_nchw(attr) for attr in outputs] if self._shape_chosen else outputs
+        self._outputs = [as_nchw(attr) for attr in outputs] if self._shape_chosen else outputs
         command = QUERIES[self._kind(AttrKind.NATIVE_INPUT)]
         query = self._library.function("rknn_query")
-        self._feed = InputFeed(self._inputs, functools.partial(_attr, query, self._value, command))
+        self._feed = InputFeed(self._inputs, functools.partial(query_attr, query, self._value, command))
         self._fetch = {}
         self._places = []
         self._bound.clear()
         self._ready = self._ran = False
-
-    def _need(self) -> Session:
-        if self._session is None:
-            raise ContextInvalid(self._closed_reason)
-        return self._session
-
-    def _abort(self) -> None:
-        """Give everything back although somebody (a traceback) may still refer to it."""
-        self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
-            session.native.release()
-
-    # -- what it is ---------------------------------------------------------------------------------------
-
-    @property
-    def backend_name(self) -> str:
-        return "rknnrt"
-
-    @property
-    def session(self) -> Session | None:
-        """The context of the C API with its owner; None after ``close``."""
-        return self._session
-
-    @property
-    def handle(self) -> Any:
-        """``rknn_context`` as a ctypes object for C calls of the program; its value is 0 after ``close``."""
-        return self._need().cell
-
-    @property
-    def lib(self) -> ct.CDLL:
-        """The library for C calls of the program."""
-        return self._library.public
-
-    @property
-    def inputs(self) -> list[TensorAttr]:
-        return self._inputs
-
-    @property
-    def outputs(self) -> list[TensorAttr]:
-        return self._outputs
-
-    @property
-    def native_inputs(self) -> list[TensorAttr]:
-        return self.attrs(AttrKind.NATIVE_INPUT)
-
-    @property
-    def native_outputs(self) -> list[TensorAttr]:
-        return self.attrs(AttrKind.NATIVE_OUTPUT)
-
-    @property
-    def versions(self) -> Versions:
-        found = abi.SdkVersion()
-        with self.exclusive():
-            self._need().query(abi.Query.SDK_VERSION, found)
-        return Versions(_text(found.api_version), _text(found.drv_version), self._library.name)
-
-    @property
-    def soc(self) -> socs.Soc:
-        return self._soc
-
-    @property
-    def batch(self) -> int:
-        model = metadata(self._file)
-        return 1 if model is None else model.batch
-
-    @property
-    def shapes(self) -> list[list[tuple[int, ...]]]:
-        return self._shapes
-
-    @property
-    def custom_string(self) -> str:
-        found = abi.CustomString()
-        with self.exclusive():
-            self._need().query(abi.Query.CUSTOM_STRING, found)
-        return _text(found.string)
-
-    def attrs(self, kind: AttrKind) -> list[TensorAttr]:
-        """Asked from the library every time; native ones are those of the current shapes."""
-        with self.exclusive():
-            return self._attrs(kind)
-
-    def _kind(self, kind: AttrKind) -> AttrKind:
-        return _CURRENT.get(kind, kind) if self._shape_chosen else kind
-
-    def _attrs(self, kind: AttrKind) -> list[TensorAttr]:
-        session, command = self._need(), QUERIES[self._kind(kind)]
-        count = self._counts[0 if kind.value.endswith("input") else 1]
-        query = session.library.function("rknn_query")
-        return [_attr(query, session.value, command, index) for index in range(count)]
 
     # -- settings -----------------------------------------------------------------------------------------
 
@@ -278,7 +134,7 @@ class RknnrtContext(Context):
         self._take()
         try:
             if self._bound:
-                raise ContextInvalid(_MIXED)
+                raise ContextInvalid(MIXED)
             if self._shapes:
                 self._follow_shapes(inputs)
             feed = self._feed
@@ -337,7 +193,9 @@ class RknnrtContext(Context):
         if not self._bound:
             return ContextInvalid("set inputs (or bind memory) before running")
         missing = [place.label for place in self._places if (place.is_input, place.index) not in self._bound]
-        return ContextInvalid(f"memory is bound to some tensors only; bind {', '.join(missing)} before running")
+        return ContextInvalid(
+            f"memory is bound to some tensors only; bind {', '.join(missing)} before running"
+        )
 
     def start(self, timeout_ms: int = 0) -> int:
         with self.exclusive():
@@ -349,7 +207,9 @@ class RknnrtContext(Context):
         with self.exclusive():
             extend = abi.RunExtend(frame_id=frame_id, timeout_ms=timeout_ms, fence_fd=-1)
             code = self._library.function("rknn_wait")(self._value, ct.byref(extend))
-            check("rknn_wait", code, f"frame {frame_id} was not done in {timeout_ms} ms" if code == -2 else "")
+            check(
+                "rknn_wait", code, f"frame {frame_id} was not done in {timeout_ms} ms" if code == -2 else ""
+            )
 
     @property
     def frame_id(self) -> int | None:
@@ -383,138 +243,11 @@ class RknnrtContext(Context):
 
     def _fill(self, fetch: OutputFetch, arrays: Sequence[Array]) -> None:
         if self._bound:
-            raise ContextInvalid(_MIXED)
+            raise ContextInvalid(MIXED)
         if not self._ran:
             raise ContextInvalid("run the model before asking for outputs")
         fetch.into(self._outputs_get, self._outputs_release, self._value, arrays)
         self._frame = fetch.frame_id
-
-    # -- zero-copy path -----------------------------------------------------------------------------------
-
-    def create_mem(self, size: int, flags: int = 0) -> RknnrtMemory:
-        """``flags`` are ``abi.MemAlloc`` bits (cacheable by default)."""
-        with self.exclusive():
-            session = self._need()
-            mem = memory.allocate(self._library, self._value, size, flags, (session.native,), self._owner)
-            return self._own(mem)
-
-    def import_mem(self, handle: int, size: int, offset: int = 0) -> RknnrtMemory:
-        with self.exclusive():
-            parents = (self._need().native,)
-            return self._own(
-                memory.from_fd(self._library, self._value, handle, size, offset, parents, self._owner)
-            )
-
-    def import_phys(self, address: int, size: int, virtual: int = 0) -> RknnrtMemory:
-        with self.exclusive():
-            parents = (self._need().native,)
-            return self._own(
-                memory.from_phys(self._library, self._value, address, virtual, size, parents, self._owner)
-            )
-
-    def _own(self, mem: RknnrtMemory) -> RknnrtMemory:
-        self._memories.add(mem)
-        return mem
-
-    def bind(self, attr: TensorAttr, mem: Memory) -> None:
-        with self.exclusive():
-            if self._common:
-                raise ContextInvalid(_MIXED)
-            pointer = self._pointer(mem)
-            place = binding.place_of(attr, self._all_places())
-            binding.check_binding(place, attr, mem.size)
-            struct = to_struct(attr)
-            code = self._library.function("rknn_set_io_mem")(self._value, pointer, ct.byref(struct))
-            check("rknn_set_io_mem", code, f"{place.label} does not take {attr}" if code == -5 else "")
-            assert isinstance(mem, RknnrtMemory)
-            self._bound[place.is_input, place.index] = mem
-            self._ready = len(self._bound) == len(self._places)
-
-    def _pointer(self, mem: Memory) -> Any:
-        if not isinstance(mem, RknnrtMemory) or mem not in self._memories:
-            raise ParamInvalid(
-                "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
-            )
-        return mem.require()
-
-    def _all_places(self) -> list[binding.Place]:
-        if not self._places:
-            self._places = [*self._places_of(True), *self._places_of(False)]
-        return self._places
-
-    def _places_of(self, is_input: bool) -> list[binding.Place]:
-        native = self._attrs(AttrKind.NATIVE_INPUT if is_input else AttrKind.NATIVE_OUTPUT)
-        kind = AttrKind.NATIVE_NHWC_INPUT if is_input else AttrKind.NATIVE_NHWC_OUTPUT
-        try:
-            nhwc = self._attrs(kind)
-        except RknnError:  # a library that does not know this form
-            nhwc = native
-        plain = self._inputs if is_input else self._outputs
-        return [
-            binding.Place(is_input, index, binding.forms(*attrs))
-            for index, attrs in enumerate(zip(native, nhwc, plain))
-        ]
-
-    def set_weight_mem(self, mem: Memory) -> None:
-        self._give("rknn_set_weight_mem", mem, "weights", self.memory().weight)
-
-    def set_internal_mem(self, mem: Memory) -> None:
-        self._give("rknn_set_internal_mem", mem, "internal tensors", self.memory().internal)
-
-    def _give(self, function: str, mem: Memory, what: str, need: int) -> None:
-        with self.exclusive():
-            pointer = self._pointer(mem)
-            if mem.size < need:
-                raise ParamInvalid(f"the memory has {mem.size} bytes, {what} need {need}")
-            check(function, self._library.function(function)(self._value, pointer))
-            assert isinstance(mem, RknnrtMemory)
-            self._given.append(mem)
-
-    def sync(self, mem: Memory, direction: str) -> None:
-        if direction not in _SYNC:
-            raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_SYNC)}")
-        with self.exclusive():
-            code = self._library.function("rknn_mem_sync")(self._value, self._pointer(mem), _SYNC[direction])
-            check("rknn_mem_sync", code)
-
-    # -- figures ------------------------------------------------------------------------------------------
-
-    @property
-    def last_run_us(self) -> int:
-        with self.exclusive():
-            if not self._ran:
-                return 0
-            found = abi.PerfRun()
-            self._need().query(abi.Query.PERF_RUN, found)
-            return int(found.run_duration)
-
-    def perf_text(self) -> str:
-        """The runtime's own table of the last run; needs ``collect_perf`` (or ``verbose``) at ``open``."""
-        with self.exclusive():
-            if not self._settings.init_flags & abi.InitFlag.COLLECT_PERF:
-                raise RknnError("figures per layer are collected on request: open the model with collect_perf=True")
-            if not self._ran:
-                raise ContextInvalid("run the model before asking for figures")
-            found = abi.PerfDetail()
-            self._need().query(abi.Query.PERF_DETAIL, found)
-            if not found.perf_data:
-                return ""
-            return ct.string_at(found.perf_data, found.data_len).rstrip(b"\0").decode("utf-8", "replace")
-
-    def perf_table(self) -> list[PerfRow]:
-        return perf.parse(self.perf_text())
-
-    def memory(self) -> MemorySize:
-        found = abi.MemSize()
-        with self.exclusive():
-            self._need().query(abi.Query.MEM_SIZE, found)
-        return MemorySize(
-            found.total_weight_size,
-            found.total_internal_size,
-            found.total_dma_allocated_size,
-            found.total_sram_size,
-            found.free_sram_size,
-        )
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -525,6 +258,7 @@ class RknnrtContext(Context):
             twin = RknnrtContext.__new__(RknnrtContext)
             Context.__init__(twin)
             twin._set_up(self._need().duplicate(twin._owner), self._file, self._settings, self._soc)
+            _contexts.add(twin)
             try:
                 twin._prepare(self._core_mask, self._ops)
             except BaseException:
@@ -571,34 +305,8 @@ def _abandon_all() -> None:
 os.register_at_fork(after_in_child=_abandon_all)
 
 
-def _attr(query: Any, context: int, command: abi.Query, index: int) -> TensorAttr:
-    struct = abi.TensorAttrStruct(index=index)
-    read_struct(query, context, command, struct)
-    return from_struct(struct)
-
-
-def _nhwc(attr: TensorAttr) -> TensorAttr:
-    """An input as the common path takes it: rank 4 is NHWC whatever the tensor is."""
-    if len(attr.dims) != 4 or attr.layout is not Layout.NCHW:
-        return attr
-    n, c, h, w = attr.dims
-    return dataclasses.replace(attr, dims=(n, h, w, c), layout=Layout.NHWC)
-
-
-def _nchw(attr: TensorAttr) -> TensorAttr:
-    """An output as the common path delivers it; current attributes of dynamic models say NHWC."""
-    if len(attr.dims) != 4 or attr.layout is not Layout.NHWC:
-        return attr
-    n, h, w, c = attr.dims
-    return dataclasses.replace(attr, dims=(n, c, h, w), layout=Layout.NCHW)
-
-
 def _nhwc_shape(item: Input) -> tuple[int, ...]:
     shape = tuple(item.data.shape)
     if item.layout is Layout.NCHW and len(shape) == 4:
         return (shape[0], shape[2], shape[3], shape[1])
     return shape
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")

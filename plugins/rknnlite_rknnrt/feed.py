@@ -7,6 +7,7 @@ lies; one that has to be turned from NCHW to NHWC, or that has gaps, is copied o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ __all__ = ["InputFeed"]
 
 NativeQuery = Callable[[int], TensorAttr]
 """Index of an input -> its native attribute; asked only when data are passed through."""
-_CARRIERS = {
+_CARRIERS: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.float64): np.dtype(np.float32),
     np.dtype(np.uint64): np.dtype(np.int64),
 }
@@ -34,7 +35,8 @@ class _Slot:
     def __init__(self, attr: TensorAttr, native: NativeQuery, struct: abi.InputStruct) -> None:
         self._attr, self._native, self._struct = attr, native, struct
         self._shape = attr.dims
-        self._dtype: np.dtype[np.generic] | None = None  # what the structure is set up for
+        self._given: np.dtype[Any] | None = None  # element type of the arrays that the structure is set up for
+        self._carrier: np.dtype[Any] | None = None  # what they are handed over as; the same object if unchanged
         self._scratch: Array | None = None
         struct.index = attr.index
         struct.fmt = Layout.NHWC if len(attr.dims) == 4 else Layout.UNDEFINED
@@ -50,18 +52,18 @@ class _Slot:
             data = data.transpose(0, 2, 3, 1)
         if data.shape != self._shape:
             self._explain(data, item.layout)
-        if data.dtype != self._dtype:
+        if data.dtype != self._given:
             self._retype(data.dtype)
-        if not data.flags.c_contiguous or data.dtype is not self._dtype:
+        if self._carrier is not self._given or not data.flags.c_contiguous:
             data = self._copy(data)
         self._struct.buf = address(data)
         return data
 
-    def _retype(self, dtype: np.dtype[np.generic]) -> None:
+    def _retype(self, dtype: np.dtype[Any]) -> None:
         """Set the structure up for arrays of ``dtype``."""
-        native = dtype.newbyteorder("=")
-        carrier = _CARRIERS.get(native, native)
-        if carrier.name == "bool" and self._attr.dtype is not DType.BOOL:
+        carrier: np.dtype[Any] = dtype if dtype.isnative else dtype.newbyteorder("=")
+        carrier = _CARRIERS.get(carrier, carrier)
+        if carrier.kind == "b" and self._attr.dtype is not DType.BOOL:
             carrier = np.dtype(np.uint8)
         try:
             kind = DType.from_numpy(carrier)
@@ -74,13 +76,13 @@ class _Slot:
         struct.type, struct.pass_through = kind, 0
         struct.fmt = Layout.NHWC if len(self._shape) == 4 else Layout.UNDEFINED
         struct.size = self._attr.n_elems * carrier.itemsize
-        self._dtype = carrier
+        self._given, self._carrier = dtype, carrier
 
     def _copy(self, data: Array) -> Array:
         """One strided copy into the kept buffer, converting the element type on the way where it must be."""
         scratch = self._scratch
-        if scratch is None or scratch.dtype != self._dtype:
-            scratch = self._scratch = np.empty(self._shape, self._dtype)
+        if scratch is None or scratch.dtype != self._carrier:
+            scratch = self._scratch = np.empty(self._shape, self._carrier)
         np.copyto(scratch, data, casting="unsafe")
         return scratch
 
@@ -96,7 +98,7 @@ class _Slot:
         struct.type, struct.fmt, struct.pass_through = native.dtype, native.layout, 1
         struct.size = held.nbytes
         struct.buf = address(held)
-        self._dtype = None
+        self._given = None
         return held
 
     def _explain(self, data: Array, layout: Layout) -> None:

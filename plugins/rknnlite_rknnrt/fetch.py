@@ -47,7 +47,10 @@ class OutputFetch:
     def fits(self, arrays: Sequence[Array]) -> bool:
         """Whether ``into`` can write to these arrays."""
         return len(arrays) == self._count and all(
-            array.shape == dims and array.dtype == dtype and array.flags.c_contiguous and array.flags.writeable
+            array.shape == dims
+            and array.dtype == dtype
+            and array.flags.c_contiguous
+            and array.flags.writeable
             for array, (dims, dtype, _, _) in zip(arrays, self._plans)
         )
 

@@ -70,7 +70,7 @@ class RknnrtMemory(Memory):
     @property
     def address(self) -> int:
         """Virtual address of the first byte, 0 where the CPU cannot see it."""
-        return self._where
+        return int(self._where)
 
     def close(self) -> None:
         self._native = None
@@ -131,7 +131,9 @@ def _wrap(
     library: Library, context: int, pointer: Any, call: str, size: int, parents: tuple[Any, ...], guard: Any
 ) -> RknnrtMemory:
     if not pointer:
-        raise OutOfMemory(f"{call} gave no memory for {size} bytes; close other contexts, or check the argument")
+        raise OutOfMemory(
+            f"{call} gave no memory for {size} bytes; close other contexts, or check the argument"
+        )
     native = Native(pointer, library.function("rknn_destroy_mem"), (context, pointer), parents, guard)
     got = pointer.contents.size
     if got < min(size, _UINT32):
@@ -162,4 +164,3 @@ def _map(fd: int, length: int) -> Native:
 
 def _errno_text() -> str:
     return os.strerror(ct.get_errno())
-

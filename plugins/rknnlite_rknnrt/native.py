@@ -9,7 +9,6 @@ the oldest. After ``fork`` the child owns nothing: its finalizers are switched o
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -67,7 +66,7 @@ class Native:
         destroy: Callable[..., int],
         args: tuple[Any, ...],
         parents: tuple[Any, ...] = (),
-        guard: threading.RLock | None = None,  # type: ignore[valid-type]
+        guard: Any = None,
     ) -> None:
         self.value = value
         self._parents = parents

@@ -10,7 +10,12 @@ __all__ = ["parse"]
 
 _RULE = re.compile(r"^\s*-{5,}\s*$")
 _TIME = re.compile(r"^time\s*\(us\)$", re.IGNORECASE)
-_NAMES = {"op": ("OpType", "Op Type"), "target": ("Target",), "name": ("FullName", "Name")}
+_NAMES = {
+    "op": ("optype",), "target": ("target",), "name": ("fullname", "name"), "data_type": ("datatype",),
+    "input_shape": ("inputshape",), "output_shape": ("outputshape",), "mac_usage": ("macusage",),
+    "work_load": ("workload",),
+}  # fmt: skip
+"""Fields of a row and the headers that stand for them, without blanks, units and case."""
 
 
 def parse(text: str) -> list[PerfRow]:
@@ -47,11 +52,19 @@ def _cells(line: str, count: int) -> list[str]:
 
 
 def _row(cells: dict[str, str]) -> PerfRow:
-    time = next((cell for header, cell in cells.items() if _TIME.match(header)), "")
+    plain = {_plain(header): cell for header, cell in cells.items()}
     found = {
-        field: next((cells[name] for name in names if name in cells), "") for field, names in _NAMES.items()
+        field: next((plain[name] for name in names if name in plain), "") for field, names in _NAMES.items()
     }
-    return PerfRow(id=cells["ID"], time_us=_number(time), cells=cells, **found)
+    time = next((cell for header, cell in cells.items() if _TIME.match(header)), "")
+    return PerfRow(
+        id=cells["ID"], time_us=_number(time), rw_kb=_number(plain.get("rw", "")), cells=cells, **found
+    )
+
+
+def _plain(header: str) -> str:
+    """``WorkLoad(0/1/2)-ImproveTherical`` -> ``workload``."""
+    return header.partition("(")[0].replace(" ", "").lower()
 
 
 def _number(text: str) -> float | None:

@@ -28,7 +28,9 @@ class Session:
     ``keep`` holds what C still points to; it lives until ``rknn_destroy`` has returned.
     """
 
-    def __init__(self, library: Library, cell: Any, guard: Any, parents: tuple[Any, ...], keep: list[Any]) -> None:
+    def __init__(
+        self, library: Library, cell: Any, guard: Any, parents: tuple[Any, ...], keep: list[Any]
+    ) -> None:
         self.library = library
         self.cell = cell
         self.value: int = cell.value
@@ -67,7 +69,9 @@ class Session:
             where, size = content.ctypes.data if content.size else 0, content.size
             if not size:
                 raise ParamInvalid(f"{file.label} is empty; copy it again")
-        code = library.function("rknn_init")(ct.byref(cell), where, size, settings.init_flags, ct.byref(extend))
+        code = library.function("rknn_init")(
+            ct.byref(cell), where, size, settings.init_flags, ct.byref(extend)
+        )
         if code:
             raise init_error(code, file, library, soc)
         return cls(library, cell, guard, parents, keep)

@@ -57,7 +57,9 @@ class Settings:
         known = {field.name for field in fields(cls)}
         given: dict[str, Any] = dict(options.extra)
         for name in sorted(set(given) - known):
-            logger.warning("option %s is unknown to backend rknnrt and ignored; it knows %s", name, sorted(known))
+            logger.warning(
+                "option %s is unknown to backend rknnrt and ignored; it knows %s", name, sorted(known)
+            )
             del given[name]
         given.setdefault("async_mode", options.async_mode)
         given.setdefault("verbose", options.verbose)

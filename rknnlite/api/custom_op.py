@@ -25,7 +25,12 @@ def get_node_attr(node: Any, name: str) -> Any:
 
 def _onnx_value(attribute: Any) -> Any:
     """The value of an ONNX AttributeProto; type numbers of onnx.proto, so that onnx need not be installed."""
-    readers = {1: lambda: attribute.f, 2: lambda: attribute.i, 3: lambda: attribute.s.decode(errors="replace"),
-               6: lambda: list(attribute.floats), 7: lambda: list(attribute.ints),
-               8: lambda: [s.decode(errors="replace") for s in attribute.strings]}  # fmt: skip
-    return readers[attribute.type]() if attribute.type in readers else None
+    kind = attribute.type
+    if kind in (3, 8):  # STRING, STRINGS
+        texts = [
+            text.decode(errors="replace") for text in (attribute.strings if kind == 8 else [attribute.s])
+        ]
+        return texts if kind == 8 else texts[0]
+    if kind in (6, 7):  # FLOATS, INTS
+        return list(attribute.floats if kind == 6 else attribute.ints)
+    return {1: attribute.f, 2: attribute.i}.get(kind)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .. import socs
 from ..errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid, RknnError
 from ..formats import ModelFile
+from ..log import level as log_level
 from ..runtime import open_model
 from ..spi import Context, CustomOp, Input
 from ..tensor import Layout, TensorAttr
@@ -99,7 +100,7 @@ class RKNNRuntime:
         self._shapes = context.shapes
         self._read_attrs(context)
         self.graph_is_built = True
-        self._per_layer = self.verbose
+        self._per_layer = self.verbose and (log_level() or 0) < 4  # there the library logs the same lines
         if self.verbose:
             self._log_versions(file, context)
         return 0
@@ -122,7 +123,7 @@ class RKNNRuntime:
         if self.custom_ops:
             options["custom_ops"] = self.custom_ops
         if self.verbose:
-            options["verbose"] = True
+            options["collect_perf"] = True  # not verbose: the lines go to this face's own log
         if user_key is not None:
             options["user_key"] = user_key
         library = self._get_rknn_api_lib_path()
@@ -172,8 +173,8 @@ class RKNNRuntime:
             self.rknn_log.d(f"No figures per layer: {error}")
             self._per_layer = False
             return
-        for row in rows:
-            self.rknn_log.d(row)
+        for line in str(rows).splitlines():
+            self.rknn_log.d(line)
 
     # -- what the model is --------------------------------------------------------------------------------
 

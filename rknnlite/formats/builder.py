@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from math import prod
@@ -18,10 +20,12 @@ from .attributes import NEEDED, read_attributes
 from .checks import check_operands
 from .convolutions import BIAS_GROUPS, ConvReader
 from .flatbuffer import Table
+from .inferred import inferred_attributes
+from .products import attention_steps, product_steps
 from .recurrent import RECURRENT_OPS, read_plain_recurrent, read_recurrent
 from .rknn6 import ELEMENT_TYPES, Rknn6, quant_of, shape_of
 from .stages import family_of, hidden_attributes, read_stage
-from .storage import KIND_SLOT
+from .storage import KIND_SLOT, Storage
 
 __all__ = ["build_graph"]
 
@@ -85,27 +89,17 @@ class _Builder:
         quant = quant_of(table.f32s(10), table.i32s(11), dtype, name)
         tensor = Tensor(
             index=index, name=name, dtype=dtype, shape=shape, role=role, quant=quant,
-            value_range=_range(table, quant), native_shape=native, nbytes=table.i32(12),
+            value_range=_range(table, quant), native_shape=native, nbytes=table.i32(12), offset=table.i32(13),
         )  # fmt: skip
         if name.startswith("empty_placeholder"):
             tensor.role = TensorRole.HELPER
         elif role is TensorRole.CONST:
-            tensor.load = partial(self._constant, table, tensor)
+            tensor.load = self._loader(tensor)
         return tensor
 
-    def _constant(self, table: Table, tensor: Tensor) -> NDArray[Any]:
-        """A constant operand in logical order."""
-        if table.i8(0) not in ELEMENT_TYPES or tensor.dtype is DType.INT4:
-            raise ModelUnsupported(f"constant {tensor.name}: element type {table.i8(0)} is not supported")
-        data = self.storage.of(tensor.index)
-        kind = tensor.dtype.numpy.newbyteorder("<")
-        flat = np.frombuffer(data, kind, len(data) // kind.itemsize)
-        if len(tensor.native_shape) == 5 and min(tensor.native_shape) > 0:
-            return weights.surface_constant(flat, tensor.native_shape, tensor.shape, table.i32(19), tensor.name)
-        count = prod(tensor.shape)
-        if count > flat.size:
-            raise ModelInvalid(f"constant {tensor.name}: shape {list(tensor.shape)}, but {flat.size} elements stored")
-        return flat[:count].reshape(tensor.shape)
+    def _loader(self, tensor: Tensor) -> Callable[[], NDArray[Any]]:
+        """Decodes a constant; it holds a copy of the tensor, because the tensor will hold the loader."""
+        return partial(_constant, self.storage, self.tables[tensor.index], replace(tensor, load=None))
 
     # -- nodes --------------------------------------------------------------------------------------------
 
@@ -156,6 +150,9 @@ class _Builder:
         )  # fmt: skip
         if op in ("InputOperator", "OutputOperator"):
             return node
+        if not node.attrs and not self.complete:
+            given = [self.tensors[i] for i in inputs if i >= 0]
+            node.attrs = inferred_attributes(node, given, [self.tensors[i] for i in outputs])
         if op in NEEDED and not node.attrs and not self.complete:
             raise ModelUnsupported(
                 f"node {node.label()}: {self.source} does not store the attributes of {op}; end the network before "
@@ -192,6 +189,11 @@ class _Builder:
             self.convolutions.read(node)
         elif node.op in RECURRENT_OPS:
             self._recurrent(node)
+        elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
+            read = attention_steps if node.op == "exSDPAttention" else product_steps
+            operands = [self.tensors[i] for i in node.inputs]
+            steps = read(self.family, self.program, node.index, operands, self.tensors[node.outputs[0]])
+            node.attrs.update(steps)
 
     def _recurrent(self, node: Node) -> None:
         if len(node.inputs) < 4 or min(node.inputs[:4]) < 0:
@@ -209,7 +211,9 @@ class _Builder:
         )  # fmt: skip
         lengths = node.inputs[4] if len(node.inputs) > 4 else -1
         if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:
-            self.tensors[lengths].dtype = DType.INT32  # the file says float16, the data are int32
+            stored = self.tensors[lengths]
+            stored.dtype = DType.INT32  # the file says float16, the data are int32
+            stored.load = self._loader(stored)
         node.inputs = [node.inputs[0], *node.inputs[4:7]]
 
 
@@ -224,3 +228,18 @@ def _range(table: Table, quant: QuantParams | None) -> tuple[float, float] | Non
     if quant is not None and quant.zero_point in (-128, 127):
         return (-128 - quant.zero_point) * quant.scale, (127 - quant.zero_point) * quant.scale
     return None
+
+
+def _constant(storage: Storage, table: Table, tensor: Tensor) -> NDArray[Any]:
+    """A constant operand in logical order."""
+    if table.i8(0) not in ELEMENT_TYPES or tensor.dtype is DType.INT4:
+        raise ModelUnsupported(f"constant {tensor.name}: element type {table.i8(0)} is not supported")
+    data = storage.of(tensor.index)
+    kind = tensor.dtype.numpy.newbyteorder("<")
+    flat = np.frombuffer(data, kind, len(data) // kind.itemsize)
+    if len(tensor.native_shape) == 5 and min(tensor.native_shape) > 0:
+        return weights.surface_constant(flat, tensor.native_shape, tensor.shape, table.i32(19), tensor.name)
+    count = prod(tensor.shape)
+    if count > flat.size:
+        raise ModelInvalid(f"constant {tensor.name}: shape {list(tensor.shape)}, but {flat.size} elements stored")
+    return flat[:count].reshape(tensor.shape)

@@ -51,7 +51,8 @@ def check_convolution(
     place, one = _KERNEL[family]
     word = registers.get(place, 0)
     kernel = ((word >> 16 & 0x1F) + one, (word >> 24 & 0x1F) + one)
-    if kernel != conv.weight_shape[2:]:
+    columns = conv.weight_shape[3] == y.shape[3] == 1  # rk3566 and rk3568 have a column computed as a row
+    if kernel != conv.weight_shape[2:] and not (columns and kernel[::-1] == conv.weight_shape[2:]):
         raise ModelInvalid(
             f"node {node.label()}: its registers are for a kernel of {kernel[0]}x{kernel[1]}, its weight is "
             f"{conv.weight_shape[2]}x{conv.weight_shape[3]}"

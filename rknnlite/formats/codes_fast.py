@@ -155,17 +155,12 @@ def _symbol_at(stream: bytes) -> NDArray[np.uint8]:
 def _starts_in_piece(index: NDArray[np.uint8], lengths: Array, entry: int) -> tuple[Array, int]:
     """(start positions, how far the last code reaches past the piece)."""
     index = index[: len(index) // _BLOCK * _BLOCK]
-    blocks, reach, sizes = len(index) // _BLOCK, int(lengths.max()), lengths.tolist()
-    rows = np.ascontiguousarray(index.reshape(blocks, _BLOCK).T)
-    exits = np.empty((_BLOCK + reach, blocks), np.uint8)
-    exits[_BLOCK:] = np.arange(reach, dtype=np.uint8)[:, None]
-    for bit in range(_BLOCK - 1, -1, -1):
-        np.choose(rows[bit], [exits[bit + size] for size in sizes], out=exits[bit], mode="clip")
-    table = exits.T.tobytes()
+    blocks = len(index) // _BLOCK
+    exits = _exits(np.ascontiguousarray(lengths.astype(np.uint8)[index].reshape(blocks, _BLOCK).T), lengths)
     entries = []
-    for start in range(0, len(table), _BLOCK + reach):
+    for block in range(blocks):
         entries.append(entry)
-        entry = table[start + entry]
+        entry = exits[entry][block]
     place = np.array(entries, np.int64)
     base = np.arange(blocks, dtype=np.int64) * _BLOCK
     marks = np.zeros(len(index), bool)
@@ -176,3 +171,22 @@ def _starts_in_piece(index: NDArray[np.uint8], lengths: Array, entry: int) -> tu
         marks[at] = True
         place = place + lengths[index[at]]
     return np.flatnonzero(marks), entry
+
+
+def _exits(sizes: NDArray[np.uint8], lengths: Array) -> list[bytes]:
+    """How far into the next block a chain of codes reaches, per entry position and block.
+
+    ``sizes`` [bit, block]: length of the code that would start there. Worked from the last bit to the first; a
+    code that ends inside its block goes on as the code that starts where it ends. Choosing by masks keeps all
+    steps on bytes.
+    """
+    reach, kinds = int(lengths.max()), sorted(set(lengths.tolist()))
+    masks = [np.negative((sizes == kind).view(np.uint8)) for kind in kinds]
+    exits = np.zeros((_BLOCK + reach, sizes.shape[1]), np.uint8)
+    exits[_BLOCK:] = np.arange(reach, dtype=np.uint8)[:, None]
+    part = np.empty_like(exits[0])
+    for bit in range(_BLOCK - 1, -1, -1):
+        for kind, mask in zip(kinds, masks):
+            np.bitwise_and(exits[bit + kind], mask[bit], out=part)
+            exits[bit] |= part
+    return [row.tobytes() for row in exits[:reach]]

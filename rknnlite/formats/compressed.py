@@ -25,7 +25,7 @@ __all__ = ["CompressedWeight"]
 
 _WORD_SEGMENTS, _BYTE_SEGMENTS = (8, 16), (2,)
 _LEAST_HEADER = 16
-_MOST_PER_BYTE = 1 << 16  # plain bytes per stored one: more than the longest runs can give
+_MOST_PER_BYTE = 1 << 12  # plain bytes per stored one; weights of a single value stay below
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class CompressedWeight:
         """The plain bytes of the weight; ModelInvalid for a damaged stream."""
         count, width = len(self.payloads), 1 if self.by_bytes else 4
         words = -(-self.size // width)
-        out = np.zeros((-(-words // count), count, width), np.uint8)
+        segments = []
         for k in range(count):
             rows = len(range(k, words, count))
             missing = words * width - self.size if rows and (words - 1) % count == k else 0
@@ -85,7 +85,10 @@ class CompressedWeight:
                 plain = self._segment(k, rows * width - missing)
             except ModelInvalid as error:
                 raise ModelInvalid(f"compressed weight {self.name}: segment {k}: {error}") from None
-            out[:rows, k] = np.pad(plain, (0, missing)).reshape(rows, width)
+            segments.append(np.pad(plain, (0, missing)).reshape(rows, width))
+        out = np.zeros((len(segments[0]), count, width), np.uint8)
+        for k, rows_of_segment in enumerate(segments):
+            out[: len(rows_of_segment), k] = rows_of_segment
         return out.reshape(-1)[: self.size]
 
     def _segment(self, k: int, size: int) -> NDArray[np.uint8]:

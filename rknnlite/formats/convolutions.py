@@ -125,11 +125,7 @@ class ConvReader:
     def _params(self, node: Node, x: Tensor, w: Tensor, y: Tensor, bias: Optional[int]) -> ConvParams:
         regs = self._program.first(node.index)
         transposed = node.op.startswith("ConvTranspose")
-        if w.dtype is DType.INT4 and w.shape[1] < x.shape[1] and w.shape[0] == y.shape[1]:
-            raise ModelUnsupported(
-                f"weight {w.name}: 4-bit weights in groups of {w.shape[1]} input channels; the converter leaves out "
-                "the scales of all groups but the first: convert with quantized_method='channel'"
-            )
+        self._weights.check_form(x, w, y.shape[1])
         depthwise, shape = _weight_shape(w.shape, x.shape[1], y.shape[1], transposed, node)
         use = data_use(self._family, regs, self._storage.named, y.name)
         strides, dilations, pads = conv_geometry(self._family, regs) or _geometry(node)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ModelInvalid, ModelUnsupported
-from ..spi_llm import KvDtype
+from ..tensor import KvDtype
 
 __all__ = ["MAGIC", "Architecture", "KvFormat", "LlmModel", "Rope", "TokenTable", "read", "write"]
 
@@ -132,7 +132,9 @@ def read(data: memoryview) -> LlmModel:
         raise ModelInvalid("not an LLM package of rknnlite; make one with rknnlite export-llm")
     _, version, crc, json_size, table_size = _HEADER.unpack_from(data)
     if version != _VERSION:
-        raise ModelUnsupported(f"LLM package of version {version}, this program reads {_VERSION}; export it again")
+        raise ModelUnsupported(
+            f"LLM package of version {version}, this program reads {_VERSION}; export it again"
+        )
     body = data[_HEADER.size :]
     if json_size + table_size != len(body):
         raise ModelInvalid(
@@ -197,13 +199,17 @@ class _Fields:
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
         value = self.text(key)
         if value not in choices:
-            raise ModelUnsupported(f"{self._where}.{key} is {value!r}; this program knows {', '.join(choices)}")
+            raise ModelUnsupported(
+                f"{self._where}.{key} is {value!r}; this program knows {', '.join(choices)}"
+            )
         return value
 
     def ids(self, key: str, vocab_size: int) -> tuple[int, ...]:
         values = self._get(key, list)
         if not all(type(v) is int and 0 <= v < vocab_size for v in values):
-            raise ModelInvalid(f"damaged description: {self._where}.{key} has ids outside 0..{vocab_size - 1}")
+            raise ModelInvalid(
+                f"damaged description: {self._where}.{key} has ids outside 0..{vocab_size - 1}"
+            )
         return tuple(values)
 
     def child(self, key: str) -> _Fields:
@@ -263,5 +269,7 @@ def _architecture(fields: _Fields) -> Architecture:
         ),
     )
     if arch.heads % arch.kv_heads or arch.head_dim % 2:
-        raise ModelInvalid(f"{arch.heads} heads of {arch.head_dim} cannot share {arch.kv_heads} key/value heads")
+        raise ModelInvalid(
+            f"{arch.heads} heads of {arch.head_dim} cannot share {arch.kv_heads} key/value heads"
+        )
     return arch

@@ -52,7 +52,7 @@ def read_recurrent(
         w=_gates(w_rows, w_at, hidden, node), r=_gates(r_rows, r_at, hidden, node),
         w_bias=np.zeros((directions, gates, hidden), np.float32),
         r_bias=np.zeros((directions, gates, hidden), np.float32),
-        reverse=str(node.attrs.get("direction", "")) == "reverse" or (node.op in ("LSTM", "GRU") and directions == 1),
+        reverse=_reversed(node, directions),
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
     )  # fmt: skip
     if quantised:
@@ -60,6 +60,15 @@ def read_recurrent(
     else:
         _float_bias(params, blobs[2], padded, node)
     return params
+
+
+def _reversed(node: Node, directions: int) -> bool:
+    """Whether a node runs backwards only. Where no direction is stored (GRU of the mini format), the type tells: the
+    compiler renames all nodes but those."""
+    direction = str(node.attrs.get("direction", ""))
+    if direction in ("forward", "reverse", "bidirectional"):
+        return direction == "reverse"
+    return node.op in ("LSTM", "GRU") and directions == 1
 
 
 def read_plain_recurrent(
@@ -85,7 +94,7 @@ def read_plain_recurrent(
     bias = b.value().astype(np.float32).reshape(directions, 2, gates, hidden)
     return RecurrentParams(
         gates=gates, hidden=hidden, directions=directions, w=w_rows, r=r_rows, w_bias=bias[:, 0], r_bias=bias[:, 1],
-        reverse=str(node.attrs.get("direction", "")) == "reverse",
+        reverse=_reversed(node, directions),
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
     )  # fmt: skip
 
@@ -143,7 +152,8 @@ def _quantised(
     data = weights.parse_bias(blob, d * 2 * g * padded, bias_group, (True, True, True), node.name)
     assert data.bias is not None and data.zero_point is not None and data.multiplier is not None
     shape = (d, 2, g, padded)
-    bias, zero, mul = (a.astype(np.float64).reshape(shape)[..., :h] for a in (data.bias, data.zero_point, data.multiplier))
+    parts = (data.bias, data.zero_point, data.multiplier)
+    bias, zero, mul = (part.astype(np.float64).reshape(shape)[..., :h] for part in parts)
     w_step, r_step = (mul[:, i] * 2.0**-14 * scales[i] * 2.0**-15 for i in range(2))
     w_int, r_int = params.w - zero[:, 0][..., None], params.r - zero[:, 1][..., None]
     params.w_bias = ((bias[:, 0] + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)

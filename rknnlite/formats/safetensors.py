@@ -44,7 +44,9 @@ class SafeTensors:
             raise ModelInvalid(f"{label}: {len(data)} bytes are no safetensors file")
         size = struct.unpack_from("<Q", data)[0]
         if size > min(_MAX_HEADER, len(data) - 8):
-            raise ModelInvalid(f"{label}: a header of {size} bytes in a file of {len(data)}; not safetensors, or cut")
+            raise ModelInvalid(
+                f"{label}: a header of {size} bytes in a file of {len(data)}; not safetensors, or cut"
+            )
         self._body = data[8 + size :]
         try:
             header = json.loads(bytes(data[8 : 8 + size]))
@@ -105,11 +107,13 @@ class SafeTensors:
         """A tensor as float32, from any floating type."""
         array = self[name]
         if self.dtype(name) == "BF16":
-            return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
-        return array.astype(np.float32)
+            array = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return np.asarray(array, np.float32)
 
 
-def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, Array]], metadata: Mapping[str, str]) -> None:
+def write_safetensors(
+    path: Path, tensors: Mapping[str, tuple[str, Array]], metadata: Mapping[str, str]
+) -> None:
     """Write ``{name: (element type, array)}``, wide elements first so that every tensor is aligned."""
     ordered = sorted(tensors.items(), key=lambda item: -item[1][1].dtype.itemsize)
     header: dict[str, Any] = {"__metadata__": dict(metadata)}

@@ -75,11 +75,13 @@ class Storage:
 
 
 def check_overlap(spans: Iterable[tuple[int, int]]) -> None:
-    """Two different constants, given as (first byte, size), may not share bytes: such a file was put together by hand."""
+    """Refuse constants, given as (first byte, size), that share bytes: such a file was put together by hand."""
     places = np.array(list(spans), np.int64).reshape(-1, 2)
     places = places[places[:, 1] > 0]
     places = places[np.argsort(places[:, 0], kind="stable")]
     clash = np.flatnonzero(places[1:, 0] < places[:-1].sum(axis=1))
     if len(clash):
         (start, size), (other, _) = places[clash[0]].tolist(), places[clash[0] + 1].tolist()
-        raise ModelInvalid(f"damaged file: the blob at byte {other} lies inside the one at byte {start} ({size} bytes)")
+        raise ModelInvalid(
+            f"damaged file: the blob at byte {other} lies inside the one at byte {start} ({size} bytes)"
+        )

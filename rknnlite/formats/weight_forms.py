@@ -62,6 +62,23 @@ class WeightReader:
         self._tables = tables
         self._storage = storage
 
+    def check_form(self, x: Tensor, w: Tensor, channels: int) -> None:
+        """Refuse forms of which a file does not say enough; ``channels``: output channels of the node."""
+        form = self._tables[w.index].i8(14)
+        if form == _SPARSE:
+            raise ModelUnsupported(
+                f"weight {w.name}: sparse (2:4) weights are not supported; convert without sparse_infer"
+            )
+        if form not in (0, _COMPRESSED):
+            raise ModelUnsupported(
+                f"weight {w.name}: storage form {form} is unknown; convert the network again"
+            )
+        if w.dtype is DType.INT4 and w.shape[1] < x.shape[1] and w.shape[0] == channels:
+            raise ModelUnsupported(
+                f"weight {w.name}: 4-bit weights in groups of {w.shape[1]} input channels; the converter leaves out "
+                "the scales of all groups but the first: convert with quantized_method='channel'"
+            )
+
     def read(
         self, node: Node, x: Tensor, w: Tensor, shape: Shape, depthwise: bool, per_channel: bool
     ) -> StoredWeight:
@@ -72,12 +89,6 @@ class WeightReader:
         """
         table = self._tables[w.index]
         form, code = table.i8(14), table.i8(0)
-        if form == _SPARSE:
-            raise ModelUnsupported(
-                f"weight {w.name}: sparse (2:4) weights are not supported; convert without sparse_infer"
-            )
-        if form not in (0, _COMPRESSED):
-            raise ModelUnsupported(f"weight {w.name}: storage form {form} is unknown")
         data = self._storage.of(w.index)
         if not len(data):
             raise ModelUnsupported(

@@ -82,7 +82,8 @@ def _tiled(matrix: Array) -> Array:
 
 def _bfloat16(values: Array) -> Array:
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+    half_even = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    return np.asarray((bits + half_even) >> np.uint32(16), np.uint16)
 
 
 def _codes(tiled: Array, scale: Array, low: int, high: int) -> tuple[Array, Array]:

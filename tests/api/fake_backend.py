@@ -11,7 +11,7 @@ import numpy as np
 
 from rknnlite import hookimpl, socs
 from rknnlite.errors import ParamInvalid
-from rknnlite.spi import Backend, Context, Input, OpenOptions, Probe, Versions
+from rknnlite.spi import Backend, Context, Input, OpenOptions, PerfTable, Probe, Versions
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 
@@ -105,7 +105,7 @@ class FakeContext(Context):
         self._call("get_outputs", want_float)
         return [np.full(attr.dims, self._sum + attr.index, np.float32) for attr in self._outputs]
 
-    def perf_table(self) -> list[Any]:
+    def perf_table(self) -> PerfTable:
         return self._bench.layers if self._bench.layers else super().perf_table()
 
     def _release(self) -> None:
@@ -152,7 +152,7 @@ class Bench:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     options: list[OpenOptions] = field(default_factory=list)
     given: list[Input] = field(default_factory=list)
-    layers: list[str] = field(default_factory=list)
+    layers: PerfTable = field(default_factory=PerfTable)
     queries: int = 0
 
     def names(self) -> list[str]:

@@ -13,6 +13,7 @@ import pytest
 from rknnlite.api import RKNNLite
 from rknnlite.api.rknn_log import RKNNLog
 from rknnlite.log import logger as library
+from rknnlite.spi import PerfRow, PerfTable
 
 from .fake_backend import Bench
 
@@ -93,16 +94,19 @@ def test_verbose_shows_figures_per_layer_where_there_are_some(
     rknn = RKNNLite(verbose=True)
     rknn.rknn_data = b"no metadata in here"
     assert rknn.init_runtime() == 0
+    table = PerfTable(
+        [PerfRow("1", "Conv", "NPU", "Conv:a", 12.0), PerfRow("2", "Relu", "NPU", "Relu:b", 3.0)]
+    )
     for layers, shown in (
-        ([], ["D No figures per layer: backend fake keeps no per-layer figures yet"]),
-        (["Conv 12 us", "Relu 3 us"], ["D Conv 12 us", "D Relu 3 us"]),
+        (PerfTable(), ["D No figures per layer: backend fake keeps no per-layer figures yet"]),
+        (table, [f"D {line}" for line in str(table).splitlines()]),
     ):
         bench.layers = layers
         rknn.init_runtime()
         capfd.readouterr()
         rknn.inference([image])
         assert capfd.readouterr().err.splitlines() == shown
-    bench.layers = []
+    bench.layers = PerfTable()
     rknn.init_runtime()
     capfd.readouterr()
     for _ in range(3):

@@ -56,7 +56,7 @@ def test_all_platforms(fresh: RKNNLite, capfd: pytest.CaptureFixture[str]) -> No
     ("name", "filled", "supported"),
     [
         ("conv_1x1.rk3588.i8", ["rk3588"], ["RK3588"]),
-        ("arithmetic.rk3566.i8", ["rk3566"], ["RK3566", "RK3568"]),
+        ("conv_relu.rk3566.i8", ["rk3566"], ["RK3566", "RK3568"]),
         ("resize.rk3568.fp16", ["rk3568"], ["RK3566", "RK3568"]),
         ("conv_1x1.rk3576.i8", ["rk3576"], ["RK3576"]),
     ],

@@ -16,11 +16,12 @@ PLUGINS = ROOT / "plugins"
 
 # Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
-    {"errors", "log", "_version", "abi", "buildcache"},
+    {"errors", "log", "_version", "abi", "buildcache", "perf", "dumps"},
     {"tensor", "layout", "quant", "socs"},
     {"formats", "graph"},
-    {"spi", "spi_llm", "custom_op", "op_host", "hookspecs", "plugins"},
+    {"spi", "spi_types", "spi_llm", "spi_llm_types", "custom_op", "op_host", "hookspecs", "plugins"},
     {"runtime", "inputs", "pool", "llm", "matmul"},
+    {"accuracy"},
     {"__init__"},  # what ``import rknnlite`` gives
     {"api", "rknn3", "cli"},
 ]
@@ -30,6 +31,13 @@ EXCEPTIONS = {
 }
 DECLARATIONS = "abi"  # C structures that several plugins share; the core itself never imports them
 CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}
+EXTRAS = {
+    "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
+    "rknnlite.accuracy.plot": {"matplotlib"},
+    "rknnlite.llm.template": {"jinja2"},
+    "rknnlite.llm.tokenizer": {"tokenizers"},
+}
+"""Imported where they are used, with a message that names the extra."""
 PLUGINS_NEED = {"numpy", "cv2", "psutil", "pyopencl"}
 STANDARD = getattr(sys, "stdlib_module_names", None)  # Python 3.10
 
@@ -45,7 +53,9 @@ def dotted(path: Path, root: Path) -> str:
 
 def imported(path: Path, root: Path) -> Iterator[str]:
     """Full names of the modules that a file imports, also inside functions; type-checking ones left out."""
-    package = dotted(path, root).split(".") if path.name == "__init__.py" else dotted(path, root).split(".")[:-1]
+    package = (
+        dotted(path, root).split(".") if path.name == "__init__.py" else dotted(path, root).split(".")[:-1]
+    )
     tree = ast.parse(path.read_text(encoding="utf-8"))
     skipped = {id(n) for block in ast.walk(tree) if type_checking(block) for n in ast.walk(block)}
     for node in ast.walk(tree):
@@ -89,7 +99,9 @@ def test_core_imports_point_down(path: Path) -> None:
         if top != "rknnlite":
             assert not top.startswith("rknnlite_"), f"the core imports the plugin {top}"
             if STANDARD is not None:
-                assert top in STANDARD or top in CORE_NEEDS, f"{top} is no dependency of the core"
+                assert top in STANDARD or top in CORE_NEEDS | EXTRAS.get(dotted(path, ROOT), set()), (
+                    f"{top} is no dependency of the core"
+                )
             continue
         there = room(name)
         assert there != DECLARATIONS or here == there, f"{here} imports C declarations"
@@ -168,7 +180,7 @@ def names_all(node: ast.stmt) -> bool:
 
 def top_level_names(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rknnlite.errors import InputInvalid
 from rknnlite.inputs import collect
 from rknnlite.tensor import DType, Layout, TensorAttr
@@ -84,7 +85,12 @@ REFUSALS: dict[str, tuple[Any, list[TensorAttr], dict[str, Any], str]] = {
     "unknown layout": ([pixels], [IMAGE], {"layout": "hwc"}, "unknown layout 'hwc'; use 'nhwc' or 'nchw'"),
     "layout number": ([pixels], [IMAGE], {"layout": 4}, "unknown layout 4"),
     "many layouts": ([pixels], [IMAGE], {"layout": ["nhwc", "nhwc"]}, "2 layouts given for 1 inputs"),
-    "many flags": ([pixels], [IMAGE], {"pass_through": [True] * 3}, "3 pass_through flags given for 1 inputs"),
+    "many flags": (
+        [pixels],
+        [IMAGE],
+        {"pass_through": [True] * 3},
+        "3 pass_through flags given for 1 inputs",
+    ),
     "text": (["picture.jpg"], [IMAGE], {}, "element type <U11; give an array of numbers"),
     "complex": ([pixels * 1j], [IMAGE], {}, "element type complex128"),
     "objects": ([np.array([{}, None], object)], [IMAGE], {}, "element type object"),
@@ -106,7 +112,10 @@ def test_three_dimensions_are_a_batch_of_one_with_a_warning(caplog: pytest.LogCa
     assert item.data.shape == (1, 4, 6, 3)
     (record,) = caplog.records
     assert record.levelname == "WARNING"
-    assert record.getMessage() == "input image needs 4 dimensions, but 3 were given (4, 6, 3); taken as a batch of one"
+    assert (
+        record.getMessage()
+        == "input image needs 4 dimensions, but 3 were given (4, 6, 3); taken as a batch of one"
+    )
     (item,) = collect([planes[0]], [IMAGE], layout="nchw")
     assert item.data.shape == (1, 3, 4, 6)
 
@@ -127,7 +136,12 @@ def test_shapes_of_a_dynamic_model_are_left_to_the_context() -> None:
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers(-9, 9) | st.floats() | st.text(max_size=3) | st.binary(max_size=3),
+        st.none()
+        | st.booleans()
+        | st.integers(-9, 9)
+        | st.floats()
+        | st.text(max_size=3)
+        | st.binary(max_size=3),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
         max_leaves=6,
     )

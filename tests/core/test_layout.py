@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rknnlite.errors import ParamInvalid
 from rknnlite.layout import nc1hwc2_to_nchw, nchw_to_nc1hwc2, nchw_to_nhwc, nhwc_to_nchw
 

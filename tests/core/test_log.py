@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from rknnlite import log
 
 
@@ -47,7 +48,9 @@ logger.warning("a warning")
         ("2", ["I rknnlite: information", "W rknnlite: a warning"]),
     ],
 )
-def test_import_leaves_logging_alone(monkeypatch: pytest.MonkeyPatch, level: str | None, lines: list[str]) -> None:
+def test_import_leaves_logging_alone(
+    monkeypatch: pytest.MonkeyPatch, level: str | None, lines: list[str]
+) -> None:
     if level is not None:
         monkeypatch.setenv("RKNN_LOG_LEVEL", level)
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from rknnlite import hookimpl, plugins
 from rknnlite.errors import BackendUnavailable
 from rknnlite.spi import Backend, Context, CustomOp, OpenOptions, Probe
@@ -100,13 +101,17 @@ def test_a_broken_plugin_is_named_and_skipped(
 
 def test_disabled_plugins_are_not_even_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNLITE_DISABLE", " one ,, two")
-    install(monkeypatch, one=RuntimeError("must not load"), two=Offer(Toy("b", HERE)), three=Offer(Toy("c", HERE)))
+    install(
+        monkeypatch, one=RuntimeError("must not load"), two=Offer(Toy("b", HERE)), three=Offer(Toy("c", HERE))
+    )
     assert sorted(plugins.backends()) == ["c"]
     assert plugins.problems() == dict.fromkeys(("one", "two"), "switched off by RKNNLITE_DISABLE")
 
 
 def test_unknown_backend_says_what_there_is_and_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    install(monkeypatch, broken=OSError("librknnrt.so: not found"), good=Offer(Toy("a", HERE), Toy("b", HERE)))
+    install(
+        monkeypatch, broken=OSError("librknnrt.so: not found"), good=Offer(Toy("a", HERE), Toy("b", HERE))
+    )
     with pytest.raises(BackendUnavailable) as caught:
         plugins.backend("npu")
     assert str(caught.value) == (

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
 from rknnlite.errors import ParamInvalid
 from rknnlite.quant import RANGES, dequantise, quantise
 from rknnlite.tensor import DType, QuantParams

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 import rknnlite
 from rknnlite import plugins
 from rknnlite.errors import (
@@ -21,7 +22,6 @@ from rknnlite.errors import (
 from rknnlite.formats import ModelFile
 from rknnlite.runtime import choose_backend
 from rknnlite.spi import Probe
-
 from tests.support.corpus import genuine
 
 from .test_plugins import EntryPoint, Offer, Toy, clear
@@ -72,7 +72,9 @@ def test_a_named_backend_that_is_away_is_an_error(
     offer(NPU, AWAY)
     if by_variable:
         monkeypatch.setenv("RKNNLITE_BACKEND", "away")
-    with pytest.raises(BackendUnavailable, match="backend away cannot be used here: librknnrt.so is not installed"):
+    with pytest.raises(
+        BackendUnavailable, match=r"backend away cannot be used here: librknnrt\.so is not installed"
+    ):
         choose_backend(MODEL, None if by_variable else "away")
 
 
@@ -176,7 +178,9 @@ def test_core_masks_follow_the_soc(name: str, legal: list[int]) -> None:
             if mask:
                 with pytest.raises((ParamInvalid, TargetPlatformUnmatch)):
                     rknnlite.open(genuine(name), core_mask=mask)
-    assert context.infer(np.zeros(context.inputs[0].dims, np.uint8)), "a refused mask leaves the context usable"
+    assert context.infer(np.zeros(context.inputs[0].dims, np.uint8)), (
+        "a refused mask leaves the context usable"
+    )
 
 
 @pytest.mark.usefixtures("cpu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rknnlite import socs
 from rknnlite.errors import ParamInvalid, TargetPlatformUnmatch
 from rknnlite.tensor import DType
@@ -31,7 +32,9 @@ def test_core_masks(name: str) -> None:
         if mask in MASKS[name]:
             soc.check_core_mask(mask)
         elif MASKS[name]:
-            with pytest.raises(ParamInvalid, match=rf"not legal on {name}; legal masks: 0, 1, 2.*0xffff") as caught:
+            with pytest.raises(
+                ParamInvalid, match=rf"not legal on {name}; legal masks: 0, 1, 2.*0xffff"
+            ) as caught:
                 soc.check_core_mask(mask)
             assert caught.value.code == -5
         else:
@@ -41,7 +44,12 @@ def test_core_masks(name: str) -> None:
 
 
 def test_lanes() -> None:
-    for name, (int8, float16) in {"rk3588": (16, 8), "rk3566": (8, 4), "rk3562": (16, 8), "rk3576": (16, 8)}.items():
+    for name, (int8, float16) in {
+        "rk3588": (16, 8),
+        "rk3566": (8, 4),
+        "rk3562": (16, 8),
+        "rk3576": (16, 8),
+    }.items():
         soc = socs.get(name)
         assert (soc.lanes(DType.INT8), soc.lanes(DType.UINT8)) == (int8, int8)
         assert (soc.lanes(DType.FLOAT16), soc.lanes(DType.BFLOAT16)) == (float16, float16)
@@ -59,7 +67,8 @@ def test_rows_are_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spelling", "name"), [("RK3588S", "rk3588"), (" rk3588 ", "rk3588"), ("Rk3568", "rk3568"), ("RV1126B", "rv1126b")]
+    ("spelling", "name"),
+    [("RK3588S", "rk3588"), (" rk3588 ", "rk3588"), ("Rk3568", "rk3568"), ("RV1126B", "rv1126b")],
 )
 def test_get(spelling: str, name: str) -> None:
     assert socs.get(spelling).name == name

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rknnlite.errors import ParamInvalid
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
@@ -50,7 +51,14 @@ def test_sizes(dims: list[int], dtype: DType) -> None:
 
 def test_text_of_an_attribute() -> None:
     attr = TensorAttr(
-        1, "image", (1, 224, 224, 3), DType.INT8, Layout.NHWC, QuantParams(0.5, -3), w_stride=224, size_with_stride=9
+        1,
+        "image",
+        (1, 224, 224, 3),
+        DType.INT8,
+        Layout.NHWC,
+        QuantParams(0.5, -3),
+        w_stride=224,
+        size_with_stride=9,
     )
     assert str(attr) == (
         "index=1, name=image, n_dims=4, dims=[1, 224, 224, 3], n_elems=150528, size=150528, w_stride=224, "

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from rknnlite.api.custom_op import get_node_attr
 from rknnlite.spi import CustomOp, OpContext
-
 from tests.support.corpus import EXAMPLES, Golden, goldens
 
 DATA = Path(__file__).parent / "data"
@@ -31,7 +31,9 @@ class PlainDual:
 
     op_type = "cstDualResidual"
 
-    def shape_infer(self, node: Any, in_shapes: list[Any], in_dtypes: list[Any]) -> tuple[list[Any], list[Any]]:
+    def shape_infer(
+        self, node: Any, in_shapes: list[Any], in_dtypes: list[Any]
+    ) -> tuple[list[Any], list[Any]]:
         return in_shapes.copy(), in_dtypes.copy()
 
     def compute(self, node: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 import rknnlite
 from rknnlite import plugins
 from rknnlite.api import RKNNLite
@@ -14,7 +15,6 @@ from rknnlite.api.custom_op import get_node_attr
 from rknnlite.custom_op import as_custom_op
 from rknnlite.errors import ModelUnsupported, ParamInvalid
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, UseBuiltin
-
 from tests.support.corpus import fixture_file
 
 from .models import DUAL, PROBE, FullDual, PlainDual, Probe, dual_golden, probe_golden
@@ -188,7 +188,13 @@ def test_an_exception_names_operator_node_and_line(capfd: pytest.CaptureFixture[
     with rknnlite.open(DUAL, custom_ops=[op]) as context:
         with pytest.raises(CustomOpFailed) as caught:
             context.infer(dual_golden().inputs)
-        for word in ("cstDualResidual", "FullDual", '"cstDualResidual:dual"', "by zero", "test_python_ops.py, line"):
+        for word in (
+            "cstDualResidual",
+            "FullDual",
+            '"cstDualResidual:dual"',
+            "by zero",
+            "test_python_ops.py, line",
+        ):
             assert word in str(caught.value)
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
         del op.compute
@@ -203,7 +209,9 @@ def test_an_exception_names_operator_node_and_line(capfd: pytest.CaptureFixture[
 
 def test_an_exception_in_init_refuses_the_model() -> None:
     with pytest.raises(CustomOpFailed, match=r"failed in init.*no attribute 'beta'; there are: alpha"):
-        rknnlite.open(DUAL, custom_ops=[failing("init", ParamInvalid("no attribute 'beta'; there are: alpha"))])
+        rknnlite.open(
+            DUAL, custom_ops=[failing("init", ParamInvalid("no attribute 'beta'; there are: alpha"))]
+        )
 
 
 def test_an_exception_in_destroy_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -239,7 +247,10 @@ def test_inputs_cannot_be_written() -> None:
         def compute(self, ctx: OpContext, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
             inputs[0][...] = 0
 
-    with rknnlite.open(DUAL, custom_ops=[Writes()]) as context, pytest.raises(CustomOpFailed, match="read-only"):
+    with (
+        rknnlite.open(DUAL, custom_ops=[Writes()]) as context,
+        pytest.raises(CustomOpFailed, match="read-only"),
+    ):
         context.infer(dual_golden().inputs)
 
 
@@ -251,7 +262,9 @@ def test_things_that_are_no_operators(op: Any) -> None:
 
 
 def test_two_operators_of_one_type_are_refused() -> None:
-    with pytest.raises(ParamInvalid, match=r"two custom operators of type cstDualResidual.*PlainDual.*FullDual"):
+    with pytest.raises(
+        ParamInvalid, match=r"two custom operators of type cstDualResidual.*PlainDual.*FullDual"
+    ):
         rknnlite.open(DUAL, custom_ops=[PlainDual(), FullDual()])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats.flatbuffer import Table, root
-
 from tests.support.flat import I8, Words, build, f32s, i32s
 
 FIELDS = {
@@ -85,10 +86,8 @@ def read_everything(table: Table, depth: int = 0) -> None:
 
 @given(st.integers(0, len(build(FIELDS)) - 1))
 def test_truncated(size: int) -> None:
-    try:
+    with contextlib.suppress(ModelInvalid):
         read_everything(root(memoryview(build(FIELDS)[:size]), b"RKNN"))
-    except ModelInvalid:
-        pass
 
 
 @given(st.lists(st.tuples(st.integers(0, 10000), st.integers(0, 255)), min_size=1, max_size=10))
@@ -96,10 +95,8 @@ def test_damaged(changes: list[tuple[int, int]]) -> None:
     raw = bytearray(build(FIELDS))
     for place, value in changes:
         raw[place % len(raw)] = value
-    try:
+    with contextlib.suppress(ModelInvalid):
         read_everything(root(memoryview(bytes(raw)), b"RKNN"))
-    except ModelInvalid:
-        pass
 
 
 @pytest.mark.parametrize("count", [4, 1 << 16, 0x3FFFFFFF, 0x40000001, 0xFFFFFFFF])
@@ -109,7 +106,9 @@ def test_vectors_longer_than_the_file(count: int) -> None:
     table = root(memoryview(bytes(raw)), b"RKNN")
     assert table.count(0) == count
     for access in (table.i32s, table.f32s, table.strings, lambda slot: list(table.tables(slot))):
-        with pytest.raises(ModelInvalid, match=f"{count} elements at byte .* do not fit its {len(raw)} bytes"):
+        with pytest.raises(
+            ModelInvalid, match=f"{count} elements at byte .* do not fit its {len(raw)} bytes"
+        ):
             access(0)
     if count > 12:
         with pytest.raises(ModelInvalid, match=f"a blob of {count} bytes"):

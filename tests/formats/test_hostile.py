@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rknnlite.errors import RknnError
 
+from rknnlite.errors import RknnError
 from tests.support import damage
 from tests.support.corpus import genuine, open_cpu
 

@@ -96,6 +96,21 @@ def test_data_use() -> None:
     assert W1.data_use({0x501C: 0b1001, 0x1078: 0x80}) == (True, True, False, -128)
 
 
+def attributes(stem: str, op: str) -> list[dict[str, object]]:
+    return [node.attrs for node in ModelFile(genuine(stem)).model.graph().nodes if node.op == op]
+
+
+def test_attention_scale() -> None:
+    """Heads of 8 numbers: the scores are divided by sqrt(8)."""
+    (attrs,) = attributes("attention.rv1106.i8", "exSDPAttention")
+    assert attrs["scale"] == pytest.approx(8**-0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("stem", ["product_tails.rv1106.i8", "product_tails.rv1103b.i8"])
+def test_third_operand_of_a_product(stem: str) -> None:
+    assert sorted(str(attrs["c_type"]) for attrs in attributes(stem, "exMatMul")) == ["add", "add", "mul"]
+
+
 @given(
     st.lists(
         st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(-127, 127), st.integers(0, 65535)),
@@ -146,7 +161,7 @@ VICTIMS = [
     "depthwise_s2.rv1103b.i8",
     "deconv_depthwise.rv1106.i8",
     "act_silu.rv1106.i8",
-    "act_prelu.rv1103b.i8",
+    "act_leaky.rv1103b.i8",
     "lstm.rv1106.i8",
     "gru.rv1103b.i8",
     "attention.rv1106.i8",

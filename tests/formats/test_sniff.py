@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
-
 from tests.support.corpus import genuine, open_cpu
 from tests.support.flat import build
 from tests.support.handmade import container, one_node
@@ -21,21 +21,53 @@ FILES: dict[str, tuple[bytes, type[ModelInvalid], str]] = {
     "one byte": (b"R", ModelInvalid, r"not an RKNN model: it starts with b'R'"),
     "magic only": (b"RKNN", ModelInvalid, r"truncated: 4 bytes cannot hold its header; copy it again"),
     "header only": (container(b"")[:63], ModelInvalid, r"truncated: 63 bytes cannot hold its header"),
-    "encrypted": (b"CYPTRKNN" + bytes(100), ModelUnsupported, r"encrypted; only the vendor's runtime on a board"),
-    "rknn3": (b"RKNX" + bytes(100), ModelUnsupported, r"RKNN3 model \(RK1820/RK1828\); open it with rknn3lite"),
+    "encrypted": (
+        b"CYPTRKNN" + bytes(100),
+        ModelUnsupported,
+        r"encrypted; only the vendor's runtime on a board",
+    ),
+    "rknn3": (
+        b"RKNX" + bytes(100),
+        ModelUnsupported,
+        r"RKNN3 model \(RK1820/RK1828\); open it with rknn3lite",
+    ),
     "toolkit 1": (
         container(b"VPMN" + bytes(100), version=1, gap=0),
         ModelUnsupported,
         r"made by RKNN-Toolkit 1 for RK1808, RK3399Pro, RV1109 or RV1126.*convert the network again",
     ),
-    "version 7": (container(b"", version=7), ModelUnsupported, r"container version 0x7 is unknown.*update rknnlite"),
+    "version 7": (
+        container(b"", version=7),
+        ModelUnsupported,
+        r"container version 0x7 is unknown.*update rknnlite",
+    ),
     "version 0": (container(b"", version=0), ModelUnsupported, r"container version 0x0 is unknown"),
-    "version huge": (container(b"", version=(1 << 64) - 1), ModelUnsupported, r"0xffffffffffffffff is unknown"),
-    "other mini": (container(b"", version=0x1007), ModelUnsupported, r"0x1007 is a variant of the mini format"),
-    "random": (bytes(range(7, 247)), ModelInvalid, r"not an RKNN model: it starts with .*; convert the network again"),
+    "version huge": (
+        container(b"", version=(1 << 64) - 1),
+        ModelUnsupported,
+        r"0xffffffffffffffff is unknown",
+    ),
+    "other mini": (
+        container(b"", version=0x1007),
+        ModelUnsupported,
+        r"0x1007 is a variant of the mini format",
+    ),
+    "random": (
+        bytes(range(7, 247)),
+        ModelInvalid,
+        r"not an RKNN model: it starts with .*; convert the network again",
+    ),
     "onnx": (b"\x08\x08\x12\x07pytorch" + bytes(99), ModelInvalid, r"not an RKNN model"),
-    "payload cut": (one_node()[:300], ModelInvalid, r"truncated: its header promises \d+ bytes or more, there are 300"),
-    "json cut": (one_node()[:-5], ModelInvalid, r"truncated: its JSON part of \d+ bytes is cut; copy it again"),
+    "payload cut": (
+        one_node()[:300],
+        ModelInvalid,
+        r"truncated: its header promises \d+ bytes or more, there are 300",
+    ),
+    "json cut": (
+        one_node()[:-5],
+        ModelInvalid,
+        r"truncated: its JSON part of \d+ bytes is cut; copy it again",
+    ),
     "no flatbuffer": (container(bytes(200)), ModelInvalid, r"identifier RKNN is missing from the payload"),
     "bad json": (one_node()[:-1] + b"!", ModelInvalid, r"its JSON part cannot be read"),
     "no graph": (container(build({0: 6})), ModelInvalid, r"it holds no graph"),

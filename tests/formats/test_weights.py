@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats.weights import (
     parse_bias,
@@ -48,7 +49,10 @@ def blocks(draw: st.DrawFn) -> Stored:
     b_ic, rest_ic = draw(st.sampled_from([(32, 16), (32, 8), (16, 4), (4, 2)]))
     full_ic, has_rest = draw(st.integers(0, 2)), draw(st.booleans())
     ic_parts = [(full_ic, b_ic), *([(1, rest_ic)] if has_rest or not full_ic else [])]
-    oc_groups = [(draw(st.integers(1, 2)), draw(st.sampled_from([16, 8]))), *draw(st.sampled_from([[], [(1, 4)]]))]
+    oc_groups = [
+        (draw(st.integers(1, 2)), draw(st.sampled_from([16, 8]))),
+        *draw(st.sampled_from([[], [(1, 4)]])),
+    ]
     lanes_ic = sum(n * b for n, b in ic_parts)
     lanes_oc = sum(n * b for n, b in oc_groups)
     ic = draw(st.integers(max(1, lanes_ic - ic_parts[-1][1] + 1), lanes_ic))
@@ -184,7 +188,11 @@ def test_first_layer(n_oc: int, b_oc: int, kh: int, kw: int, ic: int) -> None:
 def test_bias_groups(channels: int, group: int, has: tuple[bool, bool, bool]) -> None:
     """Per group of channels: int32 biases, then int16 negated zero points, then uint16 multipliers."""
     count = -(-channels // group)
-    bias, minus, mul = np.arange(count * group) * 70000 - 5, np.arange(count * group) - 9, np.arange(count * group) + 40000
+    bias, minus, mul = (
+        np.arange(count * group) * 70000 - 5,
+        np.arange(count * group) - 9,
+        np.arange(count * group) + 40000,
+    )
     data = b""
     for g in range(count):
         part = slice(g * group, (g + 1) * group)
@@ -223,5 +231,5 @@ def test_constants_in_nc1hwc2(shape: tuple[int, ...], c2: int, align: int) -> No
     for (i, ch, y, z), value in np.ndenumerate(x):
         data[((i * c1 + ch // c2) * surface + y * w + z) * c2 + ch % c2] = value
     assert np.array_equal(surface_constant(data, (n, c1, h, w, c2), shape, align, "k"), x)
-    with pytest.raises(ModelInvalid, match="constant k: .* elements stored"):
+    with pytest.raises(ModelInvalid, match=r"constant k: .* elements stored"):
         surface_constant(data[: n * c1 * h * w * c2 - 1], (n, c1, h, w, c2), shape, align, "k")

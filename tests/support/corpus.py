@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_cpu.backend import CpuBackend
+
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Context, OpenOptions
-from rknnlite_cpu.backend import CpuBackend
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
@@ -62,7 +63,7 @@ def _numbered(arrays: dict[str, np.ndarray], stem: str) -> list[np.ndarray]:
     return [arrays[f"{stem}{i}"] for i in range(count)]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def golden_of(name: str) -> Golden:
     """The first stored inference of a file of the corpus."""
     return goldens(DATA / f"{name}.npz")[0]

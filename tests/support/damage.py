@@ -101,14 +101,19 @@ def resized(data: bytes) -> st.SearchStrategy[bytes]:
     """Aligned 32-bit words (sizes, offsets, counts, dims) of tables and their vectors set to extremes."""
     tables = table_places(data)
     words = st.tuples(
-        st.sampled_from(tables), st.integers(0, 40), st.booleans(), st.sampled_from(EXTREMES) | st.integers(0, 1 << 32)
+        st.sampled_from(tables),
+        st.integers(0, 40),
+        st.booleans(),
+        st.sampled_from(EXTREMES) | st.integers(0, 1 << 32),
     )
 
     def change(choices: list[tuple[int, int, bool, int]]) -> bytes:
         out = bytearray(data)
         for table, word, follow, value in choices:
             at = table + 4 * word
-            if follow and at + 4 <= len(data):  # the vector that this field points to: its count or an element
+            if follow and at + 4 <= len(
+                data
+            ):  # the vector that this field points to: its count or an element
                 at += struct.unpack_from("<I", data, at)[0] + 4 * (value % 5)
             if at + 4 <= len(data):
                 struct.pack_into("<I", out, at, value & 0xFFFFFFFF)
@@ -120,7 +125,9 @@ def resized(data: bytes) -> st.SearchStrategy[bytes]:
 def unseated(data: bytes) -> st.SearchStrategy[bytes]:
     """Entries of vtables changed: fields vanish, move into each other, or leave the file."""
     tables = table_places(data)
-    entries = st.tuples(st.sampled_from(tables), st.integers(0, 24), st.integers(0, 80) | st.integers(0, 0xFFFF))
+    entries = st.tuples(
+        st.sampled_from(tables), st.integers(0, 24), st.integers(0, 80) | st.integers(0, 0xFFFF)
+    )
 
     def change(choices: list[tuple[int, int, int]]) -> bytes:
         out = bytearray(data)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rknnlite.graph import ConvParams, Graph, Node, RecurrentParams, Stage, Tensor, TensorRole
-from rknnlite.tensor import DType, QuantParams
 from rknnlite_cpu.program import Program
 from rknnlite_cpu.view import Array, decode, encode
+
+from rknnlite.graph import ConvParams, Graph, Node, RecurrentParams, Stage, Tensor, TensorRole
+from rknnlite.tensor import DType, QuantParams
 
 Shape = tuple[int, ...]
 

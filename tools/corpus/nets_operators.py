@@ -239,7 +239,7 @@ def cases() -> list[Case]:
         Case("channels", function(_channels), (noise(1, 20, 8, 6),), ("rk3588.i8", "rk3562.fp16")),
         Case("shapes", function(_shapes), (noise(1, 8, 6, 8),), ("rk3588.i8", "rk3562.fp16")),
         Case("resize", function(_resize), (noise(1, 5, 6, 7),), ("rk3588.i8", "rk3568.fp16")),
-        Case("arithmetic", function(_arithmetic), (full, full), ("rk3588.i8")),
+        Case("arithmetic", function(_arithmetic), (full, full), ("rk3588.i8",)),
         Case("broadcast", function(_arithmetic), (full, thin), ("rk3588.fp16",)),
         Case("mathematics", function(_mathematics), (noise(1, 5, 7, 9),), ("rk3588.i8", "rk3568.fp16")),
         Case("rounding", function(_rounding), (noise(1, 5, 7, 9),), ("rk3588.i8",)),

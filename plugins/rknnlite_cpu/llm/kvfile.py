@@ -81,7 +81,7 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
         if header.get(key) != mine:
             raise ModelInvalid(f"{path}: the KV cache has {key} {header.get(key)!r}, this session {mine!r}")
     talk.reset()
-    if not (0 < header["keep"] <= talk.size and 0 <= header["total"] < 1 << 48):
+    if not (0 <= header["keep"] <= talk.size and 0 <= header["total"] < 1 << 48):
         raise ValueError(f"{header['total']} tokens, {header['keep']} kept")
     talk.cache.keep, talk.cache.total = int(header["keep"]), int(header["total"])
     arrays = list(_arrays(talk))

@@ -17,6 +17,7 @@ from .tails import elu_alpha, silu_beta
 __all__: list[str] = []
 
 Unary = Callable[[NodeView, Array], Array]
+_ONNX_BOOL = 9
 
 
 def unary(*names: str) -> Callable[[Unary], Unary]:
@@ -107,6 +108,12 @@ def round_even(view: NodeView, x: Array) -> Array:
     return np.rint(x)
 
 
+@unary("Cast")
+def cast(view: NodeView, x: Array) -> Array:
+    """To bool every value but 0 is true; its tensor may be int8. Rounding to other types is the output's matter."""
+    return x != 0 if view.attrs.get("to") == _ONNX_BOOL else x
+
+
 @unary("ThresholdedRelu")
 def thresholded_relu(view: NodeView, x: Array) -> Array:
     return np.where(x > np.float32(view.attrs.get("alpha", 1.0)), x, np.float32(0))
@@ -153,7 +160,6 @@ _PLAIN: dict[str, Callable[[Array], Any]] = {
     "IsNaN": np.isnan,
     "Not": np.logical_not,
     "exDataConvert": lambda x: x,
-    "Cast": lambda x: x,
 }
 for _name, _function in _PLAIN.items():
     _plain(_name, _function)

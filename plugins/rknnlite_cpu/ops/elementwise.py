@@ -26,6 +26,7 @@ def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
 
     def build(view: NodeView) -> Kernel:
         check_operands(view, 1 if name in _SINGLE else 2)
+        kernel = real_kernel(view, run)
         shapes = [tensor.shape for tensor in view.inputs if tensor is not None]
         try:
             same = prod(np.broadcast_shapes(*shapes)) == prod(view.outputs[0].shape)
@@ -33,7 +34,7 @@ def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
             same = False
         if not same:
             raise view.fail(f"operands {[list(s) for s in shapes]} do not give {list(view.outputs[0].shape)}")
-        return real_kernel(view, run)
+        return kernel
 
     op(name)(build)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from rknnlite.graph import Tensor
-
 from ..registry import real_op
 from ..view import Array, NodeView
 from .norm import softmax
@@ -23,21 +21,25 @@ def matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
     return out if c is None else out + c * np.float32(view.attrs.get("beta", 1))
 
 
-def symmetric(real: Array, tensor: Tensor) -> Array:
-    """Requantise an int8 operand without zero point, as the NPU needs what it uses in place of weights.
+def symmetric(view: NodeView, real: Array) -> Array:
+    """B requantised without zero point, as the NPU needs what it uses in place of weights.
 
-    The step is max(|min|, |max|) / 127 of the calibrated range (measured: makes products bit-identical).
+    The step is max(|min|, |max|) / 127 of the calibrated range (measured: makes products bit-identical), or what the
+    registers tell where the file has no ranges.
     """
-    if tensor.quant is None or tensor.dtype.bits != 8 or tensor.value_range is None:
+    tensor = view.tensor(1)
+    if tensor.quant is None or tensor.dtype.bits != 8:
         return real
-    step = np.float32(max(abs(v) for v in tensor.value_range) / 127)
+    step = np.float32(view.attrs.get("b_step", 0))
+    if tensor.value_range is not None:
+        step = np.float32(max(abs(v) for v in tensor.value_range) / 127)
     return np.clip(np.rint(real / step), -128, 127) * step if step > 0 else real
 
 
 @real_op("exMatMul", rank=4)
 def ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
-    b = symmetric(b, view.tensor(1))
+    b = symmetric(view, b)
     out = np.matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None]
     if c is None:
         return out
@@ -48,13 +50,24 @@ def ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Arr
 def attention(view: NodeView, q: Array, k: Array, v: Array, mask: Array | None = None) -> Array:
     """[heads, d, 1, tokens] each -> softmax(scale * q^T k + mask^T) v in the same layout.
 
-    A quantised mask swallows the scores in its own step, as the vendor's simulator has it.
+    int8 nodes store scores and softmax as int8 in between, in steps that the registers tell. A quantised mask
+    swallows the scores in its own step, as the vendor's simulator has it.
     """
-    scores = np.matmul(q[:, :, 0].transpose(0, 2, 1), k[:, :, 0]) * np.float32(view.attrs.get("scale", 1.0))
+    steps = view.attrs
+    scores = np.matmul(q[:, :, 0].transpose(0, 2, 1), k[:, :, 0]) * np.float32(steps.get("scale", 1.0))
     if mask is not None:
         scores = scores + mask[:, :, 0].transpose(0, 2, 1)
-        params = view.tensor(3).quant
-        if params is not None:
-            scores = np.rint(scores / np.float32(params.scale)) * np.float32(params.scale)
+    if "score_step" in steps:
+        scores = _stored(scores, steps["score_step"], steps["score_zero_point"])
+    elif mask is not None and (params := view.tensor(3).quant) is not None:
+        scores = np.rint(scores / np.float32(params.scale)) * np.float32(params.scale)
     weights = softmax(scores, -1)
+    if "weight_step" in steps:
+        weights = _stored(weights, steps["weight_step"], -128)
     return np.matmul(v[:, :, 0], weights.transpose(0, 2, 1))[:, :, None]
+
+
+def _stored(real: Array, step: float, zero_point: int) -> Array:
+    """Values rounded to int8 and back."""
+    unit = np.float32(step)
+    return np.clip(np.rint(real / unit), -128 - zero_point, 127 - zero_point) * unit

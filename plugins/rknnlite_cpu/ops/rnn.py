@@ -78,3 +78,30 @@ def _gru_step(params: RecurrentParams, d: int, xw: Array, h: Array, c: Array) ->
     else:
         candidate = np.tanh(xw[:, 2] + (r * h) @ r_weight[2].T + r_bias[2])
     return (1 - z) * candidate + z * h, c
+
+
+_RNN_FUNCTIONS = {"Tanh": np.tanh, "Sigmoid": FUNCTIONS["Sigmoid"], "Relu": lambda x: np.maximum(x, 0)}
+
+
+@real_op("RNN")
+def plain_rnn(
+    view: NodeView, x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None,
+    h0: Array | None = None,
+) -> tuple[Array, ...]:  # fmt: skip
+    """h = f(x W^T + h R^T + bias), always on the CPU: x [T, B, I], w [D, H, I], r [D, H, H], b [D, 2 * H]."""
+    directions, hidden, _ = w.shape
+    names = view.attrs.get("activations") or ["Tanh"] * directions
+    if len(names) != directions or any(name not in _RNN_FUNCTIONS for name in names):
+        raise view.fail(f"activations {names} are not supported; use one of {', '.join(_RNN_FUNCTIONS)} per direction")
+    limits = np.full(x.shape[1], x.shape[0]) if lengths is None else lengths.reshape(-1).astype(np.int64)
+    y = np.zeros((x.shape[0], directions, x.shape[1], hidden), np.float32)
+    last = np.zeros((directions, x.shape[1], hidden), np.float32) if h0 is None else h0.astype(np.float32)
+    for d in range(directions):
+        function = _RNN_FUNCTIONS[names[d]]
+        bias = 0 if b is None else b[d, :hidden] + b[d, hidden:]
+        order = range(x.shape[0])
+        for t in order if d == 0 and view.attrs.get("direction") != "reverse" else order[::-1]:
+            alive = (t < limits)[:, None]
+            h = np.where(alive, function(x[t] @ w[d].T + last[d] @ r[d].T + bias), last[d])
+            last[d], y[t, d] = h, np.where(alive, h, 0)
+    return tuple(result.reshape(out.shape) for result, out in zip((y, last), view.outputs))

@@ -1,0 +1,107 @@
+"""The one OpenCL device of the process, and kernels built for it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import threading
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rknnlite import buildcache
+from rknnlite.errors import BackendUnavailable, ParamInvalid
+
+__all__ = ["Device", "device", "unavailable"]
+
+_logger = logging.getLogger("rknnlite.opencl")
+
+
+@dataclass(frozen=True)
+class Device:
+    """Context and in-order queue of pyopencl; ``lock`` serves calls that several threads would mix up."""
+
+    cl: Any
+    context: Any
+    queue: Any
+    name: str
+    lock: threading.Lock
+
+    def build(self, source: str, name: str, options: str) -> Any:
+        """A kernel object of its own; the program comes from the cache when it was built before.
+
+        Raises ParamInvalid with the compiler's log, or naming the kernels that the source has.
+        """
+        program = self._program(source, options)
+        try:
+            return self.cl.Kernel(program, name)
+        except self.cl.Error:
+            names = program.get_info(self.cl.program_info.KERNEL_NAMES)
+            raise ParamInvalid(
+                f"the OpenCL source has no kernel {name!r}; there are: {names or 'none'}"
+            ) from None
+
+    def _program(self, source: str, options: str) -> Any:
+        target = self.context.devices[0]
+        key = repr((source, options, target.name, target.version, target.driver_version)).encode()
+        file = buildcache.cache_dir() / f"{hashlib.sha256(key).hexdigest()[:32]}.clbin"
+        if file.is_file():
+            try:
+                return self.cl.Program(self.context, [target], [file.read_bytes()]).build(options)
+            except self.cl.Error as error:  # a newer driver, a damaged file: build anew
+                _logger.debug("cached kernel %s is not used: %s", file.name, error)
+        program = self._compile(source, options)
+        _keep(file, program.get_info(self.cl.program_info.BINARIES)[0])
+        return program
+
+    def _compile(self, source: str, options: str) -> Any:
+        program = self.cl.Program(self.context, source)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return program.build(options, cache_dir=False)
+        except self.cl.Error as error:
+            raise ParamInvalid(f"the OpenCL kernel does not build on {self.name}: {error}") from None
+
+
+def _keep(file: Path, binary: bytes) -> None:
+    part = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    part.write_bytes(binary)
+    part.replace(file)
+
+
+@functools.cache
+def _found() -> Device | str:
+    """The device, or why there is none."""
+    try:
+        import pyopencl as cl
+    except ImportError as error:
+        return f"pyopencl is missing ({error}); install rknnlite[opencl] or python3-pyopencl"
+    except Exception as error:
+        return f"pyopencl cannot be used: {error}"
+    try:
+        devices = [d for p in cl.get_platforms() for d in p.get_devices()]
+    except Exception as error:
+        return f"no OpenCL platform ({error}); install a driver for the GPU, or pocl-opencl-icd to compute on the CPU"
+    if not devices:
+        return "no OpenCL device; the driver is installed but finds no GPU (permissions of /dev/mali0 or /dev/dri?)"
+    chosen = next((d for d in devices if d.type & cl.device_type.GPU), devices[0])
+    context = cl.Context([chosen])
+    return Device(cl, context, cl.CommandQueue(context), chosen.name.strip(), threading.Lock())
+
+
+def device() -> Device:
+    """The device: a GPU where there is one. Raises BackendUnavailable with the reason."""
+    found = _found()
+    if isinstance(found, str):
+        raise BackendUnavailable(found)
+    return found
+
+
+def unavailable() -> str | None:
+    """Why there is no device; None when there is one."""
+    found = _found()
+    return found if isinstance(found, str) else None

@@ -1,0 +1,188 @@
+"""GPU operators without C: an OpenCL kernel and the list of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.custom_op import CustomOp, OpContext, as_custom_op
+from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.log import logger
+
+from .device import Device, device, unavailable
+
+__all__ = ["Attr", "Count", "In", "OpenClOp", "Out"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class In:
+    """The data of an input, ``__global const T *``."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Out:
+    """The data of an output, ``__global T *``."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Attr:
+    """A number from the node's attributes, passed by value as ``dtype``."""
+
+    name: str
+    dtype: Any = np.float32
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of elements of an output, ``int``."""
+
+    output: int = 0
+
+
+Argument = Union[In, Out, Attr, Count, np.generic, Callable[[OpContext], np.generic]]
+Size = Union[Sequence[int], Callable[[OpContext], Sequence[int]], None]
+
+
+class OpenClOp(CustomOp):
+    """Runs one kernel per node and run.
+
+    >>> OpenClOp("cstScale", source=Path("scale.cl"), kernel="scale",                # doctest: +SKIP
+    ...          args=[In(0), Out(0), Attr("factor")])
+
+    Args:
+        op_type: node type in the model.
+        source: OpenCL C text, or the Path of a file with it.
+        kernel: name of the kernel in it.
+        args: its arguments in order: tensors, attributes, numbers, or functions of the OpContext giving a number.
+        global_size: work items, or a function of the OpContext; by default one per element of the first output.
+        local_size: work items per group; None leaves it to the driver.
+        options: build options.
+        fallback: an operator for machines without OpenCL (CustomOp or the PC toolkit's plain class).
+    """
+
+    target = "gpu"
+
+    def __init__(
+        self,
+        op_type: str,
+        source: Union[str, Path],
+        kernel: str,
+        args: Sequence[Argument],
+        global_size: Size = None,
+        local_size: Optional[Sequence[int]] = None,
+        options: str = "",
+        fallback: Any = None,
+    ) -> None:
+        self.op_type = op_type
+        self._source = source
+        self._kernel = kernel
+        self._args = list(args)
+        self._global_size = global_size
+        self._local_size = tuple(local_size) if local_size else None
+        self._options = options
+        self._fallback = as_custom_op(fallback) if fallback is not None else None
+
+    def describe(self) -> str:
+        where = self._source.name if isinstance(self._source, Path) else "OpenCL"
+        return f"kernel {self._kernel} of {where}"
+
+    def init(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
+        reason = unavailable()
+        if reason is None:
+            ctx.state = self._prepare(device(), ctx)
+        elif self._fallback is None:
+            raise BackendUnavailable(f"no GPU: {reason}; the operator offers no fallback for the CPU")
+        else:
+            logger.warning("custom operator %s computes on the CPU: %s", self.op_type, reason)
+            self._fallback.init(ctx, inputs, outputs)
+
+    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
+        if isinstance(ctx.state, _Launch):
+            ctx.state.run(inputs, outputs)
+        elif self._fallback is not None:
+            self._fallback.compute(ctx, inputs, outputs)
+
+    def destroy(self, ctx: OpContext) -> None:
+        state = ctx.state
+        if isinstance(state, _Launch):
+            ctx.state = None
+            state.release()
+        elif self._fallback is not None:
+            self._fallback.destroy(ctx)
+
+    def _prepare(self, opened: Device, ctx: OpContext) -> _Launch:
+        text = self._source.read_text(encoding="utf-8") if isinstance(self._source, Path) else self._source
+        kernel = opened.build(text, self._kernel, self._options)
+        wanted = kernel.num_args
+        if wanted != len(self._args):
+            raise ParamInvalid(f"kernel {self._kernel} takes {wanted} arguments, {len(self._args)} are given")
+        return _Launch(opened, kernel, ctx, self._args, self._size(ctx), self._local_size)
+
+    def _size(self, ctx: OpContext) -> tuple[int, ...]:
+        size = self._global_size
+        chosen = size(ctx) if callable(size) else size or (ctx.outputs[0].n_elems,)
+        return tuple(int(n) for n in chosen)
+
+
+class _Launch:
+    """A kernel with its buffers, ready to run any number of times."""
+
+    def __init__(
+        self,
+        opened: Device,
+        kernel: Any,
+        ctx: OpContext,
+        args: Sequence[Argument],
+        global_size: tuple[int, ...],
+        local_size: Optional[tuple[int, ...]],
+    ) -> None:
+        cl = opened.cl
+        self._device, self._kernel = opened, kernel
+        self._sizes = global_size, local_size
+        self._inputs = [cl.Buffer(opened.context, cl.mem_flags.READ_ONLY, max(1, a.size)) for a in ctx.inputs]
+        self._outputs = [
+            cl.Buffer(opened.context, cl.mem_flags.WRITE_ONLY, max(1, a.size)) for a in ctx.outputs
+        ]
+        kernel.set_args(*(self._value(arg, ctx) for arg in args))
+
+    def _value(self, arg: Argument, ctx: OpContext) -> Any:
+        if isinstance(arg, (In, Out)):
+            buffers = self._inputs if isinstance(arg, In) else self._outputs
+            if not 0 <= arg.index < len(buffers):
+                raise ParamInvalid(
+                    f"{arg} for a node with {len(self._inputs)} inputs, {len(self._outputs)} outputs"
+                )
+            return buffers[arg.index]
+        if isinstance(arg, Attr):
+            return np.dtype(arg.dtype).type(ctx.attr(arg.name, arg.default))
+        if isinstance(arg, Count):
+            return np.int32(ctx.outputs[arg.output].n_elems)
+        return arg(ctx) if callable(arg) else arg
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Copy in, launch, copy out."""
+        cl, queue = self._device.cl, self._device.queue
+        with self._device.lock:
+            for buffer, array in zip(self._inputs, inputs):
+                cl.enqueue_copy(queue, buffer, array, is_blocking=False)
+            cl.enqueue_nd_range_kernel(queue, self._kernel, *self._sizes)
+            for array, buffer in zip(outputs, self._outputs):
+                cl.enqueue_copy(queue, array, buffer, is_blocking=False)
+            queue.finish()
+
+    def release(self) -> None:
+        """Give the buffers back."""
+        for buffer in (*self._inputs, *self._outputs):
+            buffer.release()

@@ -1,0 +1,75 @@
+"""What compiled GPU operators need: handles of context, queue and kernel, and ``clImportMemoryARM``."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+from rknnlite import buildcache
+from rknnlite.errors import BackendUnavailable
+from rknnlite.spi import GpuKernel, GpuServices
+
+from .device import device
+
+__all__ = ["OpenClServices", "imports"]
+
+_SOURCE = Path(__file__).with_name("climport.c")
+
+
+class OpenClServices(GpuServices):
+    """OpenCL through pyopencl."""
+
+    def preload(self) -> None:
+        """Load the OpenCL library, and the import function where that library lacks it, for everybody."""
+        _library()
+        _importer()
+
+    def build(self, source: str, name: str, options: str) -> GpuKernel:
+        opened = device()
+        kernel = opened.build(source, name, options)
+        return GpuKernel(opened.context.int_ptr, opened.queue.int_ptr, kernel.int_ptr, owner=(opened, kernel))
+
+    def forget(self, fd: int) -> None:
+        """Release what operators imported of this memory."""
+        shim = _importer()
+        if shim is not None:
+            shim.rknnlite_cl_forget(fd)
+
+
+@functools.cache
+def _library() -> Any:
+    """The system's OpenCL library, visible to plugins that were linked without naming it."""
+    for name in ("libOpenCL.so.1", "libOpenCL.so", "libmali.so.1", "libmali.so"):
+        try:
+            return ct.CDLL(name, mode=os.RTLD_NOW | ct.RTLD_GLOBAL)
+        except OSError:
+            continue
+    raise BackendUnavailable(
+        "no OpenCL library for compiled GPU operators; install ocl-icd-libopencl1 or libmali"
+    )
+
+
+@functools.cache
+def _importer() -> Any:
+    """Our import function; None where the OpenCL library has one."""
+    if hasattr(_library(), "clImportMemoryARM"):
+        return None
+    prebuilt = _SOURCE.with_name("librknnlite_climport.so")
+    path = prebuilt if prebuilt.is_file() else _build()
+    return ct.CDLL(str(path), mode=os.RTLD_NOW | ct.RTLD_GLOBAL)
+
+
+def _build() -> Path:
+    compiler = os.environ.get("CC") or "cc"
+    command = [compiler, "-shared", "-fPIC", "-O2", "-pthread", "-o", "{out}", _SOURCE.name, "-ldl"]
+    files = {_SOURCE.name: _SOURCE.read_bytes()}
+    return buildcache.build("librknnlite_climport.so", files, command, "clImportMemoryARM for GPU operators")
+
+
+def imports() -> int:
+    """Number of buffers that compiled operators have imported and that are still there; 0 without our function."""
+    shim = _importer()
+    return int(shim.rknnlite_cl_imports()) if shim is not None else 0

@@ -1,0 +1,115 @@
+"""The host: links a plugin's object with the stub and hands it to a process."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from rknnlite import buildcache
+from rknnlite.abi import rknn3_op as abi
+from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.spi import OpHost, PostProcess, Probe
+from rknnlite.tensor import TensorAttr
+
+from .process import Process
+
+__all__ = ["RiscvHost", "RiscvPostProcess"]
+
+_RISCV, _ET_REL = 243, 1
+_STUB = Path(__file__).with_name("stub.c")
+_CPU = "rv64,v=true,vext_spec=v1.0"
+_TIME_LIMIT = 10.0
+_NATIVE = platform.machine() == "riscv64"
+
+
+def _compiler() -> str:
+    return os.environ.get("RKNNLITE_RISCV_CC") or ("cc" if _NATIVE else "riscv64-linux-gnu-gcc")
+
+
+def _emulator() -> list[str]:
+    """Command in front of a RISC-V program; empty on a RISC-V machine."""
+    if _NATIVE:
+        return []
+    found = shutil.which("qemu-riscv64") or shutil.which("qemu-riscv64-static")
+    return [found or "qemu-riscv64", "-cpu", _CPU]
+
+
+class RiscvHost(OpHost):
+    """Runs post-process plugins made for the RISC-V cores of RK1820/RK1828."""
+
+    name = "riscv"
+
+    def probe(self) -> Probe:
+        needs = [_compiler(), *_emulator()[:1]]
+        missing = [tool for tool in needs if shutil.which(tool) is None]
+        if missing:
+            packages = "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user"
+            return Probe(False, f"{' and '.join(missing)} missing; install {packages}")
+        return Probe(
+            True, "post-process plugins of RK182x under " + (needs[-1] if len(needs) > 1 else "this CPU")
+        )
+
+    def load_postprocess(self, path: Path, options: Mapping[str, Any]) -> PostProcess | None:
+        """A relocatable RISC-V object; option ``time_limit``: seconds per call (10)."""
+        header = path.open("rb").read(20)
+        if header[:4] != b"\x7fELF":
+            if path.suffix in (".so", ".o"):
+                raise ParamInvalid(f"{path}: not an ELF object")
+            return None
+        kind, machine = (int.from_bytes(header[i : i + 2], "little") for i in (16, 18))
+        if machine != _RISCV or header[4] != 2:
+            raise ParamInvalid(
+                f"{path}: built for machine {machine}; a post-process plugin is 64-bit RISC-V ({_RISCV})"
+            )
+        if kind != _ET_REL:
+            raise ParamInvalid(
+                f"{path}: a linked file; a post-process plugin is a relocatable object (ld -r)"
+            )
+        unknown = set(options) - {"time_limit"}
+        if unknown:
+            raise ParamInvalid(f"{path}: unknown options {sorted(unknown)}; there is time_limit")
+        return RiscvPostProcess(path, float(options.get("time_limit", _TIME_LIMIT)))
+
+
+class RiscvPostProcess(PostProcess):
+    """One plugin; the process is started by ``open`` and kept until ``close``."""
+
+    def __init__(self, path: Path, time_limit: float) -> None:
+        self._path = path
+        self._limit = time_limit
+        self._process: Process | None = None
+
+    def open(self, inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> list[TensorAttr]:
+        self.close()
+        command = [*_emulator(), str(self._program())]
+        self._process = Process(self._path.name, command, inputs, outputs, self._limit)
+        return list(self._process.results)
+
+    def compute(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        if self._process is None:
+            raise ContextInvalid(f"post-process plugin {self._path.name} is closed")
+        return self._process.compute(arrays)
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.close()
+
+    def _program(self) -> Path:
+        """The plugin linked with the stub, from the cache when the same was linked before."""
+        files = {"stub.c": _STUB.read_bytes(), "plugin.o": self._path.read_bytes()}
+        command = [_compiler(), "-static", "-O2", "-o", "{out}", "stub.c", "plugin.o", "-lm"]
+        try:
+            return buildcache.build("postprocess", files, command, f"post-process plugin {self._path}")
+        except ParamInvalid as error:
+            if abi.REGISTER_FUNCTION in str(error):
+                raise ParamInvalid(
+                    f"{self._path}: no function {abi.REGISTER_FUNCTION}(int); is it static, or compiled as C++?"
+                ) from None
+            raise

@@ -1,0 +1,118 @@
+"""The zero-copy path: memory that program and NPU share, bound to inputs and outputs."""
+
+from __future__ import annotations
+
+import ctypes as ct
+from typing import Any
+
+from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
+from rknnlite.spi import AttrKind, Memory
+from rknnlite.tensor import TensorAttr
+
+from . import abi, binding, memory
+from .asking import AskingContext
+from .attrs import to_struct
+from .memory import RknnrtMemory
+from .native import check
+
+__all__ = ["MIXED", "ZeroCopyContext"]
+
+MIXED = (
+    "the common path (set_inputs, get_outputs) and the zero-copy path (bind) must not be mixed on one context; "
+    "open a second one"
+)
+_SYNC = {
+    "to_device": abi.MemSync.TO_DEVICE,
+    "from_device": abi.MemSync.FROM_DEVICE,
+    "both": abi.MemSync.BIDIRECTIONAL,
+}
+
+
+class ZeroCopyContext(AskingContext):
+    """Creates, imports and binds memory."""
+
+    def create_mem(self, size: int, flags: int = 0) -> RknnrtMemory:
+        """``flags`` are ``abi.MemAlloc`` bits (cacheable by default)."""
+        with self.exclusive():
+            session = self._need()
+            mem = memory.allocate(self._library, self._value, size, flags, (session.native,), self._owner)
+            return self._own(mem)
+
+    def import_mem(self, handle: int, size: int, offset: int = 0) -> RknnrtMemory:
+        with self.exclusive():
+            parents = (self._need().native,)
+            return self._own(
+                memory.from_fd(self._library, self._value, handle, size, offset, parents, self._owner)
+            )
+
+    def import_phys(self, address: int, size: int, virtual: int = 0) -> RknnrtMemory:
+        with self.exclusive():
+            parents = (self._need().native,)
+            return self._own(
+                memory.from_phys(self._library, self._value, address, virtual, size, parents, self._owner)
+            )
+
+    def _own(self, mem: RknnrtMemory) -> RknnrtMemory:
+        self._memories.add(mem)
+        return mem
+
+    def bind(self, attr: TensorAttr, mem: Memory) -> None:
+        with self.exclusive():
+            if self._common:
+                raise ContextInvalid(MIXED)
+            pointer = self._pointer(mem)
+            place = binding.place_of(attr, self._all_places())
+            binding.check_binding(place, attr, mem.size)
+            struct = to_struct(attr)
+            code = self._library.function("rknn_set_io_mem")(self._value, pointer, ct.byref(struct))
+            check("rknn_set_io_mem", code, f"{place.label} does not take {attr}" if code == -5 else "")
+            assert isinstance(mem, RknnrtMemory)
+            self._bound[place.is_input, place.index] = mem
+            self._ready = len(self._bound) == len(self._places)
+
+    def _pointer(self, mem: Memory) -> Any:
+        if not isinstance(mem, RknnrtMemory) or mem not in self._memories:
+            raise ParamInvalid(
+                "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
+            )
+        return mem.require()
+
+    def _all_places(self) -> list[binding.Place]:
+        if not self._places:
+            self._places = [*self._places_of(True), *self._places_of(False)]
+        return self._places
+
+    def _places_of(self, is_input: bool) -> list[binding.Place]:
+        native = self._attrs(AttrKind.NATIVE_INPUT if is_input else AttrKind.NATIVE_OUTPUT)
+        kind = AttrKind.NATIVE_NHWC_INPUT if is_input else AttrKind.NATIVE_NHWC_OUTPUT
+        try:
+            nhwc = self._attrs(kind)
+        except RknnError:  # a library that does not know this form
+            nhwc = native
+        plain = self._inputs if is_input else self._outputs
+        return [
+            binding.Place(is_input, index, binding.forms(*attrs))
+            for index, attrs in enumerate(zip(native, nhwc, plain))
+        ]
+
+    def set_weight_mem(self, mem: Memory) -> None:
+        self._give("rknn_set_weight_mem", mem, "weights", self.memory().weight)
+
+    def set_internal_mem(self, mem: Memory) -> None:
+        self._give("rknn_set_internal_mem", mem, "internal tensors", self.memory().internal)
+
+    def _give(self, function: str, mem: Memory, what: str, need: int) -> None:
+        with self.exclusive():
+            pointer = self._pointer(mem)
+            if mem.size < need:
+                raise ParamInvalid(f"the memory has {mem.size} bytes, {what} need {need}")
+            check(function, self._library.function(function)(self._value, pointer))
+            assert isinstance(mem, RknnrtMemory)
+            self._given.append(mem)
+
+    def sync(self, mem: Memory, direction: str) -> None:
+        if direction not in _SYNC:
+            raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_SYNC)}")
+        with self.exclusive():
+            code = self._library.function("rknn_mem_sync")(self._value, self._pointer(mem), _SYNC[direction])
+            check("rknn_mem_sync", code)

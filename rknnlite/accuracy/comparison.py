@@ -1,0 +1,136 @@
+"""Distances between tensors, and the table of them in the manual's format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Comparison", "Distance", "TensorError", "distance"]
+
+Array = NDArray[Any]
+_BLOCK = 1 << 20  # elements that are widened to float64 at a time
+_NAME = "layer_name"
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far two tensors are apart: cosine of the angle between them (1: none), Euclidean distance (0: none)."""
+
+    cosine: float
+    euclidean: float
+
+    def __str__(self) -> str:
+        return f"{self.cosine:.5f} | {self.euclidean:.4g}"
+
+
+def distance(a: Array, b: Array) -> Distance:
+    """Distance of two tensors of equal size; two tensors of zeros are the same, one of them is at a right angle."""
+    flat_a, flat_b = a.reshape(-1), b.reshape(-1)
+    product = square_a = square_b = square = 0.0
+    for start in range(0, len(flat_a), _BLOCK):
+        part_a = flat_a[start : start + _BLOCK].astype(np.float64)
+        part_b = flat_b[start : start + _BLOCK].astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            product += float(part_a @ part_b)
+            square_a += float(part_a @ part_a)
+            square_b += float(part_b @ part_b)
+            part_a -= part_b
+            square += float(part_a @ part_a)
+    size = float(np.sqrt(square_a)) * float(np.sqrt(square_b))
+    if size == 0.0:
+        return Distance(1.0 if square == 0.0 else 0.0, float(np.sqrt(square)))
+    return Distance(product / size, float(np.sqrt(square)))
+
+
+@dataclass(frozen=True)
+class TensorError:
+    """One tensor of the model against the reference.
+
+    ``entire`` is after a whole run, with the errors of all layers before; ``single`` after this layer alone computed
+    on the reference's values (None where that was not asked for). ``time_us`` is the layer's time on the model's side.
+    """
+
+    name: str
+    op: str
+    shape: tuple[int, ...]
+    role: str
+    entire: Distance
+    single: Optional[Distance] = None
+    time_us: Optional[float] = None
+
+    @property
+    def label(self) -> str:
+        """``[Conv] name`` as tables show it."""
+        return f"[{'Input' if self.role == 'input' else self.op}] {self.name}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All tensors that both sides have, in the model's order; ``str()`` is the table.
+
+    ``unmatched`` are tensors of the model that the reference does not have under the same name with as many
+    elements, mostly those the converter made; ``missing`` are the reference's that the model does not have, mostly
+    those that the converter fused away.
+    """
+
+    model: str
+    reference: str
+    mode: str
+    tensors: Sequence[TensorError]
+    unmatched: Sequence[str] = field(default=())
+    missing: Sequence[str] = field(default=())
+
+    @property
+    def outputs(self) -> list[TensorError]:
+        """The outputs of the network."""
+        return [tensor for tensor in self.tensors if tensor.role == "output"]
+
+    @property
+    def worst(self) -> Optional[TensorError]:
+        """The layer that errs most: by ``single`` where it was measured, else by ``entire``."""
+        return min(self.tensors, key=lambda t: (t.single or t.entire).cosine, default=None)
+
+    def __getitem__(self, name: str) -> TensorError:
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        known = ", ".join(tensor.name for tensor in self.tensors[:8])
+        raise KeyError(f"{name!r} is not compared; there are {known}, ...")
+
+    def __str__(self) -> str:
+        single = self.mode == "single"
+        labels = [tensor.label for tensor in self.tensors]
+        width = max(map(len, [_NAME, *labels])) + 2
+        texts = [str(found) for t in self.tensors for found in (t.entire, t.single) if found]
+        cell = max(map(len, ["cos | euc", *texts])) + 2
+        columns = ["entire", "single"] if single else ["entire"]
+        head = _NAME.ljust(width) + "".join(column.ljust(cell) for column in columns)
+        units = " " * width + "cos | euc".ljust(cell) * len(columns)
+        lines = [f"model: {self.model}", f"reference: {self.reference}", head.rstrip(), units.rstrip()]
+        lines.append("-" * (width + cell * len(columns)))
+        for label, tensor in zip(labels, self.tensors):
+            cells = [str(tensor.entire), str(tensor.single) if tensor.single else "\\"][: len(columns)]
+            lines.append((label.ljust(width) + "".join(text.ljust(cell) for text in cells)).rstrip())
+        lines.append("-" * (width + cell * len(columns)))
+        lines.append(f"{len(self.tensors)} tensors compared")
+        lines += _names("only in the model", self.unmatched) + _names("only in the reference", self.missing)
+        return "\n".join(lines)
+
+    def plot(self, path: str | os.PathLike[str]) -> Path:
+        """Draw distances and times per layer to a PNG; needs the extra ``plot`` (matplotlib)."""
+        from .plot import draw
+
+        return draw(self, path)
+
+
+def _names(what: str, names: Sequence[str], limit: int = 6) -> list[str]:
+    if not names:
+        return []
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return [f"{len(names)} {what}: {', '.join(names[:limit])}{more}"]

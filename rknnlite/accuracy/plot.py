@@ -1,0 +1,58 @@
+"""A picture of a comparison: distance and time per layer. Needs the extra ``plot``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from .comparison import Comparison, TensorError
+
+__all__ = ["draw"]
+
+_LEAST = 1e-7  # cosine distances below this are noise, and 0 has no place on a logarithmic axis
+_INCHES_PER_LAYER = 0.22
+
+
+def draw(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
+    """Write the PNG; raises BackendUnavailable without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise BackendUnavailable(f"plots need matplotlib ({error}); pip install 'rknnlite[plot]'") from None
+    tensors = list(comparison.tensors)
+    timed = any(tensor.time_us is not None for tensor in tensors)
+    height = max(3.0, 1.5 + _INCHES_PER_LAYER * len(tensors))
+    figure = Figure(figsize=(14 if timed else 10, min(height, 200.0)), layout="constrained")
+    axes = figure.subplots(1, 3 if timed else 2, sharey=True, squeeze=False)[0]
+    _distances(axes[0], axes[1], tensors)
+    if timed:
+        axes[2].barh(np.arange(len(tensors)), [tensor.time_us or 0.0 for tensor in tensors], color="tab:gray")
+        axes[2].set_xlabel("time (us)")
+    axes[0].set_yticks(np.arange(len(tensors)), [tensor.label for tensor in tensors], fontsize=7)
+    axes[0].invert_yaxis()
+    figure.suptitle(f"{comparison.model}\nagainst {comparison.reference}", fontsize=9)
+    target = Path(path)
+    figure.savefig(target, format="png", dpi=100)
+    return target
+
+
+def _distances(cosines: Any, lengths: Any, tensors: list[TensorError]) -> None:
+    places = np.arange(len(tensors))
+    for number, kind in enumerate(("entire", "single")):
+        found = [getattr(tensor, kind) for tensor in tensors]
+        if not any(found):
+            continue
+        shift = (number - 0.5) * 0.4 if any(tensor.single for tensor in tensors) else 0.0
+        away = [max(_LEAST, 1 - d.cosine) if d else _LEAST for d in found]
+        cosines.barh(places + shift, away, 0.4, label=kind)
+        lengths.barh(places + shift, [d.euclidean if d else 0.0 for d in found], 0.4, label=kind)
+    cosines.set_xscale("log")
+    cosines.set_xlabel("1 - cosine")
+    lengths.set_xlabel("Euclidean distance")
+    cosines.legend()

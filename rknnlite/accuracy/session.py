@@ -1,0 +1,225 @@
+"""Runs the two sides of a comparison and brings their tensors together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dumps import Dump, DumpWriter
+from ..errors import ParamInvalid, RknnError
+from ..formats import IoTensor, ModelFile
+from ..inputs import collect
+from ..runtime import open_model
+from ..spi import Context, Input
+from ..tensor import Layout
+from .comparison import Comparison, TensorError, distance
+from .onnx_run import dump_onnx
+
+__all__ = ["Side", "compare"]
+
+Array = NDArray[Any]
+Side = Union[str, "os.PathLike[str]", Context, Dump]
+_MODES = ("entire", "single")
+
+
+def compare(
+    model: Side,
+    reference: Side,
+    inputs: Any = None,
+    mode: str = "entire",
+    *,
+    layout: str | None = None,
+    reference_inputs: Mapping[str, Array] | None = None,
+    plot: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Comparison:
+    """Compare two runs of a network, tensor by tensor. Tensors of the same name are compared.
+
+    Each side is the path of a ``.rknn`` file, an open context, the path of an ``.onnx`` file (run by onnxruntime,
+    extra ``onnx``), or a folder of dumps (or a ``Dump``).
+
+    Args:
+        model: what is judged.
+        reference: what it is judged by, the golden values.
+        inputs: as for ``Context.infer``; None where both sides are dumps.
+        mode: ``"entire"``: errors add up from layer to layer. ``"single"``: also each layer alone, computed on the
+            reference's values; the model's backend must be able to do that (the CPU reference is).
+        layout: of the inputs, ``"nhwc"`` (default) or ``"nchw"``.
+        reference_inputs: what the ONNX file gets, by name. Without it: the inputs with mean and standard deviation
+            of the ``.rknn`` file on the other side, or the input tensors of the context or dump there.
+        plot: where to draw distance and time per layer, a PNG (extra ``plot``).
+        options: for opening ``.rknn`` files, as for ``rknnlite.open`` (``backend``, ``fidelity``, ...).
+
+    Raises:
+        ParamInvalid: a side or mode that is none. InputInvalid, ModelInvalid, BackendUnavailable and the like.
+    """
+    if mode not in _MODES:
+        raise ParamInvalid(f"mode must be 'entire' or 'single', not {mode!r}")
+    with ExitStack() as stack:
+        runs = [_Run(side, stack, options) for side in (model, reference)]
+        order = sorted(runs, key=lambda run: run.is_onnx)  # an ONNX file may need what the other side was fed
+        for run in order:
+            run.make(inputs, layout, runs[1] if run is runs[0] else runs[0], reference_inputs)
+        alone = runs[0].make_single(runs[1].dump, inputs, layout) if mode == "single" else None
+        found = _match(runs[0], runs[1], mode, alone)
+    if plot is not None:
+        found.plot(plot)
+    return found
+
+
+class _Run:
+    """One side: what it is, and its tensors once it has run."""
+
+    def __init__(self, side: Side, stack: ExitStack, options: Mapping[str, Any]) -> None:
+        import tempfile  # costs a tenth of what importing all of rknnlite does
+
+        self.context: Context | None = None
+        self.path: Path | None = None
+        self._io: list[IoTensor] = []
+        self._dump: Dump | None = None
+        self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rknnlite-")))
+        self.is_onnx = False
+        if isinstance(side, Context):
+            self.context, self.label = side, f"a context of backend {side.backend_name}"
+        elif isinstance(side, Dump):
+            self._dump, self.label = side, str(side.folder)
+        elif isinstance(side, (str, os.PathLike)):
+            self._open(Path(side), stack, options)
+        else:
+            raise ParamInvalid(f"a side of a comparison is a path, a context or a dump, not {side!r}")
+
+    def _open(self, path: Path, stack: ExitStack, options: Mapping[str, Any]) -> None:
+        self.label = path.name
+        if path.is_dir():
+            self._dump = Dump.read(path)
+        elif path.suffix.lower() == ".onnx":
+            self.path, self.is_onnx = path, True
+        else:
+            file = ModelFile(path)
+            self.context = stack.enter_context(open_model(file, **options))
+            self._io = file.model.inputs
+
+    @property
+    def title(self) -> str:
+        """What ran, as tables name it: ``model.rknn (cpu, npu)``."""
+        info = self.dump.info
+        made_by = ", ".join(str(info[key]) for key in ("backend", "fidelity") if info.get(key))
+        name = Path(str(info["model"])).name if info.get("model") else self.label
+        return f"{name} ({made_by})" if made_by else name
+
+    @property
+    def dump(self) -> Dump:
+        """The tensors of the run."""
+        assert self._dump is not None
+        return self._dump
+
+    def make(self, inputs: Any, layout: str | None, other: _Run, golden: Mapping[str, Array] | None) -> None:
+        """Run this side, unless it is a dump already."""
+        if self.context is not None:
+            items = self._collect(inputs, layout)
+            self._dump = _dump_context(self.context, items, self._folder / "entire", self.label)
+        elif self.path is not None:
+            feeds = golden if golden is not None else other.real_inputs(inputs, layout)
+            self._dump = dump_onnx(self.path, feeds, self._folder / "entire")
+
+    def make_single(self, golden: Dump, inputs: Any, layout: str | None) -> Dump:
+        """The run in which each layer computes on the values of ``golden``."""
+        if self.context is None or not _can_dump(self.context):
+            raise ParamInvalid(
+                f"mode 'single' runs each layer of the model on golden values, and {self.label} cannot do that; give a "
+                ".rknn file or context on the CPU reference (backend='cpu')"
+            )
+        with _fed(self.context, self._collect(inputs, layout)):
+            return self.context.dump(self._folder / "single", golden=golden)
+
+    def real_inputs(self, inputs: Any, layout: str | None) -> dict[str, Array]:
+        """What a network in float gets for this side's inputs: normalised, NCHW."""
+        if self._io and self.context is not None:
+            items = self._collect(inputs, layout)
+            return {io.name: _normalised(item, io) for io, item in zip(self._io, items)}
+        if self._dump is None:
+            raise ParamInvalid("two ONNX files: say what they get with reference_inputs={name: array}")
+        names = [tensor.name for tensor in self._dump.tensors if tensor.role == "input"]
+        return {name: self._dump.value(name) for name in names}
+
+    def _collect(self, inputs: Any, layout: str | None) -> list[Input]:
+        assert self.context is not None
+        if inputs is None:
+            raise ParamInvalid(f"{self.label} has to be run: give the inputs")
+        return collect(inputs, self.context.inputs, layout, False, shapes=self.context.shapes)
+
+
+def _can_dump(context: Context) -> bool:
+    return type(context).dump is not Context.dump
+
+
+@contextmanager
+def _fed(context: Context, items: list[Input]) -> Iterator[None]:
+    with context.exclusive():
+        context.set_inputs(items)
+        yield
+
+
+def _dump_context(context: Context, items: list[Input], folder: Path, label: str) -> Dump:
+    """Every tensor of a run, or only the outputs where the backend shows no others."""
+    with _fed(context, items):
+        if _can_dump(context):
+            return context.dump(folder)
+        context.run()
+        writer = DumpWriter(folder, model=label, backend=context.backend_name)
+        for attr, value in zip(context.outputs, context.get_outputs(True)):
+            writer.add(attr.name, value, dtype=attr.dtype.short, op="Output", role="output")
+        return writer.close()
+
+
+def _normalised(item: Input, io: IoTensor) -> Array:
+    data = item.data
+    if data.ndim == 4 and item.layout is not Layout.NCHW:
+        data = data.transpose(0, 3, 1, 2)
+    if not (io.quant is not None or io.dtype.is_float):
+        return data
+    real: Array = np.asarray(data, np.float32)
+    for numbers, apply in ((io.mean, np.subtract), (io.std, np.divide)):
+        if numbers and real.ndim == 4 and len(numbers) in (1, real.shape[1]):
+            real = apply(real, np.asarray(numbers, np.float32).reshape(1, -1, 1, 1))
+    return real
+
+
+# -- bringing together ---------------------------------------------------------------------------------------
+
+
+def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None) -> Comparison:
+    golden = set(reference.dump.names)
+    found: list[TensorError] = []
+    unmatched = []
+    for name in model.dump.names:
+        value = model.dump.value(name)
+        other = reference.dump.value(name) if name in golden else None
+        if other is None or other.size != value.size:
+            unmatched.append(name)
+            continue
+        entry = model.dump.entry(name)
+        found.append(
+            TensorError(
+                name, entry.op, tuple(value.shape), entry.role, distance(value, other),
+                distance(alone.value(name), other) if alone is not None else None, _time(model.dump, name),
+            )
+        )  # fmt: skip
+    if not found:
+        raise RknnError(
+            f"{model.label} and {reference.label} have no tensor of the same name and size; are they the same network?"
+        )
+    compared = {tensor.name for tensor in found}
+    missing = [name for name in reference.dump.names if name not in compared]
+    return Comparison(model.title, reference.title, mode, found, unmatched, missing)
+
+
+def _time(dump: Dump, name: str) -> float | None:
+    times = [tensor.time_us for tensor in dump.tensors if tensor.name == name and tensor.time_us is not None]
+    return sum(times) if times else None

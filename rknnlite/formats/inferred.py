@@ -1,0 +1,89 @@
+"""Attributes that a container leaves out but that the tensors of a node tell without doubt.
+
+The mini format and old containers store the attributes of some operators only. What shapes and calibrated ranges
+leave open is not guessed: such a node is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Optional
+
+from ..graph import Node, Tensor
+from ..tensor import DType
+
+__all__ = ["inferred_attributes"]
+
+_ONNX_BOOL = 9
+Attributes = Optional[dict[str, Any]]
+
+
+def inferred_attributes(node: Node, inputs: list[Tensor], outputs: list[Tensor]) -> dict[str, Any]:
+    """Attributes by ONNX name; empty where the tensors do not decide.
+
+    Args:
+        inputs: operands that are given, in order. outputs: results.
+    """
+    rule = _RULES.get(node.op)
+    return (rule(inputs, outputs) if rule and inputs and outputs else None) or {}
+
+
+def _top_k(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
+    """The axis is the one that shrinks. The largest value of all is among the results of ``largest``, and only
+    there the upper end of the calibrated range stays; likewise the lower end."""
+    x, y = inputs[0], outputs[0]
+    if x.quant is None or y.quant is None or len(x.shape) != len(y.shape):
+        return None
+    axes = [axis for axis, (before, after) in enumerate(zip(x.shape, y.shape)) if before != after]
+    kept = [abs(a - b) <= x.quant.scale + y.quant.scale for a, b in zip(_ends(x), _ends(y))]
+    if len(axes) != 1 or kept[0] == kept[1]:
+        return None
+    return {"axis": axes[0], "largest": int(kept[1])}
+
+
+def _ends(tensor: Tensor) -> tuple[float, float]:
+    """Smallest and largest value of an int8 tensor."""
+    assert tensor.quant is not None
+    return tuple((limit - tensor.quant.zero_point) * tensor.quant.scale for limit in (-128, 127))  # type: ignore[return-value]
+
+
+def _gather_nd(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
+    """``batch_dims`` is the only number that gives the shape of the result."""
+    if len(inputs) < 2 or not inputs[1].shape:
+        return None
+    data, index, result = inputs[0].shape, inputs[1].shape, outputs[0].shape
+    fitting = [
+        count
+        for count in range(min(len(data), len(index)))
+        if data[:count] == index[:count] and index[:-1] + data[count + index[-1] :] == result
+    ]
+    return {"batch_dims": fitting[0]} if len(fitting) == 1 else None
+
+
+def _one_hot(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
+    """The axis is the only place whose removal gives the shape of the indices."""
+    index, result = inputs[0].shape, outputs[0].shape
+    places = [axis for axis in range(len(result)) if result[:axis] + result[axis + 1 :] == index]
+    return {"axis": places[0]} if len(places) == 1 else None
+
+
+def _cast(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
+    """Bool tensors are int8 of scale 1 without zero point; a cast to a number gets a calibrated scale."""
+    quant = outputs[0].quant
+    boolean = outputs[0].dtype is DType.INT8 and quant is not None and (quant.scale, quant.zero_point) == (1.0, 0)
+    return {"to": _ONNX_BOOL} if boolean and inputs[0].quant != quant else None
+
+
+def _mod(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
+    """ONNX allows real numbers with ``fmod`` only."""
+    real = inputs[0].quant is not None or inputs[0].dtype.is_float
+    return {"fmod": 1} if real else None
+
+
+_RULES: dict[str, Callable[[list[Tensor], list[Tensor]], Attributes]] = {
+    "TopK": _top_k,
+    "GatherND": _gather_nd,
+    "OneHot": _one_hot,
+    "Cast": _cast,
+    "Mod": _mod,
+}

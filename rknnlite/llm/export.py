@@ -1,0 +1,231 @@
+"""``export_llm``: a Hugging Face directory -> the files of a reference package."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ModelInvalid, ModelUnsupported, ParamInvalid
+from ..formats import ModelFile
+from ..formats import llm as container
+from ..formats.llm import Architecture, KvFormat, LlmModel
+from ..formats.safetensors import SafeTensors, write_safetensors
+from ..spi_llm import KvDtype
+from .config import architecture
+from .package import Package, sample_digest
+from .vocabulary import Vocabulary, vocabulary
+from .weights import pack
+
+__all__ = ["KV_CACHES", "export_llm"]
+
+Array = NDArray[Any]
+
+KV_CACHES = {
+    "f32": KvFormat(KvDtype.UNDEFINED, 0),
+    "f16": KvFormat(KvDtype.FLOAT16, 0),
+    "int8": KvFormat(KvDtype.INT8_TO_F16, 16),
+    "int4": KvFormat(KvDtype.INT4_TO_F16, 16),
+}
+"""Names of the KV cache formats, as the command line spells them."""
+
+
+def export_llm(
+    hf_dir: str | Path,
+    prefix: str | Path,
+    weights: str = "f16",
+    kvcache: str | None = None,
+    max_context: int | None = None,
+    core_num: int = 8,
+    progress: Callable[[str], None] | None = None,
+) -> Package:
+    """Write ``PREFIX.rknn``, ``.weight``, ``.embed.bin`` and ``.tokenizer.gguf``.
+
+    Args:
+        hf_dir: directory with ``config.json``, ``*.safetensors`` and, for text, ``tokenizer.json``.
+        prefix: path of the package without suffix.
+        weights: ``f32``, ``f16``, ``bf16``, or ``w8``/``w4`` (integers with a scale per 32 weights).
+        kvcache: ``f32``, ``f16``, ``int8`` or ``int4``; None: ``f32`` with ``f32`` weights, else ``f16``.
+        max_context: tokens of the KV cache, at most what the model was trained for; None: that, up to 4096.
+        core_num: cores of the coprocessor that is played; a core mask must name as many.
+        progress: gets the name of every matrix that is packed.
+
+    Raises:
+        ModelInvalid: files are missing, damaged or do not fit. ModelUnsupported: another kind of model.
+        ParamInvalid: illegal arguments.
+    """
+    source, package = Path(hf_dir), Package.of(prefix)
+    kvcache = kvcache or ("f32" if weights == "f32" else "f16")
+    _check_choice("weights", weights, container.WEIGHT_FORMATS)
+    _check_choice("kvcache", kvcache, tuple(KV_CACHES))
+    config = _json(source / "config.json")
+    arch = architecture(config)
+    if weights in ("w8", "w4") and arch.hidden % 32:
+        raise ParamInvalid(
+            f"weights={weights} needs a hidden size in groups of 32, this one is {arch.hidden}; use f16"
+        )
+    context = min(arch.max_position, max_context or 4096)
+    _check_context(context, arch, KV_CACHES[kvcache])
+    words = vocabulary(source, config, arch)
+    tensors = _Source(source)
+    embed = _embeddings(tensors, arch)
+    package.model.parent.mkdir(parents=True, exist_ok=True)
+    package_id = _write_weights(package.weight, tensors, arch, weights, progress)
+    embed.tofile(package.embed)
+    if words is not None:
+        package.tokenizer.write_bytes(words.gguf())
+    model = LlmModel(
+        name=source.resolve().name,
+        arch=arch,
+        weights=weights,
+        kv=KV_CACHES[kvcache],
+        max_context=context,
+        chat_template=words.chat_template if words else "",
+        eos_ids=_eos(source, config, words, arch),
+        bos_id=words.bos_id if words else -1,
+        special_ids=words.special_ids if words else frozenset(),
+        core_num=core_num,
+        package_id=package_id,
+        embed_sample=sample_digest(embed),
+    )
+    package.model.write_bytes(container.write(model, words.token_bytes() if words else None))
+    _ = ModelFile(
+        package.model
+    ).llm  # what was written can be read, or it is an error here and not at the user's
+    return package
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ParamInvalid(f"{name} is {value!r}, must be one of {', '.join(choices)}")
+
+
+def _check_context(context: int, arch: Architecture, kv: KvFormat) -> None:
+    if context < 1 or (kv.group and context % kv.group):
+        raise ParamInvalid(f"max_context is {context}, must be a positive multiple of {max(1, kv.group)}")
+    if kv.group and arch.head_dim % kv.group:
+        raise ParamInvalid(
+            f"a KV cache in groups of {kv.group} needs head_dim in such groups, not {arch.head_dim}"
+        )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelInvalid(f"{path}: {error}") from None
+    if not isinstance(value, dict):
+        raise ModelInvalid(f"{path}: no JSON object")
+    return value
+
+
+def _eos(
+    source: Path, config: dict[str, Any], words: Vocabulary | None, arch: Architecture
+) -> tuple[int, ...]:
+    generation = source / "generation_config.json"
+    given = _json(generation).get("eos_token_id") if generation.exists() else None
+    given = config.get("eos_token_id") if given is None else given
+    ids = given if isinstance(given, list) else [given]
+    ids = [i for i in ids if type(i) is int and 0 <= i < arch.vocab_size]
+    if words is not None and 0 <= words.eos_id < arch.vocab_size:
+        ids.append(words.eos_id)
+    return tuple(dict.fromkeys(ids))
+
+
+class _Source:
+    """The tensors of all ``*.safetensors`` of a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._files: dict[str, SafeTensors] = {}
+        for path in sorted(directory.glob("*.safetensors")):
+            file = SafeTensors(ModelFile(path).data, str(path))
+            self._files.update(dict.fromkeys(file.names, file))
+        if not self._files:
+            raise ModelInvalid(f"{directory}: has no *.safetensors")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._files
+
+    def get(self, name: str, *shape: int) -> Array:
+        """float32, with the shape that the configuration promises."""
+        if name not in self._files:
+            raise ModelInvalid(f"{self.directory}: no tensor {name} in its *.safetensors")
+        array = self._files[name].float32(name)
+        if array.shape != shape:
+            raise ModelInvalid(
+                f"{self.directory}: {name} is {list(array.shape)}, config.json needs {list(shape)}"
+            )
+        return array
+
+
+def _embeddings(tensors: _Source, arch: Architecture) -> Array:
+    table = tensors.get("model.embed_tokens.weight", arch.vocab_size, arch.hidden)
+    if not np.isfinite(table).all() or np.abs(table).max() > 65504:
+        raise ModelUnsupported("the embeddings do not fit float16")
+    return table.astype(np.float16)
+
+
+def _write_weights(
+    path: Path, tensors: _Source, arch: Architecture, weights: str, progress: Callable[[str], None] | None
+) -> str:
+    """Write the weight file; its identity is a digest of all it holds."""
+    written: dict[str, tuple[str, Array]] = {}
+    digest = hashlib.sha256()
+
+    def add(parts: dict[str, tuple[str, Array]]) -> None:
+        for name, (kind, array) in parts.items():
+            digest.update(f"{name} {kind} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+            written[name] = (kind, array)
+
+    def matrix(name: str, *parts: Array) -> None:
+        if progress:
+            progress(name)
+        add(pack(name, np.concatenate(parts) if len(parts) > 1 else parts[0], weights))
+
+    for i in range(arch.layers):
+        _write_layer(i, tensors, arch, matrix, add)
+    add({"norm": ("F32", tensors.get("model.norm.weight", arch.hidden))})
+    head = "model.embed_tokens.weight" if arch.tied else "lm_head.weight"
+    matrix("head", tensors.get(head, arch.vocab_size, arch.hidden))
+    package_id = digest.hexdigest()[:32]
+    write_safetensors(path, written, {"format": "rknnlite-llm-1", "package": package_id, "weights": weights})
+    return package_id
+
+
+def _write_layer(
+    i: int, tensors: _Source, arch: Architecture, matrix: Callable[..., None], add: Callable[..., None]
+) -> None:
+    theirs, ours = f"model.layers.{i}.", f"layers.{i}."
+    wide = {
+        "q": arch.heads * arch.head_dim,
+        "k": arch.kv_heads * arch.head_dim,
+        "v": arch.kv_heads * arch.head_dim,
+    }
+    attention = {n: theirs + f"self_attn.{n}_proj" for n in "qkvo"}
+    matrix(
+        ours + "qkv", *(tensors.get(f"{attention[n]}.weight", size, arch.hidden) for n, size in wide.items())
+    )
+    matrix(ours + "out", tensors.get(f"{attention['o']}.weight", arch.hidden, wide["q"]))
+    gate, up = (
+        tensors.get(f"{theirs}mlp.{n}_proj.weight", arch.intermediate, arch.hidden) for n in ("gate", "up")
+    )
+    matrix(ours + "gate_up", gate, up)
+    matrix(ours + "down", tensors.get(f"{theirs}mlp.down_proj.weight", arch.hidden, arch.intermediate))
+    vectors = {
+        "norm1": tensors.get(f"{theirs}input_layernorm.weight", arch.hidden),
+        "norm2": tensors.get(f"{theirs}post_attention_layernorm.weight", arch.hidden),
+    }
+    if arch.qkv_bias:
+        biases = [tensors.get(f"{attention[n]}.bias", size) for n, size in wide.items()]
+        vectors["qkv_bias"] = np.concatenate(biases)
+    if arch.qk_norm:
+        for name in ("q_norm", "k_norm"):
+            vectors[name] = tensors.get(f"{theirs}self_attn.{name}.weight", arch.head_dim)
+    add({ours + name: ("F32", vector) for name, vector in vectors.items()})

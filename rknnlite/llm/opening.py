@@ -1,0 +1,134 @@
+"""Opening a language model, and the simplest way to talk to one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .. import plugins
+from ..errors import BackendUnavailable
+from ..formats import ModelFile
+from ..log import logger
+from ..spi import Backend
+from ..spi_llm import InferParams, LlmCallbacks, LlmContext, LlmOptions, LlmParams, PromptInput, RunSummary
+from .package import EmbedTable, Package
+from .stream import TextPieces, astream, stream
+from .tokenizer import Tokenizer
+
+__all__ = ["Chat", "open_llm"]
+
+_PARAMS = LlmParams()
+
+
+def open_llm(
+    model: str | os.PathLike[str] | bytes | ModelFile,
+    weights: str | os.PathLike[str] | bytes | ModelFile | None = None,
+    backend: str | None = None,
+    core_mask: int | None = None,
+    **extra: Any,
+) -> LlmContext:
+    """Open a language model on a backend.
+
+    Args:
+        model: path or bytes of ``PREFIX.rknn``.
+        weights: path or bytes of ``PREFIX.weight``; None looks beside the model.
+        backend: ``cpu``, ``rknn3rt``, ...; None: ``RKNNLITE_BACKEND``, else the best one that takes the model.
+        core_mask: cores of the coprocessor, as many as the model was made for; None or 0 leaves the choice.
+        extra: options of the backend.
+
+    Raises:
+        ModelInvalid, ModelUnsupported: unusable files. BackendUnavailable: nothing can run it.
+    """
+    file = model if isinstance(model, ModelFile) else ModelFile(_source(model))
+    weight = weights if weights is None or isinstance(weights, ModelFile) else ModelFile(_source(weights))
+    options = LlmOptions(core_mask=core_mask, extra=extra)
+    return _choose(file, backend or os.environ.get("RKNNLITE_BACKEND")).open_llm(file, weight, options)
+
+
+def _source(given: Any) -> Any:
+    return given if isinstance(given, (bytes, bytearray, memoryview)) else Path(given)
+
+
+def _choose(file: ModelFile, name: str | None) -> Backend:
+    if name:
+        backend = plugins.backend(name)
+        probe = backend.probe()
+        if not probe.available:
+            raise BackendUnavailable(f"backend {name} cannot be used here: {probe.reason}")
+        return backend
+    probed = sorted(((b.probe(), b) for b in plugins.backends().values()), key=lambda pair: -pair[0].priority)
+    reasons = [f"{backend.name}: {probe.reason}" for probe, backend in probed if not probe.available]
+    for probe, backend in probed:
+        if not probe.available:
+            continue
+        refusal = backend.refuses_llm(file)
+        if refusal is None:
+            if probe.priority <= 0:
+                logger.warning("no RK182x here: running on the CPU reference (backend %s)", backend.name)
+            return backend
+        reasons.append(f"{backend.name}: {refusal}")
+    _ = file.llm  # a file that is no language model at all says so itself
+    raise BackendUnavailable("no backend can run this language model; " + "; ".join(reasons))
+
+
+class Chat:
+    """A model, a session, its tokenizer and its embeddings in one: ``for piece in chat.stream("Hello"): ...``.
+
+    ``session`` takes all settings. History is kept from call to call; ``chat.session.clear_kvcache()`` forgets it.
+    """
+
+    def __init__(self, prefix: str | os.PathLike[str], params: LlmParams = _PARAMS, **options: Any) -> None:
+        """Open the package ``PREFIX``; ``options`` as in ``open_llm``."""
+        package = Package.of(os.fspath(prefix))
+        self.context = open_llm(package.model, package.weight, **options)
+        try:
+            config = self.context.config
+            self.tokenizer = Tokenizer(package.tokenizer)
+            embed = EmbedTable(package.embed, config.vocab_size, config.embedding_dim)
+            self.session = self.context.session(params, LlmCallbacks(tokenizer=self.tokenizer, embed=embed))
+        except BaseException:
+            self.context.close()
+            raise
+        self.last: RunSummary | None = None
+
+    def ask(self, prompt: str, max_new_tokens: int = 1024, **turn: Any) -> str:
+        """The whole answer to one turn; ``turn``: role, enable_thinking."""
+        text, ids = TextPieces(self.tokenizer.decode), []
+        before = self.session.callbacks
+
+        def result(tokens: Any, state: Any) -> None:
+            ids.extend(tokens.token_ids)
+
+        self.session.set_callbacks(replace(before, result=result))
+        try:
+            self.last = self.session.run(PromptInput(prompt, **turn), self._params(max_new_tokens))
+        finally:
+            self.session.set_callbacks(before)
+        return text.push(ids, last=True)
+
+    def stream(self, prompt: str, max_new_tokens: int = 1024, **turn: Any) -> Iterator[str]:
+        """The answer piece by piece; leaving the loop stops the model."""
+        return stream(self.session, PromptInput(prompt, **turn), self._decode, self._params(max_new_tokens))
+
+    def astream(self, prompt: str, max_new_tokens: int = 1024, **turn: Any) -> AsyncIterator[str]:
+        """``stream`` for ``async for``."""
+        return astream(self.session, PromptInput(prompt, **turn), self._decode, self._params(max_new_tokens))
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+    def _params(self, max_new_tokens: int) -> InferParams:
+        return InferParams(keep_history=True, max_new_tokens=max_new_tokens)
+
+    def close(self) -> None:
+        """Release everything; may be called again."""
+        self.context.close()
+
+    def __enter__(self) -> Chat:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

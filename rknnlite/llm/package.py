@@ -1,0 +1,69 @@
+"""The files of a reference package by role, and the embedding table."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputInvalid, ModelInvalid
+
+__all__ = ["EmbedTable", "Package", "sample_digest"]
+
+Array = NDArray[Any]
+_SAMPLES = 64
+
+
+@dataclass(frozen=True)
+class Package:
+    """Paths of the parts."""
+
+    model: Path
+    weight: Path
+    embed: Path
+    tokenizer: Path
+
+    @classmethod
+    def of(cls, prefix: str | Path) -> Package:
+        """The parts of ``PREFIX``, or beside ``PREFIX.rknn``."""
+        text = str(prefix)
+        text = text[:-5] if text.endswith(".rknn") else text
+        return cls(*(Path(text + end) for end in (".rknn", ".weight", ".embed.bin", ".tokenizer.gguf")))
+
+
+def sample_digest(table: Array) -> str:
+    """SHA-256 of some rows of the embedding table: tells one table from another without reading all of it."""
+    rows = np.linspace(0, len(table) - 1, min(_SAMPLES, len(table))).astype(int)
+    return hashlib.sha256(np.ascontiguousarray(table[rows]).tobytes()).hexdigest()
+
+
+class EmbedTable:
+    """``PREFIX.embed.bin``: float16 (vocab, hidden), mapped; calling it is an embed callback."""
+
+    def __init__(self, path: str | Path, vocab_size: int, hidden: int, sample: str = "") -> None:
+        """Raises ModelInvalid when the size, or the digest ``sample`` if given, does not fit."""
+        want = vocab_size * hidden * 2
+        try:
+            size = Path(path).stat().st_size
+        except OSError as error:
+            raise ModelInvalid(f"{path}: cannot be read: {error.strerror or error}") from None
+        if size != want:
+            raise ModelInvalid(
+                f"{path}: {size} bytes, but {vocab_size} tokens of {hidden} float16 values are {want}; it belongs "
+                "to another model"
+            )
+        self._table = np.memmap(path, np.float16, "r", shape=(vocab_size, hidden))
+        if sample and sample_digest(self._table) != sample:
+            raise ModelInvalid(f"{path}: the embeddings are those of another model")
+
+    def __call__(self, tokens: Array) -> Array:
+        """Rows of some tokens; raises InputInvalid for an id outside the vocabulary."""
+        ids = np.asarray(tokens)
+        if ids.size and not (ids.min() >= 0 and ids.max() < len(self._table)):
+            bad = int(ids.min()) if ids.min() < 0 else int(ids.max())
+            raise InputInvalid(f"token id {bad} is not in 0..{len(self._table) - 1}")
+        return np.asarray(self._table[ids])

@@ -1,0 +1,124 @@
+"""Reading a run as a stream of text pieces, for any backend: the run goes on in a thread, pieces come by queue."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, Optional
+
+from ..spi_llm import CallState, InferParams, LlmResult, LlmSession, RunSummary
+
+__all__ = ["TextPieces", "astream", "stream"]
+
+Decode = Callable[[Sequence[int]], str]
+Inputs = Any  # LlmInput or a sequence of them
+_INFER = InferParams()
+_LOST = "\ufffd"
+
+
+class TextPieces:
+    """Token ids in, text out that is complete characters only.
+
+    ``decode`` turns ids into text. An incomplete character decodes to U+FFFD at the end; what ends so is held
+    back until more tokens come, or until the end.
+    """
+
+    _PATIENCE = 8  # no character has more bytes than this many tokens; broken text must not pile up
+
+    def __init__(self, decode: Decode) -> None:
+        self._decode = decode
+        self._ids: list[int] = []
+        self._shown = 0
+
+    def push(self, ids: Sequence[int], last: bool = False) -> str:
+        """The text that these tokens add."""
+        self._ids += ids
+        text = self._decode(self._ids)
+        new = text[self._shown :]
+        if new.endswith(_LOST) and not last and len(new) - len(new.rstrip(_LOST)) < self._PATIENCE:
+            return ""
+        # Decoders look at neighbours (leading blanks), so the last tokens stay as context for the next ones.
+        self._ids = self._ids[-self._PATIENCE :] if new else self._ids
+        self._shown = len(self._decode(self._ids)) if new else self._shown
+        return new
+
+
+def stream(
+    session: LlmSession, inputs: Inputs, decode: Decode, params: InferParams = _INFER
+) -> Iterator[str]:
+    """Run and yield text as it comes; leaving the loop early stops the run. Errors of the run are raised here.
+
+    The session's own result callback is called too. The generator ends when the run has ended.
+    """
+    pieces: queue.SimpleQueue[Optional[LlmResult]] = queue.SimpleQueue()
+    run = _start(session, inputs, params, pieces.put)
+    text = TextPieces(decode)
+    try:
+        while True:
+            result = pieces.get()
+            piece = text.push(result.token_ids if result else (), last=result is None)
+            if piece:
+                yield piece
+            if result is None:
+                break
+        run.result()
+    finally:
+        session.stop()
+        _wait(run)
+
+
+async def astream(
+    session: LlmSession, inputs: Inputs, decode: Decode, params: InferParams = _INFER
+) -> AsyncIterator[str]:
+    """``stream`` for asyncio: waiting does not block the event loop."""
+    loop = asyncio.get_running_loop()
+    pieces: asyncio.Queue[Optional[LlmResult]] = asyncio.Queue()
+
+    def put(result: LlmResult | None) -> None:
+        loop.call_soon_threadsafe(pieces.put_nowait, result)
+
+    run = _start(session, inputs, params, put)
+    text = TextPieces(decode)
+    try:
+        while True:
+            result = await pieces.get()
+            piece = text.push(result.token_ids if result else (), last=result is None)
+            if piece:
+                yield piece
+            if result is None:
+                break
+        run.result()
+    finally:
+        session.stop()
+        await loop.run_in_executor(None, _wait, run)
+
+
+def _start(
+    session: LlmSession, inputs: Inputs, params: InferParams, put: Callable[[LlmResult | None], None]
+) -> Future[RunSummary]:
+    """Begin a run whose tokens go to ``put``, None at its end; the callbacks are restored when it is over."""
+    before = session.callbacks
+
+    def result(tokens: LlmResult, state: CallState) -> int | None:
+        answer = before.result(tokens, state) if before.result else None
+        if tokens.token_ids:
+            put(tokens)
+        return answer
+
+    def over(_: Future[RunSummary]) -> None:
+        put(None)
+
+    session.set_callbacks(replace(before, result=result))
+    try:
+        run = session.run_async(inputs, params)
+    finally:
+        session.set_callbacks(before)
+    run.add_done_callback(over)
+    return run
+
+
+def _wait(run: Future[RunSummary]) -> None:
+    run.exception()

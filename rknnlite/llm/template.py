@@ -1,0 +1,172 @@
+"""Chat templates: from a turn to the text that the model was trained on.
+
+A template of the model is Jinja (extra ``llm``), run in a sandbox without any access to the program;
+``set_chat_template`` gives literal text instead. Later turns are rendered as the difference to what the KV
+cache holds already.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ..errors import ParamInvalid, RknnError
+
+__all__ = ["ChatTemplate", "JinjaTemplate", "LiteralTemplate", "Rendered", "Turn", "parse_tools"]
+
+_ANSWER = "\u0002answer\u0003"  # stands for what the model said; no template treats it specially
+_OPEN_MARKER = re.compile(r"<[|\uff5c][^<>|]*[|\uff5c]>$")
+_ROLES = ("user", "tool")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the caller says: ``role`` is ``user`` or ``tool``."""
+
+    prompt: str
+    role: str = "user"
+    enable_thinking: bool = False
+
+    def __post_init__(self) -> None:
+        if self.role not in _ROLES:
+            raise ParamInvalid(f"role is {self.role!r}, must be 'user' or 'tool'")
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """Text to be tokenised; the first ``system`` characters are the system prompt."""
+
+    text: str
+    system: int = 0
+
+
+class ChatTemplate(ABC):
+    """Renders turns. ``closes`` says whether a later turn begins with the end mark of the model's answer."""
+
+    closes: bool
+
+    @abstractmethod
+    def opening(self, turn: Turn, tools: list[Any]) -> Rendered:
+        """Text of the first turn of a conversation."""
+
+    @abstractmethod
+    def following(self, turn: Turn, tools: list[Any]) -> Rendered:
+        """Text of a later turn, to be added behind the model's answer."""
+
+
+class LiteralTemplate(ChatTemplate):
+    """``system``, then ``prefix + prompt + postfix`` for every turn."""
+
+    closes = False
+
+    def __init__(self, system: str = "", prefix: str = "", postfix: str = "") -> None:
+        self.system, self.prefix, self.postfix = system, prefix, postfix
+
+    def opening(self, turn: Turn, tools: list[Any]) -> Rendered:
+        return Rendered(self.system + self.following(turn, tools).text, len(self.system))
+
+    def following(self, turn: Turn, tools: list[Any]) -> Rendered:
+        if tools:
+            raise ParamInvalid(
+                "a literal chat template has no place for function tools: put them into its system prompt, or "
+                "leave set_chat_template out to use the model's own template"
+            )
+        return Rendered(self.prefix + turn.prompt + self.postfix)
+
+
+class JinjaTemplate(ChatTemplate):
+    """The model's own template in the form that Hugging Face tokenizers carry."""
+
+    closes = True
+
+    def __init__(self, source: str, bos: str = "", eos: str = "") -> None:
+        """Compile. Raises ParamInvalid for a broken template, RknnError when jinja2 is missing."""
+        self._names = {"bos_token": bos, "eos_token": eos}
+        self._template = _compile(source)
+
+    def opening(self, turn: Turn, tools: list[Any]) -> Rendered:
+        text = self._render([_message(turn)], turn, tools)
+        return Rendered(text, self._system(turn, tools, text))
+
+    def following(self, turn: Turn, tools: list[Any]) -> Rendered:
+        earlier = [{"role": "user", "content": "-"}, {"role": "assistant", "content": _ANSWER}]
+        text = self._render([*earlier, _message(turn)], turn, tools)
+        if _ANSWER not in text:
+            raise ParamInvalid(
+                "the chat template leaves out the model's earlier answers, so turns cannot follow"
+            )
+        return Rendered(text.rsplit(_ANSWER, 1)[1])
+
+    def _system(self, turn: Turn, tools: list[Any], text: str) -> int:
+        """Length of what comes before the first message, whoever speaks it."""
+        try:
+            other = self._render([{"role": "assistant", "content": turn.prompt}], turn, tools)
+        except ParamInvalid:
+            return 0  # the template insists on a user's message first
+        same = next((i for i, (a, b) in enumerate(zip(text, other)) if a != b), 0)
+        return len(_OPEN_MARKER.sub("", text[:same]))
+
+    def _render(self, messages: list[dict[str, str]], turn: Turn, tools: list[Any]) -> str:
+        try:
+            text: str = self._template.render(
+                messages=messages,
+                tools=tools or None,
+                add_generation_prompt=True,
+                enable_thinking=turn.enable_thinking,
+                **self._names,
+            )
+        except Exception as error:
+            raise ParamInvalid(
+                f"the chat template cannot render a turn of role {turn.role!r}: {error}"
+            ) from None
+        return text
+
+
+def _message(turn: Turn) -> dict[str, str]:
+    return {"role": turn.role, "content": turn.prompt}
+
+
+def _compile(source: str) -> Any:
+    try:
+        from jinja2 import TemplateSyntaxError
+        from jinja2.ext import loopcontrols
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+    except ImportError:
+        raise RknnError(
+            "the model's chat template needs jinja2: pip install 'rknnlite[llm]', or call set_chat_template"
+        ) from None
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _refuse
+    environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+    try:
+        return environment.from_string(source)
+    except TemplateSyntaxError as error:
+        raise ParamInvalid(f"the chat template is broken at line {error.lineno}: {error.message}") from None
+
+
+def _to_json(value: Any, indent: int | None = None, **_: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ParamInvalid(message)
+
+
+def parse_tools(tools: str) -> list[Any]:
+    """The JSON list of ``set_function_tools``; raises ParamInvalid."""
+    if not tools.strip():
+        return []
+    try:
+        value = json.loads(tools)
+    except (ValueError, RecursionError) as error:
+        raise ParamInvalid(f"function tools are no JSON: {error}") from None
+    if not isinstance(value, list) or not all(isinstance(tool, dict) for tool in value):
+        raise ParamInvalid("function tools must be a JSON list of objects, as OpenAI's API describes tools")
+    return value

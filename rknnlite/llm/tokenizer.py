@@ -1,0 +1,153 @@
+"""Text to token ids and back, from ``PREFIX.tokenizer.gguf`` (extra ``llm``: the package ``tokenizers``).
+
+The GGUF file is the one that llama.cpp reads too. Files of our own also carry the tokenizer as its authors
+published it (``tokenizer.huggingface.json``); without it byte-level BPE is rebuilt from tokens and merges.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ModelInvalid, ModelUnsupported, RknnError
+from .gguf import Value, read_gguf
+
+__all__ = ["Tokenizer", "byte_letters", "token_bytes"]
+
+HF_JSON = "tokenizer.huggingface.json"
+CONTROL, USER_DEFINED, UNUSED, BYTE = 3, 4, 5, 6
+"""Token types of GGUF that matter here; 1 is plain text."""
+
+_SPLIT = {
+    "qwen2": (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+        r"|\s+(?!\S)|\s+"
+    ),
+    "llama-bpe": (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+        r"|\s+(?!\S)|\s+"
+    ),
+}
+"""How a text is cut before BPE, by the name in ``tokenizer.ggml.pre``; a fact of each model family."""
+
+
+class Tokenizer:
+    """A tokenizer of the package ``tokenizers`` with the few calls that a session needs."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Read a GGUF file. Raises ModelInvalid, or RknnError when the package ``tokenizers`` is missing."""
+        label = str(path)
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise ModelInvalid(f"{label}: cannot be read: {error.strerror or error}") from None
+        pairs = read_gguf(memoryview(data), label)
+        self.tokens = _strings(pairs, "tokenizer.ggml.tokens", label)
+        self.eos_id = _id(pairs, "tokenizer.ggml.eos_token_id", len(self.tokens))
+        self.bos_id = _id(pairs, "tokenizer.ggml.bos_token_id", len(self.tokens))
+        self._types = pairs.get("tokenizer.ggml.token_type")
+        try:
+            self._tokenizer = _build(pairs, self.tokens, label)
+        except RknnError:
+            raise
+        except Exception as error:  # the package raises bare Exception for files that it does not like
+            raise ModelInvalid(f"{label}: unusable tokenizer: {error}") from None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids; special tokens written in the text count as such, none are added."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
+        """Text of some tokens."""
+        text: str = self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=skip_special)
+        return text
+
+    def __call__(self, text: str) -> list[int]:
+        return self.encode(text)
+
+
+def _build(pairs: dict[str, Value], tokens: list[str], label: str) -> Any:
+    try:
+        import tokenizers
+    except ImportError:
+        raise RknnError("text needs the package tokenizers: pip install 'rknnlite[llm]'") from None
+    text = pairs.get(HF_JSON)
+    if isinstance(text, str):
+        return tokenizers.Tokenizer.from_str(text)
+    kind, pre = pairs.get("tokenizer.ggml.model"), pairs.get("tokenizer.ggml.pre", "")
+    if kind != "gpt2" or pre not in _SPLIT:
+        raise ModelUnsupported(
+            f"{label}: tokenizer {kind!r} with pre-tokenizer {pre!r} and no {HF_JSON}; give the session a tokenizer "
+            "callback of your own"
+        )
+    merges = [tuple(m.split(" ", 1)) for m in _strings(pairs, "tokenizer.ggml.merges", label)]
+    bpe = tokenizers.models.BPE(
+        {t: i for i, t in enumerate(tokens)}, merges, ignore_merges=pre == "llama-bpe"
+    )
+    built = tokenizers.Tokenizer(bpe)
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(_SPLIT[str(pre)]), "isolated")
+    level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    built.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([split, level])
+    built.decoder = tokenizers.decoders.ByteLevel()
+    types = pairs.get("tokenizer.ggml.token_type")
+    if isinstance(types, np.ndarray):
+        marked = zip(tokens, types.tolist())
+        built.add_special_tokens([t for t, kind in marked if kind in (CONTROL, USER_DEFINED)])
+    return built
+
+
+def _strings(pairs: dict[str, Value], key: str, label: str) -> list[str]:
+    value = pairs.get(key)
+    if not isinstance(value, list):
+        raise ModelInvalid(f"{label}: has no {key}")
+    return value
+
+
+def _id(pairs: dict[str, Value], key: str, count: int) -> int:
+    value = pairs.get(key, -1)
+    return value if type(value) is int and 0 <= value < count else -1
+
+
+def byte_letters() -> dict[str, int]:
+    """The letters of byte-level BPE -> the byte each stands for: printable ones for themselves, others from 256 up."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {chr(byte): byte for byte in printable}
+    others = (byte for byte in range(256) if byte not in set(printable))
+    letters.update({chr(256 + n): byte for n, byte in enumerate(others)})
+    return letters
+
+
+def token_bytes(tokens: Sequence[str], types: NDArray[Any], byte_level: bool) -> list[bytes]:
+    """The bytes that each token stands for, special tokens spelt out; see ``TokenTable``."""
+    letters = byte_letters()
+
+    def plain(token: str, kind: int) -> bytes:
+        if kind == BYTE:
+            return bytes([int(token[3:-1], 16)])
+        if kind != 1:
+            return token.encode()
+        if byte_level:
+            return bytes(letters[c] for c in token) if all(c in letters for c in token) else token.encode()
+        return token.replace("\u2581", " ").encode()
+
+    return [plain(token, kind)[:0xFFFF] for token, kind in zip(tokens, types.tolist())]
+
+
+def family_json(path: Path) -> dict[str, Any]:
+    """``tokenizer.json`` of a Hugging Face directory; raises ModelInvalid."""
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelInvalid(f"{path}: {error}") from None
+    if not isinstance(value, dict) or not isinstance(value.get("model"), dict):
+        raise ModelInvalid(f"{path}: not a tokenizer of the package tokenizers")
+    return value

@@ -1,0 +1,147 @@
+"""The tokenizer of a Hugging Face directory, for the export: GGUF, bytes of tokens, chat template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ModelInvalid
+from ..formats.llm import Architecture
+from .gguf import Value, write_gguf
+from .tokenizer import BYTE, CONTROL, HF_JSON, UNUSED, USER_DEFINED, family_json, token_bytes
+
+__all__ = ["Vocabulary", "vocabulary"]
+
+_PRE = {"qwen2": "qwen2", "qwen3": "qwen2", "llama": "llama-bpe"}
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens with their GGUF types, merges, special tokens and the chat template."""
+
+    arch: Architecture
+    tokens: list[str]
+    types: NDArray[Any]
+    merges: list[str]
+    byte_level: bool
+    bos_id: int
+    eos_id: int
+    chat_template: str
+    text: str
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """Ids of control tokens."""
+        return frozenset(np.flatnonzero(self.types == CONTROL).tolist())
+
+    def token_bytes(self) -> list[bytes]:
+        """What each token stands for."""
+        return token_bytes(self.tokens, self.types, self.byte_level)
+
+    def gguf(self) -> bytes:
+        """The tokenizer as llama.cpp reads it, and as its authors published it."""
+        arch = self.arch
+        pairs: dict[str, Value] = {
+            "general.architecture": arch.family,
+            "general.name": "tokenizer",
+            f"{arch.family}.context_length": arch.max_position,
+            f"{arch.family}.embedding_length": arch.hidden,
+            f"{arch.family}.block_count": arch.layers,
+            f"{arch.family}.feed_forward_length": arch.intermediate,
+            f"{arch.family}.attention.head_count": arch.heads,
+            f"{arch.family}.attention.head_count_kv": arch.kv_heads,
+            f"{arch.family}.attention.layer_norm_rms_epsilon": float(arch.rms_eps),
+            f"{arch.family}.rope.freq_base": float(arch.rope.theta),
+            "tokenizer.ggml.model": "gpt2" if self.byte_level else "llama",
+            "tokenizer.ggml.pre": _PRE[arch.family] if self.byte_level else "default",
+            "tokenizer.ggml.tokens": self.tokens,
+            "tokenizer.ggml.token_type": self.types.astype(np.int32),
+        }
+        if self.byte_level:
+            pairs["tokenizer.ggml.merges"] = self.merges
+        else:
+            pairs["tokenizer.ggml.scores"] = -np.arange(len(self.tokens), dtype=np.float32)
+        for name, number in (("bos", self.bos_id), ("eos", self.eos_id)):
+            if number >= 0:
+                pairs[f"tokenizer.ggml.{name}_token_id"] = number
+        pairs["tokenizer.ggml.add_bos_token"] = False
+        if self.chat_template:
+            pairs["tokenizer.chat_template"] = self.chat_template
+        pairs[HF_JSON] = self.text
+        return write_gguf(pairs)
+
+
+def vocabulary(directory: Path, config: Mapping[str, Any], arch: Architecture) -> Vocabulary | None:
+    """Read ``tokenizer.json``; None when there is none (a model without text). Raises ModelInvalid."""
+    path = directory / "tokenizer.json"
+    if not path.exists():
+        return None
+    parsed = family_json(path)
+    model = parsed["model"]
+    if model.get("type", "BPE") != "BPE" or not isinstance(model.get("vocab"), dict):
+        raise ModelInvalid(f"{path}: tokenizer of type {model.get('type')!r}; only BPE can be exported")
+    tokens = [f"[PAD{i}]" for i in range(arch.vocab_size)]
+    types = np.full(arch.vocab_size, UNUSED, np.int32)
+    for token, number in model["vocab"].items():
+        _place(tokens, types, number, token, 1, path)
+        if model.get("byte_fallback") and len(token) == 6 and token.startswith("<0x"):
+            types[number] = BYTE
+    for added in parsed.get("added_tokens", []):
+        kind = CONTROL if added.get("special") else USER_DEFINED
+        _place(tokens, types, added["id"], added["content"], kind, path)
+    merges = [m if isinstance(m, str) else " ".join(m) for m in model.get("merges", [])]
+    settings = _settings(directory)
+    return Vocabulary(
+        arch=arch,
+        tokens=tokens,
+        types=types,
+        merges=merges,
+        byte_level=not model.get("byte_fallback"),
+        bos_id=_special(settings, "bos_token", tokens),
+        eos_id=_special(settings, "eos_token", tokens),
+        chat_template=_template(directory, settings),
+        text=path.read_text("utf-8"),
+    )
+
+
+def _place(tokens: list[str], types: NDArray[Any], number: Any, token: str, kind: int, path: Path) -> None:
+    if type(number) is not int or not 0 <= number < len(tokens):
+        raise ModelInvalid(
+            f"{path}: token {token!r} has id {number}, config.json has a vocabulary of {len(tokens)}"
+        )
+    tokens[number] = token
+    types[number] = kind
+
+
+def _settings(directory: Path) -> dict[str, Any]:
+    path = directory / "tokenizer_config.json"
+    if not path.exists():
+        return {}
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelInvalid(f"{path}: {error}") from None
+    return value if isinstance(value, dict) else {}
+
+
+def _special(settings: dict[str, Any], key: str, tokens: list[str]) -> int:
+    value = settings.get(key)
+    text = value.get("content") if isinstance(value, dict) else value
+    return tokens.index(text) if text in tokens else -1
+
+
+def _template(directory: Path, settings: dict[str, Any]) -> str:
+    beside = directory / "chat_template.jinja"
+    if beside.exists():
+        return beside.read_text("utf-8")
+    value = settings.get("chat_template")
+    if isinstance(value, list):
+        named = {entry.get("name"): entry.get("template") for entry in value if isinstance(entry, dict)}
+        value = named.get("default")
+    return value if isinstance(value, str) else ""

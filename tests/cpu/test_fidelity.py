@@ -1,0 +1,121 @@
+"""The exactness modes: ``npu`` follows the integers, ``float`` the network that they stand for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rknnlite
+from rknnlite.errors import ParamInvalid
+from rknnlite.spi import Context
+from tests.support.corpus import DATA, EXAMPLES, genuine, golden_of, goldens, open_cpu
+from tests.support.onnx_twin import write_twin
+
+QUANTISED = sorted(path.stem for path in DATA.glob("*.rk3588.i8.npz") if "dynamic" not in path.stem)
+STEPPED = ("yuv", "ranking", "rounding")
+"""Networks that round, compare or sort inside: a small change of a value may change the result wholly."""
+
+
+def in_float(name: str) -> Context:
+    return open_cpu(genuine(name), extra={"fidelity": "float"})
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    a, b = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
+    size = np.linalg.norm(a) * np.linalg.norm(b)
+    return float(a @ b / size) if size else float(np.array_equal(a, b))
+
+
+def test_an_unknown_mode_is_an_error() -> None:
+    with pytest.raises(ParamInvalid, match="'npu' or 'float', not 'exact'"):
+        open_cpu(genuine("mean_std.rk3588.i8"), extra={"fidelity": "exact"})
+
+
+def test_npu_is_the_default() -> None:
+    name = "mean_std.rk3588.i8"
+    default, asked = (open_cpu(genuine(name), extra=extra) for extra in ({}, {"fidelity": "npu"}))
+    inputs = golden_of(name).inputs
+    assert np.array_equal(default.infer(inputs)[0], asked.infer(inputs)[0])
+
+
+@pytest.mark.parametrize("name", [name for name in QUANTISED if not name.startswith(STEPPED)])
+def test_both_modes_are_the_same_network(name: str) -> None:
+    """What is left between them is the quantisation of activations: cosines above 0.99."""
+    golden = golden_of(name)
+    for got, expected in zip(in_float(name).infer(golden.inputs), golden.outputs):
+        assert got.shape == expected.shape and got.dtype == np.float32
+        assert cosine(got, expected) > 0.99
+
+
+@pytest.mark.parametrize("name", ["two_images.rk3588.i8", "two_images.rv1126b.i8"])
+def test_float_is_the_onnx_network(name: str, tmp_path: Path) -> None:
+    twin = write_twin(genuine(name), tmp_path / "twin.onnx")
+    found = rknnlite.compare(genuine(name), twin, golden_of(name).inputs, backend="cpu", fidelity="float")
+    assert len(found.tensors) == 7 and not found.unmatched
+    for tensor in found.tensors:
+        assert tensor.entire.cosine > 1 - 1e-6, tensor.label
+
+
+def test_values_between_the_steps(tmp_path: Path) -> None:
+    """In float the outputs are no multiples of the step, and inside nothing is quantised."""
+    name = "mean_std.rk3588.i8"
+    context = in_float(name)
+    (output,) = context.infer(golden_of(name).inputs)
+    scale = context.outputs[0].quant
+    assert scale is not None
+    steps = output / scale.scale
+    assert np.abs(steps - np.rint(steps)).max() > 0.1
+    dump = context.dump(tmp_path)
+    assert dump.info["fidelity"] == "float"
+    assert all(tensor.dtype == "FP32" and tensor.raw_file is None for tensor in dump.tensors)
+
+
+def test_stored_outputs_are_quantised_at_the_end() -> None:
+    name = "mean_std.rk3588.i8"
+    context = in_float(name)
+    inputs = golden_of(name).inputs
+    (real,) = context.infer(inputs)
+    ((data, scale, zero_point),) = context.infer(inputs, raw=True)
+    assert data.dtype == np.int8
+    restored = (data.astype(np.float32) - zero_point) * scale
+    inside = (data > -128) & (data < 127)
+    assert np.abs(restored - real)[inside].max() <= 0.5001 * scale
+
+
+def test_stored_inputs_may_pass_through() -> None:
+    name = "mean_std.rk3588.i8"
+    context = in_float(name)
+    quant = context.inputs[0].quant
+    assert quant is not None
+    scale, zero = np.float32(quant.scale), np.float32(quant.zero_point)
+    stored = np.random.default_rng(0).integers(-128, 128, context.inputs[0].dims).astype(np.int8)
+    (passed,) = context.infer(stored, pass_through=True)
+    mean = np.array([10.0, 128.0, 60.5], np.float32)  # of this file
+    std = np.array([40.0, 64.0, 91.25], np.float32)
+    (expected,) = context.infer((stored.astype(np.float32) - zero) * scale * std + mean)
+    assert np.allclose(passed, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["batch_three.rk3588.fp16", "batch_four.rk3588.i8", "vit_like.rk3588.fp16"])
+def test_other_models_run_in_float_too(name: str) -> None:
+    golden = golden_of(name)
+    for got, expected in zip(in_float(name).infer(golden.inputs), golden.outputs):
+        assert cosine(got, expected) > 0.999
+
+
+def test_figures_say_that_it_was_float() -> None:
+    name = "mean_std.rk3588.i8"
+    context = in_float(name)
+    context.infer(golden_of(name).inputs)
+    assert "in float" in context.perf_table().note
+
+
+def test_a_trained_network_loses_little_by_quantisation() -> None:
+    path = EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"
+    (golden,) = goldens(DATA / "examples" / f"{path.stem}.npz")
+    with rknnlite.open(path, backend="cpu", fidelity="float") as context:
+        (real,) = context.infer(golden.inputs)
+    assert cosine(real, golden.outputs[0]) > 0.999
+    assert real.argmax() == golden.outputs[0].argmax()

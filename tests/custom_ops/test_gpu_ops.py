@@ -1,0 +1,197 @@
+"""OpenCL operators: kernels with a list of arguments, and compiled GPU plugins. PoCL computes on a PC."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rknnlite
+from rknnlite.buildcache import cache_dir
+from rknnlite.errors import ParamInvalid
+from rknnlite.spi import CustomOpFailed
+from tests.support.corpus import fixture_file
+
+from .conftest import C_SOURCES, CUSTOM_OP
+from .models import DUAL, PlainDual, dual_golden
+from .test_python_ops import SOCS, assert_close_to_simulator
+
+pytest.importorskip("pyopencl")
+from rknnlite_opencl.device import unavailable
+
+if unavailable():
+    pytest.skip(f"no OpenCL: {unavailable()}", allow_module_level=True)
+if not Path("/usr/include/CL/cl.h").is_file():
+    pytest.skip("opencl-headers is not installed", allow_module_level=True)
+from rknnlite_opencl import Attr, Count, In, OpenClOp, Out
+from rknnlite_opencl.services import imports
+
+ZERO = np.int32(0)
+ARGS = [In(0), ZERO, In(1), ZERO, Out(0), ZERO, Out(1), ZERO, Attr("alpha")]
+
+
+def dual_op(**changes: Any) -> OpenClOp:
+    """The example's kernel as a Python-level operator."""
+    settings: dict[str, Any] = {
+        "source": CUSTOM_OP / "dual_residual.cl",
+        "kernel": "dual_residual",
+        "args": ARGS,
+    }
+    return OpenClOp("cstDualResidual", **{**settings, **changes})
+
+
+@pytest.fixture(scope="session")
+def gpu_plugin(compiled: Callable[..., Path]) -> Path:
+    library = compiled(
+        CUSTOM_OP / "librkcst_dual_residual_gpu.c", "-lOpenCL", name="librkcst_dual_residual_gpu.so"
+    )
+    shutil.copy(CUSTOM_OP / "dual_residual.cl", library.parent)
+    return library
+
+
+@pytest.fixture(scope="session")
+def leaky(compiled: Callable[..., Path]) -> Callable[..., Path]:
+    return lambda *flags: compiled(C_SOURCES / "leaky_gpu.c", "-lOpenCL", *flags)
+
+
+def infer_dual(op: Any) -> list[np.ndarray]:
+    with rknnlite.open(DUAL, custom_ops=[op]) as context:
+        outputs: list[np.ndarray] = context.infer(dual_golden().inputs)
+        assert_close_to_simulator(outputs, context)
+    return outputs
+
+
+@pytest.mark.parametrize("soc", SOCS)
+@pytest.mark.parametrize("kind", ["kernel", "compiled"])
+def test_the_vendors_model_gives_the_vendors_outputs(soc: str, kind: str, gpu_plugin: Path) -> None:
+    model = fixture_file(f"vendor/dual_residual/{soc}.rknn")
+    inputs = [np.load(fixture_file(f"vendor/dual_residual/dual_residual_input_{i}_nhwc.npy")) for i in (0, 1)]
+    with rknnlite.open(model, custom_ops=[dual_op() if kind == "kernel" else gpu_plugin]) as context:
+        answers = context.infer(inputs)
+    for i, answer in enumerate(answers):
+        stored = np.fromfile(fixture_file(f"vendor/dual_residual/dual_residual_output_{i}.bin"), np.float32)
+        assert np.allclose(
+            answer.reshape(-1), stored.astype(np.float16).astype(np.float32), rtol=1e-3, atol=1e-6
+        )
+
+
+def test_numbers_functions_and_counts_are_arguments() -> None:
+    source = """__kernel void dual(__global const float *x, __global const float *y, __global float *l,
+                                   __global float *r, int n, float alpha)
+    { for (int i = get_global_id(0); i < n; i += get_global_size(0)) {
+          l[i] = x[i] * alpha - y[i]; r[i] = y[i] * alpha - x[i]; } }"""
+    args = [In(0), In(1), Out(0), Out(1), Count(), lambda ctx: np.float32(ctx.attr("alpha"))]
+    op = dual_op(source=source, kernel="dual", args=args, global_size=lambda ctx: (64,), local_size=(16,))
+    expected = infer_dual(PlainDual())
+    assert all(np.array_equal(a, b) for a, b in zip(infer_dual(op), expected))
+
+
+def test_a_compiled_plugin_loads_where_opencl_has_no_import_function(gpu_plugin: Path) -> None:
+    infer_dual(gpu_plugin)
+
+
+def test_what_a_careless_plugin_imports_is_kept_once_and_given_back(leaky: Callable[..., Path]) -> None:
+    before = imports()
+    with rknnlite.open(DUAL, custom_ops=[leaky()]) as context:
+        for _ in range(20):
+            context.infer(dual_golden().inputs)
+        assert imports() == before + 4
+    assert imports() == before
+
+
+def test_built_kernels_are_kept() -> None:
+    before = set(cache_dir().glob("*.clbin"))
+    infer_dual(dual_op(options="-DNOT_SEEN_BEFORE"))
+    (added,) = set(cache_dir().glob("*.clbin")) - before
+    stamp = added.stat().st_mtime_ns
+    infer_dual(dual_op(options="-DNOT_SEEN_BEFORE"))
+    assert added.stat().st_mtime_ns == stamp
+    added.write_bytes(b"damaged")
+    infer_dual(dual_op(options="-DNOT_SEEN_BEFORE"))
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_does_not_build_shows_the_build_log(leaky: Callable[..., Path]) -> None:
+    for op in (
+        dual_op(source="__kernel void f() { undeclared_thing = 1; }"),
+        leaky('-DBODY="undeclared_thing = 1;"'),
+    ):
+        with pytest.raises(CustomOpFailed, match="undeclared_thing"):
+            infer_dual(op)
+
+
+def test_a_kernel_that_is_not_there(leaky: Callable[..., Path]) -> None:
+    with pytest.raises(CustomOpFailed, match="no kernel 'other'; there are: dual_residual"):
+        infer_dual(dual_op(kernel="other"))
+    with pytest.raises(CustomOpFailed, match="no kernel 'other'; there are: dual"):
+        infer_dual(leaky('-DKERNEL="other"'))
+
+
+def test_a_kernel_file_that_is_not_there(gpu_plugin: Path, tmp_path: Path) -> None:
+    alone = shutil.copy(gpu_plugin, tmp_path)
+    with pytest.raises(CustomOpFailed, match=r"kernel source .*dual_residual\.cl"):
+        infer_dual(alone)
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (ARGS[:-1], "takes 9 arguments, 8 are given"),
+        ([*ARGS[:-1], Attr("beta")], "no attribute 'beta'; there are: alpha"),
+        ([In(5), *ARGS[1:]], r"In\(index=5\) for a node with 2 inputs, 2 outputs"),
+    ],
+)
+def test_wrong_arguments(args: Any, text: str) -> None:
+    with pytest.raises(CustomOpFailed, match=text):
+        infer_dual(dual_op(args=args))
+
+
+def test_gpu_plugins_are_not_isolated(gpu_plugin: Path) -> None:
+    with pytest.raises(ParamInvalid, match=r"isolate|cannot be loaded"):
+        rknnlite.load_custom_ops(gpu_plugin, isolate=True)
+
+
+# -- machines without a GPU ----------------------------------------------------------------------------------------
+
+NO_GPU = """
+import logging
+import sys
+import rknnlite
+from rknnlite_opencl import OpenClOp
+from tests.custom_ops.models import DUAL, PlainDual, dual_golden
+logging.basicConfig()
+fallback = PlainDual() if sys.argv[1] == "fallback" else None
+op = OpenClOp("cstDualResidual", source="", kernel="k", args=[], fallback=fallback)
+with rknnlite.open(DUAL, custom_ops=[sys.argv[2] if sys.argv[1] == "compiled" else op]) as context:
+    print(len(context.infer(dual_golden().inputs)))
+"""
+
+
+def without_gpu(*args: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "OCL_ICD_VENDORS": "/nonexistent",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    command = [sys.executable, "-c", NO_GPU, *args]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_without_a_gpu_the_reason_is_given(leaky: Callable[..., Path]) -> None:
+    assert "no OpenCL platform" in without_gpu("none").stderr
+    assert "no OpenCL platform" in without_gpu("compiled", str(leaky())).stderr
+
+
+def test_without_a_gpu_the_fallback_computes() -> None:
+    done = without_gpu("fallback")
+    assert done.stdout.strip() == "2"
+    assert "computes on the CPU" in done.stderr

@@ -1,0 +1,125 @@
+"""Steps inside matrix products and attention nodes, from register commands as the compiler writes them."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import pytest
+
+from rknnlite.formats import ModelFile
+from rknnlite.formats.products import attention_steps, product_steps
+from rknnlite.formats.registers import Program
+from rknnlite.formats.stages import Family
+from rknnlite.graph import Tensor, TensorRole
+from rknnlite.tensor import DType, QuantParams
+from tests.support.corpus import genuine
+
+OLD = {"offset": 0x4080, "scale": 0x4084, "shift": 0x4088, "operand": 0x4078}
+NEW = {"offset": 0x40AC, "scale": 0x40B0, "shift": 0x40B4, "operand": 0x4084}
+PLACES = {Family.V1: OLD, Family.T3: OLD, Family.V2A: NEW, Family.V2B: NEW}
+
+
+def program(*runs: dict[int, int]) -> Program:
+    """One node; each run sets some registers."""
+    blobs = [
+        (0, memoryview(b"".join(struct.pack("<Q", value << 32 | place << 16) for place, value in run.items())))
+        for run in runs
+    ]
+    return Program.from_blobs(blobs)
+
+
+def scaled(factor: float) -> tuple[int, int]:
+    """(scale of 15 bits, shift) of a factor."""
+    shift = 14 - math.frexp(factor)[1]
+    return round(factor * 2**shift), shift
+
+
+def output(places: dict[str, int], factor: float, offset: int) -> dict[int, int]:
+    """A run that multiplies its results by ``factor``; bit 16 of the scale is a flag."""
+    scale, shift = scaled(factor)
+    return {places["offset"]: offset & 0xFFFFFFFF, places["scale"]: 1 << 16 | scale, places["shift"]: shift}
+
+
+def activation(
+    scale: float, zero_point: int, limits: tuple[float, float] | None = None, keys: int = 12
+) -> Tensor:
+    quant = QuantParams(scale, zero_point)
+    return Tensor(0, "t", DType.INT8, (4, 16, 1, keys), TensorRole.ACTIVATION, quant, value_range=limits)
+
+
+Q, K, V = activation(0.025, -5, (-3.1, 3.3)), activation(0.0275, 0), activation(0.026, -7)
+Y = activation(0.0125, -16)
+
+
+@pytest.mark.parametrize("family", list(PLACES))
+def test_attention(family: Family) -> None:
+    places, score_step, weight_step = PLACES[family], 0.03, 0.003
+    first = output(places, 3.3 / 127 * 0.0275 / score_step, 2)
+    last = output(places, 2 * weight_step * 0.026 / 0.0125, -16)
+    idle = {places["scale"]: 1, places["shift"]: 0, places["offset"]: 0}
+    steps = attention_steps(family, program(idle, first, idle, last), 0, [Q, K, V], Y)
+    assert steps["score_step"] == pytest.approx(score_step, rel=1e-4)
+    assert steps["weight_step"] == pytest.approx(weight_step, rel=1e-4)
+    assert steps["score_zero_point"] == 2
+
+
+def test_a_mask_tells_the_step_of_the_scores() -> None:
+    mask, factor = activation(0.0157, 127), 16447 / 2**10
+    first = output(OLD, 0.0157 / (0.05 * factor), 24) | {0x4078: 10 << 16 | 16447}
+    last = output(OLD, 2 * 0.003 * 0.026 / 0.0125, -16)
+    steps = attention_steps(Family.V1, program(first, last), 0, [Q, K, V, mask], Y)
+    assert steps["score_step"] == pytest.approx(0.05, rel=1e-4)
+
+
+def test_without_calibrated_ranges_the_input_factor_tells() -> None:
+    """The mini format: q * 31578 / 32768 has no zero point."""
+    bare = activation(0.025, -5)
+    first = output(OLD, 0.025 / (31578 / 32768) * 0.0275 / 0.03, 2)
+    first |= {0x1050: 31578 << 16 | 31578, 0x104C: 15 << 4}
+    last = output(OLD, 2 * 0.003 * 0.026 / 0.0125, -16)
+    steps = attention_steps(Family.T3, program(first, last), 0, [bare, K, V], Y)
+    assert steps["score_step"] == pytest.approx(0.03, rel=1e-4)
+
+
+def test_attention_that_does_not_fit() -> None:
+    """A softmax whose largest weight would be above 1, no stages at all, floating operands."""
+    first, last = output(OLD, 0.02, 2), output(OLD, 0.05, -16)
+    floating = Tensor(0, "t", DType.FLOAT16, (4, 16, 1, 12), TensorRole.ACTIVATION)
+    assert attention_steps(Family.V1, program(first, last), 0, [Q, K, V], Y) == {}
+    assert attention_steps(Family.V1, program(), 0, [Q, K, V], Y) == {}
+    assert attention_steps(Family.V1, program(first, last), 0, [floating] * 3, floating) == {}
+
+
+@pytest.mark.parametrize(("family", "third"), [(Family.T3, 1.0), (Family.W1, 1.0), (Family.T3, 0.0046)])
+def test_product(family: Family, third: float) -> None:
+    a, b, y = activation(0.0228, -7), activation(0.0268, 3), activation(0.1045, 4)
+    factor = 0.0228 * 0.02765 * third / 0.1045
+    scale, shift = scaled(factor)
+    run = output(OLD, factor, 4) if family is Family.T3 else {0x408C: 4, 0x4090: shift << 16 | scale}
+    operands = [a, b] if third == 1 else [a, b, activation(third, -128)]
+    assert product_steps(family, program(run), 0, operands, y)["b_step"] == pytest.approx(0.02765, rel=1e-3)
+
+
+def test_product_whose_operand_is_symmetric_already() -> None:
+    b = activation(0.0275, 0)
+    steps = product_steps(Family.T3, program(output(OLD, 0.006, 4)), 0, [Q, b], Y)
+    assert steps == {"b_step": pytest.approx(0.0275 * 128 / 127)}
+
+
+def test_a_calibrated_range_needs_no_registers() -> None:
+    b = activation(0.0275, 3, (-3.5, 3.4))
+    assert product_steps(Family.V1, program(output(OLD, 0.006, 4)), 0, [Q, b], Y) == {}
+
+
+@pytest.mark.parametrize("name", ["attention.rk3588.i8", "attention.rv1106.i8"])
+def test_genuine_files(name: str) -> None:
+    """The same network for two families, one without calibrated ranges: the same steps."""
+    node = next(n for n in ModelFile(genuine(name)).model.graph().nodes if n.op == "exSDPAttention")
+    other = next(
+        n for n in ModelFile(genuine("attention.rk3588.i8")).model.graph().nodes if n.op == "exSDPAttention"
+    )
+    assert node.attrs["score_zero_point"] == other.attrs["score_zero_point"]
+    for step in ("score_step", "weight_step"):
+        assert node.attrs[step] == pytest.approx(other.attrs[step], rel=1e-3)
+        assert node.attrs[step] > 0

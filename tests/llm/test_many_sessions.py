@@ -1,0 +1,47 @@
+"""Sessions come and go: memory stays flat, no thread stays behind, nothing is called after closing."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import psutil
+import pytest
+
+from rknnlite.llm import open_llm
+from rknnlite.spi_llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
+from tests.llm.conftest import Maker, embed_of
+
+
+@pytest.mark.slow
+def test_five_hundred_sessions_leave_nothing_behind(package: Maker) -> None:
+    rng, embed, late = random.Random(0), embed_of(package()), []
+    threads = threading.active_count()
+
+    def once(context) -> None:
+        closed = threading.Event()
+        calls = LlmCallbacks(
+            lambda tokens, state: late.append(state) if closed.is_set() else None, embed=embed
+        )
+        session = context.session(LlmParams(vocab=VocabInfo(ignore_eos_token=True)), calls)
+        run = session.run_async(TokenInput([1, 2, 3]), InferParams(max_new_tokens=10**9))
+        time.sleep(rng.random() * 0.01)
+        if rng.random() < 0.7:
+            session.stop()
+            run.result(60)
+        session.close()
+        closed.set()
+        assert run.done()
+
+    process = psutil.Process()
+    with open_llm(package().model) as context:
+        for _ in range(100):
+            once(context)
+        before = process.memory_info().rss
+        for _ in range(400):
+            once(context)
+        grown = process.memory_info().rss - before
+    assert grown < 4e6
+    assert threading.active_count() <= threads
+    assert not late

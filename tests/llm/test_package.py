@@ -1,0 +1,155 @@
+"""Exporting and reading packages; damaged files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rknnlite.errors import ModelInvalid, ModelUnsupported, ParamInvalid
+from rknnlite.formats import ModelFile
+from rknnlite.formats import llm as container
+from rknnlite.formats.safetensors import SafeTensors, write_safetensors
+from rknnlite.llm import Package, Tokenizer, export_llm, open_llm
+from rknnlite.spi_llm import KvDtype, KvStore
+from tests.llm.conftest import Maker
+from tests.support.llm_models import HIDDEN, VOCAB, write_model
+
+
+def test_a_package_has_its_parts_by_role(package: Maker) -> None:
+    made = package("qwen3", "w8", "int8")
+    assert made.model.read_bytes()[:8] == b"RKLITLLM"
+    assert made.embed.stat().st_size == 2 * VOCAB * HIDDEN
+    assert "layers.0.qkv.scale" in SafeTensors(ModelFile(made.weight).data)
+    assert Package.of(made.model) == Package.of(str(made.model)[:-5]) == made
+
+
+def test_the_model_says_what_it_is(package: Maker) -> None:
+    with open_llm(package("qwen3", "w8", "int8").model) as context:
+        config = context.config
+        assert (config.vocab_size, config.embedding_dim, config.model_type) == (VOCAB, HIDDEN, "qwen3")
+        assert (config.kvcache_dtype, config.kvcache_store_method) == (
+            KvDtype.INT8_TO_F16,
+            KvStore.GROUP_QUANT,
+        )
+        assert [attr.name for attr in context.outputs] == ["logits", "last_hidden_state"]
+
+
+def test_narrow_weights_are_smaller(package: Maker) -> None:
+    shape = {"hidden_size": 128, "intermediate_size": 256, "head_dim": 32}
+    sizes = {w: package("qwen3", w, **shape).weight.stat().st_size for w in ("f32", "f16", "w8", "w4")}
+    assert sizes["f16"] < 0.6 * sizes["f32"]
+    assert sizes["w8"] < 0.4 * sizes["f32"]
+    assert sizes["w4"] < 0.3 * sizes["f32"]
+
+
+def test_safetensors_files_are_those_of_the_format(package: Maker) -> None:
+    library = pytest.importorskip("safetensors.numpy", reason="needs the package safetensors (extra llm)")
+    path = package("qwen3", "w8").weight
+    theirs, ours = library.load_file(path), SafeTensors(ModelFile(path).data)
+    assert sorted(theirs) == sorted(ours.names)
+    assert all(np.array_equal(theirs[name], ours[name]) for name in theirs)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"model_type": "gemma"}, ModelUnsupported, "gemma"),
+        ({"hidden_act": "gelu"}, ModelUnsupported, "gelu"),
+        ({"use_sliding_window": True}, ModelUnsupported, "sliding"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, ModelUnsupported, "yarn"),
+        ({"mlp_bias": True}, ModelUnsupported, "bias"),
+        ({"num_hidden_layers": 3}, ModelInvalid, "no tensor model.layers.2"),
+        ({"intermediate_size": 95}, ModelInvalid, r"config.json needs \[95, 32\]"),
+        ({"hidden_size": "32"}, ModelInvalid, "hidden_size"),
+    ],
+)
+def test_models_that_cannot_be_exported(tmp_path: Path, changes: dict, error: type, match: str) -> None:
+    folder = write_model(tmp_path, "qwen2")
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(error, match=match):
+        export_llm(folder, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"weights": "int3"}, {"kvcache": "fp8"}, {"max_context": -16}, {"kvcache": "int8", "max_context": 100}],
+)
+def test_illegal_choices_of_the_export(tmp_path: Path, wrong: dict) -> None:
+    with pytest.raises(ParamInvalid, match="|".join(wrong)):
+        export_llm(write_model(tmp_path, "qwen3"), tmp_path / "out", **wrong)
+
+
+def test_directories_without_the_files(tmp_path: Path) -> None:
+    with pytest.raises(ModelInvalid, match=r"config\.json"):
+        export_llm(tmp_path, tmp_path / "out")
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(ModelInvalid, match="no JSON object"):
+        export_llm(tmp_path, tmp_path / "out")
+
+
+def test_tokenizer_without_the_published_file_is_rebuilt(example: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
+    from rknnlite.llm.gguf import read_gguf, write_gguf
+
+    path = Package.of(example).tokenizer
+    pairs = read_gguf(memoryview(path.read_bytes()), "x")
+    del pairs["tokenizer.huggingface.json"]
+    (tmp_path / "t.gguf").write_bytes(write_gguf(pairs))
+    ours, rebuilt = Tokenizer(path), Tokenizer(tmp_path / "t.gguf")
+    text = "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n\u00e4\u4e2d"
+    assert rebuilt.decode(rebuilt.encode(text), skip_special=False) == text
+    assert ours.decode(ours.encode(text), skip_special=False) == text
+    assert rebuilt.encode("<|im_start|>user") == ours.encode("<|im_start|>user")
+
+
+@given(st.data())
+def test_damaged_containers_are_refused(package: Maker, data: st.DataObject) -> None:
+    good = package().model.read_bytes()
+    bad = _damaged(good, data)
+    _must_refuse_or_read(container.read, bad, resealed=bad == good)
+
+
+@given(st.data())
+def test_containers_with_a_right_checksum_and_wrong_contents(package: Maker, data: st.DataObject) -> None:
+    import struct
+    import zlib
+
+    bad = bytearray(_damaged(package().model.read_bytes(), data))
+    if len(bad) > 32:
+        bad[12:16] = struct.pack("<I", zlib.crc32(bytes(bad[32:])))
+    _must_refuse_or_read(container.read, bytes(bad), resealed=True)
+
+
+@given(st.data())
+def test_damaged_weight_files_are_refused_or_read(package: Maker, data: st.DataObject) -> None:
+    good = package("qwen3", "w8").weight.read_bytes()[:6000]
+    _must_refuse_or_read(SafeTensors, _damaged(good, data), resealed=True)
+
+
+def _damaged(good: bytes, data: st.DataObject) -> bytes:
+    bad = bytearray(good)
+    for _ in range(data.draw(st.integers(1, 4))):
+        bad[data.draw(st.integers(8, len(bad) - 1))] ^= data.draw(st.integers(1, 255))
+    return bytes(bad[: data.draw(st.sampled_from([len(bad), len(bad), len(bad) // 2, 20, 0]))])
+
+
+def _must_refuse_or_read(reader, bad: bytes, resealed: bool) -> None:
+    try:
+        reader(memoryview(bad))
+    except ModelInvalid:
+        return
+    assert resealed
+
+
+def test_bfloat16_is_read_as_float32(tmp_path: Path) -> None:
+    values = np.array([1.0, -2.5, 3e38], np.float32)
+    bits = (values.view(np.uint32) >> 16).astype(np.uint16)
+    write_safetensors(tmp_path / "x", {"a": ("BF16", bits)}, {})
+    read = SafeTensors(ModelFile(tmp_path / "x").data).float32("a")
+    assert np.allclose(read, values, rtol=0.01)

@@ -1,0 +1,86 @@
+"""Live comparison with Hugging Face transformers, where it is installed (extra of the tests, see README)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rknnlite.llm import EmbedTable, Package, Tokenizer, export_llm, open_llm
+from rknnlite.spi_llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
+from tests.llm.conftest import Recorder
+from tests.llm.make_goldens import plain_greedy
+
+torch = pytest.importorskip("torch", reason="needs torch and transformers")
+transformers = pytest.importorskip("transformers", reason="needs torch and transformers")
+
+NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
+COMMON = {
+    "vocab_size": 320, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 1024, "initializer_range": 0.15,
+}  # fmt: skip
+LLAMA3 = {
+    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64, "rope_theta": 500000.0,
+}  # fmt: skip
+CONFIGS = {
+    "qwen2": lambda: transformers.Qwen2Config(**COMMON, tie_word_embeddings=True),
+    "qwen3": lambda: transformers.Qwen3Config(**COMMON, head_dim=32),
+    "llama": lambda: transformers.LlamaConfig(**COMMON, rope_parameters=LLAMA3),
+}
+
+
+def _model(name: str):
+    torch.manual_seed(1)
+    model = transformers.AutoModelForCausalLM.from_config(CONFIGS[name]()).eval().float()
+    with torch.no_grad():
+        for key, weight in model.named_parameters():
+            if key.endswith("_proj.bias"):
+                weight.normal_(std=0.2)
+        model.model.embed_tokens.weight.copy_(model.model.embed_tokens.weight.half().float())
+    return model
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_random_model_says_the_same_over_two_turns(name: str, tmp_path: Path) -> None:
+    model = _model(name)
+    model.save_pretrained(tmp_path / "hf")
+    package = export_llm(tmp_path / "hf", tmp_path / "p", "f32")
+    recorder, logits = Recorder(), []
+    callbacks = LlmCallbacks(
+        recorder,
+        embed=EmbedTable(package.embed, 320, 64),
+        output=lambda outputs, state: logits.append(outputs[0].data[0].copy()),
+        outputs=(0,),
+    )
+    first, second = (np.random.default_rng(i).integers(0, 320, 70) for i in range(2))
+    with open_llm(package.model, prefill_chunk=32) as context:
+        session = context.session(NEVER_ENDS, callbacks)
+        session.run(TokenInput(first), InferParams(max_new_tokens=256))
+        said = recorder.tokens
+        session.run(TokenInput(second), InferParams(keep_history=True, max_new_tokens=64))
+    assert said == plain_greedy(model, torch.tensor(first[None]), 256).tolist()
+    history = np.concatenate([first, said, second])
+    assert recorder.tokens[256:] == plain_greedy(model, torch.tensor(history[None]), 64).tolist()
+    with torch.inference_mode():
+        wanted = model(torch.tensor(first[None])).logits[0, -1].numpy()
+    assert np.abs(logits[2] - wanted).max() < 1e-3  # three chunks of prefill
+
+
+def test_trained_model_says_the_same(example: Path, tmp_path: Path) -> None:
+    """The package in the repository, against transformers on the weights that are in it."""
+    source = example.parent.parent / "trained"
+    if not (source / "model.safetensors").exists():
+        pytest.skip("needs the Hugging Face form of the trained model: run examples/llm_chat/train.py")
+    model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).eval()
+    exact = export_llm(source, tmp_path / "exact", "f32")
+    tokenizer = Tokenizer(Package.of(example).tokenizer)
+    ids = np.array(tokenizer.encode("<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n"))
+    recorder = Recorder()
+    with open_llm(exact.model) as context:
+        embed = EmbedTable(exact.embed, context.config.vocab_size, context.config.embedding_dim)
+        context.session(NEVER_ENDS, LlmCallbacks(recorder, embed=embed)).run(
+            TokenInput(ids), InferParams(max_new_tokens=256)
+        )
+    assert recorder.tokens == plain_greedy(model, torch.tensor(ids[None]), 256).tolist()

@@ -1,0 +1,103 @@
+"""Builds the test double of librknnrt and steers it: a real shared library, written in C, own code.
+
+Models of the double are texts, see ``model.c``:
+
+>>> text = model("input image int8 4 1 4 6 3 0.5 -3", "output scores int8 2 1 10 0.25 5", "op affine 2 1")
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+__all__ = ["Double", "build", "compile_c", "model"]
+
+HERE = Path(__file__).parent
+SOURCES = ("control.c", "model.c", "tensor.c", "memory.c", "context.c", "run.c", "custom.c")
+FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared")
+
+
+def compiler() -> str | None:
+    """The C compiler: ``CC``, else gcc or cc."""
+    return os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
+
+
+def compile_c(sources: list[Path], flags: tuple[str, ...], name: str) -> Path:
+    """Compile once per content, compiler and flags; results are kept in the temporary directory."""
+    cc = compiler()
+    if cc is None:
+        raise RuntimeError("no C compiler: apt-get install gcc, or set CC")
+    digest = hashlib.sha256(" ".join([cc, platform.machine(), name, *flags]).encode())
+    for path in sorted([*sources, *HERE.glob("*.h")]):
+        digest.update(path.read_bytes())
+    folder = Path(tempfile.gettempdir()) / f"rknnlite-native-{os.getuid()}" / digest.hexdigest()[:16]
+    target = folder / name
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            made = Path(work) / name
+            command = [*cc.split(), *flags, "-I", str(HERE), "-o", str(made), *map(str, sources), "-lm", "-lpthread"]
+            subprocess.run(command, check=True)
+            made.replace(target)
+    return target
+
+
+def build(mini: bool = False) -> Path:
+    """The double's library: ``librknnrt.so``, or ``librknnmrt.so`` without masks and custom operators.
+
+    ``RKNN_DOUBLE_DIR`` names a folder with libraries that were built before (cross-compiled ones, say), and
+    ``RKNN_DOUBLE_CFLAGS`` adds flags such as ``-fsanitize=address``.
+    """
+    name = "librknnmrt.so" if mini else "librknnrt.so"
+    ready = os.environ.get("RKNN_DOUBLE_DIR")
+    if ready:
+        return Path(ready) / name
+    extra = tuple(os.environ.get("RKNN_DOUBLE_CFLAGS", "").split())
+    return compile_c([HERE / s for s in SOURCES], (*FLAGS, *(("-DMINI",) if mini else ()), *extra), name)
+
+
+def model(*lines: str) -> bytes:
+    """The bytes of a model of the double."""
+    return "\n".join(["RKDOUBLE 1", *lines, ""]).encode()
+
+
+class Double:
+    """The loaded double: faults, counters, and what is alive in it."""
+
+    KINDS = ("contexts", "mems", "outputs", "ops", "misordered", "races")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lib = ctypes.CDLL(str(path))
+        self.lib.double_count.restype = ctypes.c_long
+
+    def fault(self, function: str, code: int, nth: int = 1) -> None:
+        """Let the nth call from now (1: the next) answer ``code``, once."""
+        self.lib.double_fault(function.encode(), nth, code)
+
+    def short(self, function: str, nth: int = 1) -> None:
+        """Let the nth call from now deliver less than it should, once."""
+        self.lib.double_short(function.encode(), nth)
+
+    def latency(self, microseconds: int) -> None:
+        """Time that a run takes in addition to what the model says."""
+        self.lib.double_latency(microseconds)
+
+    def count(self, function: str) -> int:
+        """Calls since ``reset``."""
+        return int(self.lib.double_count(function.encode()))
+
+    def reset(self) -> None:
+        """Forget faults and counts."""
+        self.lib.double_reset()
+
+    def live(self) -> dict[str, int]:
+        """What was created and not given back, by kind; kinds with 0 are left out."""
+        counts = {kind: self.lib.double_live(kind.encode()) for kind in self.KINDS}
+        return {kind: count for kind, count in counts.items() if count}
