@@ -41,7 +41,13 @@ MODELS = {
 }
 SIDES = {"small": 224, "nine": 640}
 LIMITS = {("small", "face"): 60_000, ("small", "zerocopy"): 15_000}
-BARE = {"face": "prealloc", "infer": "prealloc", "prealloc": "prealloc", "naive": "common", "zerocopy": "zerocopy"}
+BARE = {
+    "face": "prealloc",
+    "infer": "prealloc",
+    "prealloc": "prealloc",
+    "naive": "common",
+    "zerocopy": "zerocopy",
+}
 
 
 # -- loops -------------------------------------------------------------------------------------------------
@@ -141,7 +147,18 @@ def command(kind: str, loop: str, path: Path, count: int) -> list[str]:
         flags = ("-O2", f"-Wl,-rpath,{lib.parent}")
         program = compile_c([ROOT / "benchmarks/rknnrt_bare.c", lib], flags, "rknnrt_bare")
         return [str(program), str(path), kind, str(count)]
-    return [sys.executable, __file__, "--loop", loop, "--kind", kind, "--model", str(path), "--count", str(count)]
+    return [
+        sys.executable,
+        __file__,
+        "--loop",
+        loop,
+        "--kind",
+        kind,
+        "--model",
+        str(path),
+        "--count",
+        str(count),
+    ]
 
 
 def instructions(kind: str, loop: str, path: Path, few: int = 100, many: int = 1100) -> float:
@@ -169,7 +186,11 @@ def microseconds(kind: str, loop: str, path: Path) -> float:
     """The best of five loops, per inference."""
     count = 2000 if kind == "small" else 100
     run = subprocess.run(
-        [*command(kind, loop, path, count), "--time"], capture_output=True, text=True, check=True, env=environment()
+        [*command(kind, loop, path, count), "--time"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
     )
     return float(run.stdout.split()[-1])
 
@@ -191,7 +212,9 @@ def child(arguments: argparse.Namespace) -> None:
 
 def main() -> None:
     """Print one line per model and loop."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for option in ("--loop", "--kind", "--model"):
         parser.add_argument(option)
     parser.add_argument("--count", type=int, default=1)
@@ -213,7 +236,10 @@ def main() -> None:
             for loop in LOOPS:
                 spent = instructions(kind, loop, path) if counting else float("nan")
                 over = spent - bare.get(BARE[loop], 0) if counting else float("nan")
-                print(f"{kind:6} {loop:9} {spent:13.0f} {over:12.0f} {microseconds(kind, loop, busy):9.1f}", flush=True)
+                print(
+                    f"{kind:6} {loop:9} {spent:13.0f} {over:12.0f} {microseconds(kind, loop, busy):9.1f}",
+                    flush=True,
+                )
                 if over > LIMITS.get((kind, loop), float("inf")):
                     failed.append(f"{kind} {loop}: {over:.0f} instructions over bare C")
     if arguments.check and failed:

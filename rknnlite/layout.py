@@ -5,6 +5,8 @@ In NC1HWC2 the channels are cut into C1 groups of C2 lanes; lanes past the last 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,7 @@ from .errors import ParamInvalid
 
 __all__ = ["nc1hwc2_to_nchw", "nchw_to_nc1hwc2", "nchw_to_nhwc", "nhwc_to_nchw"]
 
-Array = NDArray[np.generic]
+Array = NDArray[Any]
 
 
 def _need_rank(array: Array, rank: int, layout: str) -> None:

@@ -24,17 +24,21 @@ RANGES = {
 """Smallest and largest quantised value per element type."""
 
 
-def quantise(values: NDArray[np.generic], params: QuantParams, dtype: DType = DType.INT8) -> NDArray[np.generic]:
+def quantise(
+    values: NDArray[np.generic], params: QuantParams, dtype: DType = DType.INT8
+) -> NDArray[np.generic]:
     """Real values -> integers of ``dtype``; raises ParamInvalid for a type that is not a quantised one."""
     if dtype not in RANGES:
         raise ParamInvalid(f"cannot quantise to {dtype.name}; use one of {', '.join(d.name for d in RANGES)}")
     low, high = RANGES[dtype]
     real = np.asarray(values, np.float32)
     scaled = np.rint(real / np.float32(params.scale)) + np.float32(params.zero_point)
-    return np.clip(scaled, low, high).astype(dtype.numpy)
+    stored: NDArray[np.generic] = np.clip(scaled, low, high).astype(dtype.numpy)
+    return stored
 
 
 def dequantise(values: NDArray[np.generic], params: QuantParams) -> NDArray[np.float32]:
     """Integers -> float32 real values."""
     centred = np.asarray(values, np.float32) - np.float32(params.zero_point)
-    return centred * np.float32(params.scale)
+    real: NDArray[np.float32] = centred * np.float32(params.scale)
+    return real

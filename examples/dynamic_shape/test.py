@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Classify one picture in three sizes with one dynamic-shape model: on the board's NPU, or on a PC."""
+
 from __future__ import annotations
 
 import sys

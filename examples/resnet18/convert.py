@@ -6,6 +6,7 @@
 
 Runs on a PC with rknn-toolkit2 (plus scikit-learn and opencv-python-headless); not needed to run test.py.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -38,10 +39,18 @@ def build(onnx: str, platform: str, listing: Path, out: str, sizes: list[int]) -
     """Quantise, export, and return the toolkit object with its simulator ready."""
     rknn = RKNN(verbose=False)
     shapes = [[[1, 3, size, size]] for size in sizes]
-    rknn.config(target_platform=platform, mean_values=MEAN, std_values=STD,
-                **({"dynamic_input": shapes} if shapes else {}))
-    for step in (lambda: rknn.load_onnx(onnx), lambda: rknn.build(do_quantization=True, dataset=str(listing)),
-                 lambda: rknn.export_rknn(out), lambda: rknn.init_runtime()):
+    rknn.config(
+        target_platform=platform,
+        mean_values=MEAN,
+        std_values=STD,
+        **({"dynamic_input": shapes} if shapes else {}),
+    )
+    for step in (
+        lambda: rknn.load_onnx(onnx),
+        lambda: rknn.build(do_quantization=True, dataset=str(listing)),
+        lambda: rknn.export_rknn(out),
+        lambda: rknn.init_runtime(),
+    ):
         if step() != 0:
             sys.exit(f"{platform}: the converter refused this model, see its messages above")
     return rknn
@@ -73,8 +82,9 @@ def golden(rknn: RKNN, picture: str, sizes: list[int], out: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("onnx")
     parser.add_argument("--out", default="resnet18_for_{}.rknn", help="name pattern of the files to write")
     parser.add_argument("--platforms", nargs="+", default=list(TARGETS), choices=list(TARGETS))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Pictures of handwritten digits: scikit-learn's 8x8 digits, enlarged and composed onto coloured paper."""
+
 from __future__ import annotations
 
 import cv2
@@ -18,8 +19,9 @@ def load_split() -> tuple[NDArray, NDArray, NDArray, NDArray]:
 
     data = load_digits()
     digits = (data.images / 16).astype(np.float32)
-    a, b, la, lb = train_test_split(digits, data.target, test_size=HELD_OUT, stratify=data.target,
-                                    random_state=SEED)
+    a, b, la, lb = train_test_split(
+        digits, data.target, test_size=HELD_OUT, stratify=data.target, random_state=SEED
+    )
     return a, la, b, lb
 
 
@@ -51,6 +53,7 @@ if __name__ == "__main__":
     # digits.py OUT.png SIZE N: picture of held-out digit number N
     target, side, number = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     _, _, held, held_labels = load_split()
-    cv2.imwrite(target, cv2.cvtColor(pictures(held[number:number + 1], side, SEED + number)[0],
-                                     cv2.COLOR_RGB2BGR))
+    cv2.imwrite(
+        target, cv2.cvtColor(pictures(held[number : number + 1], side, SEED + number)[0], cv2.COLOR_RGB2BGR)
+    )
     print(f"{target}: a {held_labels[number]}")

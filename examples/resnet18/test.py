@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Classify a picture of a handwritten digit with a ResNet-18: on the board's NPU, or on a PC."""
+
 from __future__ import annotations
 
 import sys

@@ -5,6 +5,7 @@
 
 Needs torch, onnx, onnxruntime, scikit-learn and opencv-python-headless. Same seed, same network.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,10 +25,17 @@ class BasicBlock(nn.Module):
     def __init__(self, cin: int, cout: int, stride: int) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(cin, cout, 3, stride, 1, bias=False), nn.BatchNorm2d(cout), nn.ReLU(inplace=True),
-            nn.Conv2d(cout, cout, 3, 1, 1, bias=False), nn.BatchNorm2d(cout))
-        self.shortcut = nn.Identity() if cin == cout and stride == 1 else nn.Sequential(
-            nn.Conv2d(cin, cout, 1, stride, bias=False), nn.BatchNorm2d(cout))
+            nn.Conv2d(cin, cout, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(cout),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(cout, cout, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(cout),
+        )
+        self.shortcut = (
+            nn.Identity()
+            if cin == cout and stride == 1
+            else nn.Sequential(nn.Conv2d(cin, cout, 1, stride, bias=False), nn.BatchNorm2d(cout))
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.relu(self.body(x) + self.shortcut(x))
@@ -35,8 +43,12 @@ class BasicBlock(nn.Module):
 
 def resnet18(width: int, classes: int = 10) -> nn.Sequential:
     """The topology of ResNet-18 (where width is 64): stem, four stages of two blocks, pooling, classifier."""
-    layers: list[nn.Module] = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width),
-                               nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    layers: list[nn.Module] = [
+        nn.Conv2d(3, width, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(3, 2, 1),
+    ]
     cin = width
     for stage in range(4):
         cout = width << stage
@@ -57,8 +69,8 @@ def accuracy(net: nn.Module, digits: np.ndarray, labels: np.ndarray, size: int) 
     net.eval()
     hits = 0
     for part in range(0, len(digits), 60):
-        images = pictures(digits[part:part + 60], size, SEED + part)
-        hits += int((net(normalise(images)).argmax(1).numpy() == labels[part:part + 60]).sum())
+        images = pictures(digits[part : part + 60], size, SEED + part)
+        hits += int((net(normalise(images)).argmax(1).numpy() == labels[part : part + 60]).sum())
     return hits / len(digits)
 
 
@@ -77,18 +89,22 @@ def train(width: int, plan: list[tuple[list[int], int, float]], batch: int = 32)
             start, total = time.monotonic(), 0.0
             order = rng.permutation(len(digits))
             for n in range(len(digits) // batch):
-                pick = order[n * batch:(n + 1) * batch]
+                pick = order[n * batch : (n + 1) * batch]
                 size = sizes[n % len(sizes)]
                 x = normalise(pictures(digits[pick], size, int(rng.integers(1 << 32))))
-                loss = loss_of(net(x.contiguous(memory_format=torch.channels_last)),
-                               torch.from_numpy(labels[pick]))
+                loss = loss_of(
+                    net(x.contiguous(memory_format=torch.channels_last)), torch.from_numpy(labels[pick])
+                )
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
                 schedule.step()
                 total += loss.item()
-            print(f"{sizes} px, epoch {epoch + 1}/{epochs}: loss {total / (n + 1):.4f}, "
-                  f"{time.monotonic() - start:.0f} s", flush=True)
+            print(
+                f"{sizes} px, epoch {epoch + 1}/{epochs}: loss {total / (n + 1):.4f}, "
+                f"{time.monotonic() - start:.0f} s",
+                flush=True,
+            )
         for size in sizes:
             print(f"{size} px: held-out accuracy {accuracy(net, held, held_labels, size):.4f}", flush=True)
     return net.eval()
@@ -101,12 +117,17 @@ def stage(text: str) -> tuple[list[int], int, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--width", type=int, default=24, help="channels of the first stage (ResNet-18: 64)")
-    parser.add_argument("--plan", nargs="+", default=["96:10:3e-3", "144:2:1e-3", "224:4:1e-3"],
-                        metavar="SIZE[,SIZE..]:EPOCHS:RATE",
-                        help="small pictures first, for speed; of several sizes every batch takes one")
+    parser.add_argument(
+        "--plan",
+        nargs="+",
+        default=["96:10:3e-3", "144:2:1e-3", "224:4:1e-3"],
+        metavar="SIZE[,SIZE..]:EPOCHS:RATE",
+        help="small pictures first, for speed; of several sizes every batch takes one",
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", default="resnet18.onnx")
     args = parser.parse_args()
@@ -115,8 +136,15 @@ def main() -> None:
     torch.use_deterministic_algorithms(True)
     torch.set_num_threads(args.threads)
     net = train(args.width, [stage(text) for text in args.plan])
-    torch.onnx.export(net.to(memory_format=torch.contiguous_format), (torch.zeros(1, 3, 224, 224),), args.out,
-                      input_names=["input"], output_names=["output"], opset_version=13, dynamo=False)
+    torch.onnx.export(
+        net.to(memory_format=torch.contiguous_format),
+        (torch.zeros(1, 3, 224, 224),),
+        args.out,
+        input_names=["input"],
+        output_names=["output"],
+        opset_version=13,
+        dynamo=False,
+    )
 
 
 if __name__ == "__main__":

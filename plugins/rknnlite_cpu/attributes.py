@@ -28,7 +28,9 @@ def native_input(index: int, io: IoTensor, batch: int, soc: Soc) -> TensorAttr:
     attr = default_attr(index, io, batch, is_input=True)
     if len(io.shape) != 4:
         size = _aligned(attr.size, soc.align)
-        return TensorAttr(index, io.name, attr.dims, attr.dtype, attr.layout, attr.quant, size_with_stride=size)
+        return TensorAttr(
+            index, io.name, attr.dims, attr.dtype, attr.layout, attr.quant, size_with_stride=size
+        )
     n, h, w, c = attr.dims
     if io.dtype in (DType.BOOL, DType.INT64):
         return TensorAttr(

@@ -41,7 +41,9 @@ class InputFeed:
         if data.ndim == 4 and item.layout is not Layout.NCHW:
             data = data.transpose(0, 3, 1, 2)
         if tuple(data.shape) != shape:
-            raise InputInvalid(f"input {self._io.name}: expected {list(shape)} (NCHW), got {list(data.shape)}")
+            raise InputInvalid(
+                f"input {self._io.name}: expected {list(shape)} (NCHW), got {list(data.shape)}"
+            )
         value = self._convert(data)
         if self._batch == 1:
             return [value]
@@ -91,7 +93,11 @@ class InputFeed:
         tensor, io = self._tensor, self._io
         kind = tensor.dtype.numpy
         raw = np.ascontiguousarray(data)
-        flat = raw.reshape(-1).view(kind) if raw.dtype.itemsize == kind.itemsize else raw.reshape(-1).astype(kind)
+        flat = (
+            raw.reshape(-1).view(kind)
+            if raw.dtype.itemsize == kind.itemsize
+            else raw.reshape(-1).astype(kind)
+        )
         shape = (io.shape[0] * self._batch, *io.shape[1:])
         count = int(np.prod(shape))
         native = tuple(io.native_shape)

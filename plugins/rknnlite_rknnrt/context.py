@@ -286,9 +286,7 @@ class RknnrtContext(ZeroCopyContext):
         """After a fork, in the child: the parent owns the context."""
         self._owner = threading.RLock()
         self._closed = True
-        self._closed_reason = (
-            "this context was opened before a fork and belongs to the parent process; open the model in the child"
-        )
+        self._closed_reason = "this context was opened before a fork and belongs to the parent process; open the model in the child"
         session, self._session = self._session, None
         if session is not None:
             session.disown()

@@ -130,7 +130,9 @@ class _Builder:
     def _indices(self, table: Table, slot: int) -> list[int]:
         numbers: list[int] = table.i32s(slot).tolist()
         if len(numbers) > self.limit or any(not 0 <= i < len(self.tensors) for i in numbers):
-            raise ModelInvalid(f"damaged file: tensor numbers {numbers[:8]} (there are {len(self.tensors)} tensors)")
+            raise ModelInvalid(
+                f"damaged file: tensor numbers {numbers[:8]} (there are {len(self.tensors)} tensors)"
+            )
         return numbers
 
     def _node(self, index: int, table: Table, known: set[int]) -> Node:
@@ -142,7 +144,9 @@ class _Builder:
             inputs.pop()  # scratch tensors that the compiler appends
         outputs = self._indices(table, 5)
         if op != "InputOperator" and any(i in known for i in outputs):
-            raise ModelInvalid(f'node {op} "{name}" writes a tensor that exists already: the graph has a cycle')
+            raise ModelInvalid(
+                f'node {op} "{name}" writes a tensor that exists already: the graph has a cycle'
+            )
         node = Node(
             index=index, op=op, name=name or (self.tensors[outputs[0]].name if outputs else ""),
             inputs=inputs, outputs=outputs, on_npu=table.i8(3) == 2,
@@ -241,5 +245,7 @@ def _constant(storage: Storage, table: Table, tensor: Tensor) -> NDArray[Any]:
         return weights.surface_constant(flat, tensor.native_shape, tensor.shape, table.i32(19), tensor.name)
     count = prod(tensor.shape)
     if count > flat.size:
-        raise ModelInvalid(f"constant {tensor.name}: shape {list(tensor.shape)}, but {flat.size} elements stored")
+        raise ModelInvalid(
+            f"constant {tensor.name}: shape {list(tensor.shape)}, but {flat.size} elements stored"
+        )
     return flat[:count].reshape(tensor.shape)

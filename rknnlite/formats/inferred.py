@@ -70,7 +70,9 @@ def _one_hot(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
 def _cast(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
     """Bool tensors are int8 of scale 1 without zero point; a cast to a number gets a calibrated scale."""
     quant = outputs[0].quant
-    boolean = outputs[0].dtype is DType.INT8 and quant is not None and (quant.scale, quant.zero_point) == (1.0, 0)
+    boolean = (
+        outputs[0].dtype is DType.INT8 and quant is not None and (quant.scale, quant.zero_point) == (1.0, 0)
+    )
     return {"to": _ONNX_BOOL} if boolean and inputs[0].quant != quant else None
 
 

@@ -126,7 +126,11 @@ def _outputs(places: _Places, program: Program, node: int) -> list[_Output]:
     for regs in program.registers(node):
         kept.update(regs)
         stage = _output(places, kept)
-        if stage is not None and len(found) < _MOST_STAGES and stage[:2] not in [known[:2] for known in found]:
+        if (
+            stage is not None
+            and len(found) < _MOST_STAGES
+            and stage[:2] not in [known[:2] for known in found]
+        ):
             found.append(stage)
     return found
 
@@ -137,4 +141,6 @@ def _output(places: _Places, regs: Mapping[int, int]) -> Optional[_Output]:
         return None
     word = regs.get(places.operand, 0)
     operand = (word & 0xFFFF) * 2.0 ** -(word >> 16 & 0x3F)
-    return _Output(scale, places.offset.of(regs), operand, _INPUT_FACTOR.of(regs) * 2.0 ** -_INPUT_SHIFT.of(regs))
+    return _Output(
+        scale, places.offset.of(regs), operand, _INPUT_FACTOR.of(regs) * 2.0 ** -_INPUT_SHIFT.of(regs)
+    )

@@ -38,7 +38,9 @@ def read_recurrent(
     padded = w.shape[0] if w.shape else 0
     w_rows = _rows(w, blobs[0], width)
     if padded < 1 or w_rows.shape[0] % (gates * padded):
-        raise ModelInvalid(f"node {node.label()}: {w_rows.shape[0]} weight rows are not {gates} gates of {padded}")
+        raise ModelInvalid(
+            f"node {node.label()}: {w_rows.shape[0]} weight rows are not {gates} gates of {padded}"
+        )
     directions = w_rows.shape[0] // (gates * padded)
     hidden = output[-1] if len(output) == 4 else output[-1] // directions if output else 0
     if not 0 < hidden <= padded:
@@ -46,7 +48,9 @@ def read_recurrent(
     r_rows = _rows(r, blobs[1], hidden)
     w_at = [[(d * gates + k) * padded for k in range(gates)] for d in range(directions)]
     same_stride = gates == 4 or r_rows.shape[0] == directions * 3 * r.shape[0]
-    r_at = w_at if same_stride else [[d * r.shape[0] + k * hidden for k in range(3)] for d in range(directions)]
+    r_at = (
+        w_at if same_stride else [[d * r.shape[0] + k * hidden for k in range(3)] for d in range(directions)]
+    )
     params = RecurrentParams(
         gates=gates, hidden=hidden, directions=directions,
         w=_gates(w_rows, w_at, hidden, node), r=_gates(r_rows, r_at, hidden, node),
@@ -86,11 +90,15 @@ def read_plain_recurrent(
     if len(shape) != 3 or shape[1] % gates or r.shape != (*shape[:2], shape[1] // gates) or any(
         not tensor.dtype.is_float for tensor in (w, r, b)
     ):  # fmt: skip
-        raise ModelInvalid(f"node {node.label()}: W {list(shape)} and R {list(r.shape)} are not {gates} gates")
+        raise ModelInvalid(
+            f"node {node.label()}: W {list(shape)} and R {list(r.shape)} are not {gates} gates"
+        )
     directions, hidden = shape[0], shape[1] // gates
     if b.shape != (directions, 2 * shape[1]) or directions not in (1, 2) or not hidden:
         raise ModelInvalid(f"node {node.label()}: bias {list(b.shape)} does not fit W {list(shape)}")
-    w_rows, r_rows = (_stepped(t, *step).reshape(directions, gates, hidden, -1) for t, step in zip((w, r), steps))
+    w_rows, r_rows = (
+        _stepped(t, *step).reshape(directions, gates, hidden, -1) for t, step in zip((w, r), steps)
+    )
     bias = b.value().astype(np.float32).reshape(directions, 2, gates, hidden)
     return RecurrentParams(
         gates=gates, hidden=hidden, directions=directions, w=w_rows, r=r_rows, w_bias=bias[:, 0], r_bias=bias[:, 1],
@@ -147,7 +155,9 @@ def _quantised(
         raise ModelInvalid(f"node {node.label()}: int8 weights on an input that is not quantised")
     scales = _output_scales(family, program, node.index)
     if len(scales) < 2:
-        raise ModelInvalid(f"node {node.label()}: its registers give {len(scales)} output scales, two are needed")
+        raise ModelInvalid(
+            f"node {node.label()}: its registers give {len(scales)} output scales, two are needed"
+        )
     d, g, h = params.directions, params.gates, params.hidden
     data = weights.parse_bias(blob, d * 2 * g * padded, bias_group, (True, True, True), node.name)
     assert data.bias is not None and data.zero_point is not None and data.multiplier is not None

@@ -59,7 +59,9 @@ def quant_of(scales: Any, zeros: Any, dtype: DType, name: str) -> QuantParams | 
     zero = int(zeros[0]) if len(zeros) else 0
     low, high = RANGES.get(dtype, (-(2**31), 2**31 - 1))
     if not low <= zero <= high:
-        raise ModelInvalid(f"tensor {name} has zero point {zero}, outside {low}..{high} of its type {dtype.short}")
+        raise ModelInvalid(
+            f"tensor {name} has zero point {zero}, outside {low}..{high} of its type {dtype.short}"
+        )
     return QuantParams(scale, zero)
 
 
@@ -96,7 +98,9 @@ def _json(text: bytes) -> dict[str, Any]:
 def literal(text: str) -> dict[str, Any]:
     """The generator's dict as data: a Python literal, never evaluated as code. Raises ModelInvalid."""
     if len(text) > _MAX_LITERAL or _nesting(text) > _MAX_NESTING:
-        raise ModelInvalid(f"damaged file: the attribute text of {len(text)} characters is too large or too deep")
+        raise ModelInvalid(
+            f"damaged file: the attribute text of {len(text)} characters is too large or too deep"
+        )
     try:
         value = ast.literal_eval(text) if text else {}
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
@@ -155,7 +159,12 @@ def attributes_of(text: str) -> dict[str, Any]:
 
 
 def metadata(
-    flat: Table, stub: dict[str, Any], file_size: int, attrs: dict[str, Any], make: type[AnyModel], container: int
+    flat: Table,
+    stub: dict[str, Any],
+    file_size: int,
+    attrs: dict[str, Any],
+    make: type[AnyModel],
+    container: int,
 ) -> AnyModel:
     """What the root table says about a model. Raises ModelInvalid."""
     graphs = list(flat.tables(2))
@@ -214,7 +223,9 @@ def _io(flat: Table, graph: Table, attrs: dict[str, Any]) -> tuple[list[IoTensor
 def _pick(graph: Table, slot: int, wanted: list[int]) -> dict[int, Table]:
     count = graph.count(slot)
     if len(wanted) > 1024 or any(not 0 <= i < count for i in wanted):
-        raise ModelInvalid(f"damaged file: inputs and outputs {wanted[:8]} are no tensors (there are {count})")
+        raise ModelInvalid(
+            f"damaged file: inputs and outputs {wanted[:8]} are no tensors (there are {count})"
+        )
     keep = set(wanted)
     return {i: table for i, table in enumerate(graph.tables(slot)) if i in keep}
 

@@ -155,7 +155,13 @@ def read_stage(
 
 
 def _read_slope(
-    stage: Stage, family: Family, regs: Mapping[int, int], op: str, output: str, consts: ConstBytes, source: DType
+    stage: Stage,
+    family: Family,
+    regs: Mapping[int, int],
+    op: str,
+    output: str,
+    consts: ConstBytes,
+    source: DType,
 ) -> None:
     floating = source.is_float or (source is DType.INT16 and family is Family.V2B)
     if family is Family.V2B:
@@ -195,7 +201,9 @@ def _read_table(
     half, single = (_bf16 if source is DType.BFLOAT16 else _f16)(raw_multiplier), _f32(raw_offset)
     stage.float_line = (half, single if family is Family.V1 else single * half)
     stage.index_scale = multiplier = raw_multiplier * 2.0**-shift
-    stage.index_offset = offset = _signed(raw_offset, 32) * (2.0**-shift if family is Family.V1 else multiplier)
+    stage.index_offset = offset = _signed(raw_offset, 32) * (
+        2.0**-shift if family is Family.V1 else multiplier
+    )
     if tables is None:
         return
     steps = regs.get(0x410C, 0)

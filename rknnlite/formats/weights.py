@@ -53,7 +53,9 @@ def _groups(parts: list[Segment], channels: int) -> list[list[Segment]]:
     return groups
 
 
-def unpack_blocks(data: NDArray[Any], native: tuple[int, ...], shape: tuple[int, ...], name: str) -> NDArray[Any]:
+def unpack_blocks(
+    data: NDArray[Any], native: tuple[int, ...], shape: tuple[int, ...], name: str
+) -> NDArray[Any]:
     """Elements in block order -> [OC, IC, kh, kw]; padding lanes are dropped.
 
     Order of the elements: output-channel group, output-channel block, segment, input-channel block, then
@@ -110,7 +112,9 @@ def unpack_pairs(
         weight = cells[..., 0, :].reshape(blocks, kh, kw, lanes)
         minus = cells[:, 0, 0, :, 1].reshape(blocks * lanes).astype(np.float32)
         bands.append(weight.transpose(0, 3, 1, 2).reshape(blocks * lanes, 1, kh, kw))
-        zeros.append(np.where(minus == lowest, np.float32(lowest), -minus))  # its negative does not fit the type
+        zeros.append(
+            np.where(minus == lowest, np.float32(lowest), -minus)
+        )  # its negative does not fit the type
     weights, zero_points = np.concatenate(bands)[:channels], np.concatenate(zeros)[:channels]
     if len(weights) < channels or weights.shape[2:] != tuple(shape[2:4]):
         raise ModelInvalid(f"depthwise weight {name}: {list(weights.shape)} stored, {list(shape)} needed")
@@ -162,7 +166,9 @@ class BiasBlob:
     multiplier: Optional[NDArray[np.float64]]
 
 
-def parse_bias(data: memoryview, channels: int, group: int, has: tuple[bool, bool, bool], name: str) -> BiasBlob:
+def parse_bias(
+    data: memoryview, channels: int, group: int, has: tuple[bool, bool, bool], name: str
+) -> BiasBlob:
     """Groups of ``group`` channels: int32 bias, int16 -zero point, uint16 multiplier, as far as present."""
     fields = [
         (label, kind)

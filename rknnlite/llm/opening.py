@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def _choose(file: ModelFile, name: str | None) -> Backend:
 class Chat:
     """A model, a session, its tokenizer and its embeddings in one: ``for piece in chat.stream("Hello"): ...``.
 
-    ``session`` takes all settings. History is kept from call to call; ``chat.session.clear_kvcache()`` forgets it.
+    ``session`` takes all settings, ``last`` is the summary of the last run. History is kept from call to call; ``chat.session.clear_kvcache()`` forgets it.
     """
 
     def __init__(self, prefix: str | os.PathLike[str], params: LlmParams = _PARAMS, **options: Any) -> None:
@@ -111,14 +111,15 @@ class Chat:
 
     def stream(self, prompt: str, max_new_tokens: int = 1024, **turn: Any) -> Iterator[str]:
         """The answer piece by piece; leaving the loop stops the model."""
-        return stream(self.session, PromptInput(prompt, **turn), self._decode, self._params(max_new_tokens))
+        self.last = yield from stream(
+            self.session, PromptInput(prompt, **turn), self.tokenizer.decode, self._params(max_new_tokens)
+        )
 
     def astream(self, prompt: str, max_new_tokens: int = 1024, **turn: Any) -> AsyncIterator[str]:
         """``stream`` for ``async for``."""
-        return astream(self.session, PromptInput(prompt, **turn), self._decode, self._params(max_new_tokens))
-
-    def _decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(ids)
+        return astream(
+            self.session, PromptInput(prompt, **turn), self.tokenizer.decode, self._params(max_new_tokens)
+        )
 
     def _params(self, max_new_tokens: int) -> InferParams:
         return InferParams(keep_history=True, max_new_tokens=max_new_tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Optional
@@ -48,10 +48,11 @@ class TextPieces:
 
 def stream(
     session: LlmSession, inputs: Inputs, decode: Decode, params: InferParams = _INFER
-) -> Iterator[str]:
+) -> Generator[str, None, RunSummary]:
     """Run and yield text as it comes; leaving the loop early stops the run. Errors of the run are raised here.
 
-    The session's own result callback is called too. The generator ends when the run has ended.
+    The session's own result callback is called too. The generator ends when the run has ended and returns its
+    summary: ``summary = yield from stream(...)``.
     """
     pieces: queue.SimpleQueue[Optional[LlmResult]] = queue.SimpleQueue()
     run = _start(session, inputs, params, pieces.put)
@@ -64,7 +65,7 @@ def stream(
                 yield piece
             if result is None:
                 break
-        run.result()
+        return run.result()
     finally:
         session.stop()
         _wait(run)

@@ -89,7 +89,7 @@ def _build(pairs: dict[str, Value], tokens: list[str], label: str) -> Any:
             f"{label}: tokenizer {kind!r} with pre-tokenizer {pre!r} and no {HF_JSON}; give the session a tokenizer "
             "callback of your own"
         )
-    merges = [tuple(m.split(" ", 1)) for m in _strings(pairs, "tokenizer.ggml.merges", label)]
+    merges: Any = [tuple(m.split(" ", 1)) for m in _strings(pairs, "tokenizer.ggml.merges", label)]
     bpe = tokenizers.models.BPE(
         {t: i for i, t in enumerate(tokens)}, merges, ignore_merges=pre == "llama-bpe"
     )

@@ -107,15 +107,12 @@ def test_inputs_of_the_reference_may_be_given(twin: Path) -> None:
     assert both["out0"].entire.euclidean == 0
 
 
-def test_a_backend_without_dumps_shows_its_outputs(twin: Path) -> None:
-    class Plain(rknnlite.Context):
-        """A backend that gives outputs and nothing else."""
-
+def test_a_backend_without_dumps_shows_its_outputs() -> None:
     context = open_cpu(MODEL)
     outputs_only = type("OutputsOnly", (type(context),), {"dump": rknnlite.Context.dump})
     context.__class__ = outputs_only
     found = rknnlite.compare(context, MODEL, INPUTS, backend="cpu")
-    assert [tensor.name for tensor in found.tensors] == ["out0", "out1"] or len(found.tensors) == 2
+    assert {tensor.name for tensor in found.tensors} == {"out0", "out1"}
     assert all(tensor.entire.euclidean == 0 for tensor in found.tensors)
     with pytest.raises(ParamInvalid, match="each layer"):
         rknnlite.compare(context, MODEL, INPUTS, "single", backend="cpu")

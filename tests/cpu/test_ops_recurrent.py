@@ -23,7 +23,9 @@ def weights(gates: int, directions: int) -> tuple[np.ndarray, np.ndarray, np.nda
     return w, r, wb, rb
 
 
-def by_onnxruntime(op: str, x: np.ndarray, parts: tuple, direction: str, states: list, **attrs: object) -> list:
+def by_onnxruntime(
+    op: str, x: np.ndarray, parts: tuple, direction: str, states: list, **attrs: object
+) -> list:
     w, r, wb, rb = parts
     d = len(w)
     bias = np.concatenate([wb.reshape(d, -1), rb.reshape(d, -1)], axis=1)
@@ -95,9 +97,16 @@ def test_plain_rnn(direction: str, activation: str) -> None:
 
 
 def test_plain_rnn_with_an_activation_of_its_own() -> None:
-    x, w, r = np.zeros((2, 1, 3), np.float32), np.zeros((1, 4, 3), np.float32), np.zeros((1, 4, 4), np.float32)
+    x, w, r = (
+        np.zeros((2, 1, 3), np.float32),
+        np.zeros((1, 4, 3), np.float32),
+        np.zeros((1, 4, 4), np.float32),
+    )
     program = one_node(
-        "RNN", [tensor("x", x.shape), constant(w), constant(r)], [tensor("y", (2, 1, 1, 4))], {"activations": ["Affine"]}
+        "RNN",
+        [tensor("x", x.shape), constant(w), constant(r)],
+        [tensor("y", (2, 1, 1, 4))],
+        {"activations": ["Affine"]},
     )
     with pytest.raises(ModelInvalid, match="Affine"):
         run(program, x)

@@ -101,6 +101,16 @@ def test_cast_to_bool_held_as_int8() -> None:
     assert run(one_node("Cast", *operands, {"to": 6}), x)[0].tolist() == [[0, 0, -3, 7]]
 
 
+@pytest.mark.parametrize(
+    ("reduction", "wanted"), [("add", [1, 5, 3]), ("mul", [1, 4, 3]), ("max", [1, 2, 3]), ("none", [1, 1, 3])]
+)
+def test_scattered_values_may_be_joined(reduction: str, wanted: list[int]) -> None:
+    x, index, updates = np.array([1, 2, 3], np.float32), np.array([[1], [1]]), np.array([2, 1], np.float32)
+    attrs = {"reduction": reduction}
+    assert compute("ScatterND", [x], (3,), attrs, constants=[index, updates]).tolist() == wanted
+    assert compute("ScatterElements", [x], (3,), attrs, constants=[index[:, 0], updates]).tolist() == wanted
+
+
 @pytest.mark.parametrize("mode", ["layer", "rms", "l1", "l2"])
 @pytest.mark.parametrize("axes", [[1], [-1], [2, 3]])
 def test_ex_norm(mode: str, axes: list[int]) -> None:

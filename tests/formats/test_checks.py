@@ -184,12 +184,16 @@ def test_registers_that_scale_to_nothing():
         ModelFile(with_register(data, 0x4084, lambda value: 0)).model.graph()
 
 
-@pytest.mark.parametrize(("kernel", "width", "fits"), [((2, 1), 1, True), ((1, 2), 1, True), ((1, 2), 4, False)])
+@pytest.mark.parametrize(
+    ("kernel", "width", "fits"), [((2, 1), 1, True), ((1, 2), 1, True), ((1, 2), 4, False)]
+)
 def test_a_column_may_be_computed_as_a_row(kernel, width, fits):
     """rk3566 and rk3568 turn a kernel of one column around when the picture has only one."""
-    conv = ConvParams(lambda: np.zeros((8, 8, 2, 1)), (8, 8, 2, 1), False, False, False, (1, 1), (1, 1), (0, 0))
+    conv = ConvParams(
+        lambda: np.zeros((8, 8, 2, 1)), (8, 8, 2, 1), False, False, False, (1, 1), (1, 1), (0, 0)
+    )
     y = Tensor(1, "y", DType.FLOAT16, (1, 8, 1, width), TensorRole.ACTIVATION)
-    registers = {0x1038: kernel[0] << 24 | kernel[1] << 16}
+    registers = {0x1038: kernel[0] << 16 | kernel[1] << 24}
     the_node = Node(0, "Conv", "pool", [0], [1])
     if fits:
         check_convolution(the_node, conv, y, Family.V1, registers)

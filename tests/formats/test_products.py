@@ -23,7 +23,12 @@ PLACES = {Family.V1: OLD, Family.T3: OLD, Family.V2A: NEW, Family.V2B: NEW}
 def program(*runs: dict[int, int]) -> Program:
     """One node; each run sets some registers."""
     blobs = [
-        (0, memoryview(b"".join(struct.pack("<Q", value << 32 | place << 16) for place, value in run.items())))
+        (
+            0,
+            memoryview(
+                b"".join(struct.pack("<Q", value << 32 | place << 16) for place, value in run.items())
+            ),
+        )
         for run in runs
     ]
     return Program.from_blobs(blobs)

@@ -42,7 +42,17 @@ def compile_c(sources: list[Path], flags: tuple[str, ...], name: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as work:
             made = Path(work) / name
-            command = [*cc.split(), *flags, "-I", str(HERE), "-o", str(made), *map(str, sources), "-lm", "-lpthread"]
+            command = [
+                *cc.split(),
+                *flags,
+                "-I",
+                str(HERE),
+                "-o",
+                str(made),
+                *map(str, sources),
+                "-lm",
+                "-lpthread",
+            ]
             subprocess.run(command, check=True)
             made.replace(target)
     return target

@@ -19,15 +19,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from targets import TARGETS  # noqa: E402
+from targets import TARGETS
 
 INDEX = "index.json"
 """In the cache: which folder belongs to which case, and how it is judged."""
 
 
 def _convert(args: argparse.Namespace) -> None:
-    from cases import CASES  # noqa: PLC0415  needs onnx
-    from convert import Job, convert_all, stem_of  # noqa: PLC0415
+    from cases import CASES
+    from convert import Job, convert_all, stem_of
 
     folders, jobs = {}, []
     for name, case in CASES.items():
@@ -43,13 +43,15 @@ def _convert(args: argparse.Namespace) -> None:
             Path(f"{job.stem}.fail").unlink(missing_ok=True)
     order = {target: place for place, target in enumerate(TARGETS)}
     convert_all(
-        sorted((job for job in jobs if not job.done), key=lambda job: order[job.target]), args.processes, args.limit
+        sorted((job for job in jobs if not job.done), key=lambda job: order[job.target]),
+        args.processes,
+        args.limit,
     )
 
 
 def _run(args: argparse.Namespace) -> None:
-    from compare import compare_all  # noqa: PLC0415  needs rknnlite
-    from report import markdown, table  # noqa: PLC0415
+    from compare import compare_all
+    from report import markdown, table
 
     index = json.loads((args.cache / INDEX).read_text())
     chosen = {name: entry for name, entry in index.items() if fnmatch.fnmatch(name, args.only)}
@@ -61,7 +63,9 @@ def _run(args: argparse.Namespace) -> None:
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(prog="sweep", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="sweep", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     for name, function in (("convert", _convert), ("run", _run)):
         command = commands.add_parser(name)

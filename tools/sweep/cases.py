@@ -10,6 +10,7 @@ from graph import Case
 
 __all__ = ["CASES"]
 
+
 def _collect() -> dict[str, Case]:
     found: dict[str, Case] = {}
     for module in (cases_conv, cases_math, cases_shape, cases_blocks):

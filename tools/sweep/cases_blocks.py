@@ -21,13 +21,23 @@ def _softmax_after_conv(n: Net) -> str:
 
 
 def _batch_norm(n: Net) -> str:
-    stats = [n.const(n.rng.uniform(0.5, 1.5, 16)), n.weight(16), n.weight(16), n.const(n.rng.uniform(0.5, 2, 16))]
+    stats = [
+        n.const(n.rng.uniform(0.5, 1.5, 16)),
+        n.weight(16),
+        n.weight(16),
+        n.const(n.rng.uniform(0.5, 2, 16)),
+    ]
     return n.op("BatchNormalization", n.x(1, 16, 8, 8), *stats)
 
 
 def _batch_norm_relu(n: Net) -> str:
     x = n.op("MaxPool", n.x(1, 16, 8, 8), kernel_shape=[2, 2], strides=[2, 2])
-    stats = [n.const(n.rng.uniform(0.5, 1.5, 16)), n.weight(16), n.weight(16), n.const(n.rng.uniform(0.5, 2, 16))]
+    stats = [
+        n.const(n.rng.uniform(0.5, 1.5, 16)),
+        n.weight(16),
+        n.weight(16),
+        n.const(n.rng.uniform(0.5, 2, 16)),
+    ]
     return n.op("Relu", n.op("BatchNormalization", x, *stats))
 
 
@@ -48,7 +58,9 @@ def _group_norm18(n: Net) -> str:
 
 
 def _layer_norm(n: Net) -> str:
-    return n.op("LayerNormalization", n.x(1, 9, 32), n.const(n.rng.uniform(0.5, 1.5, 32)), n.weight(32), axis=-1)
+    return n.op(
+        "LayerNormalization", n.x(1, 9, 32), n.const(n.rng.uniform(0.5, 1.5, 32)), n.weight(32), axis=-1
+    )
 
 
 def _layer_norm_parts(n: Net) -> str:
@@ -160,7 +172,12 @@ def _cross_attention(n: Net) -> str:
 
 
 def _recurrent(
-    kind: str, direction: str = "forward", batch: int = 1, hidden: int = 16, outputs: int = 1, **attributes: Any
+    kind: str,
+    direction: str = "forward",
+    batch: int = 1,
+    hidden: int = 16,
+    outputs: int = 1,
+    **attributes: Any,
 ) -> Callable[[Net], list[str]]:
     """LSTM or GRU over 6 steps of 12 features."""
     gates, directions = (4 if kind == "LSTM" else 3), 1 + (direction == "bidirectional")

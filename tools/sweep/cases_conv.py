@@ -118,7 +118,9 @@ DECONVOLUTIONS: dict[str, tuple[tuple[int, int, int, int], int, int, dict[str, A
 }  # fmt: skip
 
 
-def _geometry(shape: tuple[int, ...], outputs: int, kernel: tuple[int, int], attributes: dict[str, Any]) -> Any:
+def _geometry(
+    shape: tuple[int, ...], outputs: int, kernel: tuple[int, int], attributes: dict[str, Any]
+) -> Any:
     def build(n: Net) -> str:
         x, groups = n.x(*shape), attributes.get("group", 1)
         weight = n.weight(outputs, shape[1] // groups, *kernel)
@@ -131,7 +133,9 @@ def _deconvolution(shape: tuple[int, ...], outputs: int, kernel: int, attributes
     def build(n: Net) -> str:
         x, groups = n.x(*shape), attributes.get("group", 1)
         weight = n.weight(shape[1], outputs // groups, kernel, kernel)
-        return n.op("ConvTranspose", x, weight, n.weight(outputs), kernel_shape=[kernel, kernel], **attributes)
+        return n.op(
+            "ConvTranspose", x, weight, n.weight(outputs), kernel_shape=[kernel, kernel], **attributes
+        )
 
     return build
 
@@ -179,7 +183,12 @@ def _dense_batch(n: Net) -> str:
 
 def _conv_bn(n: Net) -> str:
     y = n.conv(n.x(1, 16, 10, 10), 16, 16)
-    stats = [n.const(n.rng.uniform(0.5, 1.5, 16)), n.weight(16), n.weight(16), n.const(n.rng.uniform(0.5, 2, 16))]
+    stats = [
+        n.const(n.rng.uniform(0.5, 1.5, 16)),
+        n.weight(16),
+        n.weight(16),
+        n.const(n.rng.uniform(0.5, 2, 16)),
+    ]
     return n.op("Relu", n.op("BatchNormalization", y, *stats))
 
 
@@ -188,7 +197,9 @@ def _conv1d(n: Net) -> str:
 
 
 def _conv1d_dilated(n: Net) -> str:
-    y = n.op("Conv", n.x(1, 16, 40), n.weight(16, 1, 3), kernel_shape=[3], pads=[2, 2], dilations=[2], group=16)
+    y = n.op(
+        "Conv", n.x(1, 16, 40), n.weight(16, 1, 3), kernel_shape=[3], pads=[2, 2], dilations=[2], group=16
+    )
     return n.op("Relu", y)
 
 

@@ -109,13 +109,19 @@ def _gather_nd(n: Net) -> str:
     return n.op("GatherND", n.x(*_FULL), n.const([[0, 3], [0, 15], [0, 1]], "int64"))
 
 
-def _scatter_nd(n: Net) -> str:
-    return n.op("ScatterND", n.x(*_FULL), n.const([[0, 3], [0, 9]], "int64"), n.x(2, 12, 10))
+def _scatter_nd(**attributes: Any) -> Callable[[Net], str]:
+    return lambda n: n.op(
+        "ScatterND", n.x(*_FULL), n.const([[0, 3], [0, 9]], "int64"), n.x(2, 12, 10), **attributes
+    )
 
 
-def _scatter_elements(n: Net) -> str:
-    picks = np.stack([n.rng.permutation(12)[:3] for _ in range(160)]).reshape(1, 16, 10, 3)
-    return n.op("ScatterElements", n.x(*_FULL), n.const(picks.transpose(0, 1, 3, 2), "int64"), n.x(1, 16, 3, 10), axis=2)
+def _scatter_elements(**attributes: Any) -> Callable[[Net], str]:
+    def build(n: Net) -> str:
+        picks = np.stack([n.rng.permutation(12)[:3] for _ in range(160)]).reshape(1, 16, 10, 3)
+        places = n.const(picks.transpose(0, 1, 3, 2), "int64")
+        return n.op("ScatterElements", n.x(*_FULL), places, n.x(1, 16, 3, 10), axis=2, **attributes)
+
+    return build
 
 
 def _one_hot(n: Net) -> str:
@@ -225,8 +231,10 @@ def cases() -> Iterator[Case]:
     yield Case("gather_embedding", _embedding)
     yield Case("gather_elements", _gather_elements)
     yield Case("gather_nd", _gather_nd)
-    yield Case("scatter_nd", _scatter_nd, 16)
-    yield Case("scatter_elements", _scatter_elements)
+    yield Case("scatter_nd", _scatter_nd(), 16)
+    yield Case("scatter_nd_add", _scatter_nd(reduction="add"), 16)
+    yield Case("scatter_elements", _scatter_elements())
+    yield Case("scatter_elements_add", _scatter_elements(reduction="add"), 16)
     yield Case("one_hot", _one_hot)
     yield Case("reverse_sequence", _reverse_sequence)
     yield Case("trilu_upper", _trilu(1), 14)
@@ -251,14 +259,27 @@ def cases() -> Iterator[Case]:
     yield Case("global_lp", _global("GlobalLpPool"))
     yield Case("spp", _spp)
     for where in ("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel"):
-        yield Case(f"resize_linear_{where}", _resize((2.0, 2.0), mode="linear", coordinate_transformation_mode=where))
-        yield Case(f"resize_nearest_{where}", _resize((2.0, 3.0), mode="nearest", coordinate_transformation_mode=where))
+        yield Case(
+            f"resize_linear_{where}", _resize((2.0, 2.0), mode="linear", coordinate_transformation_mode=where)
+        )
+        yield Case(
+            f"resize_nearest_{where}",
+            _resize((2.0, 3.0), mode="nearest", coordinate_transformation_mode=where),
+        )
     nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
     for how in ("floor", "ceil", "round_prefer_ceil"):
         yield Case(f"resize_nearest_{how}", _resize((1.5, 1.5), nearest_mode=how, **nearest))
-    yield Case("resize_nearest_tf", _resize((2, 2), mode="nearest", coordinate_transformation_mode="tf_half_pixel_for_nn"))
-    yield Case("resize_linear_down", _resize_to(5, 4, mode="linear", coordinate_transformation_mode="half_pixel"))
-    yield Case("resize_linear_to_13x20", _resize_to(13, 20, mode="linear", coordinate_transformation_mode="align_corners"))
+    yield Case(
+        "resize_nearest_tf",
+        _resize((2, 2), mode="nearest", coordinate_transformation_mode="tf_half_pixel_for_nn"),
+    )
+    yield Case(
+        "resize_linear_down", _resize_to(5, 4, mode="linear", coordinate_transformation_mode="half_pixel")
+    )
+    yield Case(
+        "resize_linear_to_13x20",
+        _resize_to(13, 20, mode="linear", coordinate_transformation_mode="align_corners"),
+    )
     yield Case("resize_cubic", _resize((2.0, 2.0), mode="cubic"))
     for mode in ("bilinear", "nearest", "bicubic"):
         for padding in ("zeros", "border", "reflection"):

@@ -45,7 +45,9 @@ class Result:
         return max(self.verdicts, key=lambda v: (not v.matches, v.error), default=None)
 
 
-def compare_all(cache: Path, cases: Mapping[str, Mapping[str, str]], pattern: str, targets: tuple[str, ...]) -> list[Result]:
+def compare_all(
+    cache: Path, cases: Mapping[str, Mapping[str, str]], pattern: str, targets: tuple[str, ...]
+) -> list[Result]:
     """Results of all cases and targets; ``cases`` is name -> folder and judge, as the index has it."""
     return [
         _compare(cache / entry["folder"] / target, name, target, Judge(entry["judge"]))
@@ -69,7 +71,9 @@ def _compare(stem: Path, case: str, target: str, judge: Judge) -> Result:
         return Result(case, target, Outcome.REFUSED, note=f"{type(error).__name__}: {error}")
     fits = all(verdict.matches for verdict in verdicts)
     worst = max(verdicts, key=lambda v: (not v.matches, v.error))
-    return Result(case, target, Outcome.MATCHES if fits else Outcome.DIFFERS, verdicts, "" if fits else str(worst))
+    return Result(
+        case, target, Outcome.MATCHES if fits else Outcome.DIFFERS, verdicts, "" if fits else str(worst)
+    )
 
 
 def _verdicts(model: Path, arrays: dict[str, Any], quantised: bool, judge: Judge) -> tuple[Verdict, ...]:

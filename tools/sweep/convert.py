@@ -6,7 +6,6 @@ A process that dies or exceeds its time costs one case only. Results stay in the
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import shutil
@@ -51,7 +50,7 @@ def stem_of(cache: Path, case: Case, digest: str, target: str) -> Path:
 
 def convert_all(jobs: list[Job], processes: int, limit: float) -> None:
     """Run all jobs, at most ``processes`` at a time, each for at most ``limit`` seconds."""
-    from rknn.api import RKNN  # noqa: PLC0415  imported once, here: children inherit it
+    from rknn.api import RKNN
 
     context = multiprocessing.get_context("fork")
     waiting, running = jobs[::-1], list[tuple[BaseProcess, Job, float]]()
@@ -76,7 +75,9 @@ def convert_all(jobs: list[Job], processes: int, limit: float) -> None:
                 _finish(job, process.exitcode)
                 seconds = (time.monotonic() - started) / count
                 outcome = "ok" if Path(f"{job.stem}.npz").exists() else "FAIL"
-                print(f"{count}/{len(jobs)} {seconds:.2f}s {outcome} {job.case.name} {job.target}", flush=True)
+                print(
+                    f"{count}/{len(jobs)} {seconds:.2f}s {outcome} {job.case.name} {job.target}", flush=True
+                )
 
 
 def _finish(job: Job, code: int | None) -> None:
@@ -95,7 +96,9 @@ def _reason(log: Path, code: int | None) -> str:
     """The most telling line of what the toolkit said."""
     text = log.read_text(errors="replace") if log.exists() else ""
     lines = [line.strip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
-    telling = [line for line in lines if "rror" in line or "not support" in line.lower() or line.startswith("E ")]
+    telling = [
+        line for line in lines if "rror" in line or "not support" in line.lower() or line.startswith("E ")
+    ]
     return f"exit {code}: {(telling or lines or ['no message'])[-1][:240]}"
 
 

@@ -102,7 +102,9 @@ class Net:
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
         for info in model.graph.output:
             if not info.type.HasField("tensor_type"):  # a function operator, no inference: shape of the input
-                info.CopyFrom(helper.make_tensor_value_info(info.name, TensorProto.FLOAT, self.sources[0].shape))
+                info.CopyFrom(
+                    helper.make_tensor_value_info(info.name, TensorProto.FLOAT, self.sources[0].shape)
+                )
         return model
 
 

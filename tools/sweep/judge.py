@@ -54,7 +54,9 @@ def compare(
     if a.shape != b.shape:
         return Verdict(float("inf"), "", 0.0, 0.0, False)
     finite = np.isfinite(b)
-    broken = not np.array_equal(np.isnan(a), np.isnan(b)) or not np.array_equal(a[np.isinf(b)], b[np.isinf(b)])
+    broken = not np.array_equal(np.isnan(a), np.isnan(b)) or not np.array_equal(
+        a[np.isinf(b)], b[np.isinf(b)]
+    )
     a, b = a[finite], b[finite]
     difference = np.abs(a - b)
     largest, peak = float(difference.max(initial=0)), float(np.abs(b).max(initial=0))

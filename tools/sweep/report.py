@@ -60,7 +60,13 @@ def table(results: Sequence[Result], verbose: bool) -> str:
 def markdown(results: Sequence[Result]) -> str:
     """The page for the documentation."""
     targets = _targets(results)
-    parts = [_HEAD, _summary(results, targets), _open_cases(results), _refusals(results), _all_cases(results, targets)]
+    parts = [
+        _HEAD,
+        _summary(results, targets),
+        _open_cases(results),
+        _refusals(results),
+        _all_cases(results, targets),
+    ]
     return "\n".join(parts)
 
 
@@ -91,14 +97,20 @@ def _header(*cells: str) -> str:
 
 
 def _summary(results: Sequence[Result], targets: Sequence[str]) -> str:
-    lines = [_header("target", "cases", "converted", "run", "match", "of converted", "worst int8", "worst floating")]
+    lines = [
+        _header(
+            "target", "cases", "converted", "run", "match", "of converted", "worst int8", "worst floating"
+        )
+    ]
     for target in targets:
         tried, converted, ran, matching = _counts(results, target)
         good = [v for r in results if r.target == target and r.outcome is Outcome.MATCHES for v in r.verdicts]
         steps = max((v.error for v in good if v.unit == "LSB"), default=0)
         real = max((v.error for v in good if v.unit != "LSB" and not target.endswith(".i8")), default=0)
         worst = (f"{steps:.0f} LSB" if target.endswith(".i8") else "", f"{real:.1e}" if real else "")
-        lines.append(_row(target, tried, converted, ran, matching, f"**{_share(matching, converted)}**", *worst))
+        lines.append(
+            _row(target, tried, converted, ran, matching, f"**{_share(matching, converted)}**", *worst)
+        )
     lines.append("\nWorst: of the cases that match; those that do not are all listed below.\n")
     return "\n".join(lines)
 
@@ -117,7 +129,9 @@ def _safe(note: str) -> str:
 
 def _open_cases(results: Sequence[Result]) -> str:
     lines = ["## Converted, but not matching\n", _header("case", "targets", "result", "reason")]
-    for (case, note), targets in _grouped(r for r in results if r.outcome in (Outcome.DIFFERS, Outcome.REFUSED)).items():
+    for (case, note), targets in _grouped(
+        r for r in results if r.outcome in (Outcome.DIFFERS, Outcome.REFUSED)
+    ).items():
         lines.append(_row(f"`{case}`", ", ".join(targets), note, reason_for(case, targets)))
     return "\n".join(lines) + "\n"
 

@@ -13,7 +13,9 @@ __all__ = ["DenseLut", "interpolate"]
 
 Array = NDArray[Any]
 _MAX_REACH = 1 << 19
-_MAX_POINTS = 1 << 21  # a genuine table covers 32768 indices, and reaches less than _MAX_REACH beyond its ends
+_MAX_POINTS = (
+    1 << 21
+)  # a genuine table covers 32768 indices, and reaches less than _MAX_REACH beyond its ends
 
 
 def interpolate(lut: Lut, index: Array) -> Array:

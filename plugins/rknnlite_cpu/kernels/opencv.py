@@ -128,7 +128,9 @@ def _value_info(name: str, shape: tuple[int, ...]) -> bytes:
     return _bytes(1, name.encode()) + _bytes(2, kind)
 
 
-def _onnx_conv(weight: Array, spec: ConvSpec, pads: tuple[int, int, int, int], shape: tuple[int, ...]) -> bytes:
+def _onnx_conv(
+    weight: Array, spec: ConvSpec, pads: tuple[int, int, int, int], shape: tuple[int, ...]
+) -> bytes:
     """ModelProto with one grouped Conv, weight [C, kh, kw] inside; field numbers are those of onnx.proto."""
     channels = len(weight)
     node = _bytes(1, b"x") + _bytes(1, b"w") + _bytes(2, b"y") + _bytes(3, b"conv") + _bytes(4, b"Conv")

@@ -14,7 +14,16 @@ from rknnlite.errors import RknnError
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.sampling import Sampler
 from rknnlite.llm.utf8 import Utf8Gate
-from rknnlite.spi_llm import CallState, InferParams, KvPolicy, LlmOutput, LlmParams, LlmResult, OutputState, RunSummary
+from rknnlite.spi_llm import (
+    CallState,
+    InferParams,
+    KvPolicy,
+    LlmOutput,
+    LlmParams,
+    LlmResult,
+    OutputState,
+    RunSummary,
+)
 from rknnlite.tensor import TensorAttr
 
 from .conversation import Conversation, Feed

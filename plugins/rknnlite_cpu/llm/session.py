@@ -14,7 +14,19 @@ from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.inputs import split_inputs
 from rknnlite.llm.sampling import Sampler
 from rknnlite.llm.template import ChatTemplate, LiteralTemplate, parse_tools
-from rknnlite.spi_llm import CallState, InferParams, KvClear, KvPolicy, LlmCallbacks, LlmInput, LlmParams, LlmResult, LlmSession, LlmState, RunSummary
+from rknnlite.spi_llm import (
+    CallState,
+    InferParams,
+    KvClear,
+    KvPolicy,
+    LlmCallbacks,
+    LlmInput,
+    LlmParams,
+    LlmResult,
+    LlmSession,
+    LlmState,
+    RunSummary,
+)
 
 from . import kvfile
 from .conversation import Conversation

@@ -79,7 +79,9 @@ def hard_sigmoid(view: NodeView, x: Array) -> Array:
     alpha, beta = view.attrs.get("alpha", 0.2), view.attrs.get("beta", 0.5)
     lut = view.node.stage.lut if view.node.stage else None
     params = view.tensor(0).quant
-    if "alpha" not in view.attrs and lut is not None and params is not None:  # the table is 0.5 + index / 32768
+    if (
+        "alpha" not in view.attrs and lut is not None and params is not None
+    ):  # the table is 0.5 + index / 32768
         alpha = lut.multiplier / params.scale / 32768
         beta = 0.5 + (params.zero_point * lut.multiplier + lut.offset) / 32768
     return FUNCTIONS["HardSigmoid"](x, alpha, beta)

@@ -87,4 +87,6 @@ def _accumulator(view: NodeView, conv: ConvParams) -> Accumulate:
         weight -= conv.zero_point.reshape(-1, 1, 1, 1)
         bias = bias + x.quant.zero_point * weight.sum(axis=(1, 2, 3), dtype=np.float64)  # inputs are centred
         low, high = (float(v) for v in centred_range(x))
-    return accumulator(weight, bias, _spec(view, conv), conv.depthwise, conv.transposed, (low, high), x.shape[0])
+    return accumulator(
+        weight, bias, _spec(view, conv), conv.depthwise, conv.transposed, (low, high), x.shape[0]
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..registry import real_op
@@ -13,7 +15,9 @@ __all__: list[str] = []
 def _checked(view: NodeView, index: Array, size: int) -> Array:
     whole = index.astype(np.int64)
     if whole.size and (whole.min() < -size or whole.max() >= size):
-        raise view.fail(f"index {int(whole.min())}..{int(whole.max())} outside 0..{size - 1}; check the input ids")
+        raise view.fail(
+            f"index {int(whole.min())}..{int(whole.max())} outside 0..{size - 1}; check the input ids"
+        )
     return whole
 
 
@@ -44,21 +48,35 @@ def gather_nd(view: NodeView, x: Array, index: Array) -> Array:
     return np.stack(rows).reshape(view.outputs[0].shape)
 
 
+_REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _scatter(view: NodeView, x: Array, places: tuple[Array, ...], updates: Array) -> Array:
+    """A copy of ``x`` with ``updates`` written or, by attribute ``reduction``, joined at ``places``."""
+    out = x.copy()
+    reduction = str(view.attrs.get("reduction") or "none")
+    if reduction == "none":
+        out[places] = updates
+    elif reduction in _REDUCTIONS:
+        _REDUCTIONS[reduction].at(out, places, updates)
+    else:
+        raise view.fail(f"reduction {reduction!r} is not one of none, {', '.join(_REDUCTIONS)}")
+    return out
+
+
 @real_op("ScatterND")
 def scatter_nd(view: NodeView, x: Array, index: Array, updates: Array) -> Array:
     whole = index.astype(np.int64)
-    out = x.copy()
     places = tuple(_checked(view, whole[..., i], x.shape[i]) for i in range(whole.shape[-1]))
-    out[places] = updates
-    return out
+    return _scatter(view, x, places, updates)
 
 
 @real_op("ScatterElements", "Scatter")
 def scatter_elements(view: NodeView, x: Array, index: Array, updates: Array) -> Array:
-    axis = int(view.attrs.get("axis", 0))
-    out = x.copy()
-    np.put_along_axis(out, _checked(view, index, x.shape[axis]), updates, axis=axis)
-    return out
+    axis = int(view.attrs.get("axis", 0)) % x.ndim
+    places = list(np.indices(index.shape, sparse=True))
+    places[axis] = _checked(view, index, x.shape[axis])
+    return _scatter(view, x, tuple(places), updates)
 
 
 @real_op("OneHot")

@@ -107,7 +107,5 @@ def group_norm(view: NodeView, x: Array, gamma: Array, beta: Array) -> Array:
     eps = np.float32(view.attrs.get("epsilon", 1e-5))
     normal = (centred / np.sqrt(np.square(centred).mean(axis=2, keepdims=True) + eps)).reshape(x.shape)
     wide = (1, -1, *([1] * (x.ndim - 2)))
-    per_channel = [
-        np.repeat(p.reshape(-1), x.shape[1] // p.size).reshape(wide) for p in (gamma, beta)
-    ]
+    per_channel = [np.repeat(p.reshape(-1), x.shape[1] // p.size).reshape(wide) for p in (gamma, beta)]
     return normal * per_channel[0] + per_channel[1]

@@ -92,7 +92,9 @@ def plain_rnn(
     directions, hidden, _ = w.shape
     names = view.attrs.get("activations") or ["Tanh"] * directions
     if len(names) != directions or any(name not in _RNN_FUNCTIONS for name in names):
-        raise view.fail(f"activations {names} are not supported; use one of {', '.join(_RNN_FUNCTIONS)} per direction")
+        raise view.fail(
+            f"activations {names} are not supported; use one of {', '.join(_RNN_FUNCTIONS)} per direction"
+        )
     limits = np.full(x.shape[1], x.shape[0]) if lengths is None else lengths.reshape(-1).astype(np.int64)
     y = np.zeros((x.shape[0], directions, x.shape[1], hidden), np.float32)
     last = np.zeros((directions, x.shape[1], hidden), np.float32) if h0 is None else h0.astype(np.float32)

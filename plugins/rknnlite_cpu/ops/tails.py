@@ -205,7 +205,11 @@ def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
     function = _float_function(view, tail, stage) if tail in TABLES else None
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
-        real = acc if factor is None else np.multiply(acc, factor[:, channels], dtype=np.float32, casting="unsafe")
+        real = (
+            acc
+            if factor is None
+            else np.multiply(acc, factor[:, channels], dtype=np.float32, casting="unsafe")
+        )
         if stored_first:
             real = encode(real, y)
         if before == "relu":

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Function calling: the model asks for a tool, the program runs it, the model puts the result into words."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from questions import TOOLS
+
+from rknnlite.llm import Chat
+
+MODEL = Path(__file__).resolve().parent / "models" / "tiny"
+CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
+
+
+def get_weather(city: str) -> dict[str, Any]:
+    """A weather station would be asked here."""
+    return {"sky": "rainy", "degrees": len(city) + 8}
+
+
+def main() -> None:
+    with Chat(MODEL) as chat:
+        chat.session.set_function_tools(json.dumps(TOOLS))
+        for request in (
+            "What is the weather in Lisbon?",
+            "Turn off the light in the kitchen.",
+            "Wake me in 25 minutes.",
+        ):
+            answer = chat.ask(request)
+            print(f"user: {request}\nassistant: {answer}")
+            found = CALL.search(answer)
+            call = json.loads(found.group(1)) if found else {}
+            if call.get("name") == "get_weather":
+                result = json.dumps(get_weather(**call["arguments"]))
+                print(f"tool: {result}\nassistant: {chat.ask(result, role='tool')}")
+            chat.session.clear_kvcache()
+
+
+if __name__ == "__main__":
+    main()

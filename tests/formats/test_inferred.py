@@ -1,0 +1,71 @@
+"""Attributes that shapes and calibrated ranges tell, and those that they leave open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rknnlite.formats.inferred import inferred_attributes
+from rknnlite.graph import Node, Tensor, TensorRole
+from rknnlite.tensor import DType, QuantParams
+
+
+def tensor(*shape: int, quant: tuple[float, int] | None = None, dtype: DType | None = None) -> Tensor:
+    params = QuantParams(*quant) if quant else None
+    dtype = dtype or (DType.INT8 if quant else DType.INT64)
+    return Tensor(0, "t", dtype, shape, TensorRole.ACTIVATION, params)
+
+
+def infer(op: str, inputs: list[Tensor], *outputs: Tensor) -> dict[str, Any]:
+    return inferred_attributes(Node(0, op, "n", [], []), inputs, list(outputs))
+
+
+@pytest.mark.parametrize(
+    ("result", "expected"),
+    [
+        ((0.01413, -118), {"axis": 3, "largest": 1}),  # -0.14 to 3.46 of -3.49 to 3.47
+        ((0.01600, 91), {"axis": 3, "largest": 0}),
+        ((0.0273, 0), {}),  # both ends stay
+        ((0.0100, 0), {}),  # neither
+    ],
+)
+def test_top_k(result: tuple[float, int], expected: dict[str, int]) -> None:
+    assert (
+        infer("TopK", [tensor(1, 12, 8, 20, quant=(0.0273, 0))], tensor(1, 12, 8, 4, quant=result))
+        == expected
+    )
+
+
+def test_top_k_of_a_whole_axis() -> None:
+    x = tensor(1, 12, quant=(0.02, 0))
+    assert infer("TopK", [x], tensor(1, 12, quant=(0.01, -118))) == {}
+
+
+def test_gather_nd() -> None:
+    x = tensor(1, 16, 12, 10)
+    assert infer("GatherND", [x, tensor(3, 2)], tensor(3, 12, 10)) == {"batch_dims": 0}
+    assert infer("GatherND", [x, tensor(1, 3, 1)], tensor(1, 3, 12, 10)) == {"batch_dims": 1}
+    assert infer("GatherND", [tensor(3, 3, 3), tensor(3, 1)], tensor(3, 3, 3)) == {"batch_dims": 0}
+    assert infer("GatherND", [tensor(2, 2), tensor(2, 5)], tensor(7)) == {}
+
+
+def test_one_hot() -> None:
+    assert infer("OneHot", [tensor(1, 6), tensor(1), tensor(2)], tensor(1, 6, 8)) == {"axis": 2}
+    assert infer("OneHot", [tensor(6, 6), tensor(1), tensor(2)], tensor(6, 6, 6)) == {}
+
+
+def test_cast() -> None:
+    x = tensor(4, quant=(0.07, 3))
+    assert infer("Cast", [x], tensor(4, quant=(1.0, 0))) == {"to": 9}
+    assert infer("Cast", [x], tensor(4, quant=(0.07, 3))) == {}
+    assert infer("Cast", [x], tensor(4)) == {}
+
+
+def test_mod_of_real_numbers() -> None:
+    assert infer("Mod", [tensor(4, quant=(0.07, 3)), tensor(4)], tensor(4, quant=(0.07, 3))) == {"fmod": 1}
+    assert infer("Mod", [tensor(4), tensor(4)], tensor(4)) == {}
+
+
+def test_other_operators_are_left_alone() -> None:
+    assert infer("Trilu", [tensor(4, 4)], tensor(4, 4)) == {}
