@@ -80,7 +80,7 @@ $(VENV)/.with-demo: pyproject.toml $(VENV)/.made
 	touch "$@"
 
 $(VENV)/.with-test: pyproject.toml $(VENV)/.made
-	"$(PY)" -m pip install --quiet -e ".[cpu,opencl,onnx,test,lint]"
+	"$(PY)" -m pip install --quiet -e ".[cpu,llm,opencl,onnx,plot,test,lint]"
 	touch "$@" "$(VENV)/.with-demo"
 
 FORCE:

@@ -25,13 +25,15 @@ def _need_rank(array: Array, rank: int, layout: str) -> None:
 def nchw_to_nhwc(array: Array) -> Array:
     """(N, C, H, W) -> (N, H, W, C); a view, not a copy."""
     _need_rank(array, 4, "NCHW")
-    return array.transpose(0, 2, 3, 1)
+    view: Array = array.transpose(0, 2, 3, 1)
+    return view
 
 
 def nhwc_to_nchw(array: Array) -> Array:
     """(N, H, W, C) -> (N, C, H, W); a view, not a copy."""
     _need_rank(array, 4, "NHWC")
-    return array.transpose(0, 3, 1, 2)
+    view: Array = array.transpose(0, 3, 1, 2)
+    return view
 
 
 def nchw_to_nc1hwc2(array: Array, c2: int, fill: int = 0) -> Array:

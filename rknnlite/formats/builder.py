@@ -42,7 +42,12 @@ def build_graph(model: Rknn6, index: int) -> Graph:
     graphs = list(model.flat.tables(2))
     if not 0 <= index < len(graphs):
         raise ModelInvalid(f"the model has {len(graphs)} graphs, not one numbered {index}")
-    return _Builder(model, graphs[index], graphs[0]).build()
+    try:
+        return _Builder(model, graphs[index], graphs[0]).build()
+    except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
+        raise ModelInvalid(
+            f"damaged file: its graph cannot be read ({type(error).__name__}: {error}); copy it again"
+        ) from error
 
 
 class _Builder:

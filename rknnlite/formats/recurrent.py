@@ -35,7 +35,7 @@ def read_recurrent(
     if len(x.shape) < 3:
         raise ModelInvalid(f"node {node.label()}: its input has shape {list(x.shape)}, rank 3 is needed")
     width = x.shape[-1]
-    padded = w.shape[0] if w.shape else 0
+    padded = w.shape[0] if w.shape and r.shape else 0
     w_rows = _rows(w, blobs[0], width)
     if padded < 1 or w_rows.shape[0] % (gates * padded):
         raise ModelInvalid(

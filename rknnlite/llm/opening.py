@@ -77,7 +77,8 @@ def _choose(file: ModelFile, name: str | None) -> Backend:
 class Chat:
     """A model, a session, its tokenizer and its embeddings in one: ``for piece in chat.stream("Hello"): ...``.
 
-    ``session`` takes all settings, ``last`` is the summary of the last run. History is kept from call to call; ``chat.session.clear_kvcache()`` forgets it.
+    ``session`` takes all settings, ``last`` is the summary of the last run. History is kept from call to call;
+    ``chat.session.clear_kvcache()`` forgets it.
     """
 
     def __init__(self, prefix: str | os.PathLike[str], params: LlmParams = _PARAMS, **options: Any) -> None:

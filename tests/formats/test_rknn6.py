@@ -342,3 +342,18 @@ def test_layout_flag_and_unused_slots_do_not_matter() -> None:
     plain = tensor("x", (1, 3, 4, 4), INPUT, s1=I8(1), s6=b"layer", s8=f32s(0.0), s13=i32s(1))
     found = ModelFile(made([plain, Y], [node("Relu", [0], [1])], [1])).model
     assert found.inputs[0].shape == (1, 3, 4, 4)
+
+
+def test_whatever_goes_wrong_while_a_graph_is_read_is_a_damaged_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The net below all checks: no other exception reaches the caller, and the cause is kept."""
+    from rknnlite.formats import builder
+
+    def slip(self: object) -> None:
+        raise IndexError("tuple index out of range")
+
+    monkeypatch.setattr(builder._Builder, "build", slip)
+    with pytest.raises(
+        ModelInvalid, match=r"model in memory: damaged file: .* \(IndexError: tuple"
+    ) as caught:
+        open_cpu(one_node())
+    assert caught.value.__cause__ is None or isinstance(caught.value.__cause__, IndexError)
