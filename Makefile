@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages demo test lint fuzz bench clean FORCE
+.PHONY: help packages demo test lint fuzz bench compare clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -28,6 +28,7 @@ help:
 	@echo "make test          ruff, mypy, pytest; SLOW=1 or CI=true includes the slow tests"
 	@echo "make lint          ruff and mypy only"
 	@echo "make fuzz          property tests with FUZZ=$(FUZZ) fresh examples each"
+	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
 	@echo "make packages      apt-get what the tests of custom operators need (Debian 12)"
 	@echo "make clean         remove .venv, caches and build results"
@@ -54,6 +55,9 @@ bench: $(VENV)/.with-test
 	$(PY) benchmarks/custom_ops.py
 	@if [ -d "$(BENCH)" ]; then $(PY) benchmarks/cpu_reference.py "$(BENCH)"; \
 	else echo "cpu_reference.py needs models, see benchmarks/README.md; then: make bench BENCH=FOLDER"; fi
+
+compare: $(VENV)/.with-compare
+	$(PY) -m pytest tests/llm/test_transformers.py $(PYTEST_ARGS)
 
 packages:
 	@dpkg -s $(PACKAGES) >/dev/null 2>&1 || { \
@@ -82,5 +86,9 @@ $(VENV)/.with-demo: pyproject.toml $(VENV)/.made
 $(VENV)/.with-test: pyproject.toml $(VENV)/.made
 	"$(PY)" -m pip install --quiet -e ".[cpu,llm,opencl,onnx,plot,test,lint]"
 	touch "$@" "$(VENV)/.with-demo"
+
+$(VENV)/.with-compare: $(VENV)/.with-test
+	"$(PY)" -m pip install --quiet -e ".[compare]"
+	touch "$@"
 
 FORCE:

@@ -13,6 +13,7 @@ from questions import TOOLS
 from rknnlite.llm import Chat
 
 MODEL = Path(__file__).resolve().parent / "models" / "tiny"
+REQUESTS = ("What is the weather in Lisbon?", "Turn off the light in the kitchen.", "Wake me in 25 minutes.")
 CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
 
 
@@ -24,11 +25,7 @@ def get_weather(city: str) -> dict[str, Any]:
 def main() -> None:
     with Chat(MODEL) as chat:
         chat.session.set_function_tools(json.dumps(TOOLS))
-        for request in (
-            "What is the weather in Lisbon?",
-            "Turn off the light in the kitchen.",
-            "Wake me in 25 minutes.",
-        ):
+        for request in REQUESTS:
             answer = chat.ask(request)
             print(f"user: {request}\nassistant: {answer}")
             found = CALL.search(answer)

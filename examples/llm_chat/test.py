@@ -44,11 +44,10 @@ def table(run: RunSummary) -> str:
         ("Generate", run.n_decode_tokens, run.end - run.first_token),
     ]
     line = "-" * 74
-    rows = [
-        line,
-        f"{'Stage':10s}{'Total Time (ms)':>18s}{'Tokens':>9s}{'Time per Token (ms)':>22s}{'Tokens/s':>13s}",
-        line,
-    ]
+    titles = (
+        f"{'Stage':10s}{'Total Time (ms)':>18s}{'Tokens':>9s}{'Time per Token (ms)':>22s}{'Tokens/s':>13s}"
+    )
+    rows = [line, titles, line]
     for name, tokens, seconds in stages:
         each = 1000 * seconds / max(1, tokens)
         rows.append(

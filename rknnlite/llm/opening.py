@@ -75,7 +75,7 @@ def _choose(file: ModelFile, name: str | None) -> Backend:
 
 
 class Chat:
-    """A model, a session, its tokenizer and its embeddings in one: ``for piece in chat.stream("Hello"): ...``.
+    """A model, a session, its tokenizer and its embeddings: ``for piece in chat.stream("Hello"): ...``.
 
     ``session`` takes all settings, ``last`` is the summary of the last run. History is kept from call to call;
     ``chat.session.clear_kvcache()`` forgets it.
@@ -88,7 +88,7 @@ class Chat:
         try:
             config = self.context.config
             self.tokenizer = Tokenizer(package.tokenizer)
-            embed = EmbedTable(package.embed, config.vocab_size, config.embedding_dim)
+            embed = EmbedTable(package.embed, config.vocab_size, config.embedding_dim, package.embed_sample())
             self.session = self.context.session(params, LlmCallbacks(tokenizer=self.tokenizer, embed=embed))
         except BaseException:
             self.context.close()

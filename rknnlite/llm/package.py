@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, ModelInvalid
+from ..formats import ModelFile
+from ..formats.llm import MAGIC
 
 __all__ = ["EmbedTable", "Package", "sample_digest"]
 
@@ -33,6 +35,11 @@ class Package:
         text = str(prefix)
         text = text[:-5] if text.endswith(".rknn") else text
         return cls(*(Path(text + end) for end in (".rknn", ".weight", ".embed.bin", ".tokenizer.gguf")))
+
+    def embed_sample(self) -> str:
+        """Digest of the embeddings that belong to the model; empty for a device file, which names none."""
+        file = ModelFile(self.model)
+        return file.llm.embed_sample if bytes(file.data[: len(MAGIC)]) == MAGIC else ""
 
 
 def sample_digest(table: Array) -> str:

@@ -111,7 +111,10 @@ def _summary(results: Sequence[Result], targets: Sequence[str]) -> str:
         lines.append(
             _row(target, tried, converted, ran, matching, f"**{_share(matching, converted)}**", *worst)
         )
-    lines.append("\nWorst: of the cases that match; those that do not are all listed below.\n")
+    lines.append(
+        "\nA case that is not run is one that the CPU reference refuses. Worst: of the cases that match; those that do "
+        "not are all listed below.\n"
+    )
     return "\n".join(lines)
 
 
@@ -124,7 +127,8 @@ def _grouped(results: Iterable[Result]) -> dict[tuple[str, str], list[str]]:
 
 
 def _safe(note: str) -> str:
-    return note.replace("|", "/").replace("\n", " ")
+    """A note as a cell of a table, without the advice that follows the first semicolon."""
+    return note.replace("|", "/").replace("\n", " ").partition("; ")[0]
 
 
 def _open_cases(results: Sequence[Result]) -> str:

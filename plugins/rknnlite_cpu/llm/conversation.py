@@ -38,6 +38,7 @@ class Conversation:
         self.policy = KvPolicy.RECURRENT
         self.tools: list[Any] = []
         self._n_keep = 0
+        self._system_text: tuple[str, Array] | None = None  # the last one, so that it is tokenised once
         self._cache: KvCache | None = None
         self._size = size
         self.reset()
@@ -185,7 +186,10 @@ class Conversation:
         """Tokens of the system prompt; 0 when they do not stand by themselves."""
         if not rendered.system:
             return 0
-        alone = calls.tokens(rendered.text[: rendered.system])
+        text = rendered.text[: rendered.system]
+        if self._system_text is None or self._system_text[0] != text:
+            self._system_text = text, calls.tokens(text)
+        alone = self._system_text[1]
         return len(alone) if np.array_equal(tokens[: len(alone)], alone) and len(alone) < len(tokens) else 0
 
     def _behind_system(self, tokens: Array, length: int) -> Array:
