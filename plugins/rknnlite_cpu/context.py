@@ -180,7 +180,7 @@ class CpuContext(Context):
             with self._file.naming():
                 graph = self._model.graph(number)
             computed = float_graph(graph) if self._fidelity is Fidelity.FLOAT else graph
-            self._programs[number] = Program(computed, self._label, self._ops)
+            self._programs[number] = Program(computed, self._label, self._ops, self._model.custom_ops)
             self._graphs[number] = graph
             self._io[number] = self._model.io(number)
         self._current = number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,11 +46,22 @@ class Watch:
 
 
 class Program:
-    """Runs one graph. Built once; ``run`` may be called any number of times, one caller at a time."""
+    """Runs one graph. Built once; ``run`` may be called any number of times, one caller at a time.
 
-    def __init__(self, graph: Graph, model_name: str, ops: Mapping[str, CustomOp] | None = None) -> None:
+    ``declared`` are the custom operators that the file names: those may be registered later, other unknown node
+    types are refused at once.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        model_name: str,
+        ops: Mapping[str, CustomOp] | None = None,
+        declared: Collection[str] = (),
+    ) -> None:
         self.graph = graph
         self._model_name = model_name
+        self._declared = declared
         self._custom: dict[int, CustomNode] = {}
         self.steps = [self._step(node, ops or {}) for node in graph.nodes if node.op not in MARKERS]
         self._plan_drops()
@@ -93,10 +104,10 @@ class Program:
                 f"{self._model_name}: custom operator {node.op} leaves node {node.label()} to the runtime's own "
                 "operator of that type, and the CPU reference has none"
             )
-        if node.on_npu and not node.op.startswith("cst"):
+        if not node.op.startswith("cst") and node.op not in self._declared:
             raise ModelUnsupported(
                 f"{self._model_name}: node {node.label()} has a type the CPU reference does not know; "
-                "run the model on the NPU, or report the node type"
+                "run the model on the NPU, pass custom_ops=[...] if it is an operator of your own, or report the type"
             )
         return self._unregistered(node, sorted(ops))
 

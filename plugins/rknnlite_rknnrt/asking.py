@@ -58,10 +58,11 @@ class AskingContext(Context):
         self._core_mask: int | None = None
         self._common = self._ready = self._ran = self._running = False
         self._frame: int | None = None
-        self._run_c = self._library.function("rknn_run")
-        self._inputs_set = self._library.optional("rknn_inputs_set")
-        self._outputs_get = self._library.optional("rknn_outputs_get")
-        self._outputs_release = self._library.optional("rknn_outputs_release")
+        self._cell = session.cell
+        self._rknn_run = self._library.quick("rknn_run")
+        self._inputs_set = self._library.quick("rknn_inputs_set")
+        self._outputs_get = self._library.quick("rknn_outputs_get")
+        self._outputs_release = self._library.quick("rknn_outputs_release")
 
     def _need(self) -> Session:
         if self._session is None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rknnlite import socs
-from rknnlite.errors import ContextInvalid, InputInvalid, OutputInvalid, ParamInvalid, RknnError
+from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions
 from rknnlite.tensor import Layout
@@ -141,7 +141,7 @@ class RknnrtContext(ZeroCopyContext):
             if feed is None:
                 raise ContextInvalid("a context that collects information only takes no inputs")
             held = feed.put(inputs)
-            code = self._inputs_set(self._value, feed.count, feed.pointer)
+            code = self._inputs_set(self._cell, feed.count, feed.reference)
             del held  # the library has its copy
             if code:
                 self._ready = False
@@ -178,7 +178,7 @@ class RknnrtContext(ZeroCopyContext):
         self._ran = False
         self._running = True
         try:
-            code = self._run_c(self._value, extend)
+            code = self._rknn_run(self._cell, extend)
         finally:
             self._running = False
         if code or self._failures:
@@ -220,7 +220,7 @@ class RknnrtContext(ZeroCopyContext):
         try:
             fetch = self._fetch.get(want_float) or self._new_fetch(want_float)
             arrays = fetch.fresh()
-            self._fill(fetch, arrays)
+            self._get(fetch)
             return arrays
         finally:
             self._owner.release()
@@ -229,10 +229,8 @@ class RknnrtContext(ZeroCopyContext):
         self._take()
         try:
             fetch = self._fetch.get(True) or self._new_fetch(True)
-            if not fetch.fits(arrays):
-                shapes = [list(attr.dims) for attr in self._outputs]
-                raise OutputInvalid(f"C-contiguous, writable float32 arrays of shapes {shapes} are needed")
-            self._fill(fetch, arrays)
+            fetch.aim(arrays)
+            self._get(fetch)
         finally:
             self._owner.release()
 
@@ -241,13 +239,14 @@ class RknnrtContext(ZeroCopyContext):
         self._fetch[want_float] = fetch
         return fetch
 
-    def _fill(self, fetch: OutputFetch, arrays: Sequence[Array]) -> None:
+    def _get(self, fetch: OutputFetch) -> None:
         if self._bound:
             raise ContextInvalid(MIXED)
         if not self._ran:
             raise ContextInvalid("run the model before asking for outputs")
-        fetch.into(self._outputs_get, self._outputs_release, self._value, arrays)
-        self._frame = fetch.frame_id
+        fetch.get(self._outputs_get, self._outputs_release, self._cell)
+        if self._settings.async_mode:
+            self._frame = fetch.frame_id
 
     # -- life ---------------------------------------------------------------------------------------------
 

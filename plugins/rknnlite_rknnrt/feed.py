@@ -6,6 +6,7 @@ lies; one that has to be turned from NCHW to NHWC, or that has gaps, is copied o
 
 from __future__ import annotations
 
+import ctypes as ct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -112,13 +113,14 @@ class _Slot:
 
 
 class InputFeed:
-    """All inputs of a context for its current shapes. ``pointer`` and ``count`` go to ``rknn_inputs_set``."""
+    """All inputs of a context for its current shapes. ``count`` and ``reference`` go to ``rknn_inputs_set``."""
 
     def __init__(self, attrs: Sequence[TensorAttr], native: NativeQuery) -> None:
-        self.count = len(attrs)
-        self.pointer = (abi.InputStruct * self.count)()
+        structs = (abi.InputStruct * len(attrs))()
+        self.count = ct.c_uint32(len(attrs))
+        self.reference = ct.byref(structs)  # keeps the array alive
         self._names = [attr.name for attr in attrs]
-        self._slots = [_Slot(attr, native, struct) for attr, struct in zip(attrs, self.pointer)]
+        self._slots = [_Slot(attr, native, struct) for attr, struct in zip(attrs, structs)]
 
     def put(self, inputs: Sequence[Input]) -> list[Array]:
         """Take all inputs of the next run; keep what is returned until the library has its copy.
@@ -127,7 +129,7 @@ class InputFeed:
             InputInvalid: number, shape, element type or (passed through) bytes do not fit.
         """
         slots = self._slots
-        if len(inputs) != self.count:
+        if len(inputs) != len(slots):
             raise InputInvalid(f"the model needs inputs {self._names}, {len(inputs)} were given")
         for position, item in enumerate(inputs):
             if item.index != position:
@@ -140,4 +142,4 @@ class InputFeed:
         missing = [name for index, name in enumerate(self._names) if index not in by_index]
         if missing:
             raise InputInvalid(f"the model needs inputs {self._names}; {missing} are missing")
-        return [by_index[index] for index in range(self.count)]
+        return [by_index[index] for index in range(len(self._slots))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,22 +19,39 @@ from .native import call_error
 __all__ = ["OutputFetch"]
 
 _FLOAT = np.dtype(np.float32)
+_empty = np.empty
+_from_buffer = ct.c_char.from_buffer  # of a writable array; see ``address``
+_addressof = ct.addressof
+
+
+class _Plan:
+    """One output: what an array for it looks like, and its structure."""
+
+    __slots__ = ("dims", "dtype", "name", "size", "struct")
+
+    def __init__(self, attr: TensorAttr, want_float: bool, struct: abi.OutputStruct) -> None:
+        self.name, self.dims, self.struct = attr.name, attr.dims, struct
+        self.dtype: np.dtype[Any] = _FLOAT if want_float else attr.dtype.numpy
+        self.size = attr.n_elems * self.dtype.itemsize
+        struct.want_float, struct.is_prealloc, struct.index, struct.size = want_float, 1, attr.index, self.size
+
+    def fits(self, array: Array) -> bool:
+        """Whether the library can write to an array."""
+        flags = array.flags
+        return array.shape == self.dims and array.dtype == self.dtype and flags.c_contiguous and flags.writeable
 
 
 class OutputFetch:
     """All outputs of a context for its current shapes, one kind: float32, or the stored elements."""
 
     def __init__(self, attrs: Sequence[TensorAttr], want_float: bool, count_frames: bool) -> None:
-        self._count = len(attrs)
-        self._structs = (abi.OutputStruct * self._count)()
+        structs = (abi.OutputStruct * len(attrs))()
+        self._count = ct.c_uint32(len(attrs))
+        self._reference = ct.byref(structs)  # keeps the array alive
         self._extend = abi.OutputExtend() if count_frames else None
-        self._extend_ref = ct.byref(self._extend) if self._extend is not None else None
-        self._plans: list[tuple[tuple[int, ...], np.dtype[Any], int, abi.OutputStruct]] = []
-        self._names = [attr.name for attr in attrs]
-        for attr, struct in zip(attrs, self._structs):
-            dtype = _FLOAT if want_float else attr.dtype.numpy
-            struct.want_float, struct.is_prealloc, struct.index = want_float, 1, attr.index
-            self._plans.append((attr.dims, dtype, attr.n_elems * dtype.itemsize, struct))
+        self._extend_reference = ct.byref(self._extend) if self._extend is not None else None
+        self._plans = [_Plan(attr, want_float, struct) for attr, struct in zip(attrs, structs)]
+        self._aimed: list[Array] = []
 
     @property
     def frame_id(self) -> int | None:
@@ -41,38 +59,52 @@ class OutputFetch:
         return None if self._extend is None else int(self._extend.frame_id)
 
     def fresh(self) -> list[Array]:
-        """New arrays of the right shapes, not initialised."""
-        return [np.empty(dims, dtype) for dims, dtype, _, _ in self._plans]
+        """New arrays, not initialised; the next ``get`` fills them."""
+        arrays = []
+        self._aimed = []
+        for plan in self._plans:
+            array = _empty(plan.dims, plan.dtype)
+            plan.struct.buf = _addressof(_from_buffer(array)) if plan.size else None
+            arrays.append(array)
+        return arrays
 
-    def fits(self, arrays: Sequence[Array]) -> bool:
-        """Whether ``into`` can write to these arrays."""
-        return len(arrays) == self._count and all(
-            array.shape == dims
-            and array.dtype == dtype
-            and array.flags.c_contiguous
-            and array.flags.writeable
-            for array, (dims, dtype, _, _) in zip(arrays, self._plans)
-        )
+    def aim(self, arrays: Sequence[Array]) -> None:
+        """Let the next ``get`` fill the caller's arrays; nothing to do for those of the last time.
 
-    def into(self, get: Any, release: Any, context: int, arrays: Sequence[Array]) -> None:
-        """Fetch the outputs of the last run into ``arrays``, which ``fits`` has approved.
+        Raises:
+            OutputInvalid: shape, element type or layout of an array do not fit.
+        """
+        aimed = self._aimed
+        if len(aimed) == len(arrays) and all(map(operator.is_, aimed, arrays)):
+            return
+        self._aimed = []
+        if len(arrays) != len(self._plans) or not all(map(_Plan.fits, self._plans, arrays)):
+            shapes = [list(plan.dims) for plan in self._plans]
+            raise OutputInvalid(f"C-contiguous, writable {self._plans[0].dtype} arrays of shapes {shapes} are needed")
+        for plan, array in zip(self._plans, arrays):
+            plan.struct.buf = address(array)
+        self._aimed = list(arrays)  # held, so that numpy cannot move their data
+
+    def get(self, outputs_get: Any, outputs_release: Any, context: Any) -> None:
+        """Fetch the outputs of the last run into the arrays of ``fresh`` or ``aim``.
 
         Raises:
             The typed error of ``rknn_outputs_get``; OutputInvalid when it filled less than a whole array.
         """
-        structs = self._structs
-        for array, (_, _, size, struct) in zip(arrays, self._plans):
-            struct.buf = address(array)
-            struct.size = size
-        code = get(context, self._count, structs, self._extend_ref)
+        code = outputs_get(context, self._count, self._reference, self._extend_reference)
         if code:
             raise call_error("rknn_outputs_get", code)
-        code = release(context, self._count, structs)
-        for position, (_, _, size, struct) in enumerate(self._plans):
-            if struct.size < size:
-                raise OutputInvalid(
-                    f"rknn_outputs_get filled {struct.size} of {size} bytes of output {self._names[position]}; "
-                    "the library does not fit the model, update the runtime"
-                )
+        code = outputs_release(context, self._count, self._reference)
+        for plan in self._plans:
+            if plan.struct.size != plan.size:
+                self._refuse_short(plan)
         if code:
             raise call_error("rknn_outputs_release", code)
+
+    def _refuse_short(self, plan: _Plan) -> None:
+        got, plan.struct.size = plan.struct.size, plan.size
+        if got < plan.size:
+            raise OutputInvalid(
+                f"rknn_outputs_get filled {got} of {plan.size} bytes of output {plan.name}; "
+                "the library does not fit the model, update the runtime"
+            )

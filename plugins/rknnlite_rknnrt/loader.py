@@ -132,6 +132,10 @@ class Library:
         """The same library as a second ctypes object: a program may set prototypes without disturbing us."""
         return ctypes.CDLL(str(self.path))
 
+    @functools.cached_property
+    def _plain(self) -> ctypes.CDLL:
+        return ctypes.CDLL(str(self.path))
+
     @property
     def name(self) -> str:
         """``librknnrt`` or ``librknnmrt``, as the vendor's log lines name it."""
@@ -170,9 +174,12 @@ class Library:
             self._bound[name] = bound
         return bound
 
-    def optional(self, name: str) -> Any:
-        """The function, or one that raises FunctionMissing when it is called."""
-        return self.function(name) if self.has(name) else functools.partial(self._refuse, name)
+    def quick(self, name: str) -> Any:
+        """The function without a prototype, or one that raises FunctionMissing when it is called.
+
+        ctypes converts nothing then, which halves the cost of a call; all arguments must be ctypes objects.
+        """
+        return getattr(self._plain, name) if self.has(name) else functools.partial(self._refuse, name)
 
     def _refuse(self, name: str, *_args: Any) -> int:
         self.function(name)

@@ -118,9 +118,9 @@ def test_a_calibrated_range_needs_no_registers() -> None:
     assert product_steps(Family.V1, program(output(OLD, 0.006, 4)), 0, [Q, b], Y) == {}
 
 
-@pytest.mark.parametrize("name", ["attention.rk3588.i8", "vit_like.rk3562.i8"])
-def test_genuine_files(name: str) -> None:
-    node = next(n for n in ModelFile(genuine(name)).model.graph().nodes if n.op == "exSDPAttention")
+def test_a_genuine_file() -> None:
+    model = ModelFile(genuine("attention.rk3588.i8")).model
+    node = next(n for n in model.graph().nodes if n.op == "exSDPAttention")
     assert -128 <= node.attrs["score_zero_point"] <= 127
     assert 1e-3 < node.attrs["score_step"] < 1
     assert node.attrs["weight_step"] < 1.01 / 255

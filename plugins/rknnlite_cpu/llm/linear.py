@@ -8,6 +8,7 @@ below the size from which OpenBLAS wakes threads of its own, so they can run on 
 
 from __future__ import annotations
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from typing import Any
@@ -37,13 +38,21 @@ class Scratch(threading.local):
 
     def __init__(self) -> None:
         self._buffers: dict[str, Array] = {}
+        self._views: dict[tuple[str, tuple[int, ...]], Array] = {}
 
     def get(self, name: str, shape: tuple[int, ...]) -> Array:
         """An uninitialised float32 array, valid until the same thread asks for this name again."""
-        size = int(np.prod(shape))
+        view = self._views.get((name, shape))
+        if view is None:
+            view = self._views[name, shape] = self._view(name, shape)
+        return view
+
+    def _view(self, name: str, shape: tuple[int, ...]) -> Array:
+        size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < size:
             buffer = self._buffers[name] = np.empty(size, np.float32)
+            self._views = {key: old for key, old in self._views.items() if key[0] != name}
         return buffer[:size].reshape(shape)
 
 
@@ -126,9 +135,10 @@ class Tiled(Linear):
             partial = SCRATCH.get("partial", (count, self._down, 1, COLUMNS))
             self.widen(self._codes[chunk], wide)
             np.matmul(groups, wide, out=partial)
-            if self._scale is not None:
-                np.multiply(partial, self._scale[chunk], out=partial)
-            np.add.reduce(partial[:, :, 0], axis=1, out=out[chunk])
+            if self._scale is None:
+                np.add.reduce(partial[:, :, 0], axis=1, out=out[chunk])
+            else:
+                np.einsum("agoc,agoc->ac", partial, self._scale[chunk], out=out[chunk])
 
         run_blocks(work, self._chunks, self.inputs * self.outputs)
         return self._finish(out.reshape(1, -1))

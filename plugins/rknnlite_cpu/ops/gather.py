@@ -74,7 +74,7 @@ def scatter_nd(view: NodeView, x: Array, index: Array, updates: Array) -> Array:
 @real_op("ScatterElements", "Scatter")
 def scatter_elements(view: NodeView, x: Array, index: Array, updates: Array) -> Array:
     axis = int(view.attrs.get("axis", 0)) % x.ndim
-    places = list(np.indices(index.shape, sparse=True))
+    places: list[Array] = list(np.indices(index.shape, sparse=True))
     places[axis] = _checked(view, index, x.shape[axis])
     return _scatter(view, x, tuple(places), updates)
 

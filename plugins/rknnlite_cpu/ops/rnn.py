@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rknnlite.graph import RecurrentParams
@@ -80,7 +82,11 @@ def _gru_step(params: RecurrentParams, d: int, xw: Array, h: Array, c: Array) ->
     return (1 - z) * candidate + z * h, c
 
 
-_RNN_FUNCTIONS = {"Tanh": np.tanh, "Sigmoid": FUNCTIONS["Sigmoid"], "Relu": lambda x: np.maximum(x, 0)}
+_RNN_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "Tanh": np.tanh,
+    "Sigmoid": FUNCTIONS["Sigmoid"],
+    "Relu": lambda x: np.maximum(x, 0),
+}
 
 
 @real_op("RNN")
