@@ -15,9 +15,32 @@ from .log import logger
 from .spi import Input
 from .tensor import Layout, TensorAttr
 
-__all__ = ["collect"]
+__all__ = ["as_they_are", "collect"]
 
 _LAYOUTS = {"nhwc": Layout.NHWC, "nchw": Layout.NCHW, "undefined": Layout.UNDEFINED}
+
+
+_PLAIN = frozenset(
+    np.dtype(name)
+    for name in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float16", "float32")
+)
+
+
+def as_they_are(given: Any, attrs: Sequence[TensorAttr]) -> list[Input] | None:
+    """The quick way for what nearly every frame is: arrays of the model's very shapes; None when it is not.
+
+    Whatever this accepts ``collect`` accepts with the same result.
+    """
+    arrays = given if type(given) is list or type(given) is tuple else [given]
+    if len(arrays) != len(attrs):
+        return None
+    result = []
+    for attr, array in zip(attrs, arrays):
+        if type(array) is not np.ndarray or array.shape != attr.dims or array.dtype not in _PLAIN:
+            return None
+        layout = Layout.NHWC if len(attr.dims) == 4 else Layout.UNDEFINED
+        result.append(Input(attr.index, array, layout))
+    return result
 
 
 def collect(
@@ -39,6 +62,10 @@ def collect(
     Raises:
         InputInvalid: wrong number, rank, dtype or layout; the text names the input and the numbers.
     """
+    if layout is None and not pass_through and not shapes:
+        plain = as_they_are(given, attrs)
+        if plain is not None:
+            return plain
     arrays = _arrays(given, attrs)
     layouts = _per_input(layout, len(attrs), "layouts")
     flags = _per_input(pass_through, len(attrs), "pass_through flags")

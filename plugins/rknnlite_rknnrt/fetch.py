@@ -33,12 +33,19 @@ class _Plan:
         self.name, self.dims, self.struct = attr.name, attr.dims, struct
         self.dtype: np.dtype[Any] = _FLOAT if want_float else attr.dtype.numpy
         self.size = attr.n_elems * self.dtype.itemsize
-        struct.want_float, struct.is_prealloc, struct.index, struct.size = want_float, 1, attr.index, self.size
+        struct.want_float, struct.is_prealloc, struct.index, struct.size = (
+            want_float,
+            1,
+            attr.index,
+            self.size,
+        )
 
     def fits(self, array: Array) -> bool:
         """Whether the library can write to an array."""
         flags = array.flags
-        return array.shape == self.dims and array.dtype == self.dtype and flags.c_contiguous and flags.writeable
+        return (
+            array.shape == self.dims and array.dtype == self.dtype and flags.c_contiguous and flags.writeable
+        )
 
 
 class OutputFetch:
@@ -80,7 +87,9 @@ class OutputFetch:
         self._aimed = []
         if len(arrays) != len(self._plans) or not all(map(_Plan.fits, self._plans, arrays)):
             shapes = [list(plan.dims) for plan in self._plans]
-            raise OutputInvalid(f"C-contiguous, writable {self._plans[0].dtype} arrays of shapes {shapes} are needed")
+            raise OutputInvalid(
+                f"C-contiguous, writable {self._plans[0].dtype} arrays of shapes {shapes} are needed"
+            )
         for plan, array in zip(self._plans, arrays):
             plan.struct.buf = address(array)
         self._aimed = list(arrays)  # held, so that numpy cannot move their data

@@ -32,6 +32,7 @@ _CORE = "Catch exception when set npu core mode."
 _SET = "Catch exception when setting inputs."
 _RUN = "Catch exception when running RKNN model."
 _GET = "Catch exception when getting outputs."
+_STEPS = {"set": _SET, "run": _RUN, "get": _GET}
 _VERSION = "Catch exception when get sdk version"
 
 
@@ -216,16 +217,14 @@ class RKNNLite:
         if runtime is None:
             self.rknn_log.e(_NOT_INITED, False)
             return None
-        step = _SET
+        step = ["set"]
         try:
             with self.rknn_log.listening(), runtime.exclusive():
-                runtime.set_inputs(inputs, data_type, data_format, inputs_pass_through)
-                step = _RUN
-                _, frame = runtime.run(True)
-                step = _GET
-                outputs = runtime.get_outputs(get_frame_id, reuse_outputs)
+                outputs, frame = runtime.infer(
+                    inputs, data_type, data_format, inputs_pass_through, reuse_outputs, step
+                )
         except Exception as error:
-            self._tell(step, error)
+            self._tell(_STEPS[step[0]], error)
             return None
         return [*outputs, frame] if get_frame_id else outputs
 

@@ -152,7 +152,7 @@ class RKNNRuntime:
 
     def _log_versions(self, file: ModelFile, context: Context) -> None:
         log, versions = self.rknn_log, context.versions
-        log.i(f"RKNN Runtime Information, {context.backend_name} version: {versions.api}")
+        log.i(f"RKNN Runtime Information, {versions.library or context.backend_name} version: {versions.api}")
         log.i(f"RKNN Driver Information, version: {versions.driver}")
         try:
             model = file.model
@@ -260,27 +260,56 @@ class RKNNRuntime:
     ) -> int:
         """Set all inputs, see ``RKNNLite.inference``; returns 0. Raises InputInvalid with the numbers."""
         context = self._require()
-        log = self.rknn_log
         with self._turn, context.exclusive():
-            prepared = prepare(
-                inputs, self._inputs, data_type, data_format, inputs_pass_through, self._shapes,
-                log.once, log.w,
-            )  # fmt: skip
-            if self._shapes:
-                self._choose_shapes(context, prepared)
-            context.set_inputs(prepared)
+            self._set(context, inputs, data_type, data_format, inputs_pass_through)
         return 0
+
+    def infer(
+        self,
+        inputs: Any,
+        data_type: Any,
+        data_format: Any,
+        pass_through: Any,
+        reuse_outputs: bool,
+        step: list[str],
+    ) -> tuple[list[Array], int]:
+        """The three steps in one go, for a caller that holds the runtime (``exclusive``).
+
+        Returns outputs and frame id; ``step`` holds the name of the last step that was begun.
+        """
+        context = self._require()
+        self._set(context, inputs, data_type, data_format, pass_through)
+        step[0] = "run"
+        frame = self._run(context)
+        step[0] = "get"
+        outputs = self._get(context, reuse_outputs)
+        return outputs, frame if context.frame_id is None else context.frame_id
+
+    def _set(
+        self, context: Context, inputs: Any, data_type: Any, data_format: Any, pass_through: Any
+    ) -> None:
+        log = self.rknn_log
+        prepared = prepare(
+            inputs, self._inputs, data_type, data_format, pass_through, self._shapes, log.once, log.w
+        )
+        if self._shapes:
+            self._choose_shapes(context, prepared)
+        context.set_inputs(prepared)
 
     def run(self, get_frame_id: bool = False) -> Any:
         """Run once; returns 0, or ``(0, frame id)`` where the first run is frame 0."""
         context = self._require()
         with self._turn, context.exclusive():
-            context.run()
-            frame = self._frame
-            self._frame += 1
-            if self._per_layer:
-                self._log_layers(context)
+            frame = self._run(context)
         return (0, frame) if get_frame_id else 0
+
+    def _run(self, context: Context) -> int:
+        context.run()
+        frame = self._frame
+        self._frame = frame + 1
+        if self._per_layer:
+            self._log_layers(context)
+        return frame
 
     def get_outputs(self, get_frame_id: bool = False, reuse_outputs: bool = False) -> list[Array]:
         """Outputs of the last run, float32 in logical (NCHW) order; zeros of the right shape before a run.
@@ -292,16 +321,14 @@ class RKNNRuntime:
             if self._frame == 0:
                 self.rknn_log.once("The outputs are zeros: the model has not run yet.")
                 return [np.zeros(attr.dims, np.float32) for attr in self._outputs]
-            outputs = context.get_outputs(True)
-            return self._refill(outputs) if reuse_outputs else outputs
+            return self._get(context, reuse_outputs)
 
-    def _refill(self, outputs: list[Array]) -> list[Array]:
-        kept = self._reused
-        if [(a.shape, a.dtype) for a in kept] != [(a.shape, a.dtype) for a in outputs]:
-            self._reused = [np.array(array) for array in outputs]
-        else:
-            for old, new in zip(kept, outputs):
-                np.copyto(old, new)
+    def _get(self, context: Context, reuse_outputs: bool) -> list[Array]:
+        if not reuse_outputs:
+            return context.get_outputs(True)
+        if [array.shape for array in self._reused] != [attr.dims for attr in self._outputs]:
+            self._reused = [np.empty(attr.dims, np.float32) for attr in self._outputs]
+        context.get_outputs_into(self._reused)
         return list(self._reused)
 
     def _choose_shapes(self, context: Context, prepared: Sequence[Input]) -> None:

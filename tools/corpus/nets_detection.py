@@ -9,21 +9,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-class C3(nn.Module):
-    """CSP bottleneck of YOLOv5."""
-
-    def __init__(self, cin: int, cout: int, depth: int = 1, shortcut: bool = True, act: str = "silu") -> None:
-        super().__init__()
-        mid = cout // 2
-        self.a, self.b, self.out = (conv(*c, 1, act=act) for c in ((cin, mid), (cin, mid), (2 * mid, cout)))
-        bodies = [nn.Sequential(conv(mid, mid, 1, act=act), conv(mid, mid, 3, act=act)) for _ in range(depth)]
-        self.body = nn.Sequential(*(Residual(body) if shortcut else body for body in bodies))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Two paths, concatenated."""
-        return self.out(torch.cat([self.body(self.a(x)), self.b(x)], 1))
-
-
 class C2f(nn.Module):
     """Split-and-concatenate bottleneck of YOLOv8."""
 
@@ -44,44 +29,6 @@ class C2f(nn.Module):
         for body in self.bodies:
             parts.append(body(parts[-1]))
         return self.last(torch.cat(parts, 1))
-
-
-class SPPF(nn.Module):
-    """Three chained 5x5 max poolings, concatenated."""
-
-    def __init__(self, channels: int, act: str = "silu") -> None:
-        super().__init__()
-        self.first, self.last = (
-            conv(channels, channels // 2, 1, act=act),
-            conv(channels * 2, channels, 1, act=act),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Pool and concatenate."""
-        parts = [self.first(x)]
-        for _ in range(3):
-            parts.append(F.max_pool2d(parts[-1], 5, 1, 2))
-        return self.last(torch.cat(parts, 1))
-
-
-class Yolo5(nn.Module):
-    """Two-scale YOLOv5 with raw heads."""
-
-    def __init__(self, act: str = "relu", fields: int = 8) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(conv(3, 16, 6, 2, act, padding=2), conv(16, 32, 3, 2, act))
-        self.p3 = nn.Sequential(conv(32, 32, 3, 2, act), C3(32, 32, act=act))
-        self.p4 = nn.Sequential(conv(32, 64, 3, 2, act), SPPF(64, act))
-        self.merge = conv(96, 32, 1, act=act)
-        self.outs = nn.ModuleList(nn.Conv2d(c, 3 * fields, 1) for c in (32, 64))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Maps of both scales."""
-        low = self.p3(self.stem(x))
-        high = self.p4(low)
-        up = F.interpolate(high, scale_factor=2.0, mode="nearest")
-        levels = (self.merge(torch.cat([up, low], 1)), high)
-        return tuple(out(y) for out, y in zip(self.outs, levels, strict=True))
 
 
 class Yolo5Decode(nn.Module):
@@ -157,7 +104,6 @@ def cases() -> list[Case]:
     """All detectors."""
     image, small = (Input((1, 3, 48, 48), "noise"),), (Input((1, 3, 24, 24)),)
     return [
-        Case("yolov5_raw", Yolo5, image, ("rk3576.fp16",), seed=1),
         Case("yolov5_decode", Yolo5Decode, image, ("rk3588.i8", "rk3568.i8", "rv1126b.i8"), seed=1),
         Case("yolov8_dfl", Yolo8, small, ("rk3588.fp16",)),
     ]

@@ -42,6 +42,8 @@ MINI = {
     "softmaxes": ("rv1103b.i8",),
     "acts_alone": ("rv1106.i8",),
     "norms": ("rv1103b.i8",),
+    "attention": ("rv1106.i8",),
+    "lstm": ("rv1106.i8",),
     "gru": ("rv1103b.i8",),
     "mean_std": ("rv1103.i8", "rv1106b.i8"),
     "unet_like": BOTH,
