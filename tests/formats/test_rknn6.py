@@ -231,7 +231,12 @@ def test_broken(case: str) -> None:
     assert type(caught.value) is kind and "model in memory" in str(caught.value)
 
 
-@pytest.mark.parametrize("op", ["cstDualResidual", "Quux"])
+def test_an_unknown_node_type_is_refused_at_load() -> None:
+    with pytest.raises(ModelUnsupported, match=r'model in memory: node Quux "quux" has a type'):
+        open_cpu(one_node("Quux"))
+
+
+@pytest.mark.parametrize("op", ["cstDualResidual"])
 def test_a_custom_operator_may_be_registered_after_opening(op: str) -> None:
     context = open_cpu(one_node(op))
     with pytest.raises(
