@@ -83,7 +83,7 @@ class Stage:
     T is the shift of int16 accumulators; stored biases are smaller by ``bias_scale`` = 2**T.
     ``clip`` are real-valued limits (fp16 and int16), ``slope`` the factor of the negative part.
     ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
-    stored (int16).
+    stored (int16). ``by_table``: an activation is read from ``lut``, not computed.
     """
 
     scale: float = 1.0
@@ -97,6 +97,7 @@ class Stage:
     index_scale: float = 1.0
     index_offset: float = 0.0
     float_line: Optional[tuple[float, float]] = None
+    by_table: bool = False
 
 
 @dataclass

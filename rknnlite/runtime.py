@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import plugins
+from . import config, plugins
 from .custom_op import OpSource, as_custom_op, distinct
 from .errors import BackendUnavailable
 from .formats import ModelFile
@@ -17,20 +17,22 @@ from .spi import Backend, Context, CustomOp, OpenOptions
 __all__ = ["choose_backend", "open_model", "resolve_ops"]
 
 
-def choose_backend(model: ModelFile, name: str | None = None) -> Backend:
+def choose_backend(
+    model: ModelFile, name: str | None = None, options: OpenOptions | None = None
+) -> Backend:
     """The backend for a model: ``name``, else ``RKNNLITE_BACKEND``, else the best one available.
 
     A backend that is named but cannot be used is an error with its reason, never a silent fallback.
     """
-    name = name or os.environ.get("RKNNLITE_BACKEND")
+    name, options = name or config.get("backend"), options or OpenOptions()
     if name:
         backend = plugins.backend(name)
-        probe = backend.probe()
+        probe = backend.probe_for(options)
         if not probe.available:
             raise BackendUnavailable(f"backend {name} cannot be used here: {probe.reason}")
         return backend
     candidates = sorted(
-        ((backend.probe(), backend) for backend in plugins.backends().values()),
+        ((backend.probe_for(options), backend) for backend in plugins.backends().values()),
         key=lambda pair: -pair[0].priority,
     )
     reasons = [f"plugin {plugin}: {why}" for plugin, why in sorted(plugins.problems().items())]
@@ -73,7 +75,9 @@ def open_model(
         verbose: per-layer figures of every run in the log, and the log on stderr unless the application set
             logging up.
         extra: options of the backend. ``collect_perf=True`` times every run, for ``perf_table``. CPU reference:
-            ``fidelity="float"`` computes the dequantised network in float, ``"npu"`` (default) as the NPU does;
+            ``fidelity="float"`` computes the dequantised network in float, ``"npu"`` (default) as the NPU does,
+            ``"table"`` also its activations by table;
+            ``attributes={node or type: {name: value}}``, those that a mini or old container does not store;
             ``postprocess``, the path of a post-process plugin made for RK1820/RK1828 (or a ``PostProcess``), whose
             results take the place of the model's outputs.
 
@@ -86,13 +90,13 @@ def open_model(
         show()
     options = OpenOptions(
         core_mask=core_mask,
-        soc=soc or os.environ.get("RKNNLITE_SOC") or None,
+        soc=soc or config.get("soc") or None,
         custom_ops=_all_ops(custom_ops),
         async_mode=async_mode,
         verbose=verbose,
         extra=extra,
     )
-    return choose_backend(file, backend).open(file, options)
+    return choose_backend(file, backend, options).open(file, options)
 
 
 def resolve_ops(sources: Sequence[OpSource]) -> list[CustomOp]:

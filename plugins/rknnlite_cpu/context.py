@@ -13,7 +13,7 @@ from rknnlite._version import __version__
 from rknnlite.custom_op import as_custom_op, distinct
 from rknnlite.dumps import Dump, DumpWriter, default_folder
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
-from rknnlite.formats import IoTensor, ModelFile
+from rknnlite.formats import NO_ATTRIBUTES, Attributes, IoTensor, ModelFile
 from rknnlite.graph import Graph, Tensor
 from rknnlite.log import level, logger
 from rknnlite.perf import MemorySize, PerfTable
@@ -23,7 +23,7 @@ from rknnlite.tensor import Layout, TensorAttr
 
 from .attributes import default_attr, native_input, native_output
 from .feed import InputFeed
-from .fidelity import Fidelity, FloatFeed, float_graph
+from .fidelity import Fidelity, FloatFeed, graph_for
 from .insight import Feeder, Recorder, Stopwatch, Watches, memory_size, perf_table, stored_elements
 from .postprocess import chosen, converted
 from .program import Program, Watch
@@ -54,7 +54,7 @@ class _Frame:
     def elements(self) -> list[Array]:
         """The outputs as the file stores them."""
         tensors = [self.stored.tensors[index] for index in self.stored.outputs]
-        if self.graph is self.stored:
+        if self.graph.tensors is self.stored.tensors:
             return self.outputs(stored_elements)
         reals = self.outputs(decode)
         return [stored_elements(encode(real, tensor), tensor) for real, tensor in zip(reals, tensors)]
@@ -72,6 +72,7 @@ class CpuContext(Context):
         self._ops = {op.op_type: op for op in options.custom_ops}
         self._post = chosen(options.extra.get("postprocess"))
         self._fidelity = Fidelity.of(options.extra.get("fidelity", Fidelity.NPU))
+        self._attributes: Attributes = options.extra.get("attributes") or NO_ATTRIBUTES
         asked = level() or 0  # RKNN_LOG_LEVEL
         self._logs = asked >= 4 or options.verbose
         self._times = self._logs or bool(options.extra.get("collect_perf"))
@@ -178,8 +179,8 @@ class CpuContext(Context):
     def _select(self, number: int) -> None:
         if number not in self._programs:
             with self._file.naming():
-                graph = self._model.graph(number)
-            computed = float_graph(graph) if self._fidelity is Fidelity.FLOAT else graph
+                graph = self._model.graph(number, self._attributes)
+            computed = graph_for(self._fidelity, graph)
             self._programs[number] = Program(computed, self._label, self._ops, self._model.custom_ops)
             self._graphs[number] = graph
             self._io[number] = self._model.io(number)
@@ -195,7 +196,7 @@ class CpuContext(Context):
 
     def _feed(self, io: IoTensor, index: int) -> InputFeed | FloatFeed:
         stored = self._graphs[self._current].tensors[index]
-        if self._fidelity is Fidelity.NPU:
+        if self._fidelity is not Fidelity.FLOAT:
             return InputFeed(io, stored, self._model.batch)
         return FloatFeed(io, stored, self._programs[self._current].graph.tensors[index], self._model.batch)
 

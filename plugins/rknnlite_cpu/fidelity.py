@@ -1,4 +1,6 @@
-"""Exactness modes: the network as the NPU computes it, or the same network in float.
+"""Exactness modes: the network as the NPU computes it, with its tables or without, or the same network in float.
+
+``table_graph`` sends activations through the tables of the file.
 
 ``float_graph`` turns a quantised graph into one of real numbers: weights and biases are dequantised, tensors
 carry float32, activation tables give way to their functions. The same kernels run it, so that what differs
@@ -26,13 +28,19 @@ from .feed import InputFeed
 from .ops.tails import INDEX_UNITS, TABLES, tail_of
 from .view import Array, decode
 
-__all__ = ["Fidelity", "FloatFeed", "float_graph"]
+__all__ = ["Fidelity", "FloatFeed", "float_graph", "graph_for"]
 
 
 class Fidelity(enum.Enum):
-    """What the numbers follow: the NPU's integers and roundings, or real numbers."""
+    """What the numbers follow.
+
+    NPU: integers, multipliers and roundings of the NPU, activations computed as the vendor's simulator does.
+    TABLE: the same with activations from the tables that the file uploads, straight lines between their points.
+    FLOAT: real numbers.
+    """
 
     NPU = "npu"
+    TABLE = "table"
     FLOAT = "float"
 
     @classmethod
@@ -41,7 +49,13 @@ class Fidelity(enum.Enum):
         try:
             return cls(given)
         except ValueError:
-            raise ParamInvalid(f"fidelity must be 'npu' or 'float', not {given!r}") from None
+            raise ParamInvalid(f"fidelity must be 'npu', 'table' or 'float', not {given!r}") from None
+
+
+def graph_for(fidelity: Fidelity, graph: Graph) -> Graph:
+    """The graph that a mode computes; NPU: ``graph`` itself."""
+    change = {Fidelity.TABLE: table_graph, Fidelity.FLOAT: float_graph}.get(fidelity)
+    return change(graph) if change is not None else graph
 
 
 class FloatFeed:
@@ -57,6 +71,15 @@ class FloatFeed:
         if item.pass_through:
             return [decode(value, self._stored) for value in self._as_stored.values(item)]
         return self._as_real.values(item)
+
+
+def table_graph(graph: Graph) -> Graph:
+    """The same network with activations from the tables of the file; ``graph`` itself stays as it is."""
+    nodes = [
+        replace(node, stage=replace(node.stage, by_table=True)) if node.stage and node.stage.lut else node
+        for node in graph.nodes
+    ]
+    return replace(graph, nodes=nodes)
 
 
 def float_graph(graph: Graph) -> Graph:

@@ -16,9 +16,9 @@ from typing import Union
 
 from ..errors import ModelInvalid, ModelUnsupported
 from . import llm, mini, rknn6, rknn_classic
-from .model import IoTensor, Model
+from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 
-__all__ = ["IoTensor", "Model", "ModelFile", "sniff"]
+__all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model", "ModelFile", "sniff"]
 
 Source = Union[str, Path, bytes, bytearray, memoryview]
 

@@ -20,7 +20,8 @@ from .attributes import NEEDED, read_attributes
 from .checks import check_operands
 from .convolutions import BIAS_GROUPS, ConvReader
 from .flatbuffer import Table
-from .inferred import inferred_attributes
+from .inferred import GivenAttributes, inferred_attributes
+from .model import NO_ATTRIBUTES, Attributes
 from .products import attention_steps, product_steps
 from .recurrent import RECURRENT_OPS, read_plain_recurrent, read_recurrent
 from .rknn6 import ELEMENT_TYPES, Rknn6, quant_of, shape_of
@@ -37,13 +38,13 @@ _BYTES_PER_TABLE = 24  # no tensor or node takes less of a genuine file
 _READINGS = 4  # genuine files take 0.2 of their size for names, dims and attributes
 
 
-def build_graph(model: Rknn6, index: int) -> Graph:
-    """Read graph ``index``; everything the file claims is checked. Raises ModelInvalid, ModelUnsupported."""
+def build_graph(model: Rknn6, index: int, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
+    """Read graph ``index``; everything the file claims is checked. See ``Model.graph``."""
     graphs = list(model.flat.tables(2))
     if not 0 <= index < len(graphs):
         raise ModelInvalid(f"the model has {len(graphs)} graphs, not one numbered {index}")
     try:
-        return _Builder(model, graphs[index], graphs[0]).build()
+        return _Builder(model, graphs[index], graphs[0], attributes).build()
     except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
         raise ModelInvalid(
             f"damaged file: its graph cannot be read ({type(error).__name__}: {error}); copy it again"
@@ -53,12 +54,13 @@ def build_graph(model: Rknn6, index: int) -> Graph:
 class _Builder:
     """Holds what the parts of one graph need while they are read."""
 
-    def __init__(self, model: Rknn6, graph: Table, first: Table) -> None:
+    def __init__(self, model: Rknn6, graph: Table, first: Table, attributes: Attributes) -> None:
         self.family, self.word = family_of(model.family), model.family
         self.limit = max(64, model.file_size // _BYTES_PER_TABLE)
         self.unread = _READINGS * model.file_size
         self.graph = graph
         self.complete = model.complete_attributes
+        self.given = GivenAttributes(attributes)
         self.source = f"container version {model.container:#x} (toolkit {model.toolkit_version})"
         if graph.count(0) > self.limit or graph.count(1) > self.limit:
             raise ModelInvalid(
@@ -130,6 +132,7 @@ class _Builder:
                     f"output {self.tensors[tensor].name} is produced by no node: the converter dropped an operator; "
                     "convert the network again and read the converter's warnings"
                 )
+        self.given.check(nodes)
         return Graph(self.tensors, nodes, inputs, outputs)
 
     def _indices(self, table: Table, slot: int) -> list[int]:
@@ -160,13 +163,7 @@ class _Builder:
         if op in ("InputOperator", "OutputOperator"):
             return node
         if not node.attrs and not self.complete:
-            given = [self.tensors[i] for i in inputs if i >= 0]
-            node.attrs = inferred_attributes(node, given, [self.tensors[i] for i in outputs])
-        if op in NEEDED and not node.attrs and not self.complete:
-            raise ModelUnsupported(
-                f"node {node.label()}: {self.source} does not store the attributes of {op}; end the network before "
-                "this node and compute it outside, or convert it with rknn-toolkit2 1.6 or newer for an RK35xx SoC"
-            )
+            node.attrs = self._attributes(node)
         if not outputs:
             raise ModelInvalid(f"node {node.label()} has no outputs")
         check_operands(node, listed, self.tensors, known, self.producers)
@@ -177,6 +174,21 @@ class _Builder:
         elif op in RECURRENT_OPS:
             self._recurrent(node)
         return node
+
+    def _attributes(self, node: Node) -> dict[str, Any]:
+        """Attributes that the file leaves out: told by the caller, or by the tensors of the node."""
+        told = self.given.of(node)
+        if told is not None:
+            return told
+        operands = [self.tensors[i] for i in node.inputs if i >= 0]
+        found = inferred_attributes(node, operands, [self.tensors[i] for i in node.outputs])
+        if node.op in NEEDED and not found:
+            raise ModelUnsupported(
+                f"node {node.label()}: {self.source} does not store the attributes of {node.op}; if you know them, "
+                f'open the model with attributes={{"{node.name}": {{...}}}} (ONNX names); else end the network before '
+                "this node, or convert it with rknn-toolkit2 1.6 or newer for an RK35xx SoC"
+            )
+        return found
 
     def _stored(self, index: int, op: str, place: int) -> bool:
         """Whether an operand is a constant; dynamic models keep pooling weights among the helper tensors."""

@@ -1,21 +1,53 @@
 """Attributes that a container leaves out but that the tensors of a node tell without doubt.
 
 The mini format and old containers store the attributes of some operators only. What shapes and calibrated ranges
-leave open is not guessed: such a node is refused.
+leave open is not guessed: such a node is refused, unless the caller knows its attributes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
+from ..errors import ParamInvalid
 from ..graph import Node, Tensor
 from ..tensor import DType
+from .model import Attributes
 
-__all__ = ["inferred_attributes"]
+__all__ = ["GivenAttributes", "inferred_attributes"]
 
 _ONNX_BOOL = 9
-Attributes = Optional[dict[str, Any]]
+Found = Optional[dict[str, Any]]
+
+
+class GivenAttributes:
+    """Attributes that the caller supplies, by node name or by type, for nodes whose own the container leaves out."""
+
+    def __init__(self, attributes: Attributes) -> None:
+        if not isinstance(attributes, Mapping) or not all(
+            isinstance(a, Mapping) for a in attributes.values()
+        ):
+            raise ParamInvalid(f"attributes must be {{node or type: {{name: value}}}}, not {attributes!r}")
+        self._attributes = attributes
+        self._taken: set[str] = set()
+
+    def of(self, node: Node) -> Found:
+        """Those of one node (empty: ONNX defaults), None without; its name goes before its type."""
+        for key in (node.name, node.op):
+            if key in self._attributes:
+                self._taken.add(key)
+                return dict(self._attributes[key])
+        return None
+
+    def check(self, nodes: list[Node]) -> None:
+        """Raise ParamInvalid when some were for nobody."""
+        for key in sorted(set(self._attributes) - self._taken):
+            there = any(key in (node.name, node.op) for node in nodes)
+            raise ParamInvalid(
+                f"attributes of {key!r}: "
+                + ("the model stores its own" if there else "no node has that name or type")
+                + "; give attributes only for nodes that an error message asks for"
+            )
 
 
 def inferred_attributes(node: Node, inputs: list[Tensor], outputs: list[Tensor]) -> dict[str, Any]:
@@ -28,7 +60,7 @@ def inferred_attributes(node: Node, inputs: list[Tensor], outputs: list[Tensor])
     return (rule(inputs, outputs) if rule and inputs and outputs else None) or {}
 
 
-def _top_k(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
+def _top_k(inputs: list[Tensor], outputs: list[Tensor]) -> Found:
     """The axis is the one that shrinks. The largest value of all is among the results of ``largest``, and only
     there the upper end of the calibrated range stays; likewise the lower end."""
     x, y = inputs[0], outputs[0]
@@ -47,7 +79,7 @@ def _ends(tensor: Tensor) -> tuple[float, float]:
     return tuple((limit - tensor.quant.zero_point) * tensor.quant.scale for limit in (-128, 127))  # type: ignore[return-value]
 
 
-def _gather_nd(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
+def _gather_nd(inputs: list[Tensor], outputs: list[Tensor]) -> Found:
     """``batch_dims`` is the only number that gives the shape of the result."""
     if len(inputs) < 2 or not inputs[1].shape:
         return None
@@ -60,14 +92,14 @@ def _gather_nd(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
     return {"batch_dims": fitting[0]} if len(fitting) == 1 else None
 
 
-def _one_hot(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
+def _one_hot(inputs: list[Tensor], outputs: list[Tensor]) -> Found:
     """The axis is the only place whose removal gives the shape of the indices."""
     index, result = inputs[0].shape, outputs[0].shape
     places = [axis for axis in range(len(result)) if result[:axis] + result[axis + 1 :] == index]
     return {"axis": places[0]} if len(places) == 1 else None
 
 
-def _cast(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
+def _cast(inputs: list[Tensor], outputs: list[Tensor]) -> Found:
     """Bool tensors are int8 of scale 1 without zero point; a cast to a number gets a calibrated scale."""
     quant = outputs[0].quant
     boolean = (
@@ -76,13 +108,13 @@ def _cast(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
     return {"to": _ONNX_BOOL} if boolean and inputs[0].quant != quant else None
 
 
-def _mod(inputs: list[Tensor], outputs: list[Tensor]) -> Attributes:
+def _mod(inputs: list[Tensor], outputs: list[Tensor]) -> Found:
     """ONNX allows real numbers with ``fmod`` only."""
     real = inputs[0].quant is not None or inputs[0].dtype.is_float
     return {"fmod": 1} if real else None
 
 
-_RULES: dict[str, Callable[[list[Tensor], list[Tensor]], Attributes]] = {
+_RULES: dict[str, Callable[[list[Tensor], list[Tensor]], Found]] = {
     "TopK": _top_k,
     "GatherND": _gather_nd,
     "OneHot": _one_hot,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Optional
+from types import MappingProxyType
+from typing import Any, Optional
 
 from ..graph import Graph
 from ..tensor import DType, Layout, QuantParams
 
-__all__ = ["IoTensor", "Model"]
+__all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model"]
+
+Attributes = Mapping[str, Mapping[str, Any]]
+"""Attributes by ONNX name of nodes (by node name, or by type for all nodes of one)."""
+NO_ATTRIBUTES: Attributes = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -54,8 +60,14 @@ class Model(abc.ABC):
     default_shape: int = 0
 
     @abc.abstractmethod
-    def graph(self, index: int = 0) -> Graph:
-        """Build graph ``index`` (one per legal set of shapes); raises ModelInvalid or ModelUnsupported."""
+    def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
+        """Build graph ``index`` (one per legal set of shapes).
+
+        ``attributes`` are those that the container leaves out (the mini format stores the attributes of few types).
+
+        Raises:
+            ModelInvalid, ModelUnsupported: the file. ParamInvalid: attributes of a node that is not there or has its own.
+        """
 
     @abc.abstractmethod
     def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:

@@ -15,7 +15,7 @@ from ..graph import Graph
 from ..quant import RANGES
 from ..tensor import DType, Layout, QuantParams
 from .flatbuffer import Table, root
-from .model import IoTensor, Model
+from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 from .registers import Program
 from .storage import Storage
 
@@ -131,10 +131,10 @@ class Rknn6(Model):
     attrs: dict[str, Any] = field(default_factory=dict)
     file_size: int = 0
 
-    def graph(self, index: int = 0) -> Graph:
+    def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
         from .builder import build_graph
 
-        return build_graph(self, index)
+        return build_graph(self, index, attributes)
 
     def storage(self, tables: list[Table], first: Iterable[Table]) -> Storage:
         """The bytes of the tensors of a graph; ``first``: tensors of the graph that owns shared weights."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import rknnlite
+from rknnlite.errors import ModelUnsupported, ParamInvalid
+from rknnlite.formats import ModelFile
 from rknnlite.formats.inferred import inferred_attributes
 from rknnlite.graph import Node, Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
+from tests.support.corpus import genuine
 
 
 def tensor(*shape: int, quant: tuple[float, int] | None = None, dtype: DType | None = None) -> Tensor:
@@ -69,3 +75,63 @@ def test_mod_of_real_numbers() -> None:
 
 def test_other_operators_are_left_alone() -> None:
     assert infer("Trilu", [tensor(4, 4)], tensor(4, 4)) == {}
+
+
+# -- attributes that the caller gives ------------------------------------------------------------------------
+
+DATA = Path(__file__).parent / "data"
+SAMPLING = {"mode": "bilinear", "padding_mode": "border", "align_corners": 1}
+
+
+def test_what_the_file_leaves_out_is_refused_with_the_remedy() -> None:
+    with pytest.raises(
+        ModelUnsupported, match=r'GridSample "(.+)": container .* attributes=\{"\1": \{\.\.\.\}\}'
+    ):
+        rknnlite.open(DATA / "grid_sample.rv1106.i8.rknn", backend="cpu")
+
+
+@pytest.mark.parametrize("key", ["GridSample", "GridSample:GridSample_0"])
+def test_given_attributes_make_it_run(key: str) -> None:
+    with (
+        np.load(DATA / "grid_sample.rv1106.i8.npz") as golden,
+        rknnlite.open(
+            DATA / "grid_sample.rv1106.i8.rknn", backend="cpu", attributes={key: SAMPLING}
+        ) as context,
+    ):
+        (found,) = context.infer([golden["in0"], golden["in1"]])
+        assert np.array_equal(found, golden["out0"])
+
+
+def test_other_attributes_give_another_result() -> None:
+    with (
+        np.load(DATA / "grid_sample.rv1106.i8.npz") as golden,
+        rknnlite.open(
+            DATA / "grid_sample.rv1106.i8.rknn",
+            backend="cpu",
+            attributes={"GridSample": {}},  # ONNX defaults
+        ) as context,
+    ):
+        (found,) = context.infer([golden["in0"], golden["in1"]])
+        assert not np.array_equal(found, golden["out0"])
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "complaint"),
+    [
+        (
+            "grid_sample.rv1106.i8",
+            {"GridSample": SAMPLING, "Trilu": {}},
+            "'Trilu': no node has that name or type",
+        ),
+        ("grid_sample.rv1106.i8", {"GridSample": 3}, r"must be \{node or type: \{name: value\}\}"),
+        ("grid_sample.rv1106.i8", ["GridSample"], r"must be \{node or type: \{name: value\}\}"),
+    ],
+)
+def test_attributes_for_nobody(name: str, attributes: Any, complaint: str) -> None:
+    with pytest.raises(ParamInvalid, match=complaint):
+        rknnlite.open(DATA / f"{name}.rknn", backend="cpu", attributes=attributes)
+
+
+def test_stored_attributes_stay() -> None:
+    with pytest.raises(ParamInvalid, match="'MaxPool': the model stores its own"):
+        ModelFile(genuine("pooling.rk3588.i8")).model.graph(0, {"MaxPool": {"kernel_shape": [9, 9]}})

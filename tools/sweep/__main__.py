@@ -32,7 +32,11 @@ def _convert(args: argparse.Namespace) -> None:
     folders, jobs = {}, []
     for name, case in CASES.items():
         digest = case.digest()
-        folders[name] = {"folder": f"{name}-{digest}", "judge": case.judge.value}
+        folders[name] = {
+            "folder": f"{name}-{digest}",
+            "judge": case.judge.value,
+            "attributes": case.attributes(),
+        }
         if fnmatch.fnmatch(name, args.only):
             jobs += [Job(case, t, stem_of(args.cache, case, digest, t)) for t in TARGETS]
     args.cache.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from rknnlite.spi import OpenOptions
 __all__ = ["Outcome", "Result", "compare_all"]
 
 
+_ABSENT = re.compile(r"does not store the attributes of (\w+)")
+
+
 class Outcome(Enum):
     """What became of one case for one target."""
 
@@ -31,13 +35,17 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Result:
-    """One case for one target; ``note`` says why it does not match."""
+    """One case for one target; ``note`` says why it does not match.
+
+    ``told``: the result of a case that is refused for attributes which the file does not store, with those given.
+    """
 
     case: str
     target: str
     outcome: Outcome
     verdicts: tuple[Verdict, ...] = field(default=())
     note: str = ""
+    told: Result | None = None
 
     @property
     def worst(self) -> Verdict | None:
@@ -46,18 +54,18 @@ class Result:
 
 
 def compare_all(
-    cache: Path, cases: Mapping[str, Mapping[str, str]], pattern: str, targets: tuple[str, ...]
+    cache: Path, cases: Mapping[str, Mapping[str, Any]], pattern: str, targets: tuple[str, ...]
 ) -> list[Result]:
-    """Results of all cases and targets; ``cases`` is name -> folder and judge, as the index has it."""
+    """Results of all cases and targets; ``cases`` is name -> folder, judge and attributes, as the index has it."""
     return [
-        _compare(cache / entry["folder"] / target, name, target, Judge(entry["judge"]))
+        _compare(cache / entry["folder"] / target, name, target, Judge(entry["judge"]), entry["attributes"])
         for name, entry in cases.items()
         for target in targets
         if fnmatch.fnmatch(target, pattern)
     ]
 
 
-def _compare(stem: Path, case: str, target: str, judge: Judge) -> Result:
+def _compare(stem: Path, case: str, target: str, judge: Judge, attributes: dict[str, Any]) -> Result:
     model, answers, failure = (Path(f"{stem}{suffix}") for suffix in (".rknn", ".npz", ".fail"))
     if failure.exists():
         return Result(case, target, Outcome.UNCONVERTED, note=failure.read_text().strip())
@@ -65,8 +73,19 @@ def _compare(stem: Path, case: str, target: str, judge: Judge) -> Result:
         return Result(case, target, Outcome.WAITING)
     with np.load(answers) as stored:
         arrays = {name: stored[name] for name in stored.files}
+    result = _result(model, case, target, arrays, judge, {})
+    lacking = _ABSENT.search(result.note)
+    if lacking is None:
+        return result
+    told = {lacking[1]: attributes[lacking[1]]}
+    return replace(result, told=_result(model, case, target, arrays, judge, told))
+
+
+def _result(
+    model: Path, case: str, target: str, arrays: dict[str, Any], judge: Judge, told: dict[str, Any]
+) -> Result:
     try:
-        verdicts = _verdicts(model, arrays, target.endswith(".i8"), judge)
+        verdicts = _verdicts(model, arrays, target.endswith(".i8"), judge, told)
     except Exception as error:  # whatever goes wrong concerns this case, and is what the sweep looks for
         text = str(error).replace(f"{model}: ", "")  # results must not depend on where the cache is
         return Result(case, target, Outcome.REFUSED, note=f"{type(error).__name__}: {text}")
@@ -77,10 +96,12 @@ def _compare(stem: Path, case: str, target: str, judge: Judge) -> Result:
     )
 
 
-def _verdicts(model: Path, arrays: dict[str, Any], quantised: bool, judge: Judge) -> tuple[Verdict, ...]:
+def _verdicts(
+    model: Path, arrays: dict[str, Any], quantised: bool, judge: Judge, told: dict[str, Any]
+) -> tuple[Verdict, ...]:
     inputs = [arrays[f"in{i}"] for i in range(sum(name.startswith("in") for name in arrays))]
     wanted = [arrays[f"out{i}"] for i in range(len(arrays) - len(inputs))]
-    with CpuBackend().open(ModelFile(model), OpenOptions()) as context:
+    with CpuBackend().open(ModelFile(model), OpenOptions(extra={"attributes": told})) as context:
         found = context.infer(inputs)
         steps = [attr.quant.scale if attr.quant else None for attr in context.outputs]
     return tuple(

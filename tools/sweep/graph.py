@@ -124,6 +124,17 @@ class Case:
         outputs = self.build(net)
         return net.model([outputs] if isinstance(outputs, str) else list(outputs), self.opset), net.sources
 
+    def attributes(self) -> dict[str, dict[str, Any]]:
+        """Attributes of the nodes by type (a later node of the same type wins), as JSON takes them."""
+        found = {}
+        for node in self.make()[0].graph.node:
+            values = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type != a.TENSOR}
+            texts = {name: v.decode() if isinstance(v, bytes) else v for name, v in values.items()}
+            found[node.op_type] = {
+                n: v if isinstance(v, (str, int, float)) else list(v) for n, v in texts.items()
+            }
+        return found
+
     def digest(self) -> str:
         """Changes when the graph or its inputs change."""
         model, sources = self.make()

@@ -9,6 +9,7 @@ import numpy as np
 
 from rknnlite.tensor import DType
 
+from ..kernels.lut import DenseLut
 from ..registry import op, real_op
 from ..view import Array, Kernel, NodeView, centred_range, decode, encode
 from .functions import FUNCTIONS, erf
@@ -32,6 +33,7 @@ def unary(*names: str) -> Callable[[Unary], Unary]:
 
 def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
     source, target = view.tensor(0), view.outputs[0]
+    stage = view.node.stage
 
     def direct(values: list[Array]) -> list[Array]:
         with np.errstate(all="ignore"):
@@ -40,12 +42,27 @@ def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
     if source.quant is None or source.dtype not in (DType.INT8, DType.UINT8):
         return direct
     low, high = centred_range(source)
-    table = direct([np.arange(low, high + 1, dtype=np.float32)])[0]
+    inputs = np.arange(low, high + 1, dtype=np.float32)
+    by_table = stage is not None and stage.by_table and target.quant is not None
+    table = _from_table(view, inputs) if by_table else direct([inputs])[0]
 
     def look_up(values: list[Array]) -> list[Array]:
         return [np.take(table, (values[0] - low).astype(np.int32))]
 
     return look_up
+
+
+def _from_table(view: NodeView, inputs: Array) -> Array:
+    """Results for all inputs from the activation table of the file: index = stored value * multiplier + offset."""
+    stage, source, target = view.node.stage, view.tensor(0).quant, view.outputs[0]
+    assert stage is not None and stage.lut is not None and source is not None and target.quant is not None
+    low, high = centred_range(target)
+    dense = DenseLut(
+        stage.lut, stage.scale, stage.zero_point - target.quant.zero_point, float(low), float(high)
+    )
+    results = ((inputs + source.zero_point) * stage.lut.multiplier + stage.lut.offset).astype(np.float32)
+    dense(results)
+    return results
 
 
 @unary("Relu")

@@ -64,7 +64,7 @@ def make_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
             return _function_tail(view, conv, stage)
         if stage.lut is None:
             raise view.fail("no activation table was uploaded for it")
-        if tail == "HardSigmoid":  # its table is a straight line whose slope no attribute holds
+        if stage.by_table or tail == "HardSigmoid":  # a straight line whose slope no attribute holds
             return _table_tail(conv, stage, view.outputs[0])
         return _function_tail(view, conv, stage)
     return _quantised_tail(view, conv, stage)
