@@ -2,16 +2,19 @@
 
     python benchmarks/rknnrt_overhead.py            # needs gcc; instructions only where valgrind is installed
 
-Each figure is the difference between a long and a short loop in a process of its own, so that start-up does
-not count; instructions are counted on a model that moves no data (memcpy counts differ with alignment), time is
-taken on one that does. ``face`` is ``RKNNLite.inference``, ``infer`` the native API, ``prealloc`` the native API with
-arrays that are written again and again, ``zerocopy`` a run on bound memory, ``naive`` a plain ctypes loop.
+``bare C`` is a C program that makes the same calls. ``face`` is ``RKNNLite.inference``, ``infer`` the native API,
+``prealloc`` the native API with arrays that are written again and again, ``zerocopy`` a run on bound memory,
+``naive`` a plain ctypes loop. Instructions are exact: callgrind closes a count at each call of ``getppid``,
+and the loops call it before and after; a model that moves no data is used, so that memcpy does not count. Time is
+taken on one that does, all loops in turn, the best of several rounds.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import json
+import math
 import os
 import re
 import shutil
@@ -19,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,22 +36,40 @@ from tests.native.double import build, compile_c, model  # noqa: E402
 
 NINE = [(1, 64, 80, 80), (1, 80, 80, 80), (1, 1, 80, 80), (1, 64, 40, 40), (1, 80, 40, 40), (1, 1, 40, 40),
         (1, 64, 20, 20), (1, 80, 20, 20), (1, 1, 20, 20)]  # fmt: skip
-MODELS = {
-    "small": ("input image int8 4 1 224 224 3 0.0078 -3", "output scores int8 2 1 1000 0.1 5"),
-    "nine": (
-        "input image int8 4 1 640 640 3 0.0039 -128",
-        *(f"output o{i} int8 4 {' '.join(map(str, dims))} 0.1 5" for i, dims in enumerate(NINE)),
+BARE = {"face": "prealloc", "infer": "prealloc", "prealloc": "prealloc", "naive": "common", "zerocopy": "zerocopy"}
+"""Loop -> the bare C loop that makes the same calls."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model to measure with."""
+
+    side: int  # of the square uint8 image, pixels
+    lines: tuple[str, ...]
+    turns: int  # inferences per round of the clock
+
+    def write(self, path: Path, op: str) -> Path:
+        """The model with an operator: ``idle`` moves no data, ``none`` converts inputs and outputs."""
+        path.write_bytes(model(*self.lines, f"op {op}"))
+        return path
+
+
+CASES = {
+    "small": Case(
+        224, ("input image int8 4 1 224 224 3 0.0078 -3", "output scores int8 2 1 1000 0.1 5"), 2000
+    ),
+    "nine": Case(
+        640,
+        (
+            "input image int8 4 1 640 640 3 0.0039 -128",
+            *(f"output o{i} int8 4 {' '.join(map(str, dims))} 0.1 5" for i, dims in enumerate(NINE)),
+        ),
+        40,
     ),
 }
-SIDES = {"small": 224, "nine": 640}
-LIMITS = {("small", "face"): 60_000, ("small", "zerocopy"): 15_000}
-BARE = {
-    "face": "prealloc",
-    "infer": "prealloc",
-    "prealloc": "prealloc",
-    "naive": "common",
-    "zerocopy": "zerocopy",
-}
+COUNTED = 200  # inferences under valgrind
+FACE_LIMIT, ZEROCOPY_LIMIT = 60_000, 15_000  # instructions over bare C, model "small"
+NAIVE_RATIO, NCHW_RATIO = 1.3, 1.2
 
 
 # -- loops -------------------------------------------------------------------------------------------------
@@ -137,43 +159,62 @@ def naive(path: str, image: np.ndarray) -> Callable[[], Any]:
 LOOPS = {loop.__name__: loop for loop in (face, infer, prealloc, naive, zerocopy)}
 
 
-# -- measuring ---------------------------------------------------------------------------------------------
+# -- the measured process ----------------------------------------------------------------------------------
 
 
-def command(kind: str, loop: str, path: Path, count: int) -> list[str]:
-    """The process that runs a loop: Python, or (``bare``) a C program."""
-    if loop == "bare":
-        lib = build()
-        flags = ("-O2", f"-Wl,-rpath,{lib.parent}")
-        program = compile_c([ROOT / "benchmarks/rknnrt_bare.c", lib], flags, "rknnrt_bare")
-        return [str(program), str(path), kind, str(count)]
-    return [
-        sys.executable,
-        __file__,
-        "--loop",
-        loop,
-        "--kind",
-        kind,
-        "--model",
-        str(path),
-        "--count",
-        str(count),
-    ]
+def count(path: str, image: np.ndarray, loops: Sequence[str]) -> None:
+    """Run each loop between two marks that callgrind sees."""
+    mark = os.getppid
+    for name in loops:
+        once = LOOPS[name](path, image)
+        for _ in range(20):
+            once()
+        mark()
+        for _ in range(COUNTED):
+            once()
+        mark()
 
 
-def instructions(kind: str, loop: str, path: Path, few: int = 100, many: int = 1100) -> float:
-    """Instructions per inference, in user space, the library's own included."""
-    totals = []
-    for count in (few, many):
-        valgrind = ["setarch", "-R", "valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-        run = subprocess.run(
-            [*valgrind, *command(kind, loop, path, count)], capture_output=True, text=True, env=environment()
-        )
-        found = re.search(r"Collected : (\d+)", run.stderr)
-        if run.returncode or found is None:
-            raise SystemExit(run.stderr)
-        totals.append(int(found.group(1)))
-    return (totals[1] - totals[0]) / (many - few)
+def clock(onces: dict[str, Callable[[], Any]], turns: int, rounds: int = 9) -> dict[str, float]:
+    """Microseconds per call of each, taken in turn; the best round counts."""
+    best = dict.fromkeys(onces, math.inf)
+    for _ in range(rounds):
+        for name, once in onces.items():
+            started = time.perf_counter()
+            for _ in range(turns):
+                once()
+            best[name] = min(best[name], (time.perf_counter() - started) / turns * 1e6)
+    return best
+
+
+def conversions(path: str, image: np.ndarray) -> dict[str, Callable[[], Any]]:
+    """An NCHW image set as input, natively and by numpy's own transposed copy."""
+    import rknnlite
+    from rknnlite.spi import Input
+    from rknnlite.tensor import Layout
+
+    context = rknnlite.open(path)
+    nchw = np.ascontiguousarray(image.transpose(0, 3, 1, 2))
+    inputs = [Input(0, nchw, Layout.NCHW)]
+    context.set_inputs(inputs)
+    feed: Any = context._feed  # type: ignore[attr-defined]  # without the library's own copy of the data
+    return {"nchw": lambda: feed.put(inputs), "numpy": lambda: nchw.transpose(0, 2, 3, 1).copy(order="C")}
+
+
+def child(task: str, kind: str, path: str) -> None:
+    """What runs in a process of its own; prints microseconds as JSON."""
+    case = CASES[kind]
+    image = np.zeros((1, case.side, case.side, 3), np.uint8)
+    if task == "count":
+        count(path, image, list(LOOPS))
+        return
+    onces = {name: loop(path, image) for name, loop in LOOPS.items()}
+    times = clock(onces, case.turns)
+    times.update(clock(conversions(path, image), 20))
+    print(json.dumps(times))
+
+
+# -- the measuring process ---------------------------------------------------------------------------------
 
 
 def environment() -> dict[str, str]:
@@ -182,68 +223,101 @@ def environment() -> dict[str, str]:
     return {**os.environ, **ours, "RKNNLITE_DISABLE": "cpu,cplugin,opencl,riscv,rknn3rt"}
 
 
-def microseconds(kind: str, loop: str, path: Path) -> float:
-    """The best of five loops, per inference."""
-    count = 2000 if kind == "small" else 100
-    run = subprocess.run(
-        [*command(kind, loop, path, count), "--time"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment(),
+def callgrind(command: list[str]) -> list[float]:
+    """Instructions per inference between each pair of marks, in user space, the library's own included."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--tool=callgrind", f"--callgrind-out-file={folder}/out", "--dump-before=getppid"]
+        run = subprocess.run(
+            ["valgrind", *options, *command], capture_output=True, text=True, env=environment()
+        )
+        if run.returncode:
+            raise SystemExit(run.stderr)
+        parts = sorted(Path(folder).glob("out.*"), key=lambda part: int(part.suffix[1:]))
+        totals = [int(re.findall(r"^totals: (\d+)", part.read_text(), re.M)[-1]) for part in parts]
+    return [total / COUNTED for total in totals[1::2]]  # the even parts lie before the first mark of a loop
+
+
+def bare(path: Path, kind: str) -> float:
+    """Instructions of one inference of the C program."""
+    lib = build()
+    program = compile_c(
+        [ROOT / "benchmarks/rknnrt_bare.c", lib], ("-O2", f"-Wl,-rpath,{lib.parent}"), "rknnrt_bare"
     )
-    return float(run.stdout.split()[-1])
+    (spent,) = callgrind([str(program), str(path), kind, str(COUNTED)])
+    return spent
 
 
-def child(arguments: argparse.Namespace) -> None:
-    """Run one loop; with ``--time`` print the microseconds of one inference."""
-    side = SIDES[arguments.kind]
-    once = LOOPS[arguments.loop](arguments.model, np.zeros((1, side, side, 3), np.uint8))
-    rounds = 5 if arguments.time else 1
-    best = float("inf")
-    for _ in range(rounds):
-        started = time.perf_counter()
-        for _ in range(arguments.count):
-            once()
-        best = min(best, time.perf_counter() - started)
-    if arguments.time:
-        print(best / arguments.count * 1e6)
+def process(task: str, kind: str, path: Path) -> list[str]:
+    """Command line of a measured process."""
+    return [sys.executable, __file__, "--task", task, "--kind", kind, "--model", str(path)]
+
+
+def measure(kind: str, counting: bool, timing: bool, folder: Path) -> list[str]:
+    """Print the figures of one model; returns what missed its target."""
+    case, spent, over, times = CASES[kind], {}, {}, {}
+    if counting:
+        path = case.write(folder / f"{kind}.rknn", "idle")
+        bares = {name: bare(path, name) for name in sorted(set(BARE.values()))}
+        spent = dict(zip(LOOPS, callgrind(process("count", kind, path))))
+        over = {name: spent[name] - bares[BARE[name]] for name in LOOPS}
+        for name, figure in bares.items():
+            print(f"{kind:6} {'C ' + name:11} {figure:12.0f}")
+    if timing:
+        path = case.write(folder / f"{kind}-busy.rknn", "none")
+        command = process("clock", kind, path)
+        run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+        times = json.loads(run.stdout.splitlines()[-1])
+    none = math.nan
+    for name in LOOPS:
+        figures = f"{spent.get(name, none):12.0f} {over.get(name, none):12.0f} {times.get(name, none):9.1f}"
+        print(f"{kind:6} {name:11} {figures}")
+    return missed(kind, spent, over, times)
+
+
+def missed(kind: str, spent: dict[str, float], over: dict[str, float], times: dict[str, float]) -> list[str]:
+    """Print each target with its figure; returns the lines of those that are missed."""
+    targets: list[tuple[str, float, float]] = []
+    if kind == "small" and over:
+        targets.append(("face, instructions over bare C", over["face"], FACE_LIMIT))
+        targets.append(("zerocopy, instructions over bare C", over["zerocopy"], ZEROCOPY_LIMIT))
+    if kind == "nine" and spent:
+        targets.append(("face / naive, instructions", spent["face"] / spent["naive"], NAIVE_RATIO))
+    if kind == "nine" and times:
+        targets.append(("face / naive, time", times["face"] / times["naive"], NAIVE_RATIO))
+    if times:
+        targets.append(("NCHW input / numpy's transposed copy, time", times["nchw"] / times["numpy"], NCHW_RATIO))
+    lines = []
+    for what, figure, limit in targets:
+        line = f"{kind:6} {what}: {figure:.5g}, at most {limit:g}"
+        print(line)
+        if figure > limit:
+            lines.append(line)
+    return lines
 
 
 def main() -> None:
-    """Print one line per model and loop."""
+    """Print one line per model and loop, then the targets."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for option in ("--loop", "--kind", "--model"):
-        parser.add_argument(option)
-    parser.add_argument("--count", type=int, default=1)
-    parser.add_argument("--time", action="store_true")
-    parser.add_argument("--check", action="store_true", help="fail when a limit is exceeded")
+    for option in ("--task", "--kind", "--model"):
+        parser.add_argument(option, help=argparse.SUPPRESS)
+    parser.add_argument("--check", action="store_true", help="fail when a target is missed")
+    parser.add_argument("--instructions", action="store_true", help="instructions only, no clock")
     arguments = parser.parse_args()
-    if arguments.loop:
-        child(arguments)
+    if arguments.task:
+        child(arguments.task, arguments.kind, arguments.model)
         return
     counting = shutil.which("valgrind") is not None
-    failed = []
+    print(f"{'model':6} {'loop':11} {'instructions':>12} {'over bare C':>12} {'us':>9}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        print(f"{'model':6} {'loop':9} {'instructions':>13} {'over bare C':>12} {'us':>9}")
-        for kind, lines in MODELS.items():
-            path, busy = Path(folder) / f"{kind}.rknn", Path(folder) / f"{kind}-busy.rknn"
-            path.write_bytes(model(*lines, "op idle"))
-            busy.write_bytes(model(*lines, "op none"))
-            bare = {c: instructions(c, "bare", path) for c in set(BARE.values())} if counting else {}
-            for loop in LOOPS:
-                spent = instructions(kind, loop, path) if counting else float("nan")
-                over = spent - bare.get(BARE[loop], 0) if counting else float("nan")
-                print(
-                    f"{kind:6} {loop:9} {spent:13.0f} {over:12.0f} {microseconds(kind, loop, busy):9.1f}",
-                    flush=True,
-                )
-                if over > LIMITS.get((kind, loop), float("inf")):
-                    failed.append(f"{kind} {loop}: {over:.0f} instructions over bare C")
+        failed = [
+            line
+            for kind in CASES
+            for line in measure(kind, counting, not arguments.instructions, Path(folder))
+        ]
     if arguments.check and failed:
-        raise SystemExit("\n".join(failed))
+        raise SystemExit("\n".join(["missed:", *failed]))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ from ._version import __version__
 from .accuracy import compare
 from .errors import RknnError
 from .hookspecs import hookimpl
+from .matmul import Matmul
 from .plugins import load_custom_ops
+from .pool import Pool
 from .runtime import open_model as open
 from .spi import Context, CustomOp, RawOutput
 from .tensor import DType, Layout, QuantParams, TensorAttr
@@ -25,6 +27,8 @@ __all__ = [
     "CustomOp",
     "DType",
     "Layout",
+    "Matmul",
+    "Pool",
     "QuantParams",
     "RawOutput",
     "RknnError",

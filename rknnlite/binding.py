@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rknnlite.errors import InputInvalid, OutputInvalid, ParamInvalid, RknnError
-from rknnlite.tensor import DType, TensorAttr
+from .errors import InputInvalid, OutputInvalid, ParamInvalid, RknnError
+from .tensor import DType, TensorAttr
 
-__all__ = ["Place", "check_binding", "forms", "needed", "place_of"]
+__all__ = ["MIXED", "Place", "check_binding", "forms", "needed", "place_of"]
+
+MIXED = (
+    "the common path (set_inputs, get_outputs) and the zero-copy path (bind) must not be mixed on one context; "
+    "open a second one"
+)
+"""Text of the error that every backend answers with."""
 
 _FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16})
 _INPUT_TYPES = {  # the tensor's own type -> further types that the program may supply
@@ -49,8 +55,8 @@ def place_of(attr: TensorAttr, places: Sequence[Place]) -> Place:
     return same[0]
 
 
-def check_binding(place: Place, attr: TensorAttr, size: int) -> None:
-    """Raise InputInvalid or OutputInvalid when type, layout, dims or the size of the memory do not fit."""
+def check_binding(place: Place, attr: TensorAttr, size: int, offset: int = 0) -> None:
+    """Raise InputInvalid or OutputInvalid when type, layout, dims, size or start of the memory do not fit."""
     error: type[RknnError] = InputInvalid if place.is_input else OutputInvalid
     native = place.forms[0]
     form = next((f for f in place.forms if f.layout is attr.layout and f.dims == attr.dims), None)
@@ -68,6 +74,14 @@ def check_binding(place: Place, attr: TensorAttr, size: int) -> None:
         raise error(f"{place.label}: type {attr.dtype.name} is not supported; legal are {legal}")
     if attr.w_stride and form.w_stride and attr.w_stride != form.w_stride:
         raise error(f"{place.label}: w_stride is {form.w_stride} and read-only, {attr.w_stride} was given")
+    if attr.h_stride and (not place.is_input or len(attr.dims) != 4 or attr.h_stride < attr.dims[1]):
+        raise error(
+            f"{place.label}: h_stride {attr.h_stride} does not fit {attr.layout.name} {list(attr.dims)}; it is for "
+            "inputs of rank 4, counts rows from one batch item to the next, and 0 means the height"
+        )
+    step = max(1, attr.dtype.bits // 8)
+    if offset % step:
+        raise error(f"{place.label}: the memory begins at offset {offset}, no multiple of {step} bytes")
     need = needed(form, attr)
     if size < need:
         raise error(
@@ -78,9 +92,11 @@ def check_binding(place: Place, attr: TensorAttr, size: int) -> None:
 
 def needed(form: TensorAttr, attr: TensorAttr) -> int:
     """Bytes of memory: with the padding of the rows for elements of the tensor's own width, else without."""
-    if attr.dtype.bits == form.dtype.bits:
-        return max(form.size_with_stride, form.size)
-    return attr.size
+    same_width = attr.dtype.bits == form.dtype.bits
+    size = max(form.size_with_stride, form.size) if same_width else attr.size
+    if attr.h_stride and len(attr.dims) == 4:  # rows between batch items
+        size = size // attr.dims[1] * attr.h_stride
+    return size
 
 
 def forms(*attrs: TensorAttr) -> tuple[TensorAttr, ...]:

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from . import config
 from .errors import BackendUnavailable, ParamInvalid
 
 __all__ = ["build", "cache_dir", "writable_by_others"]
@@ -22,7 +23,7 @@ def cache_dir() -> Path:
 
     Raises ParamInvalid when others could put files there: what lies in it is executed.
     """
-    named = os.environ.get("RKNNLITE_CACHE")
+    named = config.get("cache")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(named) if named else base / "rknnlite"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from . import config
 from .errors import ParamInvalid
 
 __all__ = ["MANIFEST", "Dump", "DumpWriter", "DumpedTensor", "default_folder"]
@@ -35,7 +36,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 def default_folder(label: str) -> Path:
     """Where ``RKNN_LOG_LEVEL=5`` writes: a folder per model under ``RKNNLITE_DUMP_DIR``, else ``./rknn_dump``."""
-    return Path(os.environ.get("RKNNLITE_DUMP_DIR") or "rknn_dump") / _safe(Path(label).stem or "model")
+    return Path(config.get("dump_dir") or "rknn_dump") / _safe(Path(label).stem or "model")
 
 
 def _safe(name: str) -> str:

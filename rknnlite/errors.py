@@ -50,6 +50,8 @@ class RknnError(Exception):
     """Base of all errors of rknnlite; ``code`` is the vendor's number, ``name`` the vendor's word for it."""
 
     code = -1
+    native_code: int | None = None
+    """What a library with other numbers (librknn3_api) answered; None when no library was asked."""
 
     @property
     def name(self) -> str:

@@ -81,6 +81,7 @@ class Stage:
 
     ``scale`` = OUT_SCALE * 2**-OUT_SHIFT, ``pre_scale`` = 2**-(BS_SHIFT + T), ``zero_point`` = output offset.
     T is the shift of int16 accumulators; stored biases are smaller by ``bias_scale`` = 2**T.
+    ``second_scale`` follows the multipliers per channel, before an operand is added.
     ``clip`` are real-valued limits (fp16 and int16), ``slope`` the factor of the negative part.
     ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
     stored (int16). ``by_table``: an activation is read from ``lut``, not computed.
@@ -91,7 +92,7 @@ class Stage:
     pre_scale: float = 1.0
     bias_scale: float = 1.0
     slope: Optional[float] = None
-    slope_scale: float = 1.0
+    second_scale: float = 1.0
     clip: Optional[tuple[float, float]] = None
     lut: Optional[Lut] = None
     index_scale: float = 1.0

@@ -7,10 +7,10 @@ with ``@rknnlite.hookimpl``. Every hook gets ``register`` and calls it once per 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pluggy
 
+from .command import Command
 from .spi import Backend, CustomOp, OpHost
 
 __all__ = ["hookimpl", "hookspec"]
@@ -39,5 +39,5 @@ def rknnlite_register_op_hosts(register: Callable[[OpHost], None]) -> None:
 
 
 @hookspec
-def rknnlite_register_commands(register: Callable[[Any], None]) -> None:
+def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer commands for the ``rknnlite`` command line: call ``register(command)`` for each."""

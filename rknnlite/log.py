@@ -8,7 +8,8 @@ Nothing global is touched: the logger has a ``NullHandler`` until the applicatio
 from __future__ import annotations
 
 import logging
-import os
+
+from . import config
 
 __all__ = ["level", "logger", "show"]
 
@@ -21,8 +22,8 @@ _TO_LOGGING = {0: logging.ERROR, 1: logging.WARNING, 2: logging.INFO, 3: logging
 def level() -> int | None:
     """The number in ``RKNN_LOG_LEVEL`` (0 to 5), or None when it is unset or not a number."""
     try:
-        return min(max(int(os.environ["RKNN_LOG_LEVEL"]), 0), 5)
-    except (KeyError, ValueError):
+        return min(max(int(config.get("log_level") or ""), 0), 5)
+    except ValueError:
         return None
 
 

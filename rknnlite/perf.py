@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
-__all__ = ["UNKNOWN", "MemorySize", "OpRank", "PerfRow", "PerfTable", "work_load_header"]
+__all__ = ["UNKNOWN", "CoreMemory", "MemorySize", "OpRank", "PerfRow", "PerfTable", "grid", "work_load_header"]
 
 UNKNOWN = "\\"
 _WORK_LOAD = "WorkLoad"
@@ -140,7 +140,7 @@ class PerfTable(list[PerfRow]):
 
     def __str__(self) -> str:
         columns = self.columns
-        layers = _grid(columns, [[row.cell(column) for column in columns] for row in self])
+        layers = grid(columns, [[row.cell(column) for column in columns] for row in self])
         width = max(len(line) for line in layers)
         rule = "-" * width
         total_kb = self.total_kb
@@ -160,26 +160,36 @@ class PerfTable(list[PerfRow]):
             [rank.op, str(rank.calls), *_whole(spent), f"{rank.ratio:.2f}%"]
             for rank, spent in zip(ranks, times)
         ]
-        grid = _grid(_RANKING, [*cells, ["Total", str(len(self)), *_whole(sums), UNKNOWN]])
+        lines = grid(_RANKING, [*cells, ["Total", str(len(self)), *_whole(sums), UNKNOWN]])
         title = "Operator Time Consuming Ranking Table".center(width).rstrip()
-        return [title, rule, grid[0], rule, *grid[1:-1], rule, grid[-1], rule]
+        return [title, rule, lines[0], rule, *lines[1:-1], rule, lines[-1], rule]
 
 
 def _whole(numbers: Iterable[float]) -> list[str]:
     return [f"{number:.0f}" for number in numbers]
 
 
-def _grid(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def grid(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns as wide as their widest cell, two blanks between them."""
     widths = [max(len(line[i]) for line in (headers, *rows)) for i in range(len(headers))]
     return ["  ".join(cell.ljust(w) for cell, w in zip(line, widths)).rstrip() for line in (headers, *rows)]
 
 
 @dataclass(frozen=True)
+class CoreMemory:
+    """Bytes that a model needs on one core of a coprocessor (``rknn3_core_mem_size``)."""
+
+    core_id: int
+    weight: int
+    internal: int
+
+
+@dataclass(frozen=True)
 class MemorySize:
     """Bytes of weights, of internal tensors, and of everything a context holds; SRAM where the SoC has it.
 
-    ``model`` is the size of the model file, 0 where it is not known. ``str()`` is the manual's memory report.
+    ``model`` is the size of the model file, 0 where it is not known; ``cores`` are the cores of a coprocessor.
+    ``str()`` is the manual's memory report.
     """
 
     weight: int
@@ -188,6 +198,7 @@ class MemorySize:
     sram_total: int = 0
     sram_free: int = 0
     model: int = 0
+    cores: tuple[CoreMemory, ...] = ()
 
     @property
     def other(self) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pluggy
 
-from . import hookspecs
+from . import config, hookspecs
+from .command import Command
 from .custom_op import CustomOp, as_custom_op
 from .errors import BackendUnavailable, ParamInvalid
 from .log import logger
@@ -19,18 +20,22 @@ from .op_host import GpuServices, OpHost, PostProcess
 from .spi import Backend
 
 __all__ = [
+    "GROUP",
     "backend",
     "backends",
+    "commands",
     "custom_ops",
     "gpu_services",
     "load_custom_ops",
     "load_postprocess",
     "manager",
+    "offers",
     "op_hosts",
     "problems",
 ]
 
 GROUP = "rknnlite"
+"""Group of entry points, and project name for pluggy."""
 
 
 class _Manager(pluggy.PluginManager):
@@ -50,7 +55,7 @@ def manager() -> _Manager:
     """
     plugins = _Manager()
     plugins.add_hookspecs(hookspecs)
-    disabled = {name.strip() for name in os.environ.get("RKNNLITE_DISABLE", "").split(",") if name.strip()}
+    disabled = {name.strip() for name in (config.get("disable") or "").split(",") if name.strip()}
     for entry in _entry_points():
         if entry.name in disabled:
             plugins.problems[entry.name] = "switched off by RKNNLITE_DISABLE"
@@ -79,11 +84,24 @@ def problems() -> dict[str, str]:
     return dict(manager().problems)
 
 
+def offers(hook: str, take: Callable[[Any], Any] = lambda thing: thing) -> Iterator[tuple[str, list[Any]]]:
+    """Per plugin what it offers through a hook; one whose hook fails is named and skipped."""
+    for implementation in getattr(manager().hook, hook).get_hookimpls():
+        name = str(implementation.plugin_name)
+        offered: list[Any] = []
+        try:
+            implementation.function(offered.append)
+            things = [take(thing) for thing in offered]
+        except Exception as error:
+            what = hook.replace("rknnlite_register_", "").replace("_", " ")
+            manager().problems[name] = f"its {what} are skipped: {type(error).__name__}: {error}"
+            logger.warning("plugin %s: its %s are skipped: %s", name, what, error)
+            continue
+        yield name, things
+
+
 def _collect(hook: str) -> list[Any]:
-    things: list[Any] = []
-    call: Callable[..., Any] = getattr(manager().hook, hook)
-    call(register=things.append)
-    return things
+    return [thing for _, things in offers(hook) for thing in things]
 
 
 @functools.cache
@@ -121,23 +139,32 @@ class _Contested(CustomOp):
 
 def custom_ops() -> list[CustomOp]:
     """Custom operators offered by plugins, one per type. A plugin whose hook fails is named and skipped."""
-    offers: dict[str, list[tuple[str, CustomOp]]] = {}
-    for hook in manager().hook.rknnlite_register_custom_ops.get_hookimpls():
-        offered: list[Any] = []
-        try:
-            hook.function(offered.append)
-            ops = [as_custom_op(op) for op in offered]
-        except Exception as error:
-            logger.warning("plugin %s: its custom operators are skipped: %s", hook.plugin_name, error)
-            continue
+    offered: dict[str, list[tuple[str, CustomOp]]] = {}
+    for plugin, ops in offers("rknnlite_register_custom_ops", as_custom_op):
         for op in ops:
-            offers.setdefault(op.op_type, []).append((hook.plugin_name, op))
+            offered.setdefault(op.op_type, []).append((plugin, op))
     return [
         entries[0][1]
         if len(entries) == 1
         else _Contested(op_type, [f"{op.describe()} (plugin {name})" for name, op in entries])
-        for op_type, entries in offers.items()
+        for op_type, entries in offered.items()
     ]
+
+
+@functools.cache
+def commands() -> dict[str, Command]:
+    """Commands that plugins offer, by name; of two with one name the first is kept."""
+    found: dict[str, Command] = {}
+    for plugin, offered in offers("rknnlite_register_commands"):
+        for command in offered:
+            if isinstance(command, Command) and command.name and command.name not in found:
+                found[command.name] = command
+            else:
+                name = getattr(command, "name", "") or type(command).__name__
+                logger.warning(
+                    "plugin %s: its command %s is skipped: no Command, or the name is taken", plugin, name
+                )
+    return found
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import config, plugins
+from . import config, plugins, socs
 from .custom_op import OpSource, as_custom_op, distinct
 from .errors import BackendUnavailable
 from .formats import ModelFile
@@ -31,9 +31,9 @@ def choose_backend(
         if not probe.available:
             raise BackendUnavailable(f"backend {name} cannot be used here: {probe.reason}")
         return backend
+    meant = [b for b in plugins.backends().values() if _generation(options) in (None, *b.generations)]
     candidates = sorted(
-        ((backend.probe_for(options), backend) for backend in plugins.backends().values()),
-        key=lambda pair: -pair[0].priority,
+        ((backend.probe_for(options), backend) for backend in meant), key=lambda pair: -pair[0].priority
     )
     reasons = [f"plugin {plugin}: {why}" for plugin, why in sorted(plugins.problems().items())]
     usable = [(probe, backend) for probe, backend in candidates if probe.available]
@@ -52,6 +52,11 @@ def choose_backend(
     )
 
 
+def _generation(options: OpenOptions) -> str | None:
+    """NPU generation of the SoC that the caller named."""
+    return socs.get(options.soc).generation if options.soc else None
+
+
 def open_model(
     model: str | os.PathLike[str] | bytes | bytearray | memoryview | ModelFile,
     backend: str | None = None,
@@ -60,6 +65,10 @@ def open_model(
     custom_ops: Sequence[OpSource] = (),
     async_mode: bool = False,
     verbose: bool = False,
+    weights: ModelFile | None = None,
+    device_id: str | None = None,
+    timeout_ms: int = 0,
+    threads: int | None = None,
     **extra: Any,
 ) -> Context:
     """Open a model file, or the bytes of one, on a backend.
@@ -74,6 +83,10 @@ def open_model(
         async_mode: outputs are those of the previous run, so that a caller need not wait for the NPU.
         verbose: per-layer figures of every run in the log, and the log on stderr unless the application set
             logging up.
+        weights: the weight file of a model for RK1820/RK1828.
+        device_id: which coprocessor, see ``Backend.devices``; None: the only one.
+        timeout_ms: longest run on a coprocessor, 0: no limit.
+        threads: how many threads the CPU reference may use; None: as many as there are cores.
         extra: options of the backend. ``collect_perf=True`` times every run, for ``perf_table``. CPU reference:
             ``fidelity="float"`` computes the dequantised network in float, ``"npu"`` (default) as the NPU does,
             ``"table"`` also its activations by table;
@@ -94,6 +107,10 @@ def open_model(
         custom_ops=_all_ops(custom_ops),
         async_mode=async_mode,
         verbose=verbose,
+        weights=weights,
+        device_id=device_id,
+        timeout_ms=timeout_ms,
+        threads=threads,
         extra=extra,
     )
     return choose_backend(file, backend, options).open(file, options)

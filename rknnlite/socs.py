@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
+from . import config
 from .errors import ParamInvalid, TargetPlatformUnmatch
 from .tensor import DType
 
-__all__ = ["Soc", "detect", "get", "table"]
+__all__ = ["MatmulFacts", "OperandFacts", "Soc", "detect", "get", "table"]
 
 _DEVICE_TREE = Path("/proc/device-tree/compatible")
+
+
+@dataclass(frozen=True)
+class OperandFacts:
+    """What a matrix product demands of an operand of one element type; see ``matmul`` in ``socs.yaml``."""
+
+    a: int
+    b: tuple[int, int]
+    k_align: int
+    k_max: int
+    n_align: int
+    n_max: int
+
+
+@dataclass(frozen=True)
+class MatmulFacts:
+    """Matrix products on one SoC: layouts and limits per element type, and the rows of one segment of B."""
+
+    segment: int
+    operands: dict[DType, OperandFacts]
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> MatmulFacts:
+        """From a row of the table."""
+        rest = {key: value for key, value in row.items() if key != "segment"}
+        operands = {
+            DType[key.upper()]: OperandFacts(**{**value, "b": tuple(value["b"])})
+            for key, value in rest.items()
+        }
+        return cls(row["segment"], operands)
 
 
 @dataclass(frozen=True)
@@ -34,6 +64,7 @@ class Soc:
     c2: dict[str, int]
     align: int
     zero_copy_only: bool = False
+    matmul: Optional[MatmulFacts] = None
 
     def lanes(self, dtype: DType) -> int:
         """C2, the lanes of NC1HWC2 for an element type (8 and 16 bit types; others have none: 1)."""
@@ -44,7 +75,8 @@ class Soc:
     def check_core_mask(self, mask: int) -> None:
         """Raise the error the real runtime answers with when ``mask`` is not legal on this SoC.
 
-        On single-core SoCs the call itself does not exist (-13); elsewhere an unknown mask is refused.
+        On single-core SoCs the call itself does not exist (-13); elsewhere an unknown mask is refused with the
+        plain -1 (measured on librknnrt 1.4.0 and 1.6.0).
         """
         if not self.masks:
             raise TargetPlatformUnmatch(
@@ -52,7 +84,20 @@ class Soc:
             )
         if mask not in self.masks:
             legal = ", ".join(f"{m:#x}" if m > 9 else str(m) for m in self.masks)
-            raise ParamInvalid(f"core mask {mask:#x} is not legal on {self.name}; legal masks: {legal}")
+            if len(self.masks) == 1 << self.cores:
+                legal = f"0 to {self.masks[-1]:#x}, a bit per core"
+            error = ParamInvalid(f"core mask {mask:#x} is not legal on {self.name}; legal masks: {legal}")
+            error.code = -1
+            raise error
+
+    def check_batch_cores(self, count: int) -> None:
+        """Raise the error for a number of cores that a batch cannot use; legal where core masks are."""
+        if not self.masks:
+            raise TargetPlatformUnmatch(
+                f"{self.name} has a single NPU core and takes no number of cores for a batch (got {count})"
+            )
+        if not 1 <= count <= self.cores:
+            raise ParamInvalid(f"{self.name} has {self.cores} NPU cores, a batch cannot use {count} of them")
 
 
 @functools.cache
@@ -65,7 +110,11 @@ def table() -> dict[str, Soc]:
     tuples = ("names", "compatible", "accepts", "masks")
     found: dict[str, Soc] = {}
     for name, row in rows.items():
+        if row["masks"] == "any":
+            row["masks"] = range(1 << row["cores"])
         fields: dict[str, Any] = {key: tuple(value) if key in tuples else value for key, value in row.items()}
+        if "matmul" in fields:
+            fields["matmul"] = MatmulFacts.of(fields["matmul"])
         found[name] = Soc(name=name, **fields)
     return found
 
@@ -81,7 +130,7 @@ def get(name: str) -> Soc:
 
 def detect() -> Soc | None:
     """The SoC of this machine: ``RKNNLITE_SOC``, else the device tree; None when there is neither."""
-    named = os.environ.get("RKNNLITE_SOC")
+    named = config.get("soc")
     if named:
         return get(named)
     try:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from .custom_op import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from .errors import ContextInvalid, ParamInvalid, RknnError
 from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
-from .perf import MemorySize, PerfRow, PerfTable
-from .spi_types import AttrKind, Input, Memory, OpenOptions, Probe, RawOutput, Versions
+from .perf import CoreMemory, MemorySize, PerfRow, PerfTable
+from .spi_async import AsyncCalls, Exclusive
+from .spi_types import AttrKind, Device, Input, Memory, OpenOptions, Probe, RawOutput, Versions
 from .tensor import QuantParams, TensorAttr
 
 if TYPE_CHECKING:
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
     from .formats import ModelFile
     from .socs import Soc
     from .spi_llm import LlmContext, LlmOptions
+    from .spi_matmul import MatmulContext, MatmulSpec
 
 __all__ = [
     "AttrKind",
     "Backend",
     "Context",
+    "CoreMemory",
     "CustomOp",
     "CustomOpFailed",
+    "Device",
     "GpuKernel",
     "GpuServices",
     "Input",
@@ -57,7 +61,7 @@ Array = NDArray[Any]
 InputLike = Union[Array, Sequence[Any]]
 
 
-class Context(abc.ABC):
+class Context(AsyncCalls, abc.ABC):
     """One model ready to run. Use it as a context manager or call ``close``; both may be repeated.
 
     A context serves one caller at a time: a second thread that comes in while a call is under way gets
@@ -123,6 +127,11 @@ class Context(abc.ABC):
         return ""
 
     @property
+    def core_num(self) -> int:
+        """NPU cores that the model was converted for; 0 where it runs on any number."""
+        return 0
+
+    @property
     def closed(self) -> bool:
         """Whether the context has been closed."""
         return self._closed
@@ -141,25 +150,24 @@ class Context(abc.ABC):
         """Register custom operators, before a run; one of a type that is registered already replaces that one."""
         raise ParamInvalid(f"backend {self.backend_name} takes no custom operators")
 
+    def register_postprocess(self, plugin: str | os.PathLike[str] | PostProcess) -> None:
+        """Before the first run: let a post-process plugin for RK182x work on the outputs; its results replace them."""
+        raise ParamInvalid(f"backend {self.backend_name} takes no post-process plugins")
+
     def set_batch_core_num(self, count: int) -> None:
         """Number of NPU cores that a model with ``rknn_batch_size`` above 1 may use."""
         raise ParamInvalid(f"backend {self.backend_name} cannot limit the cores of a batch")
 
+    def limit_threads(self, count: int) -> bool:
+        """How many threads runs may use where the CPU computes; False from a backend that does not compute there."""
+        return False
+
     def attrs(self, kind: AttrKind) -> list[TensorAttr]:
         """Attributes of all inputs or outputs in one of the forms of the C API."""
-        known = {
-            AttrKind.INPUT: "inputs",
-            AttrKind.OUTPUT: "outputs",
-            AttrKind.NATIVE_INPUT: "native_inputs",
-            AttrKind.NATIVE_OUTPUT: "native_outputs",
-            AttrKind.CURRENT_INPUT: "inputs",
-            AttrKind.CURRENT_OUTPUT: "outputs",
-            AttrKind.CURRENT_NATIVE_INPUT: "native_inputs",
-            AttrKind.CURRENT_NATIVE_OUTPUT: "native_outputs",
-        }
-        if kind not in known:
+        name = f"{kind.value.replace('current_', '')}s"  # all properties are those of the current shapes
+        if not hasattr(self, name):
             raise ParamInvalid(f"backend {self.backend_name} does not answer {kind.value} attributes")
-        answer: list[TensorAttr] = getattr(self, known[kind])
+        answer: list[TensorAttr] = getattr(self, name)
         return answer
 
     # -- common path --------------------------------------------------------------------------------------
@@ -299,7 +307,7 @@ class Context(abc.ABC):
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Hold the context for a sequence of calls; refused while another thread holds it."""
-        return _Exclusive(self)
+        return Exclusive(self)
 
     def _take(self) -> None:
         """Take hold of the context; whoever calls this releases ``_owner`` afterwards."""
@@ -313,6 +321,7 @@ class Context(abc.ABC):
 
     def close(self) -> None:
         """Release everything; may be called again. Waits for a run under way in another thread."""
+        self._finish_async()
         with self._owner:
             if not self._closed:
                 self._closed = True
@@ -333,30 +342,28 @@ class Context(abc.ABC):
         return f"<{type(self).__name__} {state}>"
 
 
-class _Exclusive:
-    """See ``Context.exclusive``; a plain class, because a generator costs several times as much per frame."""
-
-    __slots__ = ("_context",)
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    def __enter__(self) -> None:
-        self._context._take()
-
-    def __exit__(self, *exc: object) -> None:
-        self._context._owner.release()
-
-
 class Backend(abc.ABC):
     """One way of computing. A plugin registers an instance in ``rknnlite_register_backends``."""
 
     name: str = ""
     generation: str = "rknpu2"
 
+    @property
+    def generations(self) -> tuple[str, ...]:
+        """NPU generations that the backend stands for: when a SoC is named, only backends of its generation count."""
+        return (self.generation,)
+
+    def devices(self) -> list[Device]:
+        """Coprocessors that a ``device_id`` can name; cheap, never raises."""
+        return []
+
     @abc.abstractmethod
     def probe(self) -> Probe:
         """Say whether this machine can use the backend; cheap, never raises."""
+
+    def probe_for(self, options: OpenOptions) -> Probe:
+        """``probe`` for a program that opens a model with ``options``, which may name a library of its own."""
+        return self.probe()
 
     def refuses(self, model: ModelFile) -> str | None:
         """A reason why this backend cannot run the model, None when it can; used to choose a backend."""
@@ -366,8 +373,8 @@ class Backend(abc.ABC):
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
         """Load the model; raises ModelInvalid, ParamInvalid or TargetPlatformUnmatch."""
 
-    def matmul(self, spec: Any) -> Any:
-        """Open a matrix multiplication context."""
+    def matmul(self, spec: MatmulSpec) -> MatmulContext:
+        """A matrix product; raises ParamInvalid naming the limits, or TargetPlatformUnmatch."""
         raise RknnError(f"backend {self.name} has no matmul yet")
 
     def refuses_llm(self, model: ModelFile) -> str | None:

@@ -16,6 +16,7 @@ from typing import Any, Callable, Optional
 
 from numpy.typing import NDArray
 
+from ._version import __version__
 from .spi_llm_types import (
     AudioBlock,
     AuxInput,
@@ -41,6 +42,7 @@ from .spi_llm_types import (
     VideoBlock,
     VocabInfo,
 )
+from .spi_types import Versions
 from .tensor import KvDtype, TensorAttr
 
 __all__ = [
@@ -154,10 +156,14 @@ class RunSummary:
 
 @dataclass
 class LlmOptions:
-    """How an LLM is opened. ``core_mask`` None or 0 leaves the choice; ``extra`` are options of the backend."""
+    """How an LLM is opened. ``core_mask`` None or 0 leaves the choice; ``extra`` are options of the backend.
+
+    ``device_id`` is one of ``Backend.devices`` (None: the only one), ``soc`` the coprocessor that is meant (None: any).
+    """
 
     core_mask: Optional[int] = None
     device_id: Optional[str] = None
+    soc: Optional[str] = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -249,6 +255,11 @@ class LlmContext(abc.ABC):
     @abc.abstractmethod
     def config(self) -> LlmConfig:
         """What the model says about itself."""
+
+    @property
+    def versions(self) -> Versions:
+        """Runtime and driver versions."""
+        return Versions(api=f"rknnlite {__version__}, backend {self.backend_name}", driver="none")
 
     @property
     @abc.abstractmethod

@@ -6,14 +6,17 @@ import abc
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from numpy.typing import NDArray
 
 from .custom_op import CustomOp
 from .tensor import Layout
 
-__all__ = ["AttrKind", "Input", "Memory", "OpenOptions", "Probe", "RawOutput", "Versions"]
+if TYPE_CHECKING:
+    from .formats import ModelFile
+
+__all__ = ["AttrKind", "Device", "Input", "Memory", "OpenOptions", "Probe", "RawOutput", "Versions"]
 
 Array = NDArray[Any]
 
@@ -22,13 +25,26 @@ Array = NDArray[Any]
 class Probe:
     """Whether a backend can be used on this machine, and why (not).
 
-    ``priority`` decides between available backends: the CPU reference has 0, real hardware 100.
+    ``priority`` decides between available backends: the CPU reference has 0, real hardware 100. ``library`` and
+    ``version`` are path and version of the vendor's runtime library, empty where there is none.
     """
 
     available: bool
     reason: str
     priority: int = 0
     devices: tuple[str, ...] = ()
+    library: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A coprocessor that can be named when a model is opened: its id, its SoC, memory in bytes (0: not known)."""
+
+    id: str
+    soc: str
+    memory_total: int = 0
+    memory_free: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,13 +76,22 @@ class AttrKind(enum.Enum):
 
 @dataclass
 class OpenOptions:
-    """How a model is opened. ``core_mask`` None leaves the SoC's default; ``soc`` overrides the model's."""
+    """How a model is opened. ``core_mask`` None leaves the SoC's default; ``soc`` overrides the model's.
+
+    For coprocessors: ``weights`` is the file beside the model, ``device_id`` one of ``Backend.devices`` (None: the
+    only one), ``timeout_ms`` of a run (0: none). For backends that compute on the CPU: ``threads`` that may be used,
+    None: as many as there are cores.
+    """
 
     core_mask: Optional[int] = None
     soc: Optional[str] = None
     custom_ops: Sequence[CustomOp] = ()
     async_mode: bool = False
     verbose: bool = False
+    weights: Optional[ModelFile] = None
+    device_id: Optional[str] = None
+    timeout_ms: int = 0
+    threads: Optional[int] = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -25,3 +25,4 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the developer's shell decides a test."""
     for name in ("RKNNLITE_BACKEND", "RKNNLITE_SOC", "RKNNLITE_DISABLE", "RKNN_LOG_LEVEL"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RKNNLITE_CONFIG", "")  # no configuration file either

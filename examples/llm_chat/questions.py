@@ -10,7 +10,7 @@ import json
 import random
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
 MONTHS = ("January February March April May June July August September October November December").split()
@@ -132,7 +132,16 @@ def _asked(kind: str, key: str, question: str, answer: str, tools: bool = False)
 
 def arithmetic(rng: random.Random) -> Question:
     """Sums and differences of numbers below 100; which numbers are held out does not depend on the wording."""
-    a, b, plus = rng.randrange(100), rng.randrange(100), rng.random() < 0.5
+    return _sum(rng, 100, 100)
+
+
+def easy_arithmetic(rng: random.Random) -> Question:
+    """The same, but numbers of one digit are as frequent as numbers of two."""
+    return _sum(rng, rng.choice([10, 100]), rng.choice([10, 100]))
+
+
+def _sum(rng: random.Random, below: int, second_below: int) -> Question:
+    a, b, plus = rng.randrange(below), rng.randrange(second_below), rng.random() < 0.5
     if not plus and a < b:
         a, b = b, a
     sign, word, result = ("+", "plus", a + b) if plus else ("-", "minus", a - b)
@@ -251,17 +260,25 @@ def names(rng: random.Random) -> Question:
 
 Maker = Callable[[random.Random], Question]
 KINDS: dict[Maker, float] = {
-    arithmetic: 0.5, calendar: 0.16, colours: 0.1, tool_call: 0.12, tool_result: 0.06, names: 0.06,
+    arithmetic: 0.5, calendar: 0.15, colours: 0.1, tool_call: 0.11, tool_result: 0.08, names: 0.06,
 }  # fmt: skip
-"""Makers of questions and their share of the training text."""
+"""Makers of questions and their share."""
+IDLE_TOOLS = 0.15
+"""How often tools are offered with a question that needs none."""
 
 
-def questions(seed: int, held_out: bool, kinds: Mapping[Maker, float] | None = None) -> Iterator[Question]:
-    """Endless questions of the training half, or of the held-out tenth."""
+def questions(
+    seed: int, held_out: bool, kinds: Mapping[Maker, float] | None = None, easy: float = 0.0
+) -> Iterator[Question]:
+    """Endless questions of the training half, or of the held-out tenth.
+
+    ``easy`` is the share of sums that are ``easy_arithmetic``: carrying is learnt sooner that way.
+    """
     rng = random.Random(seed)
     kinds = kinds or KINDS
     makers, shares = list(kinds), list(kinds.values())
     while True:
-        question = rng.choices(makers, shares)[0](rng)
+        maker = rng.choices(makers, shares)[0]
+        question = (easy_arithmetic if maker is arithmetic and rng.random() < easy else maker)(rng)
         if question.held_out == held_out:
-            yield question
+            yield replace(question, tools=question.tools or rng.random() < IDLE_TOOLS)

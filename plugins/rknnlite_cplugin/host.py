@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rknnlite import config
 from rknnlite.abi import rknn_op as abi
 from rknnlite.custom_op import CustomOp
 from rknnlite.errors import ParamInvalid, RknnError
@@ -52,12 +53,12 @@ class CPluginHost(OpHost):
 
 
 def _isolate_by_default() -> bool:
-    return os.environ.get("RKNNLITE_ISOLATE_PLUGINS", "0") not in ("", "0")
+    return (config.get("isolate_plugins") or "0") not in ("", "0")
 
 
 def directories() -> Iterator[Path]:
     """``RKNNLITE_OP_PLUGINS`` (separated by colons) where it is set, else the places of the vendor's server."""
-    named = os.environ.get("RKNNLITE_OP_PLUGINS")
+    named = config.get("op_plugins")
     for place in named.split(os.pathsep) if named is not None else abi.PLUGIN_DIRECTORIES:
         if place and Path(place).is_dir():
             yield Path(place)

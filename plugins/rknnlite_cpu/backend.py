@@ -5,8 +5,9 @@ from __future__ import annotations
 from rknnlite import socs
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
-from rknnlite.spi import Backend, Context, OpenOptions, Probe
+from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
 from rknnlite.spi_llm import LlmContext, LlmOptions
+from rknnlite.spi_matmul import MatmulContext, MatmulSpec
 
 from .context import CpuContext
 
@@ -18,6 +19,15 @@ class CpuBackend(Backend):
 
     name = "cpu"
     generation = "rknpu2"
+
+    @property
+    def generations(self) -> tuple[str, ...]:
+        """It plays them all."""
+        return ("rknpu2", "rknpu3")
+
+    def devices(self) -> list[Device]:
+        """The coprocessor that is played."""
+        return [Device("cpu", "rk1820")]
 
     def probe(self) -> Probe:
         return Probe(True, "CPU reference, always available", priority=0, devices=("cpu",))
@@ -32,6 +42,12 @@ class CpuBackend(Backend):
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
         """Prepare the model; raises ModelInvalid, ModelUnsupported, ParamInvalid, TargetPlatformUnmatch."""
         return CpuContext(model, play(model, options.soc), options)
+
+    def matmul(self, spec: MatmulSpec) -> MatmulContext:
+        """Exact on integers; plays the SoC that the call names, else this board's, else an RK3588."""
+        from .matmul import CpuMatmul
+
+        return CpuMatmul(spec)
 
     def refuses_llm(self, model: ModelFile) -> str | None:
         try:
@@ -58,6 +74,10 @@ def play(model: ModelFile, wanted: str | None) -> socs.Soc:
                 continue
         raise ModelInvalid(f"{model.label}: built for {model.model.platform!r}, which is no SoC known here")
     soc = socs.get(wanted)
+    if (
+        soc.generation == "rknpu3"
+    ):  # its own files stay on the device: what is played runs any network we can read
+        return soc
     if not set(soc.accepts) & set(accepted):
         raise TargetPlatformUnmatch(
             f"{model.label} was built for {'/'.join(model.model.platforms)}, not for {soc.name}; "

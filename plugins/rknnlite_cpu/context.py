@@ -4,67 +4,52 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from rknnlite._version import __version__
+from rknnlite.binding import MIXED
 from rknnlite.custom_op import as_custom_op, distinct
 from rknnlite.dumps import Dump, DumpWriter, default_folder
-from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
+from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
 from rknnlite.formats import NO_ATTRIBUTES, Attributes, IoTensor, ModelFile
-from rknnlite.graph import Graph, Tensor
+from rknnlite.graph import Graph
 from rknnlite.log import level, logger
-from rknnlite.perf import MemorySize, PerfTable
+from rknnlite.perf import CoreMemory, MemorySize, PerfTable
 from rknnlite.socs import Soc
-from rknnlite.spi import Context, CustomOp, Input, OpenOptions, Versions
+from rknnlite.spi import CustomOp, Input, OpenOptions, PostProcess, Versions
 from rknnlite.tensor import Layout, TensorAttr
 
-from .attributes import default_attr, native_input, native_output
+from .attributes import default_attr
 from .feed import InputFeed
 from .fidelity import Fidelity, FloatFeed, graph_for
-from .insight import Feeder, Recorder, Stopwatch, Watches, memory_size, perf_table, stored_elements
+from .frame import Frame
+from .insight import Feeder, Recorder, Stopwatch, Watches, memory_size, perf_table
+from .kernels.parallel import run_items
+from .kernels.threads import cores, limited
 from .postprocess import chosen, converted
 from .program import Program, Watch
-from .view import Array, decode, encode
+from .view import Array
+from .zerocopy import ZeroCopyContext
 
 __all__ = ["CpuContext"]
 
-
-@dataclass
-class _Frame:
-    """Results of one run: per batch item the values of the graph's outputs."""
-
-    graph: Graph
-    stored: Graph
-    """The graph of the file: ``graph`` itself, unless that is in float."""
-    items: list[list[Array]]
-    post: list[Array] | None = None
-    """Results of the post-process plugin, where there is one."""
-
-    def outputs(self, convert: Callable[[Array, Tensor], Array]) -> list[Array]:
-        """The model's outputs, batch items behind each other."""
-        answers = []
-        for position, index in enumerate(self.graph.outputs):
-            parts = [convert(item[position], self.graph.tensors[index]) for item in self.items]
-            answers.append(parts[0] if len(parts) == 1 else np.concatenate(parts))
-        return answers
-
-    def elements(self) -> list[Array]:
-        """The outputs as the file stores them."""
-        tensors = [self.stored.tensors[index] for index in self.stored.outputs]
-        if self.graph.tensors is self.stored.tensors:
-            return self.outputs(stored_elements)
-        reals = self.outputs(decode)
-        return [stored_elements(encode(real, tensor), tensor) for real, tensor in zip(reals, tensors)]
+MOST_LANES = 3  # the runtime keeps two copies of a context for a batch, so three items at most run at once
 
 
-class CpuContext(Context):
+class CpuContext(ZeroCopyContext):
     """Prepares the graph on opening; a dynamic model prepares each shape when it is first chosen."""
 
     def __init__(self, file: ModelFile, soc: Soc, options: OpenOptions) -> None:
         super().__init__()
+        self._set_up(file, soc, options)
+        if options.core_mask:
+            soc.check_core_mask(options.core_mask)
+        self._select(self._model.default_shape)
+        file.drop_pages()  # weights are unpacked by now
+
+    def _set_up(self, file: ModelFile, soc: Soc, options: OpenOptions) -> None:
+        """Fields that need no graph."""
         self._file = file
         self._label = file.label
         self._model = file.model
@@ -84,16 +69,17 @@ class CpuContext(Context):
         self._io: dict[int, tuple[list[IoTensor], list[IoTensor]]] = {}
         self._feeds: list[InputFeed | FloatFeed] = []
         self._values: list[list[Array]] | None = None
-        self._results: _Frame | None = None
-        self._previous: _Frame | None = None
+        self._results: Frame | None = None
+        self._previous: Frame | None = None
         self._async = options.async_mode
-        self._last_run_us = 0
-        if options.core_mask:
-            soc.check_core_mask(options.core_mask)
+        self._fetched = 0
+        self._options = options
+        self._outside = options.extra.get("outside")
+        self._threads = max(1, min(options.threads or cores(), cores()))
+        self._lanes = MOST_LANES
+        self._last_run_us = self._frames = 0
         self._core_mask = options.core_mask or 0
         self._shape_chosen = not self._model.dynamic
-        self._select(self._model.default_shape)
-        file.drop_pages()  # weights are unpacked by now
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -109,17 +95,12 @@ class CpuContext(Context):
     def outputs(self) -> list[TensorAttr]:
         return self._outputs
 
-    @property
-    def native_inputs(self) -> list[TensorAttr]:
-        return [native_input(i, io, self.batch, self._soc) for i, io in enumerate(self._io[self._current][0])]
+    def _io_tensors(self) -> tuple[list[IoTensor], list[IoTensor]]:
+        return self._io[self._current]
 
     @property
-    def native_outputs(self) -> list[TensorAttr]:
-        if self._post is not None:
-            return self._outputs
-        return [
-            native_output(i, io, self.batch, self._soc) for i, io in enumerate(self._io[self._current][1])
-        ]
+    def _has_post(self) -> bool:
+        return self._post is not None
 
     @property
     def versions(self) -> Versions:
@@ -142,6 +123,10 @@ class CpuContext(Context):
         return self._model.custom_string
 
     @property
+    def frame_id(self) -> int | None:
+        return self._fetched if self._async else None
+
+    @property
     def last_run_us(self) -> int:
         return self._last_run_us
 
@@ -151,6 +136,17 @@ class CpuContext(Context):
         with self.exclusive():
             self._soc.check_core_mask(mask)
             self._core_mask = mask
+
+    def set_batch_core_num(self, count: int) -> None:
+        """How many items of a batch are computed side by side; legal where core masks are."""
+        with self.exclusive():
+            self._soc.check_batch_cores(count)
+            self._lanes = count
+
+    def limit_threads(self, count: int) -> bool:
+        with self.exclusive():
+            self._threads = max(1, min(count, cores()))
+        return True
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         with self.exclusive():
@@ -176,6 +172,17 @@ class CpuContext(Context):
                 for program in self._programs.values():
                     program.register(op)
 
+    def register_postprocess(self, plugin: str | os.PathLike[str] | PostProcess) -> None:
+        """Open the plugin for the shapes in use. Raises ContextInvalid after a run, ParamInvalid for a second one."""
+        with self.exclusive():
+            if self._post is not None or self._results is not None:
+                why = "the model has run already" if self._post is None else "a plugin is registered already"
+                raise ContextInvalid(f"{why}; open the model again to register a post-process plugin")
+            post = chosen(plugin)
+            if post is not None:
+                self._outputs = post.open(self._inputs, self._outputs)
+            self._post = post
+
     def _select(self, number: int) -> None:
         if number not in self._programs:
             with self._file.naming():
@@ -193,6 +200,7 @@ class CpuContext(Context):
         with self._file.naming():
             self._feeds = [self._feed(io, index) for io, index in zip(ins, self._graphs[number].inputs)]
         self._values = self._seconds = self._table = None
+        self._bound.clear()
 
     def _feed(self, io: IoTensor, index: int) -> InputFeed | FloatFeed:
         stored = self._graphs[self._current].tensors[index]
@@ -204,6 +212,8 @@ class CpuContext(Context):
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
         with self.exclusive():
+            if self._bound:
+                raise ContextInvalid(MIXED)
             by_index = {item.index: item for item in inputs}
             missing = [attr.name for attr in self._inputs if attr.index not in by_index]
             if missing or len(by_index) != len(self._inputs):
@@ -214,6 +224,7 @@ class CpuContext(Context):
             if self._model.dynamic:
                 self._follow_shapes(by_index)
             self._values = [feed.values(by_index[i]) for i, feed in enumerate(self._feeds)]
+            self._common = True
 
     def _follow_shapes(self, inputs: dict[int, Input]) -> None:
         given = [_nhwc_shape(inputs[i]) for i in range(len(self._inputs))]
@@ -226,15 +237,20 @@ class CpuContext(Context):
                 raise InputInvalid(str(error)) from None
 
     def run(self) -> None:
-        with self.exclusive():
+        with self.exclusive(), self._hold_internal(), limited(self._threads):
+            if self._bound:
+                self._values = [feed.values(item) for feed, item in zip(self._feeds, self._bound_inputs())]
             watch = Stopwatch() if self._times else None
             writer = self._writer(default_folder(self._label)) if self._dumps else None
             started = time.perf_counter()
-            frame = _Frame(*self._both_graphs(), self._compute(watch, writer))
+            frame = Frame(*self._both_graphs(), self._compute(watch, writer), number=self._frames)
+            self._frames += 1
             if self._post is not None:
                 frame.post = self._post.compute(frame.elements())
             self._last_run_us = round((time.perf_counter() - started) * 1e6)
             self._previous, self._results = self._results, frame
+            if self._bound:
+                self._write_bound(frame)
             if writer is not None:
                 logger.info("tensors of this run: %s", writer.close().folder)
             if watch is not None:
@@ -252,28 +268,33 @@ class CpuContext(Context):
         """Outputs of the graph per batch item. Raises ContextInvalid before inputs are set."""
         if self._values is None:
             raise ContextInvalid("set inputs before running")
-        program = self._programs[self._current]
-        results = []
-        for item in range(self.batch):
-            feeds = {index: values[item] for index, values in zip(program.graph.inputs, self._values)}
+        program, fed = self._programs[self._current], self._values
+
+        def compute(item: int) -> list[Array]:
+            feeds = {index: values[item] for index, values in zip(program.graph.inputs, fed)}
             looks = watch
             if writer is not None:
                 recorder = Recorder(program.graph, writer, item if self.batch > 1 else None)
                 recorder.inputs(feeds)
                 looks = Watches(feeder, watch, recorder)
             outputs = program.run(feeds, looks)
-            results.append([outputs[index] for index in program.graph.outputs])
-        return results
+            return [outputs[index] for index in program.graph.outputs]
+
+        alone = watch is not None or writer is not None or not program.concurrent
+        return run_items(compute, self.batch, 1 if alone else self._lanes)
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         """Outputs of the last run; in async mode of the one before it (the first run answers for itself)."""
         with self.exclusive():
+            if self._bound:
+                raise ContextInvalid(MIXED)
             frame = self._previous if self._async and self._previous else self._results
             if frame is None:
                 raise ContextInvalid("run the model before asking for outputs")
+            self._fetched = frame.number
             if frame.post is not None:
                 return converted(frame.post, self._outputs, want_float)
-            return frame.outputs(_to_float) if want_float else frame.elements()
+            return frame.floats() if want_float else frame.elements()
 
     # -- figures ------------------------------------------------------------------------------------------
 
@@ -296,7 +317,10 @@ class CpuContext(Context):
     def memory(self) -> MemorySize:
         """What the model needs on the NPU, from the sizes that the file states; not what this process holds."""
         with self.exclusive():
-            return memory_size(self._graphs[self._current], len(self._file.data), self.batch)
+            size = memory_size(self._graphs[self._current], len(self._file.data), self.batch)
+        if self._soc.generation == "rknpu3":  # a network runs on one core of a coprocessor
+            return replace(size, cores=(CoreMemory(0, size.weight, size.internal),))
+        return size
 
     def dump(self, directory: str | os.PathLike[str], golden: Dump | None = None) -> Dump:
         with self.exclusive():
@@ -321,8 +345,18 @@ class CpuContext(Context):
 
     # -- life ---------------------------------------------------------------------------------------------
 
-    def dup(self) -> Context:
-        raise RknnError("the CPU reference cannot duplicate contexts in this version")
+    def dup(self) -> CpuContext:
+        with self.exclusive():
+            self._check_dup(self._label)
+            twin = CpuContext.__new__(CpuContext)
+            ZeroCopyContext.__init__(twin)
+            twin._set_up(self._file, self._soc, self._options)
+            twin._graphs, twin._io = dict(self._graphs), dict(self._io)
+            twin._ops = dict(self._ops)
+            twin._programs = {number: program.twin(twin._ops) for number, program in self._programs.items()}
+            twin._core_mask, twin._lanes = self._core_mask, self._lanes
+            twin._select(self._current)
+            return twin
 
     def _release(self) -> None:
         if self._post is not None:
@@ -333,6 +367,10 @@ class CpuContext(Context):
         self._graphs.clear()
         self._feeds.clear()
         self._values = self._results = self._previous = None
+        self._bound.clear()
+        self._given.clear()
+        for mem in list(self._memories):
+            mem.close()
 
 
 def _as_nhwc(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -341,7 +379,3 @@ def _as_nhwc(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _nhwc_shape(item: Input) -> tuple[int, ...]:
     return _as_nhwc(item.data.shape) if item.layout is Layout.NCHW else tuple(item.data.shape)
-
-
-def _to_float(value: Array, tensor: Tensor) -> Array:
-    return np.array(decode(value, tensor), np.float32, order="C")

@@ -138,7 +138,7 @@ def _unit(node: Node, stage: Stage, graph: Graph, y: Tensor) -> float:
     if tail in TABLES:
         index = stage.lut.multiplier if stage.lut is not None else stage.index_scale
         return index / (32768 if tail == "HardSigmoid" else INDEX_UNITS[tail])
-    unit = stage.scale * stage.slope_scale * y.quant.scale
+    unit = stage.scale * stage.second_scale * y.quant.scale
     if tail == "Mul" and len(node.inputs) > 1:  # the registers' scale holds the operand's
         operand = graph.tensors[node.inputs[1]].quant
         return unit / operand.scale if operand is not None else unit

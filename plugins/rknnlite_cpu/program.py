@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -74,6 +75,21 @@ class Program:
                 if previous is not None:
                     previous.close()
                 step.kernel = self._kernel(NodeView(self.graph, step.node), {op.op_type: op})
+
+    def twin(self, ops: Mapping[str, CustomOp]) -> Program:
+        """The same program for another caller: weights are shared, custom operators get nodes of their own."""
+        other = copy.copy(self)
+        other._custom = {}
+        other.steps = [replace(step) for step in self.steps]
+        for step in other.steps:
+            if step.node.index in self._custom:
+                step.kernel = other._kernel(NodeView(self.graph, step.node), ops)
+        return other
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may run it at once; custom operators are called one at a time."""
+        return not self._custom
 
     def close(self) -> None:
         """Give custom operators back what they hold."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from rknnlite import buildcache
+from rknnlite import buildcache, config
 from rknnlite.abi import rknn3_op as abi
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.spi import OpHost, PostProcess, Probe
@@ -29,7 +28,7 @@ _NATIVE = platform.machine() == "riscv64"
 
 
 def _compiler() -> str:
-    return os.environ.get("RKNNLITE_RISCV_CC") or ("cc" if _NATIVE else "riscv64-linux-gnu-gcc")
+    return config.get("riscv_cc") or ("cc" if _NATIVE else "riscv64-linux-gnu-gcc")
 
 
 def _emulator() -> list[str]:

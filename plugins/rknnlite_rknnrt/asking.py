@@ -6,19 +6,20 @@ import ctypes as ct
 import weakref
 from typing import Any
 
-from rknnlite import socs
+from rknnlite import binding, socs
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.spi import AttrKind, Context, CustomOp, MemorySize, PerfTable, Versions
 from rknnlite.tensor import TensorAttr
 
-from . import abi, binding, perf
+from . import abi, perf
 from .attrs import QUERIES, query_attr
 from .customop import Registration
 from .diagnose import metadata
 from .feed import InputFeed
 from .fetch import OutputFetch
 from .memory import RknnrtMemory
+from .native import Native
 from .session import Session
 from .settings import Settings
 
@@ -51,12 +52,12 @@ class AskingContext(Context):
         self._places: list[binding.Place] = []
         self._bound: dict[tuple[bool, int], RknnrtMemory] = {}
         self._memories: weakref.WeakSet[RknnrtMemory] = weakref.WeakSet()
-        self._given: list[RknnrtMemory] = []
+        self._given: dict[str, Native] = {}
         self._ops: list[CustomOp] = []
         self._failures: list[BaseException] = []
         self._registration: Registration | None = None
         self._core_mask: int | None = None
-        self._common = self._ready = self._ran = self._running = False
+        self._common = self._zero_copy = self._ready = self._ran = self._running = False
         self._frame: int | None = None
         self._cell = session.cell
         self._rknn_run = self._library.quick("rknn_run")

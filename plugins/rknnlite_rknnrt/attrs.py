@@ -42,9 +42,10 @@ def from_struct(struct: abi.TensorAttrStruct) -> TensorAttr:
     """Translate what the library answered; raises RknnError for numbers that no version defines."""
     name = struct.name.decode("utf-8", "replace")
     rank = struct.n_dims
-    if rank > abi.MAX_DIMS:
+    if rank > abi.MAX_DIMS or not struct.n_elems:
         raise RknnError(
-            f"the library answers rank {rank} for tensor {name}; at most {abi.MAX_DIMS} is possible"
+            f"the library answers rank {rank} and {struct.n_elems} elements for tensor {name!r}; "
+            f"rank 1 to {abi.MAX_DIMS} is possible: the library does not fit the model, update the runtime"
         )
     try:
         dtype, layout = DType(struct.type), Layout(struct.fmt)
@@ -108,19 +109,26 @@ def query_attr(query: Any, context: int, command: abi.Query, index: int) -> Tens
     return from_struct(struct)
 
 
-def read_ranges(query: Any, context: int, count: int) -> list[list[tuple[int, ...]]] | None:
-    """Legal shapes of a dynamic model, one list with a shape per input each; None for a static model."""
+def read_ranges(query: Any, context: int, count: int, known: bool) -> list[list[tuple[int, ...]]]:
+    """Legal shapes of a dynamic model, one list with a shape per input each; empty for a static model.
+
+    Versions answer the question about a static model with different codes, so that the first one only says
+    so, unless the model is known to be dynamic.
+    """
     per_input: list[list[tuple[int, ...]]] = []
     for index in range(count):
         found = abi.InputRange(index=index)
-        command = abi.Query.INPUT_DYNAMIC_RANGE
-        if query(context, command, ct.byref(found), ct.sizeof(found)) != 0:
-            return None
+        try:
+            read_struct(query, context, abi.Query.INPUT_DYNAMIC_RANGE, found)
+        except RknnError:
+            if known or per_input:
+                raise
+            return []
         number, rank = found.shape_number, found.n_dims
         if number > abi.MAX_DYNAMIC_SHAPES or rank > abi.MAX_DIMS:
             raise RknnError(f"the library answers {number} shapes of rank {rank} for input {index}")
         per_input.append([tuple(found.dyn_range[k][:rank]) for k in range(number)])
-    return [list(shapes) for shapes in zip(*per_input)] if per_input and per_input[0] else None
+    return [list(shapes) for shapes in zip(*per_input)]
 
 
 def reshaped(attr: TensorAttr, dims: tuple[int, ...]) -> TensorAttr:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
-from rknnlite import socs
+from rknnlite import config, socs
 from rknnlite.errors import BackendUnavailable, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
@@ -28,15 +26,20 @@ class RknnrtBackend(Backend):
 
     def probe(self) -> Probe:
         """Available when the library loads and the NPU's node can be opened, or when the library was named."""
+        return self.probe_for(OpenOptions())
+
+    def probe_for(self, options: OpenOptions) -> Probe:
+        """``probe`` with the library that ``options`` name."""
+        named = options.extra.get("library")
         try:
-            library = load()
+            library = load(named)
         except BackendUnavailable as error:
             return Probe(False, str(error))
         node = device.look()
-        if node.problem and not os.environ.get("RKNNLITE_LIBRARY"):
-            return Probe(False, node.problem, devices=node.nodes)
-        version = library.version or "of unknown version"
-        return Probe(True, f"{library.name} {version} ({library.path})", _PRIORITY, node.nodes)
+        if node.problem and not (named or config.get("library")):
+            return Probe(False, node.problem, 0, node.nodes, str(library.path), library.version)
+        reason = f"{library.name} {library.version or 'of unknown version'} ({library.path})"
+        return Probe(True, reason, _PRIORITY, node.nodes, str(library.path), library.version)
 
     def refuses(self, model: ModelFile) -> str | None:
         return platform_clash(model, board())

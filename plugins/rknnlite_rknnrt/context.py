@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rknnlite import socs
+from rknnlite.binding import MIXED
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions
@@ -19,7 +20,7 @@ from rknnlite.tensor import Layout
 from . import abi
 from .attrs import QUERIES, as_nchw, as_nhwc, query_attr, read_ranges, reshaped, to_struct
 from .buffers import Array
-from .customop import Registration
+from .customop import Registration, needed
 from .diagnose import metadata
 from .feed import InputFeed
 from .fetch import OutputFetch
@@ -27,7 +28,7 @@ from .loader import Library
 from .native import call_error, check
 from .session import Session
 from .settings import Settings
-from .zerocopy import MIXED, ZeroCopyContext
+from .zerocopy import ZeroCopyContext
 
 __all__ = ["RknnrtContext"]
 
@@ -60,10 +61,11 @@ class RknnrtContext(ZeroCopyContext):
         model = metadata(self._file)
         if model is None or model.dynamic:  # asking a static model makes the library complain in its log
             query = self._library.function("rknn_query")
-            self._shapes = read_ranges(query, self._value, number.n_input) or []
+            self._shapes = read_ranges(query, self._value, number.n_input, known=model is not None)
         self._read_attrs()
-        if ops:
-            self.register_ops(ops)
+        wanted = needed(self._file, ops)
+        if wanted:
+            self.register_ops(wanted)
 
     def _read_attrs(self) -> None:
         """Attributes for the current shapes, and what is prepared from them."""
@@ -82,6 +84,8 @@ class RknnrtContext(ZeroCopyContext):
 
     def set_core_mask(self, mask: int) -> None:
         with self.exclusive():
+            if not 0 <= mask <= abi.CoreMask.ALL:  # ctypes would cut it to 32 bits and hand over another one
+                self._soc.check_core_mask(mask)
             code = self._library.function("rknn_set_core_mask")(self._value, mask)
             if code:
                 try:
@@ -94,6 +98,8 @@ class RknnrtContext(ZeroCopyContext):
 
     def set_batch_core_num(self, count: int) -> None:
         with self.exclusive():
+            if not 0 < count <= self._soc.cores:
+                raise ParamInvalid(f"{count} cores: the {self._soc.name} has 1 to {self._soc.cores}")
             code = self._library.function("rknn_set_batch_core_num")(self._value, count)
             check("rknn_set_batch_core_num", code)
 
@@ -133,7 +139,7 @@ class RknnrtContext(ZeroCopyContext):
     def set_inputs(self, inputs: Sequence[Input]) -> None:
         self._take()
         try:
-            if self._bound:
+            if self._zero_copy:
                 raise ContextInvalid(MIXED)
             if self._shapes:
                 self._follow_shapes(inputs)
@@ -145,7 +151,8 @@ class RknnrtContext(ZeroCopyContext):
             del held  # the library has its copy
             if code:
                 self._ready = False
-                raise call_error("rknn_inputs_set", code)
+                only = f"the {self._soc.name} has the zero-copy path only: use bind and run"
+                raise call_error("rknn_inputs_set", code, only if self._soc.zero_copy_only else "")
             self._common = self._ready = True
             self._ran = False
         finally:
@@ -240,7 +247,7 @@ class RknnrtContext(ZeroCopyContext):
         return fetch
 
     def _get(self, fetch: OutputFetch) -> None:
-        if self._bound:
+        if self._zero_copy:
             raise ContextInvalid(MIXED)
         if not self._ran:
             raise ContextInvalid("run the model before asking for outputs")
@@ -266,9 +273,11 @@ class RknnrtContext(ZeroCopyContext):
             return twin
 
     def close(self) -> None:
-        if self._running and not self._closed and self._owner.acquire(False):
-            self._owner.release()  # we hold it ourselves: a custom operator closes the context that runs it
-            raise ContextInvalid("close was called from inside a custom operator of the same context")
+        if self._running and self._owner.acquire(False):
+            inside = self._running  # and we hold it: a custom operator closes the context that runs it
+            self._owner.release()
+            if inside:
+                raise ContextInvalid("close was called from inside a custom operator of the same context")
         super().close()
 
     def _release(self) -> None:

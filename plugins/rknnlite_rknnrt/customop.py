@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rknnlite.errors import ParamInvalid
+from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.tensor import DType
@@ -22,9 +23,23 @@ from .attrs import from_struct
 from .buffers import Array, view
 from .loader import Library
 
-__all__ = ["OpAttrs", "Registration"]
+__all__ = ["OpAttrs", "Registration", "needed"]
 
 _FAILED = -1
+
+
+def needed(file: ModelFile, ops: Sequence[CustomOp]) -> list[CustomOp]:
+    """The operators that the model has nodes of, all of them where its nodes cannot be read.
+
+    Plugins offer operators for other models too: those must not reach a library that may not take any.
+    """
+    if not ops:
+        return []
+    try:
+        types = {node.op for node in file.model.graph().nodes}.union(file.model.custom_ops)
+    except ModelInvalid:
+        return list(ops)
+    return [op for op in ops if op.op_type in types]
 
 
 class OpAttrs(Mapping[str, Any]):
@@ -94,9 +109,10 @@ class Registration:
     def raise_failure(self) -> None:
         """Raise what a callback left behind; an interrupt stays what it is."""
         if self.failures:
-            failure = self.failures[0]
-            self.failures.clear()
-            raise failure
+            try:
+                raise self.failures[0]  # no local name: frame and exception would refer to each other
+            finally:
+                self.failures.clear()
 
 
 class _Calls:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from rknnlite import socs
+from rknnlite.compat import runtime_clash
 from rknnlite.errors import (
     DeviceUnavailable,
     ModelInvalid,
@@ -18,9 +17,10 @@ from . import device
 from .loader import Library
 from .native import call_error
 
-__all__ = ["init_error", "metadata", "platform_clash", "runtime_rule"]
+__all__ = ["init_error", "metadata", "platform_clash"]
 
 _ENCRYPTED = (b"CYPTRKNN", b"RKCE")
+_KNOWN_CONTAINER, _MINI_CONTAINERS = 6, 0x1000
 
 
 def metadata(file: ModelFile) -> Model | None:
@@ -33,19 +33,20 @@ def metadata(file: ModelFile) -> Model | None:
 
 def encrypted(file: ModelFile) -> bool:
     """Whether only the vendor's runtime can read the file."""
+    return _head(file).startswith(_ENCRYPTED)
+
+
+def _head(file: ModelFile) -> bytes:
     try:
-        return bytes(file.data[:8]).startswith(_ENCRYPTED)
+        return bytes(file.data[:16])
     except ModelInvalid:
-        return False
+        return b""
 
 
 def platform_clash(file: ModelFile, soc: socs.Soc | None) -> str | None:
     """The reason why this board cannot run the model, None when it can or when nobody knows."""
-    model = metadata(file)
-    if model is None or soc is None:
-        return None
-    platforms = {name.lower() for name in (*model.platforms, model.platform) if name}
-    if not platforms or platforms & set(soc.accepts):
+    platforms = _platforms(file)
+    if soc is None or not platforms or platforms & set(soc.accepts):
         return None
     return (
         f"{file.label} was built for {'/'.join(sorted(platforms))}, this board is an {soc.name}; "
@@ -53,36 +54,30 @@ def platform_clash(file: ModelFile, soc: socs.Soc | None) -> str | None:
     )
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    match = re.match(r"\s*(\d+)\.(\d+)(?:\.(\d+))?", version)
-    return tuple(int(part or 0) for part in match.groups()) if match else ()
-
-
-def runtime_rule(toolkit: str) -> tuple[str, tuple[int, ...], tuple[int, ...] | None]:
-    """Which runtimes open a model: the rule in words, the oldest and (where there is one) the newest version.
-
-    RKNN user guide 2.0, table 10-1, and its later copies.
-    """
-    made = _numbers(toolkit)
-    if made < (1, 5, 0):
-        return f"a model of toolkit {toolkit} needs runtime {toolkit} to 1.5.0", made, (1, 5, 0)
-    if made < (1, 5, 2):
-        return f"a model of toolkit {toolkit} needs runtime 1.5.0", (1, 5, 0), (1, 5, 0)
-    oldest = (1, 5, 2) if made < (2, 0, 0) else (2, 0, 0)
-    words = ".".join(map(str, oldest))
-    return f"a model of toolkit {toolkit} needs runtime {words} or newer", oldest, None
+def _platforms(file: ModelFile) -> set[str]:
+    model = metadata(file)
+    return {name.lower() for name in (*model.platforms, model.platform) if name} if model else set()
 
 
 def version_clash(file: ModelFile, library: Library) -> str:
     """A sentence when model and runtime do not go together, else empty."""
-    model, runtime = metadata(file), _numbers(library.version)
-    if model is None or not runtime or not _numbers(model.toolkit_version):
+    model = metadata(file)
+    if model is None:
+        return _container_clash(file, library)
+    clash = runtime_clash(model.toolkit_version, library.version)
+    return f"{library.name} here is {library.version}: {clash}" if clash else ""
+
+
+def _container_clash(file: ModelFile, library: Library) -> str:
+    """A sentence when the container is one that came after this package was written, else empty."""
+    head = _head(file)
+    container = int.from_bytes(head[8:], "little")
+    if not head.startswith(b"RKNN") or not _KNOWN_CONTAINER < container < _MINI_CONTAINERS:
         return ""
-    rule, oldest, newest = runtime_rule(model.toolkit_version)
-    if runtime >= oldest and (newest is None or runtime <= newest):
-        return ""
-    advice = "update the runtime" if runtime < oldest else "convert the network again"
-    return f"{library.name} here is {library.version}: {rule}; {advice}"
+    return (
+        f"{file.label} has container version {container}, {library.name} here is {library.version}: a runtime opens "
+        "containers up to the one that its own toolkit writes; update the runtime to the toolkit's version"
+    )
 
 
 def init_error(code: int, file: ModelFile, library: Library, soc: socs.Soc | None) -> RknnError:
@@ -98,10 +93,10 @@ def init_error(code: int, file: ModelFile, library: Library, soc: socs.Soc | Non
         return _as(DeviceUnavailable, code, node.problem)
     if encrypted(file):
         return _as(None, code, "the model is encrypted: this runtime has no key for it, or is too old for it")
-    damage = _damaged(file)
-    if damage:
-        return _as(None, code, damage)
-    return call_error("rknn_init", code)
+    reason = _damaged(file)
+    if not reason and code == TargetPlatformUnmatch.code and _platforms(file):
+        reason = f"{file.label} was built for {'/'.join(sorted(_platforms(file)))}, this board is another one"
+    return _as(None, code, reason)
 
 
 def _damaged(file: ModelFile) -> str:

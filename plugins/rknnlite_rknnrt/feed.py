@@ -57,7 +57,7 @@ class _Slot:
             data = data.transpose(0, 2, 3, 1)
         if data.shape != self._shape:
             self._explain(data, item.layout)
-        if data.dtype != self._given:
+        if data.dtype is not self._given:  # comparing with None would say that float64 is meant
             self._retype(data.dtype)
         if self._carrier is not self._given or not data.flags.c_contiguous:
             data = self._copy(data)

@@ -82,7 +82,7 @@ class OutputFetch:
             OutputInvalid: shape, element type or layout of an array do not fit.
         """
         aimed = self._aimed
-        if len(aimed) == len(arrays) and all(map(operator.is_, aimed, arrays)):
+        if aimed and len(aimed) == len(arrays) and all(map(operator.is_, aimed, arrays)):
             return
         self._aimed = []
         if len(arrays) != len(self._plans) or not all(map(_Plan.fits, self._plans, arrays)):

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rknnlite import config
 from rknnlite.errors import BackendUnavailable, RknnError
 
 from .abi import BASE_FUNCTIONS, PROTOTYPES
@@ -32,6 +33,7 @@ __all__ = [
     "LibraryUnusable",
     "LibraryWrongArchitecture",
     "find",
+    "is_file",
     "load",
 ]
 
@@ -70,10 +72,10 @@ class FunctionMissing(RknnError):
 
 def find(explicit: str | os.PathLike[str] | None = None) -> Path:
     """Path of the library to load; raises LibraryNotFound listing where it was looked for."""
-    named = explicit or os.environ.get("RKNNLITE_LIBRARY")
+    named = explicit or config.get("library")
     if named:
         path = Path(named)
-        found = next((c for c in _candidates(path) if c.is_file()), None)
+        found = next((c for c in _candidates(path) if is_file(c)), None)
         if found is None:
             source = "" if explicit else " (from RKNNLITE_LIBRARY)"
             raise LibraryNotFound(f"there is no runtime library {path}{source}; {_REMEDY}")
@@ -81,9 +83,17 @@ def find(explicit: str | os.PathLike[str] | None = None) -> Path:
     looked = [*filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")), *DIRECTORIES]
     for directory in looked:
         for name in NAMES:
-            if (Path(directory) / name).is_file():
+            if is_file(Path(directory) / name):
                 return Path(directory) / name
     raise LibraryNotFound(f"no {' or '.join(NAMES)} in {', '.join(looked)}; {_REMEDY}")
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file, as far as this user may look; never raises."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _candidates(path: Path) -> Iterator[Path]:
@@ -197,14 +207,25 @@ def _machine() -> int:
     return (62 if wide else 3) if name in ("x86_64", "amd64", "i686", "i586") else 0
 
 
+def _end_of_sections(head: bytes) -> int:
+    """Where the table of sections ends, the last thing in an ELF file."""
+    wide = head[4] == 2
+    (start,) = struct.unpack_from("<Q" if wide else "<I", head, 40 if wide else 32)
+    entry, count = struct.unpack_from("<HH", head, 58 if wide else 46)
+    return int(start + entry * count)
+
+
 def _check_architecture(path: Path) -> None:
     try:
         with path.open("rb") as file:
-            head = file.read(20)
+            head, size = file.read(64), file.seek(0, os.SEEK_END)
     except OSError as error:
         raise LibraryUnusable(f"{path} cannot be read: {error.strerror}") from None
-    if len(head) < 20 or head[:4] != b"\x7fELF":
+    if len(head) < 64 or head[:4] != b"\x7fELF":
         raise LibraryUnusable(f"{path} is no shared library (no ELF header); copy it again")
+    end = _end_of_sections(head)
+    if size < end:  # the dynamic linker would crash on it
+        raise LibraryUnusable(f"{path} is cut off: it has {size} of {end} bytes; copy it again")
     (theirs,), ours = struct.unpack_from("<H", head, 18), _machine()
     if ours and theirs != ours:
         raise LibraryWrongArchitecture(

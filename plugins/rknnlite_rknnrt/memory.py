@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes as ct
 import os
 import stat
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,12 +30,17 @@ _UINT32 = 0xFFFFFFFF
 _PROT_READ_WRITE, _MAP_SHARED = 3, 1
 
 
+def _nobody() -> None:
+    return None
+
+
 class RknnrtMemory(Memory):
     """One ``rknn_tensor_mem``; see ``rknnlite.spi.Memory``."""
 
     def __init__(self, native: Native, size: int) -> None:
         struct = native.value.contents
         self._native: Native | None = native
+        self._user: Callable[[], Any] = _nobody
         self._where = (struct.virt_addr or 0) + struct.offset
         self.pointer = native.value
         self.size = size
@@ -72,8 +79,15 @@ class RknnrtMemory(Memory):
         """Virtual address of the first byte, 0 where the CPU cannot see it."""
         return int(self._where)
 
+    def belongs_to(self, context: Any) -> None:
+        """``context.unbind`` shall be called when the memory is closed."""
+        self._user = weakref.ref(context)
+
     def close(self) -> None:
-        self._native = None
+        native, self._native = self._native, None
+        context = self._user()
+        if native is not None and context is not None:
+            context.unbind(self)  # before C loses it: waits for a run in another thread
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.size} bytes, fd {self.fd}"
@@ -152,7 +166,10 @@ def _libc() -> Any:
 
 def _map(fd: int, length: int) -> Native:
     """Map a descriptor. By hand: Python's mmap refuses dma-bufs, whose files report no size."""
-    status = os.fstat(fd)
+    try:
+        status = os.fstat(fd)
+    except OSError as error:
+        raise ParamInvalid(f"file descriptor {fd} cannot be used: {error.strerror}") from None
     if stat.S_ISREG(status.st_mode) and 0 < status.st_size < length:  # an access past the end would kill us
         raise ParamInvalid(f"file descriptor {fd} holds {status.st_size} bytes, {length} were to be imported")
     libc = _libc()

@@ -101,8 +101,7 @@ def _destroy(destroy: Callable[..., int], args: tuple[Any, ...], guard: Any) -> 
         if guard is not None:
             guard.release()
     if code:
-        name = getattr(destroy, "__name__", "release")
-        logger.error("%s failed: %s (%d)", name, ERROR_NAMES.get(code, "unknown code"), code)
+        logger.error("%s", call_error(getattr(destroy, "__name__", "release"), code))
 
 
 _living: weakref.WeakSet[Native] = weakref.WeakSet()

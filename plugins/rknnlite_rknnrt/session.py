@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import os
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from rknnlite.log import logger
 
 from . import abi
 from .diagnose import encrypted, init_error
-from .loader import Library
+from .loader import Library, is_file
 from .memory import without_context
 from .native import Native, check
 from .settings import Settings
@@ -60,8 +61,8 @@ class Session:
             extend.real_model_size = memory.size
             parents = (*parents, memory.native)
             where, size = memory.address, memory.size
-        elif file.path is not None and file.path.is_file():
-            path = ct.create_string_buffer(str(file.path).encode())
+        elif file.path is not None and is_file(file.path):
+            path = ct.create_string_buffer(os.fsencode(file.path))
             where, size = ct.addressof(path), 0
             keep.append(path)
         else:
@@ -69,9 +70,8 @@ class Session:
             where, size = content.ctypes.data if content.size else 0, content.size
             if not size:
                 raise ParamInvalid(f"{file.label} is empty; copy it again")
-        code = library.function("rknn_init")(
-            ct.byref(cell), where, size, settings.init_flags, ct.byref(extend)
-        )
+        told = ct.byref(extend) if parents else None
+        code = library.function("rknn_init")(ct.byref(cell), where, size, settings.init_flags, told)
         if code:
             raise init_error(code, file, library, soc)
         return cls(library, cell, guard, parents, keep)

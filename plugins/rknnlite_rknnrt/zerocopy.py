@@ -5,22 +5,20 @@ from __future__ import annotations
 import ctypes as ct
 from typing import Any
 
-from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
+from rknnlite import binding
+from rknnlite.binding import MIXED
+from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.spi import AttrKind, Memory
 from rknnlite.tensor import TensorAttr
 
-from . import abi, binding, memory
+from . import abi, memory
 from .asking import AskingContext
 from .attrs import to_struct
 from .memory import RknnrtMemory
 from .native import check
 
-__all__ = ["MIXED", "ZeroCopyContext"]
+__all__ = ["ZeroCopyContext"]
 
-MIXED = (
-    "the common path (set_inputs, get_outputs) and the zero-copy path (bind) must not be mixed on one context; "
-    "open a second one"
-)
 _SYNC = {
     "to_device": abi.MemSync.TO_DEVICE,
     "from_device": abi.MemSync.FROM_DEVICE,
@@ -54,7 +52,15 @@ class ZeroCopyContext(AskingContext):
 
     def _own(self, mem: RknnrtMemory) -> RknnrtMemory:
         self._memories.add(mem)
+        mem.belongs_to(self)
         return mem
+
+    def unbind(self, mem: Memory) -> None:
+        """Run on ``mem`` no more: what it was bound to needs other memory first. ``mem.close`` calls it."""
+        with self._owner:
+            for key in [key for key, bound in self._bound.items() if bound is mem]:
+                del self._bound[key]
+                self._ready = False
 
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
         with self.exclusive():
@@ -62,11 +68,12 @@ class ZeroCopyContext(AskingContext):
                 raise ContextInvalid(MIXED)
             pointer = self._pointer(mem)
             place = binding.place_of(attr, self._all_places())
-            binding.check_binding(place, attr, mem.size)
+            binding.check_binding(place, attr, mem.size, mem.offset)
             struct = to_struct(attr)
             code = self._library.function("rknn_set_io_mem")(self._value, pointer, ct.byref(struct))
             check("rknn_set_io_mem", code, f"{place.label} does not take {attr}" if code == -5 else "")
             assert isinstance(mem, RknnrtMemory)
+            self._zero_copy = True
             self._bound[place.is_input, place.index] = mem
             self._ready = len(self._bound) == len(self._places)
 
@@ -87,7 +94,7 @@ class ZeroCopyContext(AskingContext):
         kind = AttrKind.NATIVE_NHWC_INPUT if is_input else AttrKind.NATIVE_NHWC_OUTPUT
         try:
             nhwc = self._attrs(kind)
-        except RknnError:  # a library that does not know this form
+        except ParamInvalid:  # a library that does not know this form
             nhwc = native
         plain = self._inputs if is_input else self._outputs
         return [
@@ -108,7 +115,7 @@ class ZeroCopyContext(AskingContext):
                 raise ParamInvalid(f"the memory has {mem.size} bytes, {what} need {need}")
             check(function, self._library.function(function)(self._value, pointer))
             assert isinstance(mem, RknnrtMemory)
-            self._given.append(mem)
+            self._given[function] = mem.native  # stays as long as C may use it, whoever closes the memory
 
     def sync(self, mem: Memory, direction: str) -> None:
         if direction not in _SYNC:

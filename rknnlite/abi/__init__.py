@@ -1,1 +1,1 @@
-"""Facts of the vendor's C ABIs as ctypes structures, shared by the plugins that need them. Nothing is loaded here."""
+"""Facts of the vendor's C ABIs as ctypes structures, and what finds a library and owns its objects; for plugins."""

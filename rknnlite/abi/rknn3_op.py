@@ -1,9 +1,12 @@
-"""Post-process plugins of librknn3_api 1.0.0: the tensor attribute and the numbers that host and plugin share."""
+"""Post-process plugins of librknn3_api 1.0.0: structures, callback types and the numbers that host and plugin share."""
 
 from __future__ import annotations
 
 import ctypes as ct
 import enum
+
+from .rknn3_enums import RKNN3_MAX_DIMS, RKNN3_MAX_NAME_LEN
+from .rknn3_types import RKNN3Tensor, RKNN3TensorAttr, rknn3_context
 
 __all__ = [
     "MAX_DIMS",
@@ -11,12 +14,19 @@ __all__ = [
     "REGISTER_FUNCTION",
     "Layout3",
     "QntType3",
-    "QuantInfo",
+    "RKNN3CustomOp",
+    "RKNN3CustomOpCallback",
+    "RKNN3CustomOpContext",
+    "RKNN3CustomOpGetAttrsCallback",
+    "RKNN3CustomOpIoCallback",
+    "RKNN3OpPluginType",
+    "RKNN3OpTarget",
+    "RKNN3RegisterCustomOp",
     "TensorAttr3",
     "Type3",
 ]
 
-MAX_DIMS, MAX_STRIDES, MAX_NAME = 16, 17, 256
+MAX_DIMS, MAX_NAME = RKNN3_MAX_DIMS, RKNN3_MAX_NAME_LEN
 REGISTER_FUNCTION = "rknn3_register_custom_ops_plugin"
 """What a plugin exports: ``rknn3_custom_op *rknn3_register_custom_ops_plugin(int index)``, NULL past the last."""
 
@@ -54,25 +64,71 @@ class QntType3(enum.IntEnum):
     PER_LAYER_ASYMMETRIC = 2
 
 
-class QuantInfo(ct.Structure):
-    _fields_ = (("scale", ct.c_float), ("zero_point", ct.c_int32))
+TensorAttr3 = RKNN3TensorAttr
+"""512 bytes; a later header makes it 584 bytes."""
 
 
-class TensorAttr3(ct.Structure):
-    """``rknn3_tensor_attr``, 512 bytes; a later header makes it 584 bytes."""
+class RKNN3OpTarget(enum.IntEnum):
+    """``rknn3_op_target_type``: where a plugin computes."""
+
+    RKNN3_OP_TARGET_TYPE_CPU = 1
+    RKNN3_OP_TARGET_TYPE_MAX = 2
+
+
+class RKNN3OpPluginType(enum.IntEnum):
+    """``rknn3_op_plugin_type``; custom operators are not supported by 1.0.0."""
+
+    RKNN3_OP_PLUGIN_TYPE_POSTPROCESS = 0
+    RKNN3_OP_PLUGIN_TYPE_CUSTOM_OP = 1
+    RKNN3_OP_PLUGIN_TYPE_MAX = 2
+
+
+class RKNN3CustomOpContext(ct.Structure):
+    """``rknn3_custom_op_context``, 24 bytes; a later header adds ``get_param``."""
+
+    _fields_ = (("rknn_ctx", rknn3_context), ("priv_data", ct.c_void_p), ("user_data", ct.c_void_p))
+
+
+RKNN3CustomOpCallback = ct.CFUNCTYPE(ct.c_int, ct.POINTER(RKNN3CustomOpContext))
+"""Type of ``init``, ``deinit`` (both optional) and ``get_output_num``."""
+RKNN3CustomOpIoCallback = ct.CFUNCTYPE(
+    ct.c_int,
+    ct.POINTER(RKNN3CustomOpContext),
+    ct.POINTER(RKNN3Tensor),
+    ct.c_uint32,
+    ct.POINTER(RKNN3Tensor),
+    ct.c_uint32,
+)
+"""Type of ``prepare`` (optional) and ``compute``: inputs, their number, outputs, their number."""
+RKNN3CustomOpGetAttrsCallback = ct.CFUNCTYPE(
+    ct.c_int,
+    ct.POINTER(RKNN3CustomOpContext),
+    ct.POINTER(RKNN3TensorAttr),
+    ct.c_uint32,
+    ct.POINTER(RKNN3TensorAttr),
+    ct.c_uint32,
+)
+"""Type of ``get_attrs``: input attributes, their number, output attributes to fill, their number."""
+
+
+class RKNN3CustomOp(ct.Structure):
+    """``rknn3_custom_op``, 88 bytes."""
 
     _fields_ = (
-        ("index", ct.c_uint32),
-        ("name", ct.c_char * MAX_NAME),
-        ("n_dims", ct.c_uint32),
-        ("shape", ct.c_uint32 * MAX_DIMS),
-        ("aligned_size", ct.c_uint64),
-        ("n_stride", ct.c_uint32),
-        ("stride", ct.c_uint64 * MAX_STRIDES),
-        ("n_elems", ct.c_uint32),
-        ("dtype", ct.c_int32),
-        ("layout", ct.c_int32),
-        ("qnt_type", ct.c_int32),
-        ("qnt_info", QuantInfo),
-        ("core_id", ct.c_int32),
+        ("op_type", ct.c_char_p),
+        ("plugin_type", ct.c_int32),
+        ("target", ct.c_int32),
+        ("version", ct.c_uint32),
+        ("author", ct.c_char_p),
+        ("description", ct.c_char_p),
+        ("init", RKNN3CustomOpCallback),
+        ("prepare", RKNN3CustomOpIoCallback),
+        ("compute", RKNN3CustomOpIoCallback),
+        ("deinit", RKNN3CustomOpCallback),
+        ("get_output_num", RKNN3CustomOpCallback),
+        ("get_attrs", RKNN3CustomOpGetAttrsCallback),
     )
+
+
+RKNN3RegisterCustomOp = ct.CFUNCTYPE(ct.POINTER(RKNN3CustomOp), ct.c_int)
+"""Type of ``REGISTER_FUNCTION``."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dumps import Dump, DumpWriter
-from ..errors import BackendUnavailable, InputInvalid, ModelInvalid, RknnError
+from ..errors import InputInvalid, ModelInvalid, RknnError
+from ..extras import missing
 from ..tensor import DType
 
 __all__ = ["dump_onnx"]
@@ -61,9 +62,7 @@ def _libraries() -> tuple[Any, Any]:
         import onnx
         import onnxruntime
     except ImportError as error:
-        raise BackendUnavailable(
-            f"running an ONNX file needs onnx and onnxruntime ({error}); pip install 'rknnlite[onnx]'"
-        ) from None
+        raise missing("onnx", "running an ONNX file needs onnx and onnxruntime", error) from None
     return onnx, onnxruntime
 
 

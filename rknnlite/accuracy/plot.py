@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import BackendUnavailable
+from ..extras import missing
 
 if TYPE_CHECKING:
     from .comparison import Comparison, TensorError
@@ -24,7 +24,7 @@ def draw(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise BackendUnavailable(f"plots need matplotlib ({error}); pip install 'rknnlite[plot]'") from None
+        raise missing("plot", "plots need matplotlib", error) from None
     tensors = list(comparison.tensors)
     timed = any(tensor.time_us is not None for tensor in tensors)
     height = max(3.0, 1.5 + _INCHES_PER_LAYER * len(tensors))

@@ -7,7 +7,6 @@ Its methods never raise for a mistake of the caller: they log one E line, which 
 from __future__ import annotations
 
 import os
-import traceback
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from typing import Any
 from .._version import __version__
 from ..custom_op import CustomOp, OpSource
 from ..errors import RknnError
+from ..facelog import FaceLog, log_file
 from ..runtime import resolve_ops
-from .rknn_log import RKNNLog
 from .rknn_platform_utils import chip_families, model_platforms
 from .rknn_runtime import RKNNRuntime
 
@@ -60,10 +59,10 @@ class RKNNLite:
     NPU_CORE_ALL = 0xFFFF
 
     def __init__(self, verbose: bool = False, verbose_file: str | os.PathLike[str] | None = None) -> None:
-        log_file = _log_file(verbose_file)
+        file = log_file(verbose_file)
         self.target = "simulator"
         self.verbose = verbose
-        self.rknn_log = RKNNLog(bool(verbose), log_file)
+        self.rknn_log = FaceLog(bool(verbose), file)
         self.rknn_data: Any = None
         self.rknn_user_key: bytes | None = None
         self._model_label = ""
@@ -71,11 +70,8 @@ class RKNNLite:
         self.load_model_in_npu = False
         self.rknn_runtime: RKNNRuntime | None = None
         self.root_dir = str(Path(__file__).resolve().parent.parent)
-        self.rknn_log.w(f"rknn-toolkit-lite2 version: {_FACE_VERSION} (spoken by rknnlite {__version__})")
-        if verbose and log_file is not None:
-            self.rknn_log.d(f"This log is also written to {log_file}")
-        elif verbose and verbose_file:
-            self.rknn_log.w(f"There is no directory for the log file {verbose_file}; no log file is written.")
+        line = f"rknn-toolkit-lite2 version: {_FACE_VERSION} (spoken by rknnlite {__version__})"
+        self.rknn_log.greet(line, verbose, verbose_file, file)
 
     # -- load and initialise ------------------------------------------------------------------------------
 
@@ -145,7 +141,7 @@ class RKNNLite:
                 if core_mask != self.NPU_CORE_AUTO:
                     runtime.set_core_mask(core_mask)
             except Exception as error:
-                self._tell(_CORE, error)
+                self.rknn_log.tell(_CORE, error)
                 self._close(runtime)
                 return -1
             self.rknn_runtime = runtime
@@ -167,7 +163,7 @@ class RKNNLite:
                 if self.rknn_runtime is not None:
                     self.rknn_runtime.register_ops(ops)
         except Exception as error:
-            self._tell(_OPS, error)
+            self.rknn_log.tell(_OPS, error)
             return -1
         self._custom_ops.update((op.op_type, op) for op in ops)
         return 0
@@ -179,10 +175,10 @@ class RKNNLite:
             runtime.custom_ops = list(self._custom_ops.values())
             runtime.build_graph(self.rknn_data, False, self.rknn_user_key)
         except RknnError as error:
-            self._tell(f"{_INIT} RKNN init failed. error code: {error.name}.", error)
+            self.rknn_log.tell(f"{_INIT} RKNN init failed. error code: {error.name}.", error)
             return None
         except Exception as error:
-            self._tell(_INIT, error)
+            self.rknn_log.tell(_INIT, error)
             return None
         return runtime
 
@@ -224,7 +220,7 @@ class RKNNLite:
                     inputs, data_type, data_format, inputs_pass_through, reuse_outputs, step
                 )
         except Exception as error:
-            self._tell(_STEPS[step[0]], error)
+            self.rknn_log.tell(_STEPS[step[0]], error)
             return None
         return [*outputs, frame] if get_frame_id else outputs
 
@@ -238,7 +234,7 @@ class RKNNLite:
         try:
             return self.rknn_runtime.get_sdk_version()[0]
         except Exception as error:
-            self._tell(_VERSION, error)
+            self.rknn_log.tell(_VERSION, error)
             return None
 
     def list_devices(self) -> tuple[list[str], list[str]]:
@@ -266,7 +262,7 @@ class RKNNLite:
         try:
             platforms = model_platforms(rknn_model)
         except Exception as error:
-            self._tell(f"{_INVALID_PATH}{rknn_model}.", error)
+            self.rknn_log.tell(f"{_INVALID_PATH}{rknn_model}.", error)
             return None
         filled, supported = platforms.values()
         self.rknn_log.p("*" * 50)
@@ -298,24 +294,4 @@ class RKNNLite:
             with self.rknn_log.listening():
                 runtime.release()
         except Exception as error:
-            self._tell("Catch exception when release runtime.", error)
-
-    def _tell(self, headline: str, error: Exception) -> None:
-        """One E line; a traceback follows only for an error that is not one of ours."""
-        text = " ".join(str(error).split())
-        if isinstance(error, RknnError):
-            code = "" if "error code:" in f"{headline}{text}" else f" (error code: {error.name})"
-            self.rknn_log.e(f"{headline} {text}{code}", False)
-        else:
-            self.rknn_log.e(f"{headline} {type(error).__name__}: {text}", False)
-            trace = traceback.format_exception(type(error), error, error.__traceback__)
-            self.rknn_log.e("".join(trace).rstrip(), False)
-        error.__traceback__ = None  # reported; a frame that holds it would keep the inputs alive
-
-
-def _log_file(verbose_file: str | os.PathLike[str] | None) -> Path | None:
-    """The absolute path of the log file; None when there is none or its directory does not exist."""
-    if not isinstance(verbose_file, (str, os.PathLike)) or not verbose_file:
-        return None
-    path = Path(verbose_file).absolute()
-    return path if path.parent.is_dir() else None
+            self.rknn_log.tell("Catch exception when release runtime.", error)

@@ -202,8 +202,9 @@ class _Builder:
         """What the registers and stored operands of an NPU node say."""
         output = self.tensors[node.outputs[0]].name
         source = self.tensors[node.inputs[0]].dtype if node.inputs and node.inputs[0] >= 0 else DType.INT8
+        operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
         node.stage = read_stage(
-            self.family, self.program, node.index, node.op, output, self.storage.named, source
+            self.family, self.program, node.index, node.op, output, self.storage.named, source, operand
         )
         node.attrs = {**hidden_attributes(self.family, self.program, node), **node.attrs}
         if node.op.startswith("Conv"):

@@ -50,6 +50,7 @@ class MiniRegisters:
     common_zero: Field
     bs_shift: Field
     bn_shift: Optional[Field]
+    second_unused: Optional[Field]
     out_offset: Field
     out_scale: Field
     out_shift: Field
@@ -95,7 +96,15 @@ class MiniRegisters:
         if "LeakyRelu" in op:
             stage.slope = self.slope.of(regs) / (1 << _SLOPE_BITS)
         if self.bn_shift and op.startswith("Conv") and ("LeakyRelu" in op or "PRelu" in op):
-            stage.slope_scale = 2.0 ** (_SLOPE_BITS - self.bn_shift.of(regs))  # both branches are multiplied
+            stage.second_scale = 2.0 ** (_SLOPE_BITS - self.bn_shift.of(regs))  # both branches are multiplied
+        if (
+            self.second_unused
+            and "Leaky" not in op
+            and op.endswith(("Add", "AddRelu"))
+            and not self.second_unused.of(regs)
+        ):
+            assert self.bn_shift is not None
+            stage.second_scale = (self.slope.of(regs) or 1) * 2.0 ** -self.bn_shift.of(regs)
         if self.lut_unused is None or not self.lut_unused.of(regs):
             stage.lut = self._lut(program, node, regs)
         return stage
@@ -143,6 +152,7 @@ T3 = MiniRegisters(
     common_zero=Field(0x4054, 0, 16, signed=True),
     bs_shift=Field(0x4054, 24, 6),
     bn_shift=Field(0x4068, 8, 6),
+    second_unused=Field(0x4060, 0, 1),
     out_offset=Field(0x4080, signed=True),
     out_scale=Field(0x4084, 0, 16),
     out_shift=Field(0x4088, 0, 12),
@@ -166,6 +176,7 @@ W1 = MiniRegisters(
     common_zero=Field(0x1078, 0, 8, signed=True),
     bs_shift=Field(0x4080, 0, 6),
     bn_shift=None,
+    second_unused=None,
     out_offset=Field(0x408C, signed=True),
     out_scale=Field(0x4090, 0, 16),
     out_shift=Field(0x4090, 16, 16),

@@ -121,12 +121,14 @@ def _bs_shift(family: Family, regs: Mapping[int, int], consts: ConstBytes, outpu
 
 
 def read_stage(
-    family: Family, program: Program, node: int, op: str, output: str, consts: ConstBytes, source: DType
-) -> Stage:
+    family: Family, program: Program, node: int, op: str, output: str, consts: ConstBytes, source: DType,
+    operand: str = "",
+) -> Stage:  # fmt: skip
     """Decode the output stage of one node.
 
     Args:
         source: element type of the node's first input; with float types and int16, limits are real values.
+        operand: name of the tensor that is added.
     """
     if family in _MINI:
         return _MINI[family].stage(program, node, op)
@@ -148,10 +150,28 @@ def read_stage(
                 f'the limits of {op} that gives "{output}" are incomplete: for this SoC the converter leaves the lower '
                 "limit of an int16 layer out when it is not 0; convert this layer in int8 or float16"
             )
+    elif op.endswith(("Add", "AddRelu")) and source is DType.INT8:
+        stage.second_scale = _second_scale(family, regs, consts, operand)
     lut_register = 0x4070 if family is Family.V1 else 0x407C
     if lut_register in regs and not regs[lut_register] & 0x80:
         _read_table(stage, family, regs, program, node, output, consts, source)
     return stage
+
+
+def _second_scale(family: Family, regs: Mapping[int, int], consts: ConstBytes, operand: str) -> float:
+    """Multiplier of the unit behind the one with a multiplier per channel, 1 where it is switched off.
+
+    The converter uses it where the scale of the added operand would not fit its register otherwise.
+    """
+    unused = 0x901 if family is Family.V2B else 0x11
+    if regs.get(0x4060, unused) & unused:
+        return 1.0
+    if family is Family.V2B:
+        small = _small_tensor(consts, operand, "Bn")
+        factor, shift = struct.unpack_from("<h", small)[0], small[16] & 0x3F
+    else:
+        factor, shift = _signed(regs.get(0x4068, 0) >> 16, 16), regs.get(0x4068, 0) >> 8 & 0x3F
+    return float(factor) * 2.0**-shift if factor > 0 else 1.0
 
 
 def _read_slope(
@@ -172,7 +192,7 @@ def _read_slope(
         raw, shift = regs.get(0x4068, 0) >> 16, regs.get(0x4068, 0) >> 8 & 0x3F
     stage.slope = _f16(raw) if floating else _signed(raw, 16) / 16384
     if op == "ConvLeakyReluAdd" and not floating:
-        stage.slope_scale = 2.0**-shift
+        stage.second_scale = 2.0**-shift
 
 
 def _clip(family: Family, regs: Mapping[int, int]) -> tuple[float, float]:

@@ -26,6 +26,8 @@ __all__ = ["KV_CACHES", "export_llm"]
 
 Array = NDArray[Any]
 
+_MAX_CONTEXT = 4096  # without a word from the user; a cache is allocated whole
+
 KV_CACHES = {
     "f32": KvFormat(KvDtype.UNDEFINED, 0),
     "f16": KvFormat(KvDtype.FLOAT16, 0),
@@ -69,8 +71,7 @@ def export_llm(
         raise ParamInvalid(
             f"weights={weights} needs a hidden size in groups of 32, this one is {arch.hidden}; use f16"
         )
-    context = min(arch.max_position, max_context or 4096)
-    _check_context(context, arch, KV_CACHES[kvcache])
+    context = _context(max_context, arch, KV_CACHES[kvcache])
     words = vocabulary(source, config, arch)
     tensors = _Source(source)
     embed = _embeddings(tensors, arch)
@@ -105,13 +106,21 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ParamInvalid(f"{name} is {value!r}, must be one of {', '.join(choices)}")
 
 
-def _check_context(context: int, arch: Architecture, kv: KvFormat) -> None:
-    if context < 1 or (kv.group and context % kv.group):
-        raise ParamInvalid(f"max_context is {context}, must be a positive multiple of {max(1, kv.group)}")
-    if kv.group and arch.head_dim % kv.group:
+def _context(wanted: int | None, arch: Architecture, kv: KvFormat) -> int:
+    """Tokens of the KV cache, whole groups of them; raises ParamInvalid for what cannot be."""
+    group = max(1, kv.group)
+    if arch.head_dim % group:
         raise ParamInvalid(
-            f"a KV cache in groups of {kv.group} needs head_dim in such groups, not {arch.head_dim}"
+            f"a KV cache in groups of {group} needs head_dim in such groups, not {arch.head_dim}"
         )
+    if wanted is None:
+        return min(arch.max_position, _MAX_CONTEXT) // group * group or group
+    if wanted < 1 or wanted % group or wanted > arch.max_position:
+        raise ParamInvalid(
+            f"max_context is {wanted}, must be a multiple of {group} up to the {arch.max_position} positions that "
+            "the model was trained for"
+        )
+    return wanted
 
 
 def _json(path: Path) -> dict[str, Any]:

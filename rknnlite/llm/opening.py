@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import plugins
+from .. import config, plugins
 from ..errors import BackendUnavailable
 from ..formats import ModelFile
 from ..log import logger
@@ -28,6 +28,8 @@ def open_llm(
     weights: str | os.PathLike[str] | bytes | ModelFile | None = None,
     backend: str | None = None,
     core_mask: int | None = None,
+    soc: str | None = None,
+    device_id: str | None = None,
     **extra: Any,
 ) -> LlmContext:
     """Open a language model on a backend.
@@ -37,6 +39,8 @@ def open_llm(
         weights: path or bytes of ``PREFIX.weight``; None looks beside the model.
         backend: ``cpu``, ``rknn3rt``, ...; None: ``RKNNLITE_BACKEND``, else the best one that takes the model.
         core_mask: cores of the coprocessor, as many as the model was made for; None or 0 leaves the choice.
+        soc: the coprocessor that is meant, e.g. ``"rk1820"``; None: any.
+        device_id: which one, see ``Backend.devices``; None: the only one.
         extra: options of the backend.
 
     Raises:
@@ -44,8 +48,8 @@ def open_llm(
     """
     file = model if isinstance(model, ModelFile) else ModelFile(_source(model))
     weight = weights if weights is None or isinstance(weights, ModelFile) else ModelFile(_source(weights))
-    options = LlmOptions(core_mask=core_mask, extra=extra)
-    return _choose(file, backend or os.environ.get("RKNNLITE_BACKEND")).open_llm(file, weight, options)
+    options = LlmOptions(core_mask=core_mask, device_id=device_id, soc=soc, extra=extra)
+    return _choose(file, backend or config.get("backend")).open_llm(file, weight, options)
 
 
 def _source(given: Any) -> Any:

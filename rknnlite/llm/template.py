@@ -14,7 +14,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ..errors import ParamInvalid, RknnError
+from ..errors import ParamInvalid
+from ..extras import missing
 
 __all__ = ["ChatTemplate", "JinjaTemplate", "LiteralTemplate", "Rendered", "Turn", "parse_tools"]
 
@@ -135,9 +136,9 @@ def _compile(source: str) -> Any:
         from jinja2 import TemplateSyntaxError
         from jinja2.ext import loopcontrols
         from jinja2.sandbox import ImmutableSandboxedEnvironment
-    except ImportError:
-        raise RknnError(
-            "the model's chat template needs jinja2: pip install 'rknnlite[llm]', or call set_chat_template"
+    except ImportError as error:
+        raise missing(
+            "llm", "the model's chat template needs jinja2, unless set_chat_template is called", error
         ) from None
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]

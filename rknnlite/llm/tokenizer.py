@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported, RknnError
+from ..extras import missing
 from .gguf import Value, read_gguf
 
 __all__ = ["Tokenizer", "byte_letters", "token_bytes"]
@@ -78,8 +79,8 @@ class Tokenizer:
 def _build(pairs: dict[str, Value], tokens: list[str], label: str) -> Any:
     try:
         import tokenizers
-    except ImportError:
-        raise RknnError("text needs the package tokenizers: pip install 'rknnlite[llm]'") from None
+    except ImportError as error:
+        raise missing("llm", "text needs the package tokenizers", error) from None
     text = pairs.get(HF_JSON)
     if isinstance(text, str):
         return tokenizers.Tokenizer.from_str(text)

@@ -5,11 +5,11 @@ are gate and up), ``layers.0.norm1``, ``.norm2``, ``.qkv_bias``, ``.q_norm``, ``
 ``head``. A matrix of K inputs and N outputs is
 
 * float32: [K, N];
-* float16, bfloat16 and w8: tiles [ceil(N/64), ceil(K/32), 32, 64], zero padded;
-* w4: tiles [ceil(N/64), ceil(K/32), 16, 64] of two nibbles ``q + 8``, rows 0-15 of the tile in the low ones;
+* float16, bfloat16 and w8: tiles [ceil(N/128), ceil(K/32), 32, 128], zero padded;
+* w4: tiles [ceil(N/128), ceil(K/32), 16, 128] of two nibbles ``q + 8``, rows 0-15 of the tile in the low ones;
 
-w8 and w4 with ``NAME.scale``, float16 [ceil(N/64), ceil(K/32), 64]: one scale per output and 32 inputs,
-``weight = q * scale``. A tile row of 64 outputs is one run of memory, so that products, scales and sums work on
+w8 and w4 with ``NAME.scale``, float16 [ceil(N/128), ceil(K/32), 128]: one scale per output and 32 inputs,
+``weight = q * scale``. A tile row of 128 outputs is one run of memory, so that products, scales and sums work on
 long rows, and a group of 32 inputs is one tile.
 """
 
@@ -25,7 +25,7 @@ from ..formats.llm import Architecture
 __all__ = ["COLUMNS", "GROUP", "matrices", "pack", "tiles", "vectors"]
 
 Array = NDArray[Any]
-GROUP, COLUMNS = 32, 64
+GROUP, COLUMNS = 32, 128
 
 ELEMENTS = {"f32": "F32", "f16": "F16", "bf16": "BF16", "w8": "I8", "w4": "U8"}
 """Weight format -> element type of its matrices in the file."""

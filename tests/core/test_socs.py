@@ -36,11 +36,21 @@ def test_core_masks(name: str) -> None:
                 ParamInvalid, match=rf"not legal on {name}; legal masks: 0, 1, 2.*0xffff"
             ) as caught:
                 soc.check_core_mask(mask)
-            assert caught.value.code == -5
+            assert caught.value.code == -1
         else:
             with pytest.raises(TargetPlatformUnmatch, match=f"{name} has a single NPU core") as caught:
                 soc.check_core_mask(mask)
             assert caught.value.code == -13
+
+
+@pytest.mark.parametrize("name", ["rk1820", "rk1828"])
+def test_coprocessors_take_any_set_of_cores(name: str) -> None:
+    soc = socs.get(name)
+    for mask in (0, 1, 0x80, 0x0F, 0xFF):
+        soc.check_core_mask(mask)
+    for mask in (-1, 0x100, 0xFFFF):
+        with pytest.raises(ParamInvalid, match=rf"{name}; legal masks: 0 to 0xff, a bit per core"):
+            soc.check_core_mask(mask)
 
 
 def test_lanes() -> None:
@@ -49,6 +59,7 @@ def test_lanes() -> None:
         "rk3566": (8, 4),
         "rk3562": (16, 8),
         "rk3576": (16, 8),
+        "rk1820": (32, 16),
     }.items():
         soc = socs.get(name)
         assert (soc.lanes(DType.INT8), soc.lanes(DType.UINT8)) == (int8, int8)
@@ -58,10 +69,11 @@ def test_lanes() -> None:
 
 def test_rows_are_complete() -> None:
     for name, soc in socs.table().items():
-        assert soc.name == name and soc.names and soc.compatible and soc.generation
+        assert soc.name == name and soc.names and soc.generation
         assert soc.cores >= 1 and soc.align in (8, 16)
         assert len(soc.masks) == len(set(soc.masks))
-        assert name in soc.accepts
+        played = soc.generation == "rknpu3"  # a coprocessor hangs on a host, whose device tree does not name it
+        assert (name in soc.accepts, bool(soc.compatible)) == (not played, not played)
     words = [word for soc in socs.table().values() for word in soc.compatible]
     assert len(words) == len(set(words)), "two SoCs claim the same device tree word"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rknnlite.errors import RknnError
-from tests.support import damage
+from tests.support import damage, patches
 from tests.support.corpus import genuine, open_cpu
 
 # one small file per way of storing something
@@ -38,6 +39,7 @@ VICTIMS = [
 ]
 SECONDS = 20.0
 ALLOWANCE = 24 << 20
+FUZZ_CORPUS = Path(__file__).parent / "data" / "fuzz.json"
 RUNNABLE = 1 << 20  # elements: models that claim more are opened, but not run
 
 
@@ -96,3 +98,13 @@ def test_two_files_spliced(first: str, second: str, data: st.DataObject) -> None
     a, b = genuine(first).read_bytes(), genuine(second).read_bytes()
     cut = data.draw(st.integers(0, min(len(a), len(b))))
     open_and_run(a[:cut] + b[cut:])
+
+
+@pytest.mark.parametrize("patch", patches.load(FUZZ_CORPUS), ids=lambda patch: patch.victim)
+def test_corpus_of_the_fuzzer(patch: patches.Patch) -> None:
+    """One damaged file per kind of refusal that ``make fuzz`` has met: each is still refused in that way."""
+    damaged = patch.apply()
+    with damage.limits(SECONDS, ALLOWANCE + 40 * len(damaged)), pytest.raises(RknnError) as caught:
+        with open_cpu(damaged) as context:
+            context.infer([np.zeros(attr.dims, np.float32) for attr in context.inputs])
+    assert patches.refusal(caught.value) == patch.answer

@@ -87,16 +87,3 @@ def session(context: LlmContext, package: Maker, recorder: Recorder) -> LlmSessi
 def example() -> Path:
     """Prefix of the trained package of the example."""
     return Path(__file__).parents[2] / "examples" / "llm_chat" / "models" / "tiny"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The trained example package is not in every checkout; what needs it is left out then, not failed."""
-    package = Path(__file__).parents[2] / "examples" / "llm_chat" / "models"
-    if package.is_dir():
-        return
-    needs = [
-        i for i in items if "example" in getattr(i, "fixturenames", ()) or i.path.name == "test_example.py"
-    ]
-    if needs:
-        config.hook.pytest_deselected(items=needs)
-        items[:] = [item for item in items if item not in needs]

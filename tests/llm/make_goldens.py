@@ -1,4 +1,6 @@
-"""Write ``tests/data/llm/*.npz`` with Hugging Face transformers: logits and greedy tokens of the tiny models.
+"""Write ``tests/data/llm/*.npz`` with Hugging Face transformers: logits and greedy tokens.
+
+Of the tiny models of each family, and of the trained model of the example.
 
 python -m tests.llm.make_goldens
 """
@@ -13,26 +15,37 @@ import numpy as np
 from tests.support.llm_models import FAMILIES, VOCAB, write_model
 
 DATA = Path(__file__).parents[1] / "data" / "llm"
+CONVERSATION = (
+    "<|im_start|>user\nI am Clara.<|im_end|>\n<|im_start|>assistant\nHello Clara.<|im_end|>\n"
+    "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n"
+)
+TRAINED = Path(__file__).parents[2] / "examples" / "llm_chat" / "trained"
 
 
 def main() -> None:
-    """One file per family: ids (40), logits (40, vocab), greedy (256)."""
+    """One file per model: ids (n), logits (n, vocab), greedy (256)."""
+    for family in FAMILIES:
+        with tempfile.TemporaryDirectory() as folder:
+            ids = np.random.default_rng(7).integers(0, VOCAB - 1, 40)
+            keep(family, write_model(Path(folder), family), ids)
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(TRAINED)
+    keep("trained", TRAINED, np.array(tokenizer(CONVERSATION)["input_ids"]))
+
+
+def keep(name: str, source: Path, ids: np.ndarray) -> None:
+    """The answers of the model in a Hugging Face folder."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    DATA.mkdir(parents=True, exist_ok=True)
-    for family in FAMILIES:
-        with tempfile.TemporaryDirectory() as folder:
-            model = AutoModelForCausalLM.from_pretrained(
-                write_model(Path(folder), family), dtype=torch.float32
-            ).eval()
-        ids = np.random.default_rng(7).integers(0, VOCAB - 1, 40)
-        given = torch.tensor(ids[None])
-        with torch.inference_mode():
-            logits = model(given).logits[0].numpy()
-            greedy = plain_greedy(model, given, 256)
-        np.savez_compressed(DATA / f"{family}.npz", ids=ids, logits=logits, greedy=greedy)
-        print(family, logits.std(), greedy[:8])
+    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32).eval()
+    given = torch.tensor(ids[None])
+    with torch.inference_mode():
+        logits = model(given).logits[0].numpy()
+        greedy = plain_greedy(model, given, 256)
+    np.savez_compressed(DATA / f"{name}.npz", ids=ids, logits=logits, greedy=greedy)
+    print(name, logits.std(), greedy[:8])
 
 
 def plain_greedy(model, ids, count: int) -> np.ndarray:

@@ -10,9 +10,11 @@ from rknnlite_cpu.llm.cache import KvCache
 from rknnlite_cpu.llm.model import Decoder
 
 from rknnlite.formats import ModelFile
+from rknnlite.formats.llm import KvFormat
 from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import Package
-from tests.llm.conftest import Maker, embed_of
+from rknnlite.llm import EmbedTable, Package
+from rknnlite.llm.export import KV_CACHES
+from tests.llm.conftest import Maker
 from tests.support.llm_models import FAMILIES, SlowDecoder
 
 DATA = Path(__file__).parents[1] / "data" / "llm"
@@ -22,12 +24,12 @@ SIZES = {"head_dim": 16}
 class Engine:
     """A decoder with its embeddings and a cache."""
 
-    def __init__(self, package: Package, size: int = 1024) -> None:
+    def __init__(self, package: Package, size: int = 1024, kv: KvFormat | None = None) -> None:
         self.model = ModelFile(package.model).llm
         self.decoder = Decoder(self.model, SafeTensors(ModelFile(package.weight).data))
-        self.cache = KvCache(self.model.arch, self.model.kv, size)
+        self.cache = KvCache(self.model.arch, kv or self.model.kv, size)
         self.cache.keep = size
-        self.embed = embed_of(package)
+        self.embed = EmbedTable(package.embed, self.model.arch.vocab_size, self.model.arch.hidden)
 
     def logits(self, ids: np.ndarray, chunk: int = 10**6) -> np.ndarray:
         pieces, done = [], 0
@@ -37,6 +39,12 @@ class Engine:
             pieces.append(self.decoder.logits(self.decoder.forward(rows, self.cache)))
             done += step
         return np.concatenate(pieces)
+
+    def greedy(self, ids: np.ndarray, count: int) -> list[int]:
+        said = [int(self.logits(ids)[-1].argmax())]
+        while len(said) < count:
+            said.append(int(self.logits(np.array(said[-1:]))[0].argmax()))
+        return said
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -49,23 +57,30 @@ def test_logits_are_those_of_transformers(package: Maker, family: str, chunk: in
 @pytest.mark.parametrize("family", FAMILIES)
 def test_greedy_tokens_are_those_of_transformers(package: Maker, family: str) -> None:
     golden = np.load(DATA / f"{family}.npz")
-    engine = Engine(package(family))
-    token = int(engine.logits(golden["ids"])[-1].argmax())
-    said = [token]
-    for _ in range(255):
-        token = int(engine.logits(np.array([token]))[0].argmax())
-        said.append(token)
-    assert said == golden["greedy"].tolist()
+    assert Engine(package(family)).greedy(golden["ids"], 256) == golden["greedy"].tolist()
+
+
+@pytest.mark.parametrize("kvcache", ["f32", "f16"])
+def test_the_trained_model_is_that_of_transformers(example: Path, kvcache: str) -> None:
+    """The committed package: float16 weights, which are those of the Hugging Face model bit by bit."""
+    golden = np.load(DATA / "trained.npz")
+    made, form = Package.of(example), KV_CACHES[kvcache]
+    distance = np.abs(Engine(made, kv=form).logits(golden["ids"], 16) - golden["logits"]).max()
+    print(kvcache, distance)
+    assert distance < (1e-3 if kvcache == "f32" else 0.02)
+    if kvcache == "f32":
+        assert Engine(made, kv=form).greedy(golden["ids"], 256) == golden["greedy"].tolist()
 
 
 @pytest.mark.parametrize(
     ("weights", "kvcache", "error"),
     [
         ("f16", "f16", 0.004),
-        ("bf16", "f16", 0.03),
+        ("bf16", "f16", 0.02),
         ("w8", "int8", 0.06),
         ("w4", "f16", 0.9),
-        ("f32", "int8", 0.04),
+        ("f32", "int8", 0.02),
+        ("f32", "int4", 0.4),
     ],
 )
 def test_narrow_weights_and_caches_stay_close(

@@ -14,6 +14,7 @@ import rknnlite
 from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.llm import EmbedTable, open_llm
 from rknnlite.spi_llm import (
+    AudioBlock,
     AuxInput,
     CallState,
     EmbedInput,
@@ -27,6 +28,7 @@ from rknnlite.spi_llm import (
     MultimodalInput,
     PromptInput,
     TokenInput,
+    VideoBlock,
     VocabInfo,
 )
 from tests.llm.conftest import Maker, Recorder, embed_of
@@ -80,6 +82,21 @@ def test_multimodal_embeddings_take_the_places_of_their_markers(
     tokens = [ord(c) for c in "a(..)b(..)c"]
     tokens[2:4], tokens[7:9] = [11, 12], [13, 14]
     session.run(TokenInput(tokens), FEW)
+    assert recorder.tokens[:3] == recorder.tokens[3:]
+
+
+def test_audio_and_video_beside_an_image(session: LlmSession, package: Maker, recorder: Recorder) -> None:
+    rows = embed_of(package())(np.arange(10, 21))
+    media = MultimodalInput(
+        "<video>x<audio>y<image>",
+        image=ImageBlock(rows[:2], 2, content="#"),
+        audio=AudioBlock(rows[2:5], 3, start="[", content="%"),
+        video=VideoBlock(rows[5:], 3, 2, end="]", content="&"),
+    )
+    session.run(media, FEW)
+    marks = [0, 0, 0, 0, 0, 0, *b"]x[", 0, 0, 0, *b"y", 0, 0]
+    ids = iter([15, 16, 17, 18, 19, 20, 12, 13, 14, 10, 11])
+    session.run(TokenInput([mark or next(ids) for mark in marks]), FEW)
     assert recorder.tokens[:3] == recorder.tokens[3:]
 
 

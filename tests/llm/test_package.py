@@ -78,11 +78,32 @@ def test_models_that_cannot_be_exported(tmp_path: Path, changes: dict, error: ty
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"weights": "int3"}, {"kvcache": "fp8"}, {"max_context": -16}, {"kvcache": "int8", "max_context": 100}],
+    [
+        {"weights": "int3"},
+        {"kvcache": "fp8"},
+        {"max_context": -16},
+        {"max_context": 0},
+        {"max_context": 2048},
+        {"kvcache": "int8", "max_context": 100},
+    ],
 )
 def test_illegal_choices_of_the_export(tmp_path: Path, wrong: dict) -> None:
     with pytest.raises(ParamInvalid, match="|".join(wrong)):
         export_llm(write_model(tmp_path, "qwen3"), tmp_path / "out", **wrong)
+
+
+def test_the_context_is_in_whole_groups_by_itself(package: Maker) -> None:
+    made = package("qwen3", "f32", "int8", max_position_embeddings=1000)
+    with open_llm(made.model) as context:
+        assert context.config.max_ctx_len == 992
+
+
+def test_a_package_can_be_opened_from_memory(package: Maker) -> None:
+    made = package()
+    with open_llm(made.model.read_bytes(), made.weight.read_bytes()) as context:
+        assert context.config.vocab_size == VOCAB
+    with pytest.raises(ParamInvalid, match="weight file cannot be found"):
+        open_llm(made.model.read_bytes())
 
 
 def test_directories_without_the_files(tmp_path: Path) -> None:

@@ -162,6 +162,21 @@ def test_literal_template_surrounds_the_prompt_and_keeps_the_system_prompt(
     assert session.state().n_total_tokens == 0
 
 
+def test_tokens_without_history_come_behind_nothing(
+    context: LlmContext, package: Maker, recorder: Recorder
+) -> None:
+    def tokenizer(text: str) -> list[int]:
+        return [ord(c) % VOCAB for c in text]
+
+    session = context.session(NEVER_ENDS, LlmCallbacks(recorder, tokenizer, embed_of(package())))
+    short = InferParams(max_new_tokens=4)
+    session.run(TokenInput([1, 2, 3]), short)
+    session.set_chat_template("[system]", "", "")
+    session.run(PromptInput("hi"), short)
+    session.run(TokenInput([1, 2, 3]), short)
+    assert recorder.tokens[:4] == recorder.tokens[8:]
+
+
 def test_a_tool_result_continues_without_history_flag(session: LlmSession) -> None:
     session.run(PromptInput("weather?"), InferParams(max_new_tokens=2))
     before = session.state().n_total_tokens
@@ -247,12 +262,14 @@ def test_a_second_session_waits_and_can_be_stopped_while_it_waits(
     assert running.result(30).n_decode_tokens == waiting.result(30).n_decode_tokens == 2
 
 
-def test_saved_cache_goes_on_in_a_new_process(
-    session: LlmSession, package: Maker, recorder: Recorder, tmp_path: Path
+@pytest.mark.parametrize("family", FAMILIES)
+def test_saved_cache_goes_on_as_transformers_would_in_a_new_process(
+    package: Maker, family: str, tmp_path: Path
 ) -> None:
-    session.run(TokenInput(range(30)), InferParams(max_new_tokens=10))
-    session.save_kvcache(str(tmp_path / "kv"))
-    session.run(TokenInput([5]), InferParams(keep_history=True, max_new_tokens=20))
+    golden, made = np.load(DATA / f"{family}.npz"), package(family)
+    with open_llm(made.model) as context, context.session(callbacks=LlmCallbacks(embed=embed_of(made))) as session:
+        session.run(TokenInput(golden["ids"]), InferParams(prefill_only=True))
+        session.save_kvcache(str(tmp_path / "kv"))
     script = (
         "import sys; from rknnlite.llm import open_llm, EmbedTable\n"
         "from rknnlite.spi_llm import *\n"
@@ -260,14 +277,12 @@ def test_saved_cache_goes_on_in_a_new_process(
         "calls = LlmCallbacks(lambda r, s: said.extend(r.token_ids), embed=EmbedTable(sys.argv[2], 160, 32))\n"
         "session = open_llm(sys.argv[1]).session(LlmParams(vocab=VocabInfo(ignore_eos_token=True)), calls)\n"
         "session.load_kvcache(sys.argv[3])\n"
-        "session.run(TokenInput([5]), InferParams(keep_history=True, max_new_tokens=20))\n"
+        "session.run(TokenInput([int(sys.argv[4])]), InferParams(keep_history=True, max_new_tokens=255))\n"
         "print(*said)"
     )
-    files = [str(package().model), str(package().embed), str(tmp_path / "kv")]
-    output = subprocess.run(
-        [sys.executable, "-c", script, *files], capture_output=True, text=True, check=True
-    ).stdout
-    assert [int(token) for token in output.split()] == recorder.tokens[10:]
+    given = [str(made.model), str(made.embed), str(tmp_path / "kv"), str(golden["greedy"][0])]
+    done = subprocess.run([sys.executable, "-c", script, *given], capture_output=True, text=True, check=True)
+    assert [int(token) for token in done.stdout.split()] == golden["greedy"][1:].tolist()
 
 
 @pytest.mark.parametrize("kvcache", ["f32", "f16", "int8", "int4"])

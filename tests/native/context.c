@@ -1,6 +1,14 @@
 /* Contexts: life, queries, settings, and the common path. */
 #include "double.h"
 
+#ifdef MINI /* zero-copy only: the functions of the common path are there and refuse */
+#define LIBRARY "librknnmrt"
+#define HAS_COMMON_PATH 0
+#else
+#define LIBRARY "librknnrt"
+#define HAS_COMMON_PATH 1
+#endif
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +17,7 @@
 
 /* strings finds this line in the file, as in the genuine library. */
 __attribute__((used)) static const char version_line[] =
-    "librknnrt version: " VERSION " (double@2026-11-21T00:00:00)";
+    LIBRARY " version: " VERSION " (double@2026-11-21T00:00:00)";
 static const char perf_table[] =
     "---------------------------------------------------------------------------------------------------\n"
     "                                  Network Layer Information Table\n"
@@ -70,6 +78,7 @@ EXPORT int rknn_init(rknn_context *ctx, void *data, uint32_t size, uint32_t flag
             return RKNN_ERR_PARAM_INVALID;
     }
     model *net;
+    last_flags = flag;
     if ((code = read_model(data, size, &net))) return code;
     context *c = new_context(net, master, flag);
     if ((c->model_memory = buffer)) buffer->pinned++;
@@ -144,6 +153,7 @@ EXPORT int rknn_query(rknn_context ctx, rknn_query_cmd cmd, void *info, uint32_t
     context *c = get(ctx);
     if (!c) return RKNN_ERR_CTX_INVALID;
     if (!info) return RKNN_ERR_PARAM_INVALID;
+    if (is_short(ID_rknn_query)) return RKNN_SUCC;
     if ((c->flags & RKNN_FLAG_COLLECT_MODEL_INFO_ONLY) && cmd != RKNN_QUERY_MEM_SIZE) return RKNN_ERR_FAIL;
     switch ((int)cmd) {
     case RKNN_QUERY_IN_OUT_NUM:
@@ -190,11 +200,11 @@ EXPORT int rknn_query(rknn_context ctx, rknn_query_cmd cmd, void *info, uint32_t
 
 /* -- settings -------------------------------------------------------------------------------------------- */
 
+#ifndef MINI
 static int cores(const context *c) {
     return !strcmp(c->net->platform, "rk3588") ? 3 : !strcmp(c->net->platform, "rk3576") ? 2 : 1;
 }
 
-#ifndef MINI
 EXPORT int rknn_set_core_mask(rknn_context ctx, rknn_core_mask mask) {
     int code = enter(ID_rknn_set_core_mask);
     if (code) return code;
@@ -257,6 +267,7 @@ EXPORT int rknn_inputs_set(rknn_context ctx, uint32_t n, rknn_input inputs[]) {
     if (code) return code;
     context *c = get(ctx);
     if (!c) return RKNN_ERR_CTX_INVALID;
+    if (!HAS_COMMON_PATH) return RKNN_ERR_PARAM_INVALID;
     if (!n) return RKNN_SUCC;
     if (n > c->net->n_in || !inputs) return RKNN_ERR_PARAM_INVALID;
     for (uint32_t k = 0; k < n; k++) {
@@ -305,7 +316,7 @@ EXPORT int rknn_outputs_get(rknn_context ctx, uint32_t n, rknn_output outputs[],
     if (code) return code;
     context *c = get(ctx);
     if (!c) return RKNN_ERR_CTX_INVALID;
-    if (n > c->net->n_out || !outputs) return RKNN_ERR_PARAM_INVALID;
+    if (!HAS_COMMON_PATH || n > c->net->n_out || !outputs) return RKNN_ERR_PARAM_INVALID;
     int before = (c->flags & RKNN_FLAG_ASYNC_MASK) && c->frame > 1; /* the previous frame, no waiting */
     if (!before) sleep_until_us(c->ready_at_us);
     for (uint32_t k = 0; k < n; k++) {

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#ifndef EXPORT
 #define EXPORT __attribute__((visibility("default")))
+#endif
 #define MAX_FAULTS 64
 #define MAX_OBJECTS 65536
 
@@ -16,11 +18,14 @@ static const char *const names[] = {
     FUNCTIONS(X)
 #undef X
 };
-static const char *const live_names[] = {"contexts", "mems", "outputs", "ops", "misordered", "races"};
+#ifndef LIVE_NAMES
+#define LIVE_NAMES "contexts", "mems", "outputs", "ops", "misordered", "races"
+#endif
+static const char *const live_names[] = {LIVE_NAMES};
 
 static atomic_long counts[FUNCTION_COUNT];
 static atomic_int lives[LIVE_COUNT];
-uint32_t extra_latency_us;
+uint32_t extra_latency_us, last_flags, last_registered;
 
 typedef struct {
     function_id id;
@@ -153,6 +158,12 @@ EXPORT int double_live(const char *what) {
 }
 
 EXPORT void double_latency(uint32_t microseconds) { extra_latency_us = microseconds; }
+
+/* The flags of the last rknn_init. */
+EXPORT uint32_t double_flags(void) { return last_flags; }
+
+/* How many operators the last rknn_register_custom_ops brought. */
+EXPORT uint32_t double_registered(void) { return last_registered; }
 
 /* Forget faults and counts; objects that are alive stay counted. */
 EXPORT void double_reset(void) {

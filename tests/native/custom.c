@@ -9,6 +9,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+#ifndef MINI
 static rknn_custom_op_tensor *tensors(context *c, int is_input, memory **mems) {
     uint32_t count = is_input ? c->net->n_in : c->net->n_out;
     rknn_custom_op_tensor *list = calloc(count, sizeof *list);
@@ -27,6 +28,8 @@ static rknn_custom_op_tensor *tensors(context *c, int is_input, memory **mems) {
     }
     return list;
 }
+
+#endif
 
 static void free_tensors(context *c) {
     for (uint32_t i = 0; i < 2 * MAX_IO; i++)
@@ -58,6 +61,7 @@ EXPORT int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op, uint32
     context *c = (context *)(uintptr_t)ctx;
     if (!known(c, KIND_CONTEXT)) return RKNN_ERR_CTX_INVALID;
     if (!op || !count) return RKNN_ERR_PARAM_INVALID;
+    last_registered = count;
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(op[i].op_type, c->net->op)) continue;
         drop_custom(c);

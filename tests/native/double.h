@@ -1,4 +1,4 @@
-/* Insides of the test double of librknnrt: models, contexts, counters. See README.md. */
+/* Insides of the test double of librknnrt: models, contexts, counters. Built and steered by double.py. */
 #ifndef DOUBLE_H
 #define DOUBLE_H
 
@@ -11,7 +11,9 @@
 #define MAX_IO 64
 #define MAX_SHAPES 16
 #define MAX_ATTRS 16
+#ifndef VERSION
 #define VERSION "2.3.2"
+#endif
 
 /* Every function of the library that can be counted and told to fail. */
 #define FUNCTIONS(X)                                                                                         \
@@ -69,7 +71,7 @@ typedef struct {
     size_t size;
     rknn_tensor_type type;
     rknn_tensor_format fmt;
-    uint32_t w_stride;
+    uint32_t w_stride, c2; /* 0: as the NPU has it */
     int pass_through;
 } placing;
 
@@ -115,7 +117,7 @@ int known(const void *object, int kind); /* aborts on a stale handle, 0 for NULL
 void forget(void *object);
 struct memory *memory_at(const void *address);
 enum { KIND_CONTEXT = 1, KIND_MEMORY = 2 };
-extern uint32_t extra_latency_us;
+extern uint32_t extra_latency_us, last_flags, last_registered;
 
 /* model.c */
 model *parse_model(const char *text, size_t size);

@@ -19,7 +19,7 @@ from pathlib import Path
 __all__ = ["Double", "build", "compile_c", "model"]
 
 HERE = Path(__file__).parent
-SOURCES = ("control.c", "model.c", "tensor.c", "memory.c", "context.c", "run.c", "custom.c")
+SOURCES = sorted(HERE.glob("*.c"))
 FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden", "-shared")
 
 
@@ -34,7 +34,7 @@ def compile_c(sources: list[Path], flags: tuple[str, ...], name: str) -> Path:
     if cc is None:
         raise RuntimeError("no C compiler: apt-get install gcc, or set CC")
     digest = hashlib.sha256(" ".join([cc, platform.machine(), name, *flags]).encode())
-    for path in sorted([*sources, *HERE.glob("*.h")]):
+    for path in sorted([*sources, *HERE.rglob("*.h")]):
         digest.update(path.read_bytes())
     folder = Path(tempfile.gettempdir()) / f"rknnlite-native-{os.getuid()}" / digest.hexdigest()[:16]
     target = folder / name
@@ -58,18 +58,20 @@ def compile_c(sources: list[Path], flags: tuple[str, ...], name: str) -> Path:
     return target
 
 
-def build(mini: bool = False) -> Path:
+def build(mini: bool = False, defines: tuple[str, ...] = ()) -> Path:
     """The double's library: ``librknnrt.so``, or ``librknnmrt.so`` without masks and custom operators.
 
+    ``defines`` make variants: ``VERSION="1.4.0"``.
     ``RKNN_DOUBLE_DIR`` names a folder with libraries that were built before (cross-compiled ones, say), and
     ``RKNN_DOUBLE_CFLAGS`` adds flags such as ``-fsanitize=address``.
     """
     name = "librknnmrt.so" if mini else "librknnrt.so"
     ready = os.environ.get("RKNN_DOUBLE_DIR")
-    if ready:
+    if ready and not defines:
         return Path(ready) / name
     extra = tuple(os.environ.get("RKNN_DOUBLE_CFLAGS", "").split())
-    return compile_c([HERE / s for s in SOURCES], (*FLAGS, *(("-DMINI",) if mini else ()), *extra), name)
+    kind = ("-DMINI",) if mini else ()
+    return compile_c(SOURCES, (*FLAGS, f"-Wl,-soname,{name}", *kind, *(f"-D{d}" for d in defines), *extra), name)
 
 
 def model(*lines: str) -> bytes:
@@ -98,6 +100,14 @@ class Double:
     def latency(self, microseconds: int) -> None:
         """Time that a run takes in addition to what the model says."""
         self.lib.double_latency(microseconds)
+
+    def flags(self) -> int:
+        """Flags of the last ``rknn_init``."""
+        return int(self.lib.double_flags())
+
+    def registered(self) -> int:
+        """Number of operators in the last ``rknn_register_custom_ops``."""
+        return int(self.lib.double_registered())
 
     def count(self, function: str) -> int:
         """Calls since ``reset``."""

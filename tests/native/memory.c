@@ -151,7 +151,8 @@ EXPORT int rknn_set_io_mem(rknn_context ctx, rknn_tensor_mem *mem, rknn_tensor_a
     place(&t, attr, is_input, p);
     size_t need = attr->fmt == native.fmt && type_size(attr->type) == type_size(t.type)
                       ? native.size_with_stride
-                      : elements(&t) * type_size(attr->type);
+                  : attr->fmt == RKNN_TENSOR_NC1HWC2 ? native.n_elems * type_size(attr->type)
+                                                     : elements(&t) * type_size(attr->type);
     if (mem->size < need) return RKNN_ERR_PARAM_INVALID;
     p->data = (unsigned char *)mem->virt_addr + mem->offset;
     p->size = need;

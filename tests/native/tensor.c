@@ -64,7 +64,7 @@ size_t where(const tensor *t, const placing *p, size_t logical, int dims_are_nhw
     uint32_t C = t->dims[dims_are_nhwc ? 3 : 1], H = t->dims[dims_are_nhwc ? 1 : 2];
     uint32_t W = t->dims[dims_are_nhwc ? 2 : 3], stride = p->w_stride ? p->w_stride : W;
     size_t w = logical % W, h = logical / W % H, c = logical / W / H % C, n = logical / W / H / C;
-    uint32_t c2 = c2_of(p->type), c1 = (C + c2 - 1) / c2;
+    uint32_t c2 = p->c2 ? p->c2 : c2_of(p->type), c1 = (C + c2 - 1) / c2;
     switch (p->fmt) {
     case RKNN_TENSOR_NHWC: return ((n * H + h) * stride + w) * C + c;
     case RKNN_TENSOR_NC1HWC2: return (((n * c1 + c / c2) * H + h) * W + w) * c2 + c % c2;
@@ -151,6 +151,7 @@ void place(const tensor *t, const rknn_tensor_attr *attr, int is_input, placing 
     p->fmt = attr->fmt;
     p->pass_through = attr->pass_through || attr->type == t->type;
     p->w_stride = 0;
+    p->c2 = attr->fmt == RKNN_TENSOR_NC1HWC2 ? attr->dims[4] : 0; /* another type keeps the layout's lanes */
     uint32_t C = t->rank == 4 ? t->dims[is_input ? 3 : 1] : 0;
     if (is_input && (C == 1 || C == 3 || C == 4) && type_size(attr->type) == type_size(t->type))
         p->w_stride = up(t->dims[2], 16);

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .parallel import channel_blocks, run_blocks
+from .parallel import channel_blocks, matmul, parts_of, run_blocks
 
 __all__ = ["ConvSpec", "conv2d", "depthwise2d", "pad2d", "split_for_exactness", "whole_plane", "windows"]
 
@@ -78,18 +78,21 @@ def conv2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
     """
     n = x.shape[0]
     if spec.pointwise:
-        return np.matmul(weight, x.reshape(n, x.shape[1], -1))
+        return matmul(weight, x.reshape(n, x.shape[1], -1))
     view = windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec)
     depth, (oh, ow) = weight.shape[1], spec.out_size
-    rows = max(1, min(oh, _WINDOW_ELEMENTS // (depth * ow)))
-    if rows >= oh:
-        return np.matmul(weight, view.reshape(n, depth, oh * ow))
+    rows = max(1, _WINDOW_ELEMENTS // (depth * ow))
+    if rows >= oh and oh * ow <= len(weight):
+        return matmul(weight, view.reshape(n, depth, oh * ow))
     out = np.empty((n, len(weight), oh * ow), np.float32)
-    for item in range(n):
-        for start in range(0, oh, rows):
-            stop = min(start + rows, oh)
-            columns = view[item, ..., start:stop, :].reshape(depth, -1)
-            np.matmul(weight, columns, out=out[item, :, start * ow : stop * ow])
+
+    def work(part: slice) -> None:
+        for item in range(n):
+            columns = view[item, ..., part, :].reshape(depth, -1)
+            np.matmul(weight, columns, out=out[item, :, part.start * ow : part.stop * ow])
+
+    blocks = [slice(start, min(start + rows, oh)) for start in range(0, oh, rows)]
+    run_blocks(work, blocks if len(blocks) > 1 else parts_of(oh), out.size * depth // 16)
     return out
 
 

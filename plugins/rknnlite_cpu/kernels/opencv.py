@@ -7,12 +7,13 @@ are exact there as well; this is checked once per geometry before it is relied o
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rknnlite import config
 
 from .conv import ConvSpec, depthwise2d, pad2d
 
@@ -26,7 +27,7 @@ _FLOAT, _INTS, _INT = 1, 7, 2  # ONNX: element type float; attribute types ints 
 @functools.cache
 def _cv2() -> Any:
     """The module, or None when it is missing or switched off (``RKNNLITE_OPENCV=0``)."""
-    if os.environ.get("RKNNLITE_OPENCV") == "0":
+    if config.get("opencv") == "0":
         return None
     try:
         import cv2

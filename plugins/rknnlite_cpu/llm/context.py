@@ -75,10 +75,11 @@ class CpuLlmContext(LlmContext):
 
     @property
     def outputs(self) -> list[TensorAttr]:
+        """float16 as on the coprocessor; callbacks get the values in float32, as they were computed."""
         arch = self.model.arch
         return [
-            TensorAttr(0, "logits", (1, arch.vocab_size), DType.FLOAT32, Layout.UNDEFINED),
-            TensorAttr(1, "last_hidden_state", (1, arch.hidden), DType.FLOAT32, Layout.UNDEFINED),
+            TensorAttr(0, "logits", (1, arch.vocab_size), DType.FLOAT16, Layout.UNDEFINED),
+            TensorAttr(1, "last_hidden_state", (1, arch.hidden), DType.FLOAT16, Layout.UNDEFINED),
         ]
 
     def session(
@@ -166,7 +167,7 @@ class CpuLlmContext(LlmContext):
 def _check_mask(model: LlmModel, mask: int | None) -> None:
     if mask and (not 0 < mask < 1 << 32 or bin(mask).count("1") != model.core_num):
         raise ParamInvalid(
-            f"core_mask {mask:#x} is not match with npu core number {model.core_num}: name as many cores as the "
+            f"core_mask {mask:x} is not match with npu core number {model.core_num}! Name as many cores as the "
             f"model was exported for, e.g. {(1 << model.core_num) - 1:#x}"
         )
 

@@ -124,6 +124,17 @@ class Conversation:
         self.seen[:] = False
         self.seen[system] = True
 
+    def begin(self, main: Any) -> None:
+        """Drop the history before a run that does not want it.
+
+        The result of a tool belongs to the call before it; text comes behind the system prompt; tokens and
+        embeddings are all that the model is to see.
+        """
+        if main.role == "tool":
+            return
+        text = isinstance(main, (PromptInput, MultimodalInput)) and main.prompt is not None
+        self.forget(KvClear.KEEP_SYSTEM_PROMPT if text else KvClear.ALL)
+
     def feed(self, main: Any, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
         """Turn the main input into embeddings, behind what is in the cache; checks that there is room."""
         feed = self._feed(main, template, calls)

@@ -2,8 +2,9 @@
 
 Memory bandwidth bounds decoding, so narrow weights are read as they lie in the file; numpy's conversion to
 float32 runs at several elements per nanosecond when source and target stay in the cache. The products of one
-row go by tiles of 32 x 64: one small product per group, its scale, then a sum over groups. Such products are
-below the size from which OpenBLAS wakes threads of its own, so they can run on ours.
+row go by tiles of 32 x 128: one small product per group, its scale, then a sum over groups. Every thread widens
+what it multiplies, so that nothing travels between the caches of cores; the BLAS itself is to use one thread
+(``kernels.threads.limited``).
 """
 
 from __future__ import annotations
@@ -18,15 +19,13 @@ from numpy.typing import NDArray
 
 from rknnlite.llm.weights import COLUMNS, GROUP, tiles
 
-from ..kernels.parallel import cores, run_blocks
+from ..kernels.parallel import matmul, parts_of, run_blocks
 
 __all__ = ["Linear", "Scratch", "half_bits", "make_linear"]
 
 Array = NDArray[Any]
 
-_CHUNK = (
-    1 << 19
-)  # weights widened at a time: 2 MiB of float32, and few enough calls for two threads to overlap
+_CHUNK = 1 << 20  # weights widened at a time, 4 MiB of float32: fewer make more calls, each takes microseconds
 _F16_MASK = np.int32(-0x70000001)
 HALF_SHIFT = np.float32(2.0**-96)
 HALF_REST = np.float32(2.0**-16)
@@ -84,18 +83,26 @@ class Linear(ABC):
 
 
 class Plain(Linear):
-    """float32 [inputs, outputs]; the BLAS does it all."""
+    """float32 [inputs, outputs]."""
 
     def __init__(self, weight: Array, inputs: int, outputs: int) -> None:
         super().__init__(inputs, outputs)
         self._weight = weight
 
     def __call__(self, x: Array) -> Array:
-        return x @ self._weight
+        if len(x) > 1:
+            return matmul(x, self._weight)
+        out = np.empty((1, self.outputs), np.float32)
+
+        def work(part: slice) -> None:
+            np.matmul(x, self._weight[:, part], out=out[:, part])
+
+        run_blocks(work, parts_of(self.outputs), self._weight.size)  # reading the weights is what takes time
+        return out
 
 
 class Tiled(Linear):
-    """Base of the narrow formats: ``codes`` [across, down, rows, 64] in tiles."""
+    """Base of the narrow formats: ``codes`` [across, down, rows, 128] in tiles."""
 
     before, after = np.float32(1), np.float32(1)
 
@@ -104,14 +111,15 @@ class Tiled(Linear):
         self._codes = codes
         self._scale = None if scale is None else scale.astype(np.float32)[:, :, None]
         self._across, self._down = tiles(inputs, outputs)
-        step = max(1, _CHUNK // (self._down * GROUP * COLUMNS))
-        if self._across < step * cores():
-            step = -(-self._across // cores())
-        self._chunks = [slice(i, min(i + step, self._across)) for i in range(0, self._across, step)]
+
+    def _chunks(self, groups: int) -> list[slice]:
+        """Tiles to be widened at a time when ``groups`` of their inputs are."""
+        step = max(1, _CHUNK // (groups * GROUP * COLUMNS))
+        return [slice(i, min(i + step, self._across)) for i in range(0, self._across, step)]
 
     @abstractmethod
     def widen(self, codes: Array, out: Array) -> None:
-        """Codes of some tiles -> float32 ``out`` [.., 32, 64], scale left out."""
+        """Codes of some tiles -> float32 ``out`` [.., 32, 128], scale left out."""
 
     def __call__(self, x: Array) -> Array:
         rows = self._padded(x)
@@ -126,34 +134,40 @@ class Tiled(Linear):
         return x
 
     def _one(self, x: Array) -> Array:
-        groups = x.reshape(1, self._down, 1, GROUP)
-        out = np.empty((self._across, COLUMNS), np.float32)
+        """Cores share the inputs, which always divide evenly; each sums over its groups."""
+        groups = x.reshape(self._down, 1, GROUP)
+        shares = parts_of(self._down)
+        sums = np.empty((len(shares), self._across, COLUMNS), np.float32)
 
-        def work(chunk: slice) -> None:
-            count = chunk.stop - chunk.start
-            wide = SCRATCH.get("wide", (count, self._down, GROUP, COLUMNS))
-            partial = SCRATCH.get("partial", (count, self._down, 1, COLUMNS))
-            self.widen(self._codes[chunk], wide)
-            np.matmul(groups, wide, out=partial)
-            if self._scale is None:
-                np.add.reduce(partial[:, :, 0], axis=1, out=out[chunk])
-            else:
-                np.einsum("agoc,agoc->ac", partial, self._scale[chunk], out=out[chunk])
+        def work(share: slice) -> None:
+            rows, out = groups[share], sums[share.start // shares[0].stop]
+            for chunk in self._chunks(len(rows)):
+                count = chunk.stop - chunk.start
+                wide = SCRATCH.get("wide", (count, len(rows), GROUP, COLUMNS))
+                partial = SCRATCH.get("partial", (count, len(rows), 1, COLUMNS))
+                self.widen(self._codes[chunk, share], wide)
+                np.matmul(rows, wide, out=partial)
+                if self._scale is None:
+                    np.add.reduce(partial[:, :, 0], axis=1, out=out[chunk])
+                else:
+                    np.einsum("agoc,agoc->ac", partial, self._scale[chunk, share], out=out[chunk])
 
-        run_blocks(work, self._chunks, self.inputs * self.outputs)
-        return self._finish(out.reshape(1, -1))
+        run_blocks(work, shares, self._codes.size)
+        return self._finish(np.add.reduce(sums).reshape(1, -1))
 
     def _many(self, x: Array) -> Array:
+        """Cores share the outputs."""
         out = np.empty((len(x), self._across, COLUMNS), np.float32)
-        for chunk in self._chunks:
-            count = chunk.stop - chunk.start
-            wide = SCRATCH.get("wide", (count, self._down, GROUP, COLUMNS))
+
+        def work(chunk: slice) -> None:
+            wide = SCRATCH.get("wide", (chunk.stop - chunk.start, self._down, GROUP, COLUMNS))
             self.widen(self._codes[chunk], wide)
             if self._scale is not None:
                 np.multiply(wide, self._scale[chunk], out=wide)
-            product = SCRATCH.get("product", (count, len(x), COLUMNS))
-            np.matmul(x, wide.reshape(count, -1, COLUMNS), out=product)
-            out[:, chunk] = product.transpose(1, 0, 2)
+            for tile, weights in enumerate(wide, chunk.start):
+                np.matmul(x, weights.reshape(-1, COLUMNS), out=out[:, tile])
+
+        run_blocks(work, self._chunks(self._down), len(x) * self._codes.size)
         return self._finish(out.reshape(len(x), -1))
 
     def _finish(self, out: Array) -> Array:

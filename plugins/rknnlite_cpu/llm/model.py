@@ -13,6 +13,8 @@ from rknnlite.formats.llm import LlmModel
 from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm.weights import COLUMNS, ELEMENTS, GROUP, matrices, tiles, vectors
 
+from ..kernels.parallel import BLOCK_ELEMENTS, matmul, run_blocks
+from ..kernels.threads import cores, limited
 from .cache import KvCache
 from .linear import Linear, make_linear
 from .rope import frequencies, rotate, turns
@@ -77,15 +79,17 @@ class Decoder:
         """
         window = _Window(self._frequency, cache, len(embeds))
         x = embeds.copy()
-        for number, layer in enumerate(self._layers):
-            x += self._attention(number, layer, self._normed(x, layer.norm1), window, cache)
-            x += self._mlp(layer, self._normed(x, layer.norm2))
+        with limited(cores()):
+            for number, layer in enumerate(self._layers):
+                x += self._attention(number, layer, self._normed(x, layer.norm1), window, cache)
+                x += self._mlp(layer, self._normed(x, layer.norm2))
         cache.advance(len(embeds))
         return self._normed(x, self._norm)
 
     def logits(self, hidden: Array) -> Array:
         """(n, hidden) -> (n, vocab) float32."""
-        return self._head(hidden)
+        with limited(cores()):
+            return self._head(hidden)
 
     def _normed(self, x: Array, weight: Array) -> Array:
         power = np.einsum("...i,...i->...", x, x)[..., None] / np.float32(x.shape[-1])
@@ -93,9 +97,11 @@ class Decoder:
 
     def _mlp(self, layer: _Layer, x: Array) -> Array:
         both = layer.gate_up(x)
-        gate, up = both[:, : self.arch.intermediate], both[:, self.arch.intermediate :]
-        with np.errstate(over="ignore"):  # exp of a very negative gate is inf, and the quotient 0
-            return layer.down(gate / (np.float32(1) + np.exp(-gate)) * up)
+        width = self.arch.intermediate
+        step = max(1, BLOCK_ELEMENTS // width)
+        rows = [slice(i, i + step) for i in range(0, len(x), step)]
+        run_blocks(lambda block: _gated(both[block, :width], both[block, width:]), rows, both.size)
+        return layer.down(both[:, :width])
 
     def _attention(self, number: int, layer: _Layer, x: Array, window: _Window, cache: KvCache) -> Array:
         arch, store = self.arch, cache.layers[number]
@@ -125,7 +131,7 @@ class Decoder:
         turned = rotate(queries, window.turn).reshape(shape)
         transposed = keys.transpose(0, 2, 1)
         if window.kept_turn is None:
-            scores = turned @ transposed
+            scores = matmul(turned, transposed)
         else:
             kept = rotate(queries, window.kept_turn).reshape(shape)
             scores = np.concatenate(
@@ -143,9 +149,18 @@ class Decoder:
         np.exp(scores, out=scores)
         total = scores.sum(axis=-1, keepdims=True)
         groups, tokens = scores.shape[1], scores.shape[2]
-        mixed = (scores.reshape(arch.kv_heads, groups * tokens, -1) @ values).reshape(*scores.shape[:3], -1)
+        mixed = matmul(scores.reshape(arch.kv_heads, groups * tokens, -1), values).reshape(*scores.shape[:3], -1)
         mixed /= total
         return mixed.transpose(2, 0, 1, 3).reshape(tokens, -1)
+
+
+def _gated(gate: Array, up: Array) -> None:
+    """``gate`` becomes ``silu(gate) * up``."""
+    with np.errstate(over="ignore"):  # exp of a very negative gate is inf, and the quotient 0
+        denominator = np.exp(-gate)
+    denominator += np.float32(1)
+    np.divide(gate, denominator, out=gate)
+    np.multiply(gate, up, out=gate)
 
 
 class _Reader:

@@ -187,8 +187,8 @@ class CpuLlmSession(LlmSession):
 
     def _generate(self, main: Any, params: InferParams, calls: CheckedCallbacks) -> RunSummary:
         talk, context = self._talk, self._context
-        if not params.keep_history and main.role != "tool":
-            talk.forget(KvClear.KEEP_SYSTEM_PROMPT)
+        if not params.keep_history:
+            talk.begin(main)
         feed = talk.feed(main, self._chat_template(), calls)
         generation = Generation(
             context.decoder,

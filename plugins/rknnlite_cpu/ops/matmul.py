@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..kernels.parallel import matmul
 from ..registry import real_op
 from ..view import Array, NodeView
 from .norm import softmax
@@ -12,12 +13,12 @@ __all__: list[str] = []
 
 
 @real_op("MatMul", "Gemm")
-def matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
+def plain_product(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
     if view.node.op == "MatMul":
-        return np.matmul(a, b)
+        return matmul(a, b)
     a = a.T if view.attrs.get("transA") else a
     b = b.T if view.attrs.get("transB") else b
-    out = np.matmul(a, b) * np.float32(view.attrs.get("alpha", 1))
+    out = matmul(a, b) * np.float32(view.attrs.get("alpha", 1))
     return out if c is None else out + c * np.float32(view.attrs.get("beta", 1))
 
 
@@ -40,7 +41,7 @@ def symmetric(view: NodeView, real: Array) -> Array:
 def ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
     """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
     b = symmetric(view, b)
-    out = np.matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None]
+    out = matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None]
     if c is None:
         return out
     return out * c if view.attrs.get("c_type", "mul") == "mul" else out + c
@@ -54,7 +55,7 @@ def attention(view: NodeView, q: Array, k: Array, v: Array, mask: Array | None =
     swallows the scores in its own step, as the vendor's simulator has it.
     """
     steps = view.attrs
-    scores = np.matmul(q[:, :, 0].transpose(0, 2, 1), k[:, :, 0]) * np.float32(steps.get("scale", 1.0))
+    scores = matmul(q[:, :, 0].transpose(0, 2, 1), k[:, :, 0]) * np.float32(steps.get("scale", 1.0))
     if mask is not None:
         scores = scores + mask[:, :, 0].transpose(0, 2, 1)
     if "score_step" in steps:
@@ -64,7 +65,7 @@ def attention(view: NodeView, q: Array, k: Array, v: Array, mask: Array | None =
     weights = softmax(scores, -1)
     if "weight_step" in steps:
         weights = _stored(weights, steps["weight_step"], -128)
-    return np.matmul(v[:, :, 0], weights.transpose(0, 2, 1))[:, :, None]
+    return matmul(v[:, :, 0], weights.transpose(0, 2, 1))[:, :, None]
 
 
 def _stored(real: Array, step: float, zero_point: int) -> Array:

@@ -106,7 +106,7 @@ def _quantised_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
     low, high = centred_range(y)
     if tail in ("Relu", "AddRelu"):
         low = np.maximum(low, _ZERO)
-    scale = conv.multiplier * stage.scale * stage.slope_scale
+    scale = conv.multiplier * stage.scale * stage.second_scale
     operand_scale = _operand_scale(view)
     operand_unit = np.float32(operand_scale / y.quant.scale)
     if tail == "Mul" and view.is_const(1) and (stored := view.tensor(1).quant) is not None:

@@ -1,0 +1,130 @@
+"""How many threads a computation may use: its share of the machine, for our own loops and for numpy's BLAS.
+
+Our loops read the share of the thread that calls them, and divide matrix products themselves. OpenBLAS has one
+number for the whole process; while computations are under way it is 1, and put back afterwards. Its own threads wait
+for each other busily: on a machine with other work to do, products took ten times as long with them (measured), and
+contexts that run side by side would take turns at one lock inside the library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Optional
+
+from rknnlite import config
+
+__all__ = ["cores", "limited", "share"]
+
+_SETTERS = (
+    "scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads",
+    "openblas_set_num_threads64_", "openblas_set_num_threads",
+)  # fmt: skip
+_GETTERS = tuple(name.replace("_set_", "_get_") for name in _SETTERS)
+
+_mine = threading.local()
+_lock = threading.Lock()
+_active = 0
+_before = 0
+
+
+def cores() -> int:
+    """Cores this process may use; ``RKNNLITE_THREADS`` lowers the number."""
+    wanted = config.get("threads") or ""
+    return max(1, min(_machine(), int(wanted))) if wanted.isdigit() else _machine()
+
+
+def _machine() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_CORES = cores()
+
+
+def share() -> int:
+    """Threads that a computation of the calling thread may use."""
+    return getattr(_mine, "share", None) or _CORES
+
+
+@contextlib.contextmanager
+def limited(threads: int) -> Iterator[None]:
+    """Inside, computations of the calling thread use at most ``threads`` threads."""
+    before = getattr(_mine, "share", None)
+    _mine.share = max(1, min(threads, before or _CORES))
+    _enter()
+    try:
+        yield
+    finally:
+        _leave()
+        _mine.share = before
+
+
+def _enter() -> None:
+    global _active, _before
+    blas = _blas()
+    if blas is None:
+        return
+    with _lock:
+        if not _active:
+            _before = blas.get()
+            if _before != 1:
+                blas.set(1)
+        _active += 1
+
+
+def _leave() -> None:
+    global _active
+    blas = _blas()
+    if blas is None:
+        return
+    with _lock:
+        if _active == 0:  # a fork came in between
+            return
+        _active -= 1
+        if not _active and _before != 1:
+            blas.set(_before)
+
+
+class _Blas:
+    """The two functions of a loaded OpenBLAS."""
+
+    def __init__(self, getter: Any, setter: Any) -> None:
+        getter.restype, setter.argtypes, setter.restype = ctypes.c_int, (ctypes.c_int,), None
+        self.get = getter
+        self.set = setter
+
+
+@functools.cache
+def _blas() -> Optional[_Blas]:
+    """The OpenBLAS that numpy has loaded; None for another library, which is then left as it is."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    paths = {line.split(maxsplit=5)[5] for line in lines if "blas" in line and line.count("/")}
+    for path in sorted(paths, key=lambda name: "numpy" not in name):  # OpenCV's wheel brings one of its own
+        if "opencv" in path:
+            continue
+        with contextlib.suppress(OSError):
+            library = ctypes.CDLL(path)
+            for getter, setter in zip(_GETTERS, _SETTERS):
+                if hasattr(library, setter) and hasattr(library, getter):
+                    return _Blas(getattr(library, getter), getattr(library, setter))
+    return None
+
+
+def _forget() -> None:
+    """A forked child starts over; the thread that forked may have been inside a computation."""
+    global _lock, _mine, _active
+    if _active and (blas := _blas()) is not None:
+        blas.set(_before)
+    _lock, _mine, _active = threading.Lock(), threading.local(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,277 @@
+"""Matrix products on the CPU reference: integers exactly, floats as float32 products.
+
+A float32 product of integers is exact while no partial sum passes 2**24, so K is cut into blocks that cannot; the
+blocks are added as integers. Where the result is quantised it is scaled in float64 and rounded to nearest even.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from rknnlite import socs
+from rknnlite.errors import ContextInvalid, OutputInvalid, ParamInvalid
+from rknnlite.matmul_layout import float_to_bfloat16, from_bytes, pack_lanes, to_bytes, unpack_b, unpack_lanes
+from rknnlite.spi import Memory
+from rknnlite.spi_matmul import (
+    BLayout,
+    BQuant,
+    MatmulContext,
+    MatmulShape,
+    MatmulSpec,
+    MatmulTensor,
+    MatmulType,
+    check_limits,
+    facts_of,
+    tensors_of,
+)
+from rknnlite.tensor import DType
+
+from .kernels.parallel import matmul
+from .kernels.threads import cores, limited
+from .memory import CpuMemory, allocate, from_fd
+from .view import Array
+
+__all__ = ["CpuMatmul"]
+
+_EXACT = 1 << 24
+_RANGES = {
+    DType.INT4: (-8, 7),
+    DType.INT8: (-128, 127),
+    DType.INT16: (-(2**15), 2**15 - 1),
+    DType.INT32: (-(2**31), 2**31 - 1),
+}
+_MASKED = (MatmulType.INT8_INT8_INT32, MatmulType.INT8_INT4_INT32)
+
+
+class _Quant:
+    """Scales and zero points of one matrix."""
+
+    def __init__(self, scale: Sequence[float] = (1.0,), zero_point: Sequence[int] = (0,)) -> None:
+        self.scale = np.asarray(scale, np.float64)
+        self.zero = np.asarray(zero_point, np.int64)
+
+    def reach(self, dtype: DType) -> float:
+        """The largest magnitude that q - zero_point can have."""
+        low, high = _RANGES[dtype]
+        return float(max(abs(low - int(self.zero.max())), abs(high - int(self.zero.min()))))
+
+
+class CpuMatmul(MatmulContext):
+    """See ``rknnlite.spi_matmul.MatmulContext``."""
+
+    def __init__(self, spec: MatmulSpec) -> None:
+        soc = spec.soc or socs.detect() or socs.get("rk3588")
+        super().__init__(spec, soc)
+        self._facts = facts_of(soc, spec.type)
+        for shape in spec.shapes:
+            check_limits(soc, spec.type, shape)
+        if spec.core_mask:
+            soc.check_core_mask(spec.core_mask)
+        self._threads = min(cores(), spec.extra.get("threads") or cores())
+        self._tensors = tensors_of(spec, soc, self.shape)
+        self._quant = {name: _Quant() for name in "ABC"}
+        self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
+        self._values: dict[str, Array] = {}
+        self._stored: dict[str, Array] = {}
+        self._out: Optional[CpuMemory] = None
+
+    @property
+    def backend_name(self) -> str:
+        return "cpu"
+
+    @property
+    def tensors(self) -> tuple[MatmulTensor, MatmulTensor, MatmulTensor]:
+        return self._tensors
+
+    # -- settings -----------------------------------------------------------------------------------------
+
+    def set_shape(self, shape: MatmulShape) -> None:
+        with self.exclusive():
+            self.shape = shape
+            self._tensors = tensors_of(self.spec, self.soc, shape)
+            self._values.clear()
+            self._stored.clear()
+            self._out = None
+
+    def set_core_mask(self, mask: int) -> None:
+        with self.exclusive():
+            self.soc.check_core_mask(mask)
+
+    def set_quant(self, name: str, scale: Sequence[float], zero_point: Sequence[int]) -> None:
+        with self.exclusive():
+            dtype = self._tensors["ABC".index(name)].dtype
+            if dtype not in _RANGES:
+                raise ParamInvalid(f"{name} is {dtype.name}: it has no scale and no zero point")
+            low, high = _RANGES[dtype]
+            if any(not low <= zero <= high for zero in zero_point):
+                raise ParamInvalid(f"zero points of {name} must be {low}..{high}")
+            self._quant[name] = _Quant(scale, zero_point)
+            self._values.clear()  # made anew from what was bound
+
+    def b_scale(self) -> float:
+        with self.exclusive():
+            return float(self._quant["B"].scale.max())
+
+    # -- memory -------------------------------------------------------------------------------------------
+
+    def create_mem(self, size: int) -> CpuMemory:
+        with self.exclusive():
+            return self._own(allocate(size, 0))
+
+    def import_mem(self, handle: int, size: int, offset: int = 0) -> CpuMemory:
+        with self.exclusive():
+            return self._own(from_fd(handle, size, offset))
+
+    def _own(self, mem: CpuMemory) -> CpuMemory:
+        self._memories.add(mem)
+        return mem
+
+    def bind(self, tensor: MatmulTensor, mem: Memory) -> None:
+        with self.exclusive():
+            if tensor not in self._tensors:
+                raise ParamInvalid(f"{tensor} is none of the tensors of this matmul: {self._tensors}")
+            if not isinstance(mem, CpuMemory) or mem not in self._memories:
+                raise ParamInvalid(
+                    "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
+                )
+            if mem.size < tensor.size:
+                raise ParamInvalid(
+                    f"{tensor.name}: the memory has {mem.size} bytes, {tensor.size} are needed "
+                    f"({tensor.dtype.name} {list(tensor.dims)})"
+                )
+            if mem.offset % max(1, tensor.dtype.bits // 8):
+                raise ParamInvalid(
+                    f"{tensor.name}: the memory begins at offset {mem.offset}, no multiple of its elements"
+                )
+            if tensor.name == "C":
+                _ = mem.ndarray
+                self._out = mem
+                return
+            # Like the runtime, which repacks here: what is written into the memory later is not seen.
+            self._stored[tensor.name] = self._normal(
+                tensor, from_bytes(mem.ndarray, tensor.dtype, tensor.dims)
+            )
+            self._values.pop(tensor.name, None)
+
+    def _normal(self, tensor: MatmulTensor, elements: Array) -> Array:
+        """A copy in normal layout: [M, K] or [K, N]."""
+        m, k, n = self.shape
+        if tensor.name == "A":
+            return unpack_lanes(elements, k) if self.spec.ac_native else elements.copy()
+        if self.spec.b_layout is BLayout.NATIVE:
+            tile_n, tile_k = tensor.dims[2:]
+            return unpack_b(elements, (k, n), (tile_n, tile_k), self._facts.segment)
+        return np.ascontiguousarray(elements.T if self.spec.b_layout is BLayout.TRANSPOSED else elements)
+
+    # -- computing ----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        with self.exclusive(), limited(self._threads):
+            missing = [name for name in "AB" if name not in self._stored]
+            if missing or self._out is None:
+                raise ContextInvalid(f"bind memory to {', '.join(missing) or 'C'} before running")
+            out = self._out
+            if out.closed:
+                raise OutputInvalid("the memory bound to C is closed; bind another one")
+            a, b, c = self.spec.type.dtypes
+            left, right = self._value("A", a), self._value("B", b)
+            whole = a not in (DType.FLOAT16,)
+            result = self._integers(left, right) if whole else matmul(left, right)
+            elements = self._finished(result, c)
+            if self.spec.ac_native:
+                elements = pack_lanes(elements, self._tensors[2].dims[-1])
+            data = to_bytes(elements, c)
+            out.ndarray[: data.size] = data
+
+    def _value(self, name: str, dtype: DType) -> Array:
+        """float32: centred integers, or real numbers where the other matrix is float; kept until bound anew."""
+        found = self._values.get(name)
+        if found is None:
+            quant = self._quant[name]
+            found = self._stored[name].astype(np.float32)
+            if dtype is not DType.FLOAT16:
+                mixed = self.spec.type.dtypes[0] is DType.FLOAT16
+                found = self._centred(found, quant, name, scaled=mixed)
+            self._values[name] = found
+        return found
+
+    def _centred(self, values: Array, quant: _Quant, name: str, scaled: bool) -> Array:
+        if quant.zero.any():
+            values -= self._spread(quant.zero, name).astype(np.float32)
+        if scaled and (quant.scale != 1).any():
+            values *= self._spread(quant.scale, name).astype(np.float32)
+        return values
+
+    def _spread(self, numbers: Array, name: str) -> Array:
+        """One number, one per column, or one per group and column, against the matrix."""
+        if numbers.size == 1 or name != "B":
+            return numbers
+        if self.spec.b_quant.per_group:
+            return np.repeat(numbers.reshape(-1, self.shape.n), self.spec.group_size, axis=0)
+        return numbers
+
+    def _integers(self, left: Array, right: Array) -> Array:
+        """The exact product of centred integers: int64 where it may pass 2**31, else int32; groups scaled."""
+        quant_a, quant_b = self._quant["A"], self._quant["B"]
+        a, b, _ = self.spec.type.dtypes
+        depth = self.shape.k
+        most = quant_a.reach(a) * quant_b.reach(b)
+        step = max(1, int(_EXACT // most))
+        if self.spec.b_quant.per_group and quant_b.scale.size > 1:
+            return self._grouped(left, right, step)
+        kind: Any = np.int32 if most * depth < 2**31 else np.int64
+        total: Optional[Array] = None
+        for start in range(0, depth, step):
+            part = matmul(left[:, start : start + step], right[start : start + step]).astype(kind)
+            total = part if total is None else np.add(total, part, out=total)
+        assert total is not None
+        return total
+
+    def _grouped(self, left: Array, right: Array, step: int) -> Array:
+        """Every group of rows has scales of its own: float64 sums of exact products."""
+        size, scales = self.spec.group_size, self._quant["B"].scale.reshape(-1, self.shape.n)
+        total = np.zeros((self.shape.m, self.shape.n))
+        for start in range(0, self.shape.k, min(step, size)):
+            stop = min(start + min(step, size), (start // size + 1) * size)
+            total += matmul(left[:, start:stop], right[start:stop]) * scales[start // size]
+        return total
+
+    def _finished(self, result: Array, dtype: DType) -> Array:
+        """Products -> elements of C."""
+        if result.dtype.kind == "i" or (result.dtype == np.float64):
+            result = self._scaled(result, dtype)
+        if dtype is DType.BFLOAT16:
+            return float_to_bfloat16(result)
+        if dtype.is_float:
+            with np.errstate(over="ignore"):
+                return result.astype(dtype.numpy, copy=False)
+        low, high = _RANGES[dtype]
+        if result.dtype.kind == "f":
+            result = np.rint(result)
+        elif result.dtype == dtype.numpy:
+            return result
+        return np.clip(result, low, high).astype(dtype.numpy)
+
+    def _scaled(self, result: Array, dtype: DType) -> Array:
+        """Integer products in the unit of C: untouched for wide integers, unless the columns of B have scales."""
+        a, b, c = (self._quant[name] for name in "ABC")
+        columns = b.scale if result.dtype.kind == "i" else np.ones(1)  # groups carry theirs already
+        if dtype in (DType.INT32, DType.INT16):
+            unit = columns / columns.max() if self.spec.b_quant is not BQuant.LAYER else np.ones(1)
+            return result if (unit == 1).all() else result * unit
+        factor = a.scale * columns
+        if dtype.is_float:
+            return result * factor if (factor != 1).any() else result.astype(np.float64)
+        scaled: Array = result * (factor / c.scale)
+        return np.rint(scaled) + c.zero
+
+    def _release(self) -> None:
+        self._values.clear()
+        self._stored.clear()
+        self._out = None
+        for mem in list(self._memories):
+            mem.close()

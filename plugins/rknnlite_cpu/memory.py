@@ -1,0 +1,102 @@
+"""Memory of the zero-copy path: memfds stand in for the NPU's buffers, so that they can be shared by descriptor.
+
+A numpy view keeps the mapping alive after ``close``: nothing ever points to memory that is gone.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import weakref
+from collections.abc import Callable
+from typing import Optional
+
+import numpy as np
+
+from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
+from rknnlite.spi import Memory
+
+from .view import Array
+
+__all__ = ["CpuMemory", "allocate", "from_fd"]
+
+CACHEABLE, NON_CACHEABLE, TRY_SRAM = 1, 2, 4
+_FLAGS = CACHEABLE | NON_CACHEABLE | TRY_SRAM
+_MOST = 0xFFFFFFFF  # the C API counts bytes in 32 bits
+
+
+class CpuMemory(Memory):
+    """See ``rknnlite.spi.Memory``; ``place`` tells which memory it really is, whatever descriptor leads there."""
+
+    def __init__(
+        self, mapping: mmap.mmap, size: int, offset: int, fd: int, own: bool, flags: int = 0
+    ) -> None:
+        self._mapping: Optional[mmap.mmap] = mapping
+        self.size = size
+        self.offset = offset
+        self.fd = fd
+        self.flags = flags
+        status = os.fstat(fd) if fd >= 0 else None
+        self.place = (status.st_dev, status.st_ino, offset) if status else (0, id(mapping), offset)
+        self.on_close: Optional[Callable[[Memory], None]] = None
+        self._finalizer = weakref.finalize(self, os.close, fd) if own else None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the memory has been closed."""
+        return self._mapping is None
+
+    @property
+    def ndarray(self) -> Array:
+        if self._mapping is None:
+            raise ContextInvalid("this memory is closed; create it again")
+        return np.frombuffer(self._mapping, np.uint8, self.size, self.offset)
+
+    def close(self) -> None:
+        if self._mapping is None:
+            return
+        tell, self.on_close = self.on_close, None
+        if tell is not None:
+            tell(self)
+        self._mapping = None
+        if self._finalizer is not None:
+            self._finalizer()
+
+    def __repr__(self) -> str:
+        return f"<CpuMemory {'closed' if self.closed else f'{self.size} bytes, fd {self.fd}'}>"
+
+
+def allocate(size: int, flags: int) -> CpuMemory:
+    """Fresh memory of zeros; raises ParamInvalid or OutOfMemory."""
+    if size <= 0 or size > _MOST:
+        raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
+    if flags & ~_FLAGS or (flags & CACHEABLE and flags & NON_CACHEABLE):
+        raise ParamInvalid(f"memory flags {flags:#x} are not legal: cacheable 1 or not 2, SRAM if possible 4")
+    try:
+        if not hasattr(os, "memfd_create"):  # another system than Linux: no descriptor to share
+            return CpuMemory(mmap.mmap(-1, size), size, 0, -1, own=False, flags=flags)
+        fd = os.memfd_create("rknnlite")
+        try:
+            os.ftruncate(fd, size)
+            return CpuMemory(mmap.mmap(fd, size), size, 0, fd, own=True, flags=flags)
+        except BaseException:
+            os.close(fd)
+            raise
+    except OSError as error:
+        raise OutOfMemory(f"no memory for {size} bytes: {error.strerror}; close other contexts") from None
+
+
+def from_fd(fd: int, size: int, offset: int) -> CpuMemory:
+    """Memory behind a descriptor, which stays the caller's; raises ParamInvalid."""
+    if fd < 0 or size <= 0 or offset < 0 or size + offset > _MOST:
+        raise ParamInvalid(f"cannot import {size} bytes from offset {offset} of file descriptor {fd}")
+    try:
+        status = os.fstat(fd)
+        if stat.S_ISREG(status.st_mode) and status.st_size < size + offset:
+            raise ParamInvalid(
+                f"file descriptor {fd} holds {status.st_size} bytes, {size + offset} were to be imported"
+            )
+        return CpuMemory(mmap.mmap(fd, size + offset), size, offset, fd, own=False)
+    except (OSError, ValueError) as error:
+        raise ParamInvalid(f"file descriptor {fd} cannot be mapped: {error}") from None

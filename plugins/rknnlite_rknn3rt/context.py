@@ -1,0 +1,419 @@
+"""One network on librknn3_api."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from rknnlite import socs
+from rknnlite.abi.rknn3_enums import RKNN3QueryCmd as Query
+from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
+from rknnlite.formats import ModelFile
+from rknnlite.spi import (
+    Context,
+    CoreMemory,
+    Input,
+    Memory,
+    MemorySize,
+    OpenOptions,
+    PostProcess,
+    Versions,
+)
+from rknnlite.tensor import Layout, TensorAttr
+
+from .attrs import tensors
+from .convert import from_native, to_native
+from .handle import Handle, text
+from .insight import dump_features, profile_ops
+from .loader import Library
+from .native import check
+from .settings import Settings
+from .shapes import ShapeTable
+from .sharing import DeviceModel
+from .tensors import TensorSet
+
+__all__ = ["Rknn3Context"]
+
+Array = NDArray[Any]
+_SOC = "rk1820"  # an RK1828 has the same cores and more memory
+
+
+class Rknn3Context(DeviceModel, Context):
+    """See ``rknnlite.spi.Context``. Memory of single tensors may be bound or left to the context, as one likes."""
+
+    def __init__(
+        self,
+        library: Library,
+        file: ModelFile,
+        weights: ModelFile | None,
+        settings: Settings,
+        options: OpenOptions,
+    ) -> None:
+        Context.__init__(self)
+        self._set_up(Handle.open(library, settings, self._owner), file.label, settings)
+        self._soc_name = options.soc or _SOC
+        try:
+            self._need().load(file, weights, settings, options.core_mask)
+            self._core_mask = options.core_mask or 0
+            self._prepare()
+            if settings.postprocess is not None:
+                self.register_postprocess(settings.postprocess)
+        except BaseException:
+            self._abort()
+            raise
+
+    def _set_up(self, handle: Handle, label: str, settings: Settings) -> None:
+        """Fields that need no call into the library."""
+        self._handle: Handle | None = handle
+        self._label, self._settings = label, settings
+        self._kept: dict[str, list[Any]] = {}
+        self._core_mask = 0
+        self._soc_name = _SOC
+        self._post = False
+        self._in: TensorSet | None = None
+        self._out: TensorSet | None = None
+        self._shape_table = ShapeTable()
+        self._ran = self._running = False
+        self._frames = 0
+        self._us = 0
+        _contexts.add(self)
+
+    def _prepare(self) -> None:
+        self._read_tensors()
+        self._shape_table = ShapeTable.read(self._need(), self._sets()[0].tensors, len(self._sets()[1]))
+
+    def _read_tensors(self) -> None:
+        """Tensors for the current shapes; io memory has to be made anew for them."""
+        handle = self._need()
+        n_in, n_out = handle.in_out_num()
+        command: int = Query.RKNN3_QUERY_OUTPUT_ATTR
+        if self._post:
+            _, n_out = handle.in_out_num(Query.RKNN3_QUERY_POSTPROCESS_IN_OUT_NUM)
+            command = Query.RKNN3_QUERY_POSTPROCESS_OUTPUT_ATTR
+        inputs = tensors(handle, Query.RKNN3_QUERY_INPUT_ATTR, n_in, True)
+        outputs = tensors(handle, command, n_out, False)
+        self._drop_tensors()
+        self._in = TensorSet(handle, inputs, True, self._owner)
+        self._out = TensorSet(handle, outputs, False, self._owner)
+        self._ran = False
+
+    def _drop_tensors(self) -> None:
+        for tensor_set in (self._in, self._out):
+            if tensor_set is not None:
+                tensor_set.release()
+        self._in = self._out = None
+
+    def _need(self) -> Handle:
+        if self._handle is None:
+            raise ContextInvalid(self._closed_reason)
+        return self._handle
+
+    def _sets(self) -> tuple[TensorSet, TensorSet]:
+        if self._in is None or self._out is None:
+            raise ContextInvalid(self._closed_reason)
+        return self._in, self._out
+
+    def _held(self) -> AbstractContextManager[None]:
+        return self.exclusive()
+
+    @property
+    def _guard(self) -> Any:
+        return self._owner
+
+    @property
+    def _given(self) -> dict[str, list[Any]]:
+        return self._kept
+
+    # -- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    def backend_name(self) -> str:
+        return "rknn3rt"
+
+    @property
+    def handle(self) -> Handle | None:
+        """The context of the C API; None after ``close``."""
+        return self._handle
+
+    @property
+    def user_internal(self) -> bool:
+        return self._settings.user_internal
+
+    @property
+    def inputs(self) -> list[TensorAttr]:
+        return [tensor.logical for tensor in self._sets()[0].tensors]
+
+    @property
+    def outputs(self) -> list[TensorAttr]:
+        return [tensor.logical for tensor in self._sets()[1].tensors]
+
+    @property
+    def native_inputs(self) -> list[TensorAttr]:
+        """What the runtime takes; ``size_with_stride`` bytes have to be allocated on core ``core_ids``."""
+        return [tensor.native for tensor in self._sets()[0].tensors]
+
+    @property
+    def native_outputs(self) -> list[TensorAttr]:
+        return [tensor.native for tensor in self._sets()[1].tensors]
+
+    @property
+    def core_ids(self) -> tuple[list[int], list[int]]:
+        """The core in whose memory each input and each output lies."""
+        inputs, outputs = self._sets()
+        return [t.core_id for t in inputs.tensors], [t.core_id for t in outputs.tensors]
+
+    @property
+    def structs(self) -> tuple[list[Any], list[Any]]:
+        """The attributes of inputs and outputs as the library's own structures."""
+        inputs, outputs = self._sets()
+        return [t.struct for t in inputs.tensors], [t.struct for t in outputs.tensors]
+
+    @property
+    def versions(self) -> Versions:
+        handle = self._need()
+        return Versions(handle.api.version, handle.driver, handle.library.name)
+
+    @property
+    def soc(self) -> socs.Soc:
+        return socs.get(self._soc_name)
+
+    @property
+    def shapes(self) -> list[list[tuple[int, ...]]]:
+        return self._shape_table.shapes
+
+    @property
+    def custom_string(self) -> str:
+        """Runtimes before 1.0.4 do not hand it out: empty."""
+        from rknnlite.abi.rknn3_types import RKNN3CustomString
+
+        found = RKNN3CustomString()
+        with self.exclusive(), suppress(ParamInvalid):
+            self._need().query(Query.RKNN3_QUERY_CUSTOM_STRING, found)
+        return text(found.string)
+
+    # -- settings -----------------------------------------------------------------------------------------
+
+    def set_core_mask(self, mask: int) -> None:
+        """The coprocessor takes its cores when the model is opened; only the same mask again is accepted."""
+        if mask != self._core_mask:
+            raise ParamInvalid(
+                f"cores of a coprocessor are chosen once: open {self._label} with core_mask={mask:#x} instead"
+            )
+
+    def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        with self.exclusive():
+            self._finish()
+            number = self._shape_table.find(self._label, shapes, self.inputs)
+            check("rknn3_set_shape", self._need().call("rknn3_set_shape", number))
+            self._read_tensors()
+
+    def register_postprocess(self, plugin: str | os.PathLike[str] | PostProcess) -> None:
+        """Load a post-process plugin onto the coprocessor; its results take the place of the model's outputs."""
+        if isinstance(plugin, PostProcess):
+            raise ParamInvalid("the coprocessor takes the file of a post-process plugin, not one that is loaded here")
+        path = Path(plugin)
+        if not path.is_file():
+            raise ParamInvalid(f"there is no post-process plugin {path}")
+        with self.exclusive():
+            self._finish()
+            name = "rknn3_register_custom_ops_plugins"
+            encoded = os.fsencode(path)
+            detail = f"the coprocessor does not take the plugin {path} for {self._label}"
+            check(name, self._need().call(name, encoded, len(encoded)), detail)
+            self._post = True
+            self._read_tensors()
+
+    # -- common path --------------------------------------------------------------------------------------
+
+    def set_inputs(self, inputs: Sequence[Input]) -> None:
+        with self.exclusive():
+            self._finish()
+            self._follow_shapes(inputs)
+            into = self._sets()[0]
+            for item in inputs:
+                if not 0 <= item.index < len(into):
+                    raise InputInvalid(f"{self._label} has inputs 0 to {len(into) - 1}, not {item.index}")
+            ready = [to_native(item, into.tensors[item.index]) for item in inputs]
+            for item, data in zip(inputs, ready):
+                into.write(item.index, data)
+            self._ran = False
+
+    def _follow_shapes(self, inputs: Sequence[Input]) -> None:
+        """Choose the shapes that the arrays of a dynamic model have."""
+        if not self._shape_table.shapes or any(item.pass_through for item in inputs):
+            return
+        given = [_nhwc_shape(item) for item in sorted(inputs, key=lambda item: item.index)]
+        if given != [attr.dims for attr in self.inputs]:
+            try:
+                self.set_shapes(given)
+            except ParamInvalid as error:
+                raise InputInvalid(str(error)) from None
+
+    def run(self) -> None:
+        with self.exclusive():
+            feeds = self._feeds()
+            self._ran = False
+            start = time.perf_counter()
+            code = self._need().call("rknn3_run", *feeds)
+            self._us = round((time.perf_counter() - start) * 1e6)
+            check("rknn3_run", code, self._run_detail(code))
+            self._ran = True
+
+    def _run_detail(self, code: int) -> str:
+        if code == -7 and self._settings.timeout_ms:
+            return f"{self._label} was not done in {self._settings.timeout_ms} ms (timeout_ms)"
+        if code == -5 and self.user_internal and "rknn3_set_internal_mem" not in self._given:
+            return "the model was opened with user_internal=True; give it internal memory first"
+        return ""
+
+    def _feeds(self) -> tuple[Any, int, Any, int]:
+        """Arguments of a run: all inputs have data, all tensors memory."""
+        self._finish()
+        inputs, outputs = self._sets()
+        missing = [inputs.label(i) for i, filled in enumerate(inputs.filled) if not filled]
+        if missing:
+            raise ContextInvalid(f"set {', '.join(missing)} (or bind memory) before running")
+        return inputs.prepare(), len(inputs), outputs.prepare(), len(outputs)
+
+    def get_outputs(self, want_float: bool = True) -> list[Array]:
+        with self.exclusive():
+            self._finish()
+            if not self._ran:
+                raise ContextInvalid("run the model before asking for outputs")
+            out = self._sets()[1]
+            return [from_native(out.read(i), tensor, want_float) for i, tensor in enumerate(out.tensors)]
+
+    def start(self, timeout_ms: int = 0) -> int:
+        """``rknn3_run_async`` (runtime 1.0.0 only); the time that a run may take is ``timeout_ms`` of ``open``."""
+        with self.exclusive():
+            feeds = self._feeds()
+            self._ran = False
+            check("rknn3_run_async", self._need().call("rknn3_run_async", *feeds))
+            self._running = True
+            self._frames += 1
+            return self._frames
+
+    def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
+        with self.exclusive():
+            if frame_id != self._frames:
+                raise ParamInvalid(f"frame {frame_id} is not under way; the last one that began is {self._frames}")
+            self._finish()
+
+    def _finish(self) -> None:
+        """Wait for the run that ``start`` began, if there is one."""
+        if self._running:
+            self._running = False
+            check("rknn3_wait", self._need().call("rknn3_wait"))
+            self._ran = True
+
+    # -- zero-copy path -----------------------------------------------------------------------------------
+
+    def bind(self, attr: TensorAttr, mem: Memory) -> None:
+        """``attr`` is one of ``native_inputs`` or ``native_outputs``, unchanged: the runtime converts nothing."""
+        with self.exclusive():
+            self._finish()
+            for tensor_set in self._sets():
+                for index, tensor in enumerate(tensor_set.tensors):
+                    if attr == tensor.native:
+                        tensor_set.bind(index, mem)
+                        return
+            raise ParamInvalid(
+                f"{attr} is none of the native attributes of {self._label}; take one of native_inputs or "
+                "native_outputs as it is"
+            )
+
+    # -- figures ------------------------------------------------------------------------------------------
+
+    @property
+    def last_run_us(self) -> int:
+        return self._us
+
+    def memory(self) -> MemorySize:
+        cores = tuple(CoreMemory(c.core_id, c.weight_size, c.internal_size) for c in self.core_memory())
+        weight, internal = sum(c.weight for c in cores), sum(c.internal for c in cores)
+        return MemorySize(weight, internal, weight + internal, 0, 0, cores=cores)
+
+    def profile_ops(self, log_level: int = 1) -> None:
+        """Run once on the last inputs and let the library print a table: 0 totals, 1 per op, 2 with bandwidth."""
+        with self.exclusive():
+            profile_ops(self._need(), self._feeds(), log_level)
+
+    def dump_features(
+        self, directory: str | os.PathLike[str], core_mask: int = 0, selector: str | None = None
+    ) -> list[Path]:
+        """Run layer by layer and write every tensor as ``.npy``; the files that are there afterwards.
+
+        ``core_mask`` and ``selector`` need runtime 1.0.4.
+        """
+        with self.exclusive():
+            return dump_features(self._need(), self._feeds(), Path(directory), core_mask, selector)
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def dup(self) -> Rknn3Context:
+        with self.exclusive():
+            self._finish()
+            if self._shape_table.shapes:
+                raise ParamInvalid(f"{self._label} has dynamic shapes: such contexts cannot be duplicated")
+            twin = Rknn3Context.__new__(Rknn3Context)
+            Context.__init__(twin)
+            twin._set_up(self._need().duplicate(twin._owner), self._label, self._settings)
+            twin._core_mask, twin._soc_name = self._core_mask, self._soc_name
+            try:
+                twin._prepare()
+            except BaseException:
+                twin._abort()
+                raise
+            return twin
+
+    def _abort(self) -> None:
+        """Give everything back although somebody (a traceback) may still refer to it."""
+        self._closed = True
+        handle = self._handle
+        self._release()
+        if handle is not None:
+            handle.native.release()
+
+    def _release(self) -> None:
+        """Memory first, then the context; numpy views that are still alive delay both until they are gone."""
+        if self._handle is not None:
+            with suppress(RknnError):
+                self._finish()
+        self._drop_tensors()
+        self._kept.clear()
+        self._handle = None
+
+    def _abandon(self) -> None:
+        """After a fork, in the child: the parent owns the context."""
+        self._owner = threading.RLock()
+        self._closed = True
+        self._closed_reason = (
+            "this context was opened before a fork and belongs to the parent process; open the model in the child"
+        )
+        self._in = self._out = self._handle = None
+
+
+_contexts: weakref.WeakSet[Rknn3Context] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for context in list(_contexts):
+        context._abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+
+
+def _nhwc_shape(item: Input) -> tuple[int, ...]:
+    shape = tuple(item.data.shape)
+    if item.layout is Layout.NCHW and len(shape) == 4:
+        return (shape[0], shape[2], shape[3], shape[1])
+    return shape

@@ -1,0 +1,39 @@
+"""What the library prints or writes about a run by itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from rknnlite.errors import ParamInvalid
+
+from .handle import Handle
+from .native import check
+
+__all__ = ["dump_features", "profile_ops"]
+
+Feeds = tuple[Any, int, Any, int]
+
+
+def profile_ops(handle: Handle, feeds: Feeds, log_level: int) -> None:
+    """``rknn3_profile_ops``: the table goes to standard output, where the library writes it."""
+    if log_level not in (0, 1, 2):
+        raise ParamInvalid(f"log_level is {log_level}; 0 totals, 1 per operator, 2 with cycles and bandwidth")
+    detail = "figures per operator need a model that was converted with profile_mode"
+    check("rknn3_profile_ops", handle.call("rknn3_profile_ops", *feeds, log_level), detail)
+
+
+def dump_features(
+    handle: Handle, feeds: Feeds, directory: Path, core_mask: int, selector: str | None
+) -> list[Path]:
+    """``rknn3_dump_features`` into a folder, which is made; the ``.npy`` files in it afterwards."""
+    more: tuple[Any, ...] = ()
+    if len(handle.abi.functions["rknn3_dump_features"].argtypes) > 6:
+        more = (core_mask, selector.encode() if selector is not None else None)
+    elif core_mask or selector is not None:
+        raise ParamInvalid(f"core_mask and selector of a dump need runtime 1.0.4, this is {handle.api.version}")
+    directory.mkdir(parents=True, exist_ok=True)
+    code = handle.call("rknn3_dump_features", *feeds, os.fsencode(directory), *more)
+    check("rknn3_dump_features", code, f"is there room in {directory}?")
+    return sorted(directory.glob("*.npy"))

@@ -1,0 +1,142 @@
+"""Memory on a core of the coprocessor with its host side; ``sync`` moves bytes between the two.
+
+C's object is given back when ``close`` was called (or the context closed, or nobody holds the memory any more)
+*and* the last numpy view of it is gone: a view never points to memory that was given back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.abi.rknn3_enums import RKNN3MemAllocFlags, RKNN3MemSyncMode
+from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
+from rknnlite.spi import Memory
+
+from .handle import Handle
+from .native import Native, check
+
+__all__ = ["Rknn3Memory", "allocate", "from_fd", "from_phys", "synchronise", "view"]
+
+Array = NDArray[Any]
+_BYTE = np.dtype(np.uint8)
+_DIRECTIONS = {
+    "to_device": RKNN3MemSyncMode.RKNN3_MEMORY_SYNC_TO_DEVICE,
+    "from_device": RKNN3MemSyncMode.RKNN3_MEMORY_SYNC_FROM_DEVICE,
+    "both": RKNN3MemSyncMode.RKNN3_MEMORY_SYNC_BIDIRECTIONAL,
+}
+
+
+class _Region:
+    """Foreign bytes that numpy can look at; whatever array is made of it keeps ``owner`` alive."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, where: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: object) -> None:
+        self.owner = owner
+        self.__array_interface__ = dict(data=(where, False), shape=shape, typestr=dtype.str, version=3)
+
+
+def view(where: int, shape: tuple[int, ...], dtype: Any, owner: object = None) -> Array:
+    """An array on foreign bytes; the caller says how long they stay (``owner``)."""
+    return np.asarray(_Region(where, shape, np.dtype(dtype), owner))
+
+
+class Rknn3Memory(Memory):
+    """One ``rknn3_tensor_mem``; see ``rknnlite.spi.Memory``. ``core_id``: the core in whose memory it lies."""
+
+    def __init__(self, native: Native, handle: Handle, size: int) -> None:
+        struct = native.value.contents
+        self._native: Native | None = native
+        self.handle = handle
+        self.pointer = native.value
+        self.size = size
+        self.offset = struct.offset
+        self.fd = struct.fd
+        self.phys = struct.phys_addr
+        self.core_id = struct.core_id
+        self._where = (struct.virt_addr or 0) + struct.offset
+
+    @property
+    def closed(self) -> bool:
+        """Whether the memory has been closed."""
+        return self._native is None or not self._native.alive
+
+    @property
+    def native(self) -> Native:
+        """The object behind it; raises ContextInvalid after ``close``."""
+        if self._native is None or not self._native.alive:
+            raise ContextInvalid("this memory is closed; create it again")
+        return self._native
+
+    @property
+    def ndarray(self) -> Array:
+        native = self.native
+        if not self._where:
+            raise ParamInvalid("this memory has no virtual address: the CPU cannot look at it")
+        return view(self._where, (self.size,), _BYTE, native)
+
+    def close(self) -> None:
+        self._native = None
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.size} bytes, core {self.core_id}"
+        return f"<Rknn3Memory {state}>"
+
+
+def allocate(handle: Handle, size: int, core_id: int = 0, flags: int = 0, guard: Any = None) -> Rknn3Memory:
+    """``rknn3_create_mem``: ``flags`` are ``RKNN3MemAllocFlags``; raises OutOfMemory or ParamInvalid."""
+    if size <= 0:
+        raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
+    if flags not in list(RKNN3MemAllocFlags):
+        raise ParamInvalid(f"memory flags {flags} are none of {[f'{f.value} {f.name}' for f in RKNN3MemAllocFlags]}")
+    return _wrap(handle, "rknn3_create_mem", size, (size, core_id, flags), f"on core {core_id}", guard)
+
+
+def from_fd(handle: Handle, fd: int, address: int, size: int, offset: int, guard: Any = None) -> Rknn3Memory:
+    """``rknn3_create_mem_from_fd``; descriptor and mapping at ``address`` stay the caller's."""
+    if fd < 0 or size <= 0 or offset < 0 or not address:
+        raise ParamInvalid(f"cannot import {size} bytes from offset {offset} of file descriptor {fd} at {address:#x}")
+    args = (fd, address, size, offset)
+    return _wrap(handle, "rknn3_create_mem_from_fd", size, args, f"of file descriptor {fd}", guard)
+
+
+def from_phys(handle: Handle, phys: int, address: int, size: int, guard: Any = None) -> Rknn3Memory:
+    """``rknn3_create_mem_from_phys``; the memory itself stays the caller's. Removed in later runtimes."""
+    if phys <= 0 or size <= 0:
+        raise ParamInvalid(f"cannot import {size} bytes at physical address {phys:#x}")
+    args = (phys, address or None, size)
+    return _wrap(handle, "rknn3_create_mem_from_phys", size, args, f"at {phys:#x}", guard)
+
+
+def _wrap(handle: Handle, call: str, size: int, args: tuple[Any, ...], where: str, guard: Any) -> Rknn3Memory:
+    value = handle.need()
+    destroy = handle.api.function("rknn3_destroy_mem")
+    pointer = handle.api.function(call)(value, *args)
+    if not pointer:
+        raise OutOfMemory(f"{call} gave no memory for {size} bytes {where}; close other contexts, or check the core")
+    native = Native(pointer, destroy, (value, pointer), (handle.native,), guard)
+    got = pointer.contents.size
+    if got < size:
+        native.release()
+        raise OutOfMemory(f"{call} gave {got} of {size} bytes {where}")
+    return Rknn3Memory(native, handle, size)
+
+
+def synchronise(handle: Handle, mem: Memory, direction: str, offset: int = 0, length: int | None = None) -> None:
+    """``rknn3_mem_sync``, or ``rknn3_mem_sync_range`` for a part (runtime 1.0.4 and after)."""
+    if direction not in _DIRECTIONS:
+        raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_DIRECTIONS)}")
+    if not isinstance(mem, Rknn3Memory) or mem.handle is not handle:
+        raise ParamInvalid("this memory belongs to another context; sync it there")
+    pointer = mem.native.value
+    if length is None and not offset:
+        check("rknn3_mem_sync", handle.call("rknn3_mem_sync", pointer, _DIRECTIONS[direction]))
+        return
+    length = mem.size - offset if length is None else length
+    if offset < 0 or length <= 0 or offset + length > mem.size:
+        raise ParamInvalid(f"bytes {offset} to {offset + length} are not inside the memory of {mem.size} bytes")
+    code = handle.call("rknn3_mem_sync_range", pointer, _DIRECTIONS[direction], offset, length)
+    check("rknn3_mem_sync_range", code)

@@ -1,0 +1,69 @@
+"""Options of ``rknnlite.open(..., backend="rknn3rt", **options)`` and of ``open_llm``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Optional
+
+from rknnlite.abi.rknn3_types import RKNN3Config
+from rknnlite.errors import ParamInvalid
+from rknnlite.log import logger
+
+__all__ = ["Settings"]
+
+_UINT32 = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What ``rknn3_init`` and ``rknn3_model_init`` are told.
+
+    Attributes:
+        library: path of the runtime library.
+        device_id: which coprocessor, see ``Backend.devices``; None takes the only one.
+        timeout_ms: how long a run may take, 0: as long as it likes.
+        priority: of the context, as the runtime counts it.
+        user_internal: memory for internal tensors comes from ``set_internal_mem``.
+        user_weight: memory for weights comes from outside.
+        user_sram: SRAM is the caller's.
+        postprocess: path of a post-process plugin.
+        key: path or bytes of the key of an encrypted model (runtime 1.0.4 and after).
+    """
+
+    library: Optional[str] = None
+    device_id: Optional[str] = None
+    timeout_ms: int = 0
+    priority: int = 0
+    user_internal: bool = False
+    user_weight: bool = False
+    user_sram: bool = False
+    postprocess: Any = None
+    key: Any = None
+
+    @classmethod
+    def of(cls, extra: Mapping[str, Any]) -> Settings:
+        """Read the options; unknown ones are named in a warning."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(extra) - known)
+        if unknown:
+            logger.warning(
+                "options %s are unknown to backend rknn3rt and ignored; it knows %s", unknown, sorted(known)
+            )
+        return cls(**{name: value for name, value in extra.items() if name in known})
+
+    def config(self, core_mask: int | None) -> RKNN3Config:
+        """The structure for ``rknn3_model_init``; raises ParamInvalid for illegal values."""
+        mask = core_mask or 0
+        if not 0 <= mask <= _UINT32:
+            raise ParamInvalid(f"core_mask is {mask:#x}; give one bit per core, 0x1 to 0xff, or 0 for any")
+        if not 0 <= self.timeout_ms <= _UINT32:
+            raise ParamInvalid(f"timeout_ms is {self.timeout_ms}, must be 0 to {_UINT32}")
+        return RKNN3Config(
+            priority=self.priority,
+            run_timeout=self.timeout_ms,
+            run_core_mask=mask,
+            user_mem_weight=self.user_weight,
+            user_mem_internal=self.user_internal,
+            user_sram=self.user_sram,
+        )

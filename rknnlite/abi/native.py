@@ -1,0 +1,88 @@
+"""Objects of a C library as Python objects: each is given back exactly once, and children before parents.
+
+A ``Native`` gives its object back when nobody holds it any more. Whatever lives inside another object (memory
+or a session in a context) holds a reference to it, so plain reference counting yields the right order, also
+when an exception unwinds; at interpreter exit ``weakref.finalize`` goes from the youngest to the oldest. After
+``fork`` the child owns nothing: its finalizers are switched off.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..log import logger
+
+__all__ = ["Native"]
+
+_PATIENCE = 5.0  # seconds that a finalizer waits for a call under way in another thread
+
+
+class Native:
+    """One object of a C library.
+
+    Args:
+        value: what C calls it: a context number, a pointer, an address.
+        destroy: called once with ``args``; returns a code (0: done). Must not refer to this object.
+        parents: objects that have to outlive this one.
+        guard: lock that a call into the library holds; nothing is destroyed under such a call.
+    """
+
+    __slots__ = ("__weakref__", "_finalizer", "_parents", "value")
+
+    def __init__(
+        self,
+        value: Any,
+        destroy: Callable[..., int],
+        args: tuple[Any, ...],
+        parents: tuple[Any, ...] = (),
+        guard: Any = None,
+    ) -> None:
+        self.value = value
+        self._parents = parents
+        self._finalizer = weakref.finalize(self, _destroy, destroy, args, guard)
+        _living.add(self)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the object has not been given back."""
+        return self._finalizer.alive
+
+    def release(self) -> None:
+        """Give the object back now, whoever still holds it; again does nothing."""
+        self._finalizer()
+        self._parents = ()
+
+    def adopt(self, other: Any) -> None:
+        """Keep ``other``, which C uses through this object, until this one is given back."""
+        self._parents = (*self._parents, other)
+
+    def disown(self) -> None:
+        """Never give the object back: another process owns it."""
+        self._finalizer.detach()
+
+
+def _destroy(destroy: Callable[..., int], args: tuple[Any, ...], guard: Any) -> None:
+    if guard is not None and not guard.acquire(timeout=_PATIENCE):
+        logger.error("a context is still running in another thread and is not released")
+        return
+    try:
+        code = destroy(*args)
+    finally:
+        if guard is not None:
+            guard.release()
+    if code:
+        logger.error("%s failed: error code %d", getattr(destroy, "__name__", "release"), code)
+
+
+_living: weakref.WeakSet[Native] = weakref.WeakSet()
+
+
+def _forget_after_fork() -> None:
+    for native in list(_living):
+        native.disown()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,0 +1,112 @@
+"""``rknnlite chat``: talk to a language model on the terminal, or hand it questions."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from ..command import Command, Console, Exit
+from ..llm import Chat as Conversation
+from ..spi_llm import LlmParams, SamplingParams
+
+__all__ = ["COMMAND"]
+
+_CHATML = ("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n")
+_HELP = "Ctrl-C stops an answer; /clear forgets the conversation; /quit or Ctrl-D ends"
+
+
+class Chat(Command):
+    """See the module."""
+
+    name = "chat"
+    help = "talk to a language model"
+    examples = (
+        "rknnlite chat models/tiny",
+        "rknnlite chat models/tiny --ask 'What is 47 + 38?' --json",
+        "rknnlite chat models/qwen --system $'<|im_start|>system\\nBe brief.<|im_end|>\\n'",
+        "rknnlite chat models/qwen --temperature 0.7 --top-k 40 --top-p 0.9",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("prefix", metavar="PREFIX", help="the package: PREFIX.rknn, PREFIX.weight, ...")
+        parser.add_argument(
+            "--ask", action="append", metavar="TEXT", help="a question instead of the keyboard; repeatable"
+        )
+        template = parser.add_argument_group("instead of the model's own template")
+        template.add_argument(
+            "--system", metavar="TEXT", help="system prompt, with the markers of the model's family"
+        )
+        template.add_argument(
+            "--turn", nargs=2, metavar=("BEFORE", "AFTER"), default=_CHATML, help="markers of a turn"
+        )
+        parser.add_argument("--backend", metavar="NAME", help="cpu, rknn3rt, ...; the best one by default")
+        parser.add_argument(
+            "--max-new-tokens", type=int, default=1024, metavar="N", help="per answer (default: 1024)"
+        )
+        parser.add_argument("--thinking", action="store_true", help="let the model think first, where it can")
+        group = parser.add_argument_group("sampling (default: greedy)")
+        group.add_argument("--temperature", type=float, default=1.0)
+        group.add_argument("--top-k", type=int, default=1)
+        group.add_argument("--top-p", type=float, default=1.0)
+        group.add_argument("--repeat-penalty", type=float, default=1.0)
+        group.add_argument("--seed", type=int)
+
+    def run(self, args: argparse.Namespace, console: Console) -> int:
+        sampling = SamplingParams(
+            top_k=args.top_k, top_p=args.top_p, temperature=args.temperature, repeat_penalty=args.repeat_penalty,
+            seed=args.seed,
+        )  # fmt: skip
+        with Conversation(args.prefix, LlmParams(sampling=sampling), backend=args.backend) as chat:
+            if args.system is not None:
+                chat.session.set_chat_template(args.system, *args.turn)
+            for prompt in args.ask or _typed(console):
+                if prompt == "/clear":
+                    chat.session.clear_kvcache()
+                else:
+                    _answer(chat, prompt, args, console)
+        return Exit.OK
+
+
+def _typed(console: Console) -> Iterator[str]:
+    """What the user types, until /quit or the end of input; a prompt only on a terminal."""
+    asks = sys.stdin.isatty() and not console.json
+    if asks:
+        console.note(_HELP)
+    while True:
+        if asks:
+            console.piece("> ")
+        line = sys.stdin.readline()
+        if not line or line.strip() == "/quit":
+            return
+        if line.strip():
+            yield line.strip()
+
+
+def _answer(chat: Conversation, prompt: str, args: argparse.Namespace, console: Console) -> None:
+    pieces: list[str] = []
+    stopped = False
+    stream = chat.stream(prompt, args.max_new_tokens, enable_thinking=args.thinking)
+    try:
+        for piece in stream:
+            pieces.append(piece)
+            console.piece(piece)
+    except KeyboardInterrupt:
+        stopped = True
+        if args.ask or not sys.stdin.isatty():
+            raise
+    finally:
+        stream.close()  # type: ignore[attr-defined]
+    data: dict[str, Any] = {"prompt": prompt, "answer": "".join(pieces), "stopped": stopped}
+    run = chat.last
+    if run is not None and not stopped:
+        seconds = max(run.end - run.first_token, 1e-9)
+        data.update(
+            prefill_tokens=run.n_prefill_tokens, decode_tokens=run.n_decode_tokens,
+            first_token_s=run.first_token - run.start, tokens_per_s=run.n_decode_tokens / seconds,
+        )  # fmt: skip
+    console.report(data, "")
+
+
+COMMAND = Chat()

@@ -1,0 +1,134 @@
+"""``rknnlite compare``: where two runs of a network part: per tensor, as a table, a picture or a page."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+from ..accuracy import Comparison, Distance, TensorError, compare
+from ..command import Command, Console, Exit
+from ..errors import ParamInvalid
+from ..formats import ModelFile
+from .feeding import arrays_for
+from .info import attribute
+from .options import add_inputs, add_opening, opening, output_file
+from .page import Bar, Page
+
+__all__ = ["COMMAND", "page"]
+
+
+class Compare(Command):
+    """See the module."""
+
+    name = "compare"
+    help = "accuracy analysis: distance of every tensor from a reference"
+    examples = (
+        "rknnlite compare model.rknn model.onnx picture.jpg --mode single",
+        "rknnlite compare model.rknn model.onnx input.npy --html report.html --min-cosine 0.99",
+        "rknnlite compare dump_of_one_run dump_of_another",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "model", type=Path, metavar="MODEL", help="what is judged: .rknn, .onnx or a dump folder"
+        )
+        parser.add_argument(
+            "reference", type=Path, metavar="REFERENCE", help="what it is judged by, likewise"
+        )
+        add_inputs(parser)
+        parser.add_argument(
+            "--mode", choices=("entire", "single"), default="entire", help="single: also every layer alone"
+        )
+        add_opening(parser)
+        parser.add_argument("--plot", type=Path, metavar="PNG", help="draw distances per layer (extra: plot)")
+        parser.add_argument(
+            "--html", type=Path, metavar="HTML", help="write a report in one self-contained file"
+        )
+        parser.add_argument(
+            "--min-cosine",
+            type=float,
+            metavar="X",
+            help=f"exit with {int(Exit.BELOW)} when an output is below",
+        )
+
+    def run(self, args: argparse.Namespace, console: Console) -> int:
+        for file in filter(None, (args.plot, args.html)):
+            output_file(file)
+        found = compare(
+            args.model,
+            args.reference,
+            _inputs(args),
+            args.mode,
+            layout=args.layout,
+            plot=args.plot,
+            **opening(args),
+        )
+        if args.html:
+            page(found).write(args.html)
+        below = [
+            t for t in found.outputs if args.min_cosine is not None and not t.entire.cosine >= args.min_cosine
+        ]
+        data = {
+            "model": found.model, "reference": found.reference, "mode": found.mode, "tensors": found.tensors,
+            "only_in_model": found.unmatched, "only_in_reference": found.missing,
+            "below": [tensor.name for tensor in below],
+        }  # fmt: skip
+        console.report(data, str(found))
+        for tensor in below:
+            console.note(
+                f"output {tensor.name}: cosine {tensor.entire.cosine:.5f} is below {args.min_cosine:g}"
+            )
+        return Exit.BELOW if below else Exit.OK
+
+
+def _inputs(args: argparse.Namespace) -> Any:
+    """Inputs in the form of the ``.rknn`` side; None where both sides are dumps."""
+    sides = [side for side in (args.model, args.reference) if not side.is_dir()]
+    if not sides:
+        return None
+    models = [side for side in sides if side.suffix.lower() != ".onnx"]
+    if not models:
+        raise ParamInvalid(
+            "one side must be a .rknn file or a dump of one: its inputs say what the ONNX file gets"
+        )
+    model = ModelFile(models[0]).model
+    attrs = [attribute(i, io, model.batch, True) for i, io in enumerate(model.inputs)]
+    return arrays_for(args.inputs, attrs, args.bgr)
+
+
+def page(found: Comparison) -> Page:
+    """The report."""
+    worst = found.worst
+    facts = [
+        ("model", found.model),
+        ("reference", found.reference),
+        ("tensors compared", str(len(found.tensors))),
+    ]
+    facts += [("worst layer", worst.label)] if worst else []
+    report = Page("Accuracy analysis", facts)
+    headers = ["tensor", "shape", "1 - cosine", "Euclidean"]
+    headers += ["1 - cosine, alone", "Euclidean, alone"] if found.mode == "single" else []
+    report.table("Outputs", headers, [_row(tensor, found.mode) for tensor in found.outputs])
+    report.table(
+        "All tensors in order of execution", headers, [_row(tensor, found.mode) for tensor in found.tensors]
+    )
+    for title, names in (("Only in the model", found.unmatched), ("Only in the reference", found.missing)):
+        if names:
+            report.table(title, ["tensor"], [[name] for name in names])
+    return report
+
+
+def _row(tensor: TensorError, mode: str) -> list[Any]:
+    cells: list[Any] = [tensor.label, str(list(tensor.shape)), *_cells(tensor.entire)]
+    return cells + (_cells(tensor.single) if tensor.single else [None, None]) if mode == "single" else cells
+
+
+def _cells(found: Distance) -> list[Any]:
+    """The bar is logarithmic: none at 1e-7, full at 1."""
+    away = max(0.0, 1 - found.cosine) if math.isfinite(found.cosine) else 1.0
+    return [Bar(f"{away:.2e}", (math.log10(max(away, 1e-7)) + 7) / 7), found.euclidean]
+
+
+COMMAND = Compare()

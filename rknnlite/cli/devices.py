@@ -1,0 +1,98 @@
+"""``rknnlite devices``: what can run models here: per backend whether, on what, and if not why."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+from .. import plugins
+from ..command import Command, Console, Exit
+from ..log import logger
+from ..perf import grid
+from ..spi import Backend, Device, Probe
+
+__all__ = ["COMMAND", "Found", "probes", "safe_probe"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """One backend and its answer."""
+
+    backend: str
+    generation: str
+    available: bool
+    priority: int
+    devices: tuple[str, ...]
+    reason: str
+    coprocessors: tuple[Device, ...] = ()
+
+
+def safe_probe(backend: Backend) -> Probe:
+    """The backend's answer; a plugin whose ``probe`` raises against its contract is not available."""
+    try:
+        return backend.probe()
+    except Exception as error:
+        return Probe(False, f"its probe failed: {type(error).__name__}: {error}")
+
+
+def probes() -> list[Found]:
+    """All backends, those that would be chosen first at the top."""
+    asked = [(backend, safe_probe(backend)) for backend in plugins.backends().values()]
+    found = [
+        Found(
+            backend.name,
+            backend.generation,
+            probe.available,
+            probe.priority,
+            probe.devices,
+            probe.reason,
+            _coprocessors(backend) if probe.available else (),
+        )  # fmt: skip
+        for backend, probe in asked
+    ]
+    return sorted(found, key=lambda entry: (not entry.available, -entry.priority, entry.backend))
+
+
+def _coprocessors(backend: Backend) -> tuple[Device, ...]:
+    try:
+        return tuple(backend.devices())
+    except Exception as error:
+        logger.warning("backend %s: its devices cannot be listed: %s", backend.name, error)
+        return ()
+
+
+class Devices(Command):
+    """See the module."""
+
+    name = "devices"
+    help = "backends and the devices they find"
+    examples = ("rknnlite devices",)
+
+    def run(self, args: argparse.Namespace, console: Console) -> int:
+        found = probes()
+        rows = [
+            [
+                entry.backend,
+                entry.generation,
+                "yes" if entry.available else "no",
+                ", ".join(entry.devices) or "-",
+                entry.reason,
+            ]
+            for entry in found
+        ]
+        lines = grid(("backend", "generation", "usable", "devices", "why"), rows)
+        for entry in found:
+            lines += [
+                f"{entry.backend}: device {device.id}, {device.soc}"
+                + (
+                    f", {device.memory_free >> 20} of {device.memory_total >> 20} MiB free"
+                    if device.memory_total
+                    else ""
+                )
+                for device in entry.coprocessors
+            ]
+        console.report(found, "\n".join(lines))
+        return Exit.OK if any(entry.available for entry in found) else Exit.UNAVAILABLE
+
+
+COMMAND = Devices()

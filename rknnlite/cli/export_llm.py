@@ -1,0 +1,63 @@
+"""``rknnlite export-llm``: a Hugging Face folder -> the files of a language model package."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..command import Command, Console, Exit
+from ..formats.llm import WEIGHT_FORMATS
+from ..llm.export import KV_CACHES, export_llm
+
+__all__ = ["COMMAND"]
+
+
+class ExportLlm(Command):
+    """See the module."""
+
+    name = "export-llm"
+    help = "make a language model package from a Hugging Face folder"
+    examples = ("rknnlite export-llm Qwen2.5-0.5B-Instruct models/qwen --weights w8 --kvcache int8",)
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "source", type=Path, metavar="HF_DIR", help="config.json, *.safetensors, tokenizer.json"
+        )
+        parser.add_argument(
+            "prefix", type=Path, metavar="PREFIX", help="writes PREFIX.rknn, PREFIX.weight, ..."
+        )
+        parser.add_argument("--weights", choices=WEIGHT_FORMATS, default="f16", help="default: f16")
+        parser.add_argument("--kvcache", choices=tuple(KV_CACHES), help="default: f16; f32 with f32 weights")
+        parser.add_argument(
+            "--max-context", type=int, metavar="N", help="tokens of the KV cache (default: 4096)"
+        )
+        parser.add_argument(
+            "--core-num", type=int, default=8, metavar="N", help="cores of the coprocessor (default: 8)"
+        )
+
+    def run(self, args: argparse.Namespace, console: Console) -> int:
+        live = console.live(console.err) and not console.json
+
+        def packed(name: str) -> None:
+            if live:
+                console.err.write(f"\r{name:<{console.width - 1}.{console.width - 1}}")
+                console.err.flush()
+
+        try:
+            package = export_llm(
+                args.source, args.prefix, args.weights, args.kvcache, args.max_context, args.core_num, packed
+            )
+        finally:
+            if live:
+                console.err.write("\r" + " " * (console.width - 1) + "\r")
+        files = [
+            file
+            for file in (package.model, package.weight, package.embed, package.tokenizer)
+            if file.exists()
+        ]
+        sizes = {str(file): file.stat().st_size for file in files}
+        console.report({"files": sizes}, "\n".join(f"{size:>12d}  {name}" for name, size in sizes.items()))
+        return Exit.OK
+
+
+COMMAND = ExportLlm()

@@ -1,0 +1,130 @@
+"""Arrays for a model's inputs: from files of any usual kind, or made up."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputInvalid
+from ..extras import missing
+from ..tensor import TensorAttr
+
+__all__ = ["arrays_for", "made_up"]
+
+Array = NDArray[Any]
+_PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm")
+_SEED = 20
+
+
+def arrays_for(files: Sequence[str], attrs: Sequence[TensorAttr], bgr: bool = False) -> list[Array]:
+    """One array per input, in order.
+
+    Args:
+        files: paths, or ``NAME=PATH`` for the input of that name; none: made-up data.
+        attrs: the model's inputs (rank 4: NHWC).
+        bgr: leave pictures as OpenCV reads them; else RGB.
+
+    Raises:
+        InputInvalid: a file cannot be read, or their number is wrong. BackendUnavailable: pictures need OpenCV.
+    """
+    if not files:
+        return [made_up(attr) for attr in attrs]
+    if len(files) == 1 and files[0].endswith(".npz"):
+        return _from_archive(Path(files[0]), attrs)
+    names = [attr.name for attr in attrs]
+    if len(files) != len(attrs):
+        raise InputInvalid(
+            f"the model has {len(attrs)} inputs ({', '.join(names)}), {len(files)} files were given"
+        )
+    named = dict(_split(file, names) for file in files)
+    if None in named:
+        return [_read(Path(file), attr, bgr) for file, attr in zip(files, attrs)]
+    if len(named) != len(files):
+        raise InputInvalid(f"an input was named twice; the inputs are {', '.join(names)}")
+    return [_read(Path(named[attr.name]), attr, bgr) for attr in attrs]
+
+
+def _split(text: str, names: Sequence[str]) -> tuple[str | None, str]:
+    name, sign, path = text.partition("=")
+    return (name, path) if sign and name in names else (None, text)
+
+
+def made_up(attr: TensorAttr) -> Array:
+    """The same data every time: pixels for pictures, numbers from 0 to 1 for others, zeros for integers."""
+    random = np.random.default_rng(_SEED + attr.index)
+    if len(attr.dims) == 4 and attr.dims[-1] in (1, 3, 4):
+        return random.integers(0, 256, attr.dims, np.uint8)
+    if attr.quant is None and not attr.dtype.is_float:
+        return np.zeros(attr.dims, attr.dtype.numpy)
+    return random.random(attr.dims, np.float32)
+
+
+def _read(path: Path, attr: TensorAttr, bgr: bool) -> Array:
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False))
+        if suffix in _PICTURES:
+            return _picture(path, attr, bgr)
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputInvalid(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError) as error:
+        raise InputInvalid(f"{path} is no .npy file of numbers: {error}") from None
+    return _raw(data, path, attr)
+
+
+def _raw(data: bytes, path: Path, attr: TensorAttr) -> Array:
+    """Bytes without a header: their number tells the element type."""
+    kinds = {attr.n_elems * size: kind for size, kind in ((1, np.uint8), (2, np.float16), (4, np.float32))}
+    kind = kinds.get(len(data))
+    if kind is None:
+        raise InputInvalid(
+            f"{path} has {len(data)} bytes; input {attr.name} {list(attr.dims)} takes {attr.n_elems} (uint8), "
+            f"{2 * attr.n_elems} (float16) or {4 * attr.n_elems} (float32); or give .npy, .npz or a picture"
+        )
+    return np.frombuffer(data, kind).reshape(attr.dims)
+
+
+def _picture(path: Path, attr: TensorAttr, bgr: bool) -> Array:
+    """uint8 NHWC, resized to the input; the proportions of the picture are not kept."""
+    if len(attr.dims) != 4 or attr.dims[3] not in (1, 3):
+        raise InputInvalid(f"input {attr.name} {list(attr.dims)} takes no picture; give .npy, .npz or .bin")
+    try:
+        import cv2
+    except ImportError as error:
+        raise missing("cpu", f"reading {path} needs OpenCV", error) from None
+    data = np.frombuffer(path.read_bytes(), np.uint8)
+    count, height, width, channels = attr.dims
+    pixels = (
+        cv2.imdecode(data, cv2.IMREAD_GRAYSCALE if channels == 1 else cv2.IMREAD_COLOR) if data.size else None
+    )
+    if pixels is None:
+        raise InputInvalid(f"{path} is no picture that OpenCV can read")
+    if pixels.shape[:2] != (height, width):
+        pixels = cv2.resize(pixels, (width, height))
+    if channels == 3 and not bgr:
+        pixels = cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
+    return np.repeat(pixels.reshape(1, height, width, channels), count, axis=0)
+
+
+def _from_archive(path: Path, attrs: Sequence[TensorAttr]) -> list[Array]:
+    """Entries named as the inputs, or in0, in1, ..., or just as many as there are inputs."""
+    names = [attr.name for attr in attrs]
+    numbered = [f"in{index}" for index in range(len(attrs))]
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            for wanted in (names, numbered, stored.files if len(stored.files) == len(attrs) else []):
+                if wanted and set(wanted) <= set(stored.files):
+                    return [np.asarray(stored[name]) for name in wanted]
+            have = ", ".join(stored.files)
+    except OSError as error:
+        raise InputInvalid(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputInvalid(f"{path} is no .npz file of numbers: {error}") from None
+    raise InputInvalid(f"{path} holds {have}; the inputs are {', '.join(names)}")

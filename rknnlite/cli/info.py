@@ -1,0 +1,175 @@
+"""``rknnlite info``: what a model file says about itself. No backend is asked and nothing is run."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Union
+
+from .. import socs
+from ..command import Command, Console, Exit
+from ..errors import ModelInvalid
+from ..formats import IoTensor, Model, ModelFile
+from ..formats import llm as llm_package
+from ..graph import Graph, TensorRole
+from ..perf import grid
+from ..tensor import Layout, TensorAttr
+from .options import model_file
+
+__all__ = ["COMMAND", "attribute", "runs_on"]
+
+
+@dataclass(frozen=True)
+class Operators:
+    """Nodes by type: on the NPU and on the CPU; ``problem`` where the graph cannot be read."""
+
+    rows: tuple[tuple[str, int, int], ...] = ()
+    weights: int = 0
+    problem: str = ""
+
+    @classmethod
+    def of(cls, model: Model) -> Operators:
+        """Count the nodes of the graph; nothing is decoded."""
+        try:
+            graph = model.graph(model.default_shape)
+        except ModelInvalid as error:
+            return cls(problem=str(error))
+        npu = Counter(node.op for node in graph.nodes if node.on_npu)
+        all_nodes = Counter(node.op for node in graph.nodes)
+        rows = tuple((op, npu[op], count - npu[op]) for op, count in all_nodes.most_common())
+        return cls(rows, _weights(graph))
+
+
+def _weights(graph: Graph) -> int:
+    return sum(tensor.nbytes for tensor in graph.tensors if tensor.role is TensorRole.CONST)
+
+
+def attribute(index: int, io: IoTensor, batch: int, is_input: bool) -> TensorAttr:
+    """What the runtime reports for an input (rank 4: NHWC) or output."""
+    shape = (io.shape[0] * batch, *io.shape[1:]) if io.shape else io.shape
+    if len(shape) != 4:
+        return TensorAttr(index, io.name, shape, io.dtype, Layout.UNDEFINED, io.quant)
+    n, c, h, w = shape
+    dims, layout = ((n, h, w, c), Layout.NHWC) if is_input else (shape, Layout.NCHW)
+    return TensorAttr(index, io.name, dims, io.dtype, layout, io.quant)
+
+
+def runs_on(model: Model) -> list[str]:
+    """SoCs that take the file, in capitals."""
+    accepted = {name.lower() for name in (*model.platforms, model.platform)}
+    return [soc.name.upper() for soc in socs.table().values() if set(soc.accepts) & accepted]
+
+
+class Info(Command):
+    """See the module."""
+
+    name = "info"
+    help = "container, versions, inputs and outputs, operators and sizes of a model file"
+    examples = ("rknnlite info model.rknn", "rknnlite info --json model.rknn | jq .inputs")
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "model", type=Path, metavar="MODEL", help="a .rknn file, or a language model package"
+        )
+
+    def run(self, args: argparse.Namespace, console: Console) -> int:
+        file = model_file(args.model)
+        if bytes(file.data[:8]) == llm_package.MAGIC:
+            _show_llm(file, console)
+            return Exit.OK
+        model = file.model
+        operators = Operators.of(model)
+        inputs = [attribute(i, io, model.batch, True) for i, io in enumerate(model.inputs)]
+        outputs = [attribute(i, io, model.batch, False) for i, io in enumerate(model.outputs)]
+        data = {
+            "file": str(args.model), "bytes": len(file.data), "container": model.container,
+            "toolkit": model.toolkit_version, "compiler": model.compiler_version,
+            "platform": model.platform, "platforms": model.platforms, "runs_on": runs_on(model),
+            "framework": model.framework, "batch": model.batch, "dynamic": model.dynamic,
+            "shapes": model.shapes, "custom_string": model.custom_string, "custom_ops": model.custom_ops,
+            "inputs": [{**_fields(attr), "mean": io.mean, "std": io.std} for attr, io in zip(inputs, model.inputs)],
+            "outputs": [_fields(attr) for attr in outputs],
+            "operators": [{"op": op, "npu": npu, "cpu": cpu} for op, npu, cpu in operators.rows],
+            "weight_bytes": operators.weights, "graph_problem": operators.problem,
+        }  # fmt: skip
+        console.report(data, _text(args.model, file, model, operators, inputs, outputs))
+        return Exit.OK
+
+
+def _fields(attr: TensorAttr) -> dict[str, Any]:
+    return {
+        "index": attr.index, "name": attr.name, "dims": attr.dims, "n_elems": attr.n_elems, "bytes": attr.size,
+        "layout": attr.layout.name, "type": attr.dtype.short,
+        "scale": attr.quant.scale if attr.quant else None, "zero_point": attr.quant.zero_point if attr.quant else None,
+    }  # fmt: skip
+
+
+def _text(
+    path: Path,
+    file: ModelFile,
+    model: Model,
+    operators: Operators,
+    inputs: list[TensorAttr],
+    outputs: list[TensorAttr],
+) -> str:
+    facts: list[tuple[str, Union[str, int]]] = [
+        ("file", f"{path} ({_size(len(file.data))})"),
+        (
+            "container",
+            f"version {model.container:#x}" if model.container > 9 else f"version {model.container}",
+        ),
+        ("toolkit", model.toolkit_version or "unknown"),
+        ("compiler", model.compiler_version or "unknown"),
+        ("made for", "/".join(model.platforms or (model.platform,))),
+        ("runs on", ", ".join(runs_on(model)) or "no SoC known here"),
+        ("framework", model.framework or "unknown"),
+        ("batch", model.batch),
+        ("shapes", f"{len(model.shapes)} sets" if model.dynamic else "static"),
+    ]
+    facts += [("custom string", model.custom_string)] if model.custom_string else []
+    facts += [("custom ops", ", ".join(model.custom_ops))] if model.custom_ops else []
+    facts += [("weights", _size(operators.weights))] if operators.weights else []
+    lines = [f"{name + ':':15}{value}" for name, value in facts]
+    lines += ["", "inputs:", *(f"  {attr}" for attr in inputs)]
+    lines += [
+        f"  mean={_numbers(io.mean)}, std={_numbers(io.std)} ({io.name})" for io in model.inputs if io.mean
+    ]
+    lines += ["outputs:", *(f"  {attr}" for attr in outputs)]
+    if model.dynamic:
+        lines += ["", "shapes (logical order), one set per line:"]
+        lines += ["  " + "  ".join(str(list(shape)) for shape in shapes) for shapes in model.shapes]
+    lines += ["", *_operator_lines(operators)]
+    return "\n".join(lines)
+
+
+def _operator_lines(operators: Operators) -> list[str]:
+    if operators.problem:
+        return [f"operators: the graph cannot be read: {operators.problem}"]
+    cells = [[op, str(npu + cpu), str(npu), str(cpu)] for op, npu, cpu in operators.rows]
+    total = [sum(column) for column in zip(*((n + c, n, c) for _, n, c in operators.rows))]
+    return grid(("operator", "nodes", "NPU", "CPU"), [*cells, ["all", *map(str, total or [0, 0, 0])]])
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return "[" + ", ".join(f"{value:g}" for value in values[:8]) + (", ...]" if len(values) > 8 else "]")
+
+
+def _size(count: int) -> str:
+    return f"{count} bytes" + (f", {count / 2**20:.2f} MiB" if count >= 2**20 else "")
+
+
+def _show_llm(file: ModelFile, console: Console) -> None:
+    model = file.llm
+    arch = model.arch
+    facts = {
+        "file": file.label, "kind": "language model package of rknnlite", "name": model.name, "family": arch.family,
+        "layers": arch.layers, "hidden": arch.hidden, "heads": arch.heads, "kv_heads": arch.kv_heads,
+        "vocabulary": arch.vocab_size, "weights": model.weights, "kv_cache": model.kv.dtype.name,
+        "max_context": model.max_context, "cores": model.core_num,
+    }  # fmt: skip
+    console.report(facts, "\n".join(f"{name + ':':15}{value}" for name, value in facts.items()))
+
+
+COMMAND = Info()

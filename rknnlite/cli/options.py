@@ -1,0 +1,139 @@
+"""Arguments that several commands share, and what they open."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+from pathlib import Path
+from typing import Any
+
+from ..errors import ModelInvalid
+from ..formats import ModelFile
+from ..runtime import open_model
+from ..spi import Context
+
+__all__ = [
+    "add_inputs",
+    "add_model",
+    "add_opening",
+    "core_mask",
+    "model_file",
+    "open_context",
+    "opening",
+    "output_file",
+]
+
+_MASKS = {
+    "auto": 0, "0": 1, "1": 2, "2": 4, "0_1": 3, "0_1_2": 7, "all": 0xFFFF,
+}  # fmt: skip
+
+
+def core_mask(text: str) -> int:
+    """``auto``, ``all``, ``core_0_1`` (as the vendor names them) or a number such as ``0x3``, for argparse."""
+    word = text.strip().lower()
+    for prefix in ("npu_core_", "core_"):
+        if word.startswith(prefix) and word[len(prefix) :] in _MASKS:
+            return _MASKS[word[len(prefix) :]]
+    if word in ("auto", "all"):
+        return _MASKS[word]
+    try:
+        value = int(word, 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 0xFFFF:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no core mask; give auto, all, core_0, core_0_1, ... or a number such as 0x3"
+        )
+    return value
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """MODEL and how it is opened."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a .rknn file")
+    add_opening(parser)
+
+
+def add_opening(parser: argparse.ArgumentParser) -> None:
+    """How a ``.rknn`` file is opened."""
+    group = parser.add_argument_group("how the model is opened")
+    group.add_argument(
+        "--backend", metavar="NAME", help="cpu, rknnrt, ...; the best one available by default"
+    )
+    group.add_argument(
+        "--soc", metavar="NAME", help="SoC to play on the CPU reference; the model's by default"
+    )
+    group.add_argument(
+        "--core-mask", type=core_mask, metavar="MASK", help="auto, all, core_0, core_0_1, 0x3, ..."
+    )
+    group.add_argument(
+        "--custom-op",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a compiled custom operator; may be repeated",
+    )
+    group.add_argument(
+        "--fidelity",
+        choices=("npu", "float"),
+        help="CPU reference: the NPU's numbers, or the network in float",
+    )
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Files with inputs and how they lie."""
+    parser.add_argument(
+        "inputs",
+        nargs="*",
+        metavar="INPUT",
+        help="one file per input, or NAME=FILE: .npy, .npz, a picture, or .bin/.raw (bytes as they are); "
+        "without any, fixed pseudo-random data",
+    )
+    parser.add_argument("--layout", choices=("nhwc", "nchw"), help="layout of rank-4 arrays (default: nhwc)")
+    parser.add_argument("--bgr", action="store_true", help="keep pictures in BGR order (default: RGB)")
+
+
+def open_context(args: argparse.Namespace, **extra: Any) -> Context:
+    """Open MODEL as the arguments say."""
+    return open_model(model_file(args.model), **opening(args), **extra)
+
+
+def opening(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of ``add_opening`` as options of ``rknnlite.open``."""
+    options = {
+        "backend": args.backend,
+        "soc": args.soc,
+        "core_mask": args.core_mask,
+        "custom_ops": args.custom_op,
+    }
+    return {**options, "fidelity": args.fidelity} if args.fidelity else options
+
+
+def _operators(path: str) -> list[Any]:
+    """The path of a compiled operator, or an instance of every operator class that a Python file defines."""
+    if not path.endswith(".py"):
+        return [path]
+    try:
+        found = runpy.run_path(path, run_name="rknnlite_custom_op")
+    except Exception as error:
+        raise argparse.ArgumentTypeError(f"{path} cannot be run: {type(error).__name__}: {error}") from None
+    classes = [
+        value for value in found.values()
+        if isinstance(value, type) and getattr(value, "op_type", "") and value.__module__ == "rknnlite_custom_op"
+    ]  # fmt: skip
+    if not classes:
+        raise argparse.ArgumentTypeError(f"{path} defines no class with an op_type")
+    return [cls() for cls in classes]
+
+
+def model_file(path: Path) -> ModelFile:
+    """The file, or an error that says what the path is instead."""
+    if path.is_dir():
+        raise ModelInvalid(f"{path} is a folder; give the path of a .rknn file")
+    return ModelFile(path)
+
+
+def output_file(path: Path) -> Path:
+    """A file that is to be written; its folder must exist, which is told before any work is done."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise OSError(21, "is a folder, or lies in one that does not exist; name a file", str(path))
+    return path

@@ -1,0 +1,135 @@
+"""``rknnlite perf``: where the time of a run goes, layer by layer and operator by operator."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..command import Command, Console, Exit
+from ..errors import RknnError
+from ..extras import missing
+from ..perf import MemorySize, OpRank, PerfRow, PerfTable
+from ..spi import Context
+from .feeding import arrays_for
+from .options import add_inputs, add_model, open_context, output_file
+from .page import Bar, Page
+
+__all__ = ["COMMAND", "draw", "page"]
+
+_INCHES_PER_LAYER = 0.2
+_TALLEST = 200.0  # inches
+
+
+class Perf(Command):
+    """See the module."""
+
+    name = "perf"
+    help = "time and traffic per layer and per operator"
+    examples = ("rknnlite perf model.rknn", "rknnlite perf model.rknn --html report.html --plot layers.png")
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_model(parser)
+        add_inputs(parser)
+        parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the time per layer (extra: plot)")
+        parser.add_argument(
+            "--html", type=Path, metavar="HTML", help="write a report in one self-contained file"
+        )
+
+    def run(self, args: argparse.Namespace, console: Console) -> int:
+        for file in filter(None, (args.plot, args.html)):
+            output_file(file)
+        with open_context(args, collect_perf=True) as context:
+            arrays = arrays_for(args.inputs, context.inputs, args.bgr)
+            for _ in range(2):  # the first run warms up
+                context.infer(arrays, layout=args.layout)
+            table, memory = context.perf_table(), _memory(context)
+            backend, soc = context.backend_name, context.soc.name
+        if args.plot:
+            draw(table, args.plot, args.model.name)
+        if args.html:
+            page(table, memory, args.model.name, backend, soc).write(args.html)
+        data = {
+            "model": str(args.model), "backend": backend, "soc": soc, "note": table.note, "total_us": table.total_us,
+            "layers": [_layer(row) for row in table], "operators": [_operator(rank) for rank in table.ranking],
+            "memory": memory,
+        }  # fmt: skip
+        console.report(data, f"{table}\n{memory}" if memory else str(table))
+        return Exit.OK
+
+
+def _memory(context: Context) -> MemorySize | None:
+    try:
+        return context.memory()
+    except RknnError:  # not every runtime says
+        return None
+
+
+def _layer(row: PerfRow) -> dict[str, object]:
+    return {
+        "id": row.id, "op": row.op, "name": row.name, "target": row.target, "data_type": row.data_type,
+        "input_shape": row.input_shape, "output_shape": row.output_shape, "time_us": row.time_us, "rw_kb": row.rw_kb,
+    }  # fmt: skip
+
+
+def _operator(rank: OpRank) -> dict[str, object]:
+    return {
+        "op": rank.op, "calls": rank.calls, "cpu_us": rank.cpu_us, "gpu_us": rank.gpu_us, "npu_us": rank.npu_us,
+        "total_us": rank.total_us, "percent": rank.ratio,
+    }  # fmt: skip
+
+
+def page(table: PerfTable, memory: MemorySize | None, model: str, backend: str, soc: str) -> Page:
+    """The report."""
+    facts = [("backend", backend), ("SoC", soc), ("time of all layers", f"{table.total_us:.0f} us")]
+    facts += [("note", table.note)] if table.note else []
+    if memory:
+        facts += [
+            ("memory", f"{memory.total} bytes, of it weights {memory.weight} and internal {memory.internal}")
+        ]
+    report = Page(f"Layers of {model}", facts)
+    ranks = table.ranking
+    report.table(
+        "Operators",
+        ("operator", "calls", "us", "share"),
+        [(r.op, r.calls, round(r.total_us), Bar(f"{r.ratio:.1f}%", r.ratio / 100)) for r in ranks],
+    )
+    most = max((row.time_us or 0.0 for row in table), default=0.0) or 1.0
+    report.table(
+        "Layers in order of execution",
+        ("id", "operator", "target", "type", "input", "output", "KB", "time", "name"),
+        [
+            (
+                row.id, row.op, row.target, row.data_type, row.input_shape, row.output_shape, row.rw_kb,
+                None if row.time_us is None else Bar(f"{row.time_us:.0f} us", row.time_us / most), row.name,
+            )
+            for row in table
+        ],
+    )  # fmt: skip
+    return report
+
+
+def draw(table: PerfTable, path: Path, model: str) -> None:
+    """Time per layer and per operator as a PNG; raises BackendUnavailable without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise missing("plot", "plots need matplotlib", error) from None
+    rows = list(table)
+    height = min(_TALLEST, max(4.0, 1.5 + _INCHES_PER_LAYER * len(rows)))
+    figure = Figure(figsize=(14, height), layout="constrained")
+    layers, operators = figure.subplots(1, 2, width_ratios=(2, 1))
+    places = list(range(len(rows)))
+    layers.barh(places, [row.time_us or 0.0 for row in rows], color="tab:blue")
+    layers.set_yticks(places, [f"{row.op} {row.name}"[:70] for row in rows], fontsize=6, parse_math=False)
+    layers.invert_yaxis()
+    layers.set_xlabel("time per layer (us)")
+    ranks = table.ranking[:20]
+    operators.barh(range(len(ranks)), [rank.total_us for rank in ranks], color="tab:gray")
+    operators.set_yticks(range(len(ranks)), [rank.op for rank in ranks], fontsize=7, parse_math=False)
+    operators.invert_yaxis()
+    operators.set_xlabel("time per operator (us)")
+    figure.suptitle(model, parse_math=False)
+    figure.savefig(path, format="png", dpi=100)
+
+
+COMMAND = Perf()

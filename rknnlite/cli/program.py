@@ -1,0 +1,197 @@
+"""From ``sys.argv`` to a command, and from what goes wrong to a line on stderr and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from .. import plugins
+from .._version import __version__
+from ..command import Command, Console, Exit
+from ..errors import (
+    DeviceUnavailable,
+    InputInvalid,
+    ModelInvalid,
+    OutputInvalid,
+    ParamInvalid,
+    RknnError,
+    TargetPlatformUnmatch,
+)
+from ..log import level, logger
+
+__all__ = ["BUILT_IN", "main", "parser"]
+
+BUILT_IN = {
+    "info": "info", "run": "run", "bench": "bench", "perf": "perf", "compare": "compare", "doctor": "doctor",
+    "top": "top", "devices": "devices", "plugins": "plugin_list", "export-llm": "export_llm", "chat": "chat",
+}  # fmt: skip
+"""Our own commands and the modules that hold them; a module is imported when its command is called."""
+
+_EPILOGUE = """\
+exit codes: 0 done; 1 failed; 2 wrong arguments; 3 the model cannot be used; 4 no backend, device or extra;
+5 inputs do not fit; 6 a result misses what was asked for; 130 interrupted.
+'rknnlite COMMAND --help' shows arguments and examples; 'rknnlite doctor' says what is wrong with an installation."""
+
+_CODES: tuple[tuple[type[Exception], Exit], ...] = (
+    (ModelInvalid, Exit.MODEL),
+    (TargetPlatformUnmatch, Exit.MODEL),
+    (DeviceUnavailable, Exit.UNAVAILABLE),
+    (InputInvalid, Exit.DATA),
+    (OutputInvalid, Exit.DATA),
+    (ParamInvalid, Exit.USAGE),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns its exit code. Without ``argv`` this is the process: signals are handled, too."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        _own_process()
+    try:
+        args = parser(_named(given)).parse_args(given)
+        return _run(args)
+    except SystemExit as stop:  # argparse has said why
+        return stop.code if isinstance(stop.code, int) else Exit.USAGE
+    except BrokenPipeError:  # whoever read our output has had enough
+        if argv is None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+
+
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The parser of all commands, or of one built-in command (which spares loading plugins)."""
+    top = _Parser(
+        prog="rknnlite",
+        description="Run, measure and look into Rockchip .rknn models, on the NPU or on the CPU reference.",
+        epilog=_EPILOGUE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"rknnlite {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in [_load(only)] if only else _all():
+        _declare(commands, command)
+    return top
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says where to find help, as every message here ends with what to do."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(Exit.USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def _named(given: Sequence[str]) -> str | None:
+    first = next((word for word in given if not word.startswith("-")), None)
+    return first if first in BUILT_IN else None
+
+
+def _load(name: str) -> Command:
+    module = importlib.import_module(f".{BUILT_IN[name]}", __package__)
+    command: Command = module.COMMAND
+    return command
+
+
+def _all() -> list[Command]:
+    own = [_load(name) for name in BUILT_IN]
+    return [*own, *(command for name, command in sorted(plugins.commands().items()) if name not in BUILT_IN)]
+
+
+def _declare(commands: Any, command: Command) -> None:
+    examples = "".join(f"\n  {line}" for line in command.examples)
+    sub = commands.add_parser(
+        command.name,
+        help=command.help,
+        description=command.help[:1].upper() + command.help[1:] + ".",
+        epilog=f"examples:{examples}" if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    sub.add_argument("--json", action="store_true", help="print the result as JSON, one document per line")
+    try:
+        command.arguments(sub)
+    except Exception as error:
+        if command.name in BUILT_IN:
+            raise
+        logger.warning("the arguments of the command %s of a plugin are broken: %s", command.name, error)
+    sub.set_defaults(instance=command)
+
+
+def _run(args: argparse.Namespace) -> int:
+    console = Console(json=args.json)
+    with _log_lines(console):
+        try:
+            return int(args.instance.run(args, console))
+        except KeyboardInterrupt:
+            console.note("interrupted")
+            return Exit.INTERRUPTED
+        except BrokenPipeError:
+            raise
+        except RknnError as error:
+            return _fail(
+                console, error, next((code for kind, code in _CODES if isinstance(error, kind)), Exit.FAILED)
+            )
+        except OSError as error:
+            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            return _fail(console, OSError(what), Exit.FAILED)
+        except MemoryError as error:
+            return _fail(
+                console, error, Exit.FAILED, "out of memory; close other programs or use a smaller model"
+            )
+        except Exception as error:
+            if args.command in BUILT_IN:
+                raise
+            return _fail(
+                console, error, Exit.FAILED, f"command {args.command}: {type(error).__name__}: {error}"
+            )
+
+
+def _fail(console: Console, error: Exception, code: Exit, text: str = "") -> int:
+    text = text or str(error)
+    if console.json:
+        name = error.name if isinstance(error, RknnError) else type(error).__name__
+        console.report({"error": text, "name": name, "exit": int(code)})
+    console.note(text)
+    return code
+
+
+@contextlib.contextmanager
+def _log_lines(console: Console) -> Iterator[None]:
+    """Warnings of the library on stderr, unless RKNN_LOG_LEVEL or the application says otherwise."""
+    if level() is not None or logger.handlers[1:]:
+        yield
+        return
+    handler = _Lines(console)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Lines(logging.Handler):
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text not in self._said:  # a command may open a model several times
+            self._said.add(text)
+            self._console.note(text)
+
+
+def _own_process() -> None:
+    """A polite end on SIGTERM, too: contexts are closed, workers are ended."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, stop)

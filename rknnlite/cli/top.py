@@ -1,0 +1,127 @@
+"""``rknnlite top``: load, frequency and temperature of the NPU and memory, live, from the kernel's files."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+from ..command import Command, Console, Exit
+from ..errors import DeviceUnavailable
+from .board import Board, Reading
+
+__all__ = ["COMMAND", "Sample", "sample"]
+
+_NO_DRIVER = (
+    "this machine has no RKNPU driver: nothing to watch. On a board, look at dmesg | grep -i rknpu; 'rknnlite doctor' "
+    "says more"
+)
+_CLEAR = "\033[H\033[J"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What was read at one moment; None and empty where the kernel does not say. Hertz, bytes, degrees Celsius."""
+
+    load: Optional[list[int]]
+    npu_hz: Optional[int]
+    governor: str
+    temperatures: dict[str, float]
+    memory: dict[str, int]
+    sram_used: Optional[int]
+    sram_total: Optional[int]
+    note: str = ""
+
+
+def sample(board: Board) -> Sample:
+    """Read everything once.
+
+    Raises:
+        DeviceUnavailable: there is no driver, or nothing of it may be read.
+    """
+    load, clock, sram = board.load(), board.npu_clock(), board.sram()
+    if load.value is None and clock is None:
+        raise DeviceUnavailable(_forbidden(load) if load.problem == "permission" else _NO_DRIVER)
+    note = (
+        ""
+        if load.value is not None
+        else _forbidden(load)
+        if load.problem == "permission"
+        else "this driver tells no load"
+    )
+    return Sample(
+        load.value, clock.current if clock else None, clock.governor if clock else "",
+        board.temperatures(), board.memory(),
+        sram.value.used if sram.value else None, sram.value.total if sram.value else None, note,
+    )  # fmt: skip
+
+
+def _forbidden(reading: Reading[list[int]]) -> str:
+    return f"{reading.file} may be read by root only: run sudo rknnlite top"
+
+
+class Top(Command):
+    """See the module."""
+
+    name = "top"
+    help = "live load, frequency, temperature and memory of the NPU"
+    examples = ("rknnlite top", "rknnlite top --count 10 --interval 0.5 --json")
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--interval", type=float, default=1.0, metavar="S", help="seconds between two looks"
+        )
+        parser.add_argument(
+            "--count", type=int, default=0, metavar="N", help="looks to take; 0: until Ctrl-C"
+        )
+        parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
+
+    def run(self, args: argparse.Namespace, console: Console) -> int:
+        board, live = Board(args.root), console.live(console.out) and not console.json
+        looks = 0
+        try:
+            while True:
+                found = sample(board)
+                if live:
+                    console.out.write(_CLEAR)
+                console.report(found, _screen(found, console.width, args.interval) if live else _line(found))
+                if found.note and not looks and not live:
+                    console.note(found.note)
+                looks += 1
+                if looks == args.count:
+                    return Exit.OK
+                time.sleep(max(0.05, args.interval))
+        except KeyboardInterrupt:  # the usual way out
+            return Exit.OK
+
+
+def _line(found: Sample) -> str:
+    parts = [f"core{i} {load}%" for i, load in enumerate(found.load or [])]
+    parts += [f"{found.npu_hz / 1e6:.0f} MHz"] if found.npu_hz is not None else []
+    parts += [f"{name} {value:.1f} C" for name, value in found.temperatures.items() if "npu" in name]
+    parts += [_memory(found)] if found.memory else []
+    return "  ".join(parts)
+
+
+def _memory(found: Sample) -> str:
+    total, available = found.memory.get("MemTotal", 0), found.memory.get("MemAvailable", 0)
+    return f"memory {(total - available) / 2**20:.0f}/{total / 2**20:.0f} MiB"
+
+
+def _screen(found: Sample, width: int, interval: float) -> str:
+    room = max(10, min(60, width - 20))
+    lines = [f"rknnlite top, every {interval:g} s, Ctrl-C ends", ""]
+    for core, load in enumerate(found.load or []):
+        lines.append(f"NPU core {core} [{'#' * (room * min(100, load) // 100):<{room}}] {load:3d}%")
+    lines += [found.note] if found.note else []
+    if found.npu_hz is not None:
+        lines.append(f"frequency  {found.npu_hz / 1e6:.0f} MHz ({found.governor or 'unknown governor'})")
+    lines += [f"{name:18} {value:6.1f} C" for name, value in found.temperatures.items()]
+    if found.sram_total:
+        lines.append(f"SRAM       {(found.sram_used or 0) // 1024}/{found.sram_total // 1024} KiB")
+    return "\n".join([*lines, _memory(found)] if found.memory else lines)
+
+
+COMMAND = Top()

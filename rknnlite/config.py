@@ -1,0 +1,157 @@
+"""Settings that are no arguments: environment variables, else one optional YAML file.
+
+The file is ``RKNNLITE_CONFIG`` (empty: none), else ``rknnlite/config.yaml`` in the XDG configuration folder. It is read
+once, when a setting is first asked for. A key that is unknown or of the wrong kind is named in a warning and left
+out; nothing in a configuration file keeps a program from starting.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+__all__ = ["KEYS", "Key", "Setting", "get", "path", "problems", "settings"]
+
+_LARGEST = 1 << 20  # bytes; no sensible configuration is longer
+
+
+@dataclass(frozen=True)
+class Key:
+    """One setting: its name in the file, its environment variable, and what it means.
+
+    ``separator`` joins the items of a list in the file to the text that the variable would hold; without one a
+    list is refused.
+    """
+
+    name: str
+    variable: str
+    meaning: str
+    separator: str = ""
+
+
+KEYS = {
+    key.name: key
+    for key in (
+        Key("backend", "RKNNLITE_BACKEND", "backend to use: cpu, rknnrt, ..."),
+        Key("soc", "RKNNLITE_SOC", "SoC to play on the CPU reference, and to assume for this machine"),
+        Key("disable", "RKNNLITE_DISABLE", "plugins to leave out", ","),
+        Key("log_level", "RKNN_LOG_LEVEL", "0 errors, 1 warnings, 2 info, 3 debug, 4 time per layer, 5 dumps"),
+        Key("library", "RKNNLITE_LIBRARY", "the vendor's runtime library, or the folder that holds it"),
+        Key("rknn3_library", "RKNNLITE_RKNN3_LIBRARY", "the same for RK1820/RK1828: librknn3_api.so"),
+        Key("threads", "RKNNLITE_THREADS", "threads of the CPU reference besides BLAS"),
+        Key("opencv", "RKNNLITE_OPENCV", "0: the CPU reference computes without OpenCV"),
+        Key("cache", "RKNNLITE_CACHE", "folder for helper programs that are built on first use"),
+        Key("dump_dir", "RKNNLITE_DUMP_DIR", "folder for the tensors of runs at log level 5"),
+        Key("op_plugins", "RKNNLITE_OP_PLUGINS", "folders with compiled operators (librkcst_*.so)", ":"),
+        Key("isolate_plugins", "RKNNLITE_ISOLATE_PLUGINS", "1: compiled operators run in a process of their own"),
+        Key("riscv_cc", "RKNNLITE_RISCV_CC", "compiler that links RISC-V post-process plugins"),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting in force: ``value`` None where nothing is set; ``source`` is a variable, a file or ``default``."""
+
+    key: Key
+    value: Optional[str]
+    source: str
+
+
+def path() -> Path | None:
+    """The configuration file, whether it exists or not; None where it is switched off or there is no home."""
+    named = os.environ.get("RKNNLITE_CONFIG")
+    if named is not None:
+        return Path(named) if named else None
+    try:
+        folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    except RuntimeError:  # no home directory
+        return None
+    return Path(folder) / "rknnlite" / "config.yaml"
+
+
+def get(name: str) -> str | None:
+    """The text of a setting; an environment variable that is set, even to nothing, wins over the file."""
+    return _setting(KEYS[name]).value
+
+
+def settings() -> list[Setting]:
+    """All settings with their values and where these come from."""
+    return [_setting(key) for key in KEYS.values()]
+
+
+def problems() -> list[str]:
+    """What is wrong with the configuration file, one sentence each."""
+    file = path()
+    return list(_read(str(file), bool(os.environ.get("RKNNLITE_CONFIG")))[1]) if file else []
+
+
+def _setting(key: Key) -> Setting:
+    named = os.environ.get(key.variable)
+    if named is not None:
+        return Setting(key, named, key.variable)
+    file = path()
+    if file is not None:
+        values = _read(str(file), bool(os.environ.get("RKNNLITE_CONFIG")))[0]
+        if key.name in values:
+            return Setting(key, values[key.name], str(file))
+    return Setting(key, None, "default")
+
+
+@functools.lru_cache(maxsize=8)
+def _read(file: str, named: bool) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Values and problems of a file; a file that nobody named need not exist."""
+    values: dict[str, str] = {}
+    try:
+        wrong = _parse(Path(file), values)
+    except FileNotFoundError:
+        wrong = [f"{file} (from RKNNLITE_CONFIG) does not exist"] if named else []
+    except (OSError, UnicodeDecodeError) as error:
+        wrong = [f"{file} cannot be read: {getattr(error, 'strerror', None) or error}"]
+    for problem in wrong:
+        logging.getLogger("rknnlite").warning("configuration: %s", problem)
+    return values, tuple(wrong)
+
+
+def _parse(file: Path, values: dict[str, str]) -> list[str]:
+    with file.open("rb") as opened:
+        data = opened.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        return [f"{file} is larger than {_LARGEST} bytes; this is no configuration"]
+    from ruamel.yaml import YAML  # a slow import: only where there is a file
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        content = YAML(typ="safe", pure=True).load(data.decode("utf-8"))
+    except (YAMLError, RecursionError, ValueError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise
+        return [f"{file} is no YAML: {' '.join(str(error).split())}"]
+    if content is None:
+        return []
+    if not isinstance(content, dict):
+        return [f"{file} must hold 'key: value' lines, it holds a {type(content).__name__}"]
+    wrong = []
+    for name, value in content.items():
+        problem = _take(name, value, values)
+        wrong += [f"{file}: {problem}"] if problem else []
+    return wrong
+
+
+def _take(name: Any, value: Any, values: dict[str, str]) -> str:
+    key = KEYS.get(name) if isinstance(name, str) else None
+    if key is None:
+        return f"unknown key {name!r}; there are {', '.join(KEYS)}"
+    if isinstance(value, list) and key.separator and all(isinstance(item, (str, int)) for item in value):
+        values[key.name] = key.separator.join(map(str, value))
+    elif isinstance(value, bool):
+        values[key.name] = "1" if value else "0"
+    elif isinstance(value, (str, int)):
+        values[key.name] = str(value)
+    else:
+        return f"{key.name} cannot be {value!r}; give a {'list' if key.separator else 'text or number'}"
+    return ""

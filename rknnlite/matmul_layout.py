@@ -1,0 +1,215 @@
+"""Layouts of matrix products (RKNN user guide, table 3-5), as pure functions on numpy arrays.
+
+A and C are cut along K (N) into lanes, B into tiles of n columns by k rows; B is turned round on the way, which is
+where the time goes: OpenCV interleaves rows several times faster than numpy, and is used where it is installed.
+int4 elements are int8 arrays here; in memory two share a byte, the earlier one in the lower half.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import ParamInvalid
+from .processors import processors
+from .tensor import DType
+
+__all__ = [
+    "bfloat16_to_float", "float_to_bfloat16", "from_bytes", "pack_b", "pack_lanes", "to_bytes", "unpack_b",
+    "unpack_lanes",
+]  # fmt: skip
+
+Array = NDArray[Any]
+_WORD = np.dtype(np.complex128)  # 16 bytes that numpy moves at once
+_ROWS = 128  # of B at a time: the scratch stays in the cache
+_BLOCK = (32, 128)  # rows and words of A at a time
+_MANY = 1 << 21  # bytes from which threads pay
+
+
+def _padded(matrix: Array, rows: int, columns: int) -> Array:
+    """Contiguous, with zeros up to multiples."""
+    height, width = (-(-size // step) * step for size, step in zip(matrix.shape, (rows, columns)))
+    if (height, width) == matrix.shape:
+        return np.ascontiguousarray(matrix)
+    out = np.zeros((height, width), matrix.dtype)
+    out[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return out
+
+
+def _need_matrix(array: Array, what: str) -> None:
+    if array.ndim != 2 or 0 in array.shape:
+        raise ParamInvalid(f"{what} needs a matrix, got shape {array.shape}")
+
+
+def pack_lanes(matrix: Array, lanes: int) -> Array:
+    """[M, K] -> [ceil(K / lanes), M, lanes], the native layout of A (and of C, with N in the place of K)."""
+    _need_matrix(matrix, "pack_lanes")
+    source = _padded(matrix, 1, lanes)
+    rows, width = source.shape
+    out = np.empty((width // lanes, rows, lanes), source.dtype)
+    _transpose_words(source.reshape(rows, -1, lanes), out.transpose(1, 0, 2))
+    return out
+
+
+def unpack_lanes(native: Array, width: int) -> Array:
+    """[ceil(K / lanes), M, lanes] -> [M, width]."""
+    groups, rows, lanes = native.shape
+    out = np.empty((rows, groups, lanes), native.dtype)
+    _transpose_words(np.ascontiguousarray(native).transpose(1, 0, 2), out)
+    return np.ascontiguousarray(out.reshape(rows, groups * lanes)[:, :width])
+
+
+def _transpose_words(source: Array, target: Array) -> None:
+    """Copy [rows, groups, lanes] between arrays of different strides, in blocks."""
+    if source.itemsize * source.shape[2] == _WORD.itemsize:
+        source, target = _words(source), _words(target)
+    step, across = _BLOCK
+
+    def work(start: int) -> None:
+        for left in range(0, source.shape[1], across):
+            target[start : start + step, left : left + across] = source[
+                start : start + step, left : left + across
+            ]
+
+    _side_by_side(work, range(0, source.shape[0], step), source.nbytes)
+
+
+def _words(array: Array) -> Array:
+    """The last axis, 16 bytes long and contiguous, as one element."""
+    return np.lib.stride_tricks.as_strided(array.view(_WORD), array.shape[:2], array.strides[:2])
+
+
+def pack_b(matrix: Array, tile: tuple[int, int], segment: int = 0) -> Array:
+    """[K, N] -> [ceil(N / n), ceil(K / k), n, k] for a tile (n, k).
+
+    With more rows than ``segment`` (0: never) each segment of rows is packed on its own, one after another; the
+    result then has one axis.
+    """
+    _need_matrix(matrix, "pack_b")
+    if segment and len(matrix) > segment:
+        parts = [pack_b(matrix[start : start + segment], tile) for start in range(0, len(matrix), segment)]
+        return np.concatenate([part.reshape(-1) for part in parts])
+    tile_n, tile_k = tile
+    source = _padded(matrix, tile_k, tile_n)
+    depth, width = source.shape
+    out = np.empty((width // tile_n, depth // tile_k, tile_n, tile_k), source.dtype)
+    if not _interleave(source, out):
+        out[...] = source.reshape(depth // tile_k, tile_k, width // tile_n, tile_n).transpose(2, 0, 3, 1)
+    return out
+
+
+def unpack_b(native: Array, shape: tuple[int, int], tile: tuple[int, int], segment: int = 0) -> Array:
+    """What ``pack_b`` made -> [K, N] of ``shape``."""
+    (depth, width), (tile_n, tile_k) = shape, tile
+    columns = -(-width // tile_n)
+    flat, at, parts = native.reshape(-1), 0, []
+    for start in range(0, depth, segment or depth):
+        rows = min(segment or depth, depth - start)
+        groups = -(-rows // tile_k)
+        count = columns * groups * tile_n * tile_k
+        tiles = flat[at : at + count].reshape(columns, groups, tile_n, tile_k)
+        parts.append(tiles.transpose(1, 3, 0, 2).reshape(groups * tile_k, columns * tile_n)[:rows, :width])
+        at += count
+    return np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts))
+
+
+@functools.cache
+def _merge() -> Any:
+    """OpenCV's interleaving of planes; None where it is not installed."""
+    try:
+        import cv2
+    except ImportError:
+        return None
+    return cv2.merge
+
+
+def _interleave(source: Array, out: Array) -> bool:
+    """Turn the tiles by interleaving rows: four rows of bytes to words of four, eight of those to 32 bytes.
+
+    float16: pairs of rows first. False where the tile or OpenCV does not allow it.
+    """
+    merge, (_, groups, tile_n, tile_k) = _merge(), out.shape
+    if merge is None or source.itemsize > 2 or tile_k % 32:
+        return False
+    first = 4 // source.itemsize
+    width = source.shape[1]
+    plane: Any = np.uint8 if source.itemsize == 1 else np.uint16
+    rows = source.view(plane)
+    target = out.reshape(len(out), groups, tile_n * tile_k).view(np.int32)
+    step = _ROWS // tile_k * tile_k
+    per = tile_k // first  # words of four bytes in a column of a tile
+
+    def work(start: int) -> None:
+        part = rows[start : start + step]
+        words = np.empty((len(part) // first, width, first), plane)
+        merge([part[i::first] for i in range(first)], words)
+        flat = words.reshape(len(part) // first, width * first).view(np.int32)
+        columns = np.empty((len(part) // tile_k, width, per), np.int32)
+        merge([flat[i::per] for i in range(per)], columns)
+        at = start // tile_k
+        tiles = columns.reshape(len(part) // tile_k, len(out), tile_n * per)
+        target[:, at : at + len(tiles)] = tiles.transpose(1, 0, 2)
+
+    _side_by_side(work, range(0, len(rows), step), source.nbytes)
+    return True
+
+
+def _side_by_side(work: Callable[[int], None], starts: range, nbytes: int) -> None:
+    """Call ``work`` for every start, in as many threads as there are processors where it is much."""
+    threads = min(processors(), len(starts)) if nbytes >= _MANY else 1
+    if threads == 1:
+        for start in starts:
+            work(start)
+        return
+
+    def share(number: int) -> None:
+        for start in starts[number::threads]:
+            work(start)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(share, number) for number in range(threads)]:
+            future.result()
+
+
+# -- elements as bytes ----------------------------------------------------------------------------------------
+
+
+def to_bytes(array: Array, dtype: DType) -> Array:
+    """Elements -> uint8 as they lie in memory."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if dtype is not DType.INT4:
+        return flat.view(np.uint8)
+    nibbles = flat.view(np.uint8)
+    if len(nibbles) % 2:
+        nibbles = np.append(nibbles, np.uint8(0))
+    packed: Array = (nibbles[0::2] & 15) | (nibbles[1::2] << 4)
+    return packed
+
+
+def from_bytes(data: Array, dtype: DType, dims: tuple[int, ...]) -> Array:
+    """Bytes as they lie in memory -> elements (int4: int8); a view where possible."""
+    count = int(np.prod(dims, dtype=np.int64))
+    if dtype is not DType.INT4:
+        return data[: count * dtype.numpy.itemsize].view(dtype.numpy).reshape(dims)
+    data = data[: (count + 1) // 2]
+    both = np.empty((len(data), 2), np.int8)
+    both[:, 0] = (data << 4).view(np.int8) >> 4
+    both[:, 1] = data.view(np.int8) >> 4
+    return both.reshape(-1)[:count].reshape(dims)
+
+
+def float_to_bfloat16(values: Array) -> Array:
+    """float32 -> nearest bfloat16 (ties to even) as uint16."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)
+
+
+def bfloat16_to_float(stored: Array) -> Array:
+    """bfloat16 as uint16 -> float32."""
+    return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)

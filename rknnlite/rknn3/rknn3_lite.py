@@ -1,0 +1,309 @@
+"""``RKNN3Lite``: the class that programs written for rknn3-toolkit-lite use, with the vendor's signatures.
+
+Its methods never raise for a mistake of the caller: they log one E line, which names the remedy, and return -1 or
+None. What a callback of the program raises is raised.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Callable, TypeVar
+
+from .._version import __version__
+from ..abi.rknn3_enums import RKNN3CoreMask, RKNN3QueryCmd
+from ..abi.rknn3_types import RKNN3Config, RKNN3Tensor, RKNN3TensorAttr
+from ..errors import ModelInvalid, ModelUnsupported
+from ..facelog import log_file
+from ..formats import ModelFile
+from ._llm_face import LlmFace
+from ._query import dynamic_shapes, query, sdk_version
+from .rknn3_log import rknn3Log
+from .rknn3_runtime import RKNN3Runtime, list_devices
+from .rknn3_session import RKNN3Session
+
+__all__ = ["RKNN3Lite"]
+
+T = TypeVar("T")
+_FACE_VERSION = "1.0.0"
+_PATHS = "Invalid RKNN weight path or model path: "
+_NOT_LOADED = "Model is not loaded yet, this interface should be called after load_rknn!"
+_NOT_INITED = "Runtime environment is not inited, please call init_runtime to init it first!"
+_NOT_CNN = "This interface is only for RKNN model inference, please use session_run for LLM model inference!"
+_NO_INPUTS = "inputs is None, the model requires input"
+_FORMATS = "data_format length is not equal to inputs length"
+_LOAD = "Catch exception when load model data!"
+_RUN = "Catch exception when running RKNN model."
+_BANNER = "=" * 46
+
+
+class RKNN3Lite(LlmFace):
+    """Runs one model on an RK1820 or RK1828, or anywhere on the CPU reference.
+
+    >>> rknn = RKNN3Lite(llm_mode=True)                          # doctest: +SKIP
+    >>> if rknn.load_rknn("chat.rknn", "chat.weight") == 0 and rknn.init_runtime("rk1820", 0xff) == 0:
+    ...     for piece in rknn.stream("What is 12 + 30?"):
+    ...         print(piece, end="", flush=True)
+    >>> rknn.release()
+
+    An object serves one thread at a time, but for ``session_stop`` and ``session_query_state``.
+
+    Args:
+        llm_mode: the model is a language model.
+        verbose: log D and I lines too.
+        verbose_file: file that gets the log lines too, appended; used with ``verbose`` only.
+    """
+
+    RKNN3CoreMask = RKNN3CoreMask
+
+    def __init__(
+        self,
+        llm_mode: bool = False,
+        verbose: bool = False,
+        verbose_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        file = log_file(verbose_file)
+        self.verbose = verbose
+        self.rknn_log = rknn3Log(bool(verbose), file)
+        self.rknn_runtime: RKNN3Runtime | None = None
+        self.llm: RKNN3Session | None = None
+        self.rknn_config = RKNN3Config()
+        self.model_data: Any = None
+        self.weight_data: Any = None
+        self.llm_mode = bool(llm_mode)
+        self._files: tuple[ModelFile, ModelFile | None] | None = None
+        self._sessions: dict[int, RKNN3Session] = {}
+        line = f"rknn3-toolkit-lite version: {_FACE_VERSION} (spoken by rknnlite {__version__})"
+        self.rknn_log.greet(line, bool(verbose), verbose_file, file)
+
+    # -- load and initialise ------------------------------------------------------------------------------
+
+    def load_rknn(
+        self, model_path: str | os.PathLike[str], weight_path: str | os.PathLike[str] | None
+    ) -> int:
+        """Read the files of a model into ``model_data`` and ``weight_data``; their content is not looked at.
+
+        Args:
+            model_path: ``PREFIX.rknn``.
+            weight_path: ``PREFIX.weight``. A network for another NPU, which the CPU reference plays, keeps its
+                weights in the model file: there this file may be empty or absent.
+
+        Returns:
+            0, or -1 with an E line when a file cannot be read.
+        """
+        model, weight = _file(model_path), _file(weight_path)
+        if model is None:
+            self.rknn_log.e(f"{_PATHS}{weight_path} or {model_path}", False)
+            return -1
+        try:
+            data = model.read_bytes()  # the weights, which are large, are mapped
+            weights = ModelFile(weight) if weight is not None else None
+            weight_data = weights.data if weights is not None else b""
+        except (OSError, ModelInvalid) as error:
+            self.rknn_log.e(f"{_PATHS}{weight_path} or {model_path} ({error})", False)
+            return -1
+        if weights is None and data[:4] != b"RKNN":
+            self.rknn_log.e(f"{_PATHS}{weight_path} or {model_path}", False)
+            return -1
+        self.model_data, self.weight_data = data, weight_data
+        self._files = ModelFile(data, str(model)), weights if len(weight_data) else None
+        return 0
+
+    def init_runtime(
+        self,
+        target: str | None,
+        core_mask: int,
+        llm_args: Any = None,
+        llm_callback: Any = None,
+        llm_embed_path: str | os.PathLike[str] | None = None,
+        device_id: str | bytes | None = None,
+        decrypt_key_path: str | os.PathLike[str] | None = None,
+    ) -> int:
+        """Open the loaded model; an earlier runtime of this object is released first.
+
+        Args:
+            target: ``"rk1820"`` or ``"rk1828"``; None: whatever is attached.
+            core_mask: a bit per NPU core, as many as the model was converted for; 0 leaves the choice.
+            llm_args: a dict of parameters of a session, or a list of one; see ``docs/rknn3lite.md``.
+            llm_callback: an ``RKLLMCallback``, or a ``rknnlite.spi_llm.LlmCallbacks``. With neither of the two
+                the session is opened by ``init_llm_session`` or by the defaults, at the first need.
+            llm_embed_path: embedding table, where no embed callback is given.
+            device_id: one of ``get_devices_id``; None: the only one.
+            decrypt_key_path: key of an encrypted model, for the device.
+
+        Returns:
+            0, or -1 with an E line.
+        """
+        self.rknn_log.d(f"target: {target}")
+        if self._files is None:
+            self.rknn_log.e(_NOT_LOADED, False)
+            return -1
+        if self._drop_runtime() != 0:
+            return -1
+        files = self._files
+
+        def opened() -> None:
+            extra = {} if decrypt_key_path is None else {"decrypt_key_path": os.fsdecode(decrypt_key_path)}
+            runtime = RKNN3Runtime(target, device_id, core_mask, self.rknn_log, bool(self.verbose))
+            self.rknn_config.run_core_mask = runtime.core_mask
+            try:
+                runtime.open(*files, llm=self.llm_mode, extra=extra)
+            except ModelUnsupported as error:
+                raise _explained(error, files[0]) from None
+            self.rknn_runtime = runtime
+
+        try:
+            with self.rknn_log.listening():
+                opened()
+        except Exception as error:
+            self._tell(_LOAD if isinstance(error, ModelInvalid) else "rknn3_model_init,", error)
+            return -1
+        if self.llm_mode and self.init_llm_session(llm_args, llm_callback, llm_embed_path) != 0:
+            self._drop_runtime()
+            return -1
+        return 0
+
+    # -- a network ----------------------------------------------------------------------------------------
+
+    def inference(self, inputs: Any = None, data_format: Any = None) -> list[Any] | None:
+        """Run a network once.
+
+        Args:
+            inputs: list of arrays in the model's order (one array, a tuple or a ``{name: array}`` mapping will
+                do). Rank-4 inputs are NHWC. A model with dynamic shapes takes its shape from the arrays.
+            data_format: ``"undefined"``, ``"nhwc"`` or ``"nchw"`` per input.
+
+        Returns:
+            One array per output, float32 in NCHW order; None with an E line when something does not fit.
+        """
+        problem = self._refusal(inputs, data_format)
+        runtime = self.rknn_runtime
+        if problem is not None or runtime is None:
+            self.rknn_log.e(problem, False)
+            return None
+        answers: list[Any] = []
+        code = self._try(_RUN, lambda: answers.extend(runtime.infer(inputs, data_format)))
+        return answers if code == 0 else None
+
+    def _refusal(self, inputs: Any, data_format: Any) -> str | None:
+        if self.llm_mode:
+            return _NOT_CNN
+        if self.rknn_runtime is None:
+            return _NOT_INITED
+        if inputs is None:
+            return _NO_INPUTS
+        several = isinstance(data_format, (list, tuple)) and isinstance(inputs, (list, tuple))
+        return _FORMATS if several and len(data_format) != len(inputs) else None
+
+    def register_postprocess(self, plugin_path: str | os.PathLike[str]) -> int:
+        """Let a post-process plugin for RK1820/RK1828 work on the outputs, after ``init_runtime``, before a run.
+
+        ``inference`` and ``get_outputs_tensor_attr`` answer with the plugin's results then. Returns 0 or -1.
+        """
+        return self._with_runtime(
+            "Catch exception when register custom ops plugins.",
+            lambda runtime: runtime.cnn().register_postprocess(plugin_path),
+        )
+
+    # -- questions ----------------------------------------------------------------------------------------
+
+    def get_sdk_version(self) -> str | None:
+        """A banner with the versions of runtime (API) and driver (DRV); None before ``init_runtime``."""
+
+        def banner(runtime: RKNN3Runtime) -> str:
+            api, driver = sdk_version(runtime)
+            return "\n".join((_BANNER, "RKNN3 VERSION:", f"  API: {api}", f"  DRV: {driver}", _BANNER))
+
+        return self._ask("Catch exception when get sdk version.", banner)
+
+    def get_devices_id(self) -> list[bytes]:
+        """Ids of the coprocessors, for ``init_runtime(device_id=)``; needs no model."""
+        ids: list[bytes] = []
+        self._try(
+            "Catch exception when list devices.", lambda: ids.extend(d.id.encode() for d in list_devices())
+        )
+        return ids
+
+    def get_inputs_tensor_attr(self) -> list[RKNN3TensorAttr] | None:
+        """Attributes of the inputs; None with an E line before ``init_runtime``."""
+        return self._ask("Catch exception when get input attrs.", lambda runtime: runtime.attrs(False))
+
+    def get_outputs_tensor_attr(self) -> list[RKNN3TensorAttr] | None:
+        """Attributes of the outputs; None with an E line before ``init_runtime``."""
+        return self._ask("Catch exception when get output attrs.", lambda runtime: runtime.attrs(True))
+
+    def get_dynamic_shape_infos(self) -> list[dict[str, Any]] | None:
+        """One dictionary per legal set of input shapes, empty for static ones; None with an E line."""
+        return self._ask("Catch exception when get dynamic shapes.", dynamic_shapes)
+
+    def rknn3_query(self, cmd: int | RKNN3QueryCmd, index: int = 0) -> Any:
+        """The structure that answers a command (``index``: of which tensor); None with an E line."""
+        return self._ask("Catch exception when query.", lambda runtime: query(runtime, cmd, index))
+
+    # -- tensors for the output callback ------------------------------------------------------------------
+
+    def create_mem(self, attr: RKNN3TensorAttr, tensor: RKNN3Tensor) -> Any:
+        """Give ``tensor`` this attribute and memory for it; its ``mem``, or None with an E line."""
+        return self._ask(
+            "Catch exception when creat tensor.", lambda runtime: runtime.create_mem(attr, tensor)
+        )
+
+    def create_output_tensors(self, output_indices: Any = None) -> tuple[Any, int]:
+        """Tensors with memory for some outputs, None: all. Returns (array, its length), or (None, 0)."""
+        tensors = self._ask(
+            "Catch exception when creat tensor.", lambda runtime: runtime.create_tensors(output_indices)
+        )
+        return (None, 0) if tensors is None else (tensors, len(tensors))
+
+    def destroy_mem(self, mem: Any) -> int:
+        """Free memory of ``create_mem``; returns 0, or -1 for memory that is not (or no longer) there."""
+        return self._with_runtime(
+            "Catch exception when destroy mem.", lambda runtime: runtime.destroy_mem(mem)
+        )
+
+    def _ask(self, headline: str, question: Callable[[RKNN3Runtime], T]) -> T | None:
+        """What the runtime answers; None with an E line."""
+        answers: list[T] = []
+        code = self._with_runtime(headline, lambda runtime: answers.append(question(runtime)))
+        return answers[0] if code == 0 else None
+
+    def _with_runtime(self, headline: str, action: Callable[[RKNN3Runtime], Any]) -> int:
+        runtime = self.rknn_runtime
+        if runtime is None:
+            self.rknn_log.e(_NOT_INITED, False)
+            return -1
+        return self._try(headline, lambda: action(runtime))
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Stop a run, close sessions and runtime; may be called at any time and again. The files stay loaded."""
+        self._drop_runtime()
+
+    def _drop_runtime(self) -> int:
+        def dropped() -> None:
+            for index in list(self._sessions):
+                self._close_session(index)
+            if self.rknn_runtime is not None:
+                self.rknn_runtime.release()
+                self.rknn_runtime = None
+
+        return self._try("Catch exception when release runtime.", dropped)
+
+
+def _file(path: Any) -> Path | None:
+    """The path when it is one and a file is there."""
+    if not isinstance(path, (str, bytes, os.PathLike)) or not path or b"\0" in os.fsencode(path):
+        return None
+    found = Path(os.fsdecode(path))
+    return found if found.is_file() else None
+
+
+def _explained(error: ModelUnsupported, model: ModelFile) -> ModelUnsupported:
+    """For a genuine device file: why nothing here can run it."""
+    if bytes(model.data[:4]) != b"RKNX":
+        return error
+    return ModelUnsupported(
+        f"{error} It needs the device: an RK1820 or RK1828 with librknn3_api.so. The CPU reference runs RKNPU2 "
+        "networks and packages of rknnlite export-llm"
+    )

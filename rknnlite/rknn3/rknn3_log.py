@@ -1,0 +1,11 @@
+"""The logger under the vendor's name for it; see ``rknnlite.facelog``."""
+
+from __future__ import annotations
+
+from ..facelog import FaceLog
+
+__all__ = ["rknn3Log"]
+
+
+class rknn3Log(FaceLog):
+    """Lines ``<L> <text>`` on stderr and, where wanted, in a file."""

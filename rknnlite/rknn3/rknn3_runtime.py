@@ -1,0 +1,254 @@
+"""The model behind the face: a network or a language model of the core, on one device. Its methods raise."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import operator
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import plugins, socs
+from ..abi.rknn3_enums import RKNN3_NPU_CORE_ALL
+from ..abi.rknn3_types import RKNN3Tensor, RKNN3TensorAttr, RKNN3TensorMemory
+from ..errors import ContextInvalid, ParamInvalid
+from ..facelog import FaceLog
+from ..formats import ModelFile
+from ..inputs import collect
+from ..llm.opening import open_llm
+from ..llm.package import EmbedTable, Package
+from ..llm.tokenizer import Tokenizer
+from ..runtime import open_model
+from ..spi import Context, Device
+from ..spi_llm import LlmCallbacks, LlmContext
+from ._args import SessionArgs, read_args
+from ._attrs import tensor_attrs
+from ._callbacks import Bridge
+from .rknn3_session import RKNN3Session
+
+__all__ = ["RKNN3Runtime", "list_devices"]
+
+Array = NDArray[Any]
+_ALL_CORES = 0xFF
+_WIDER = {"float64": np.float32, "longdouble": np.float32, "float128": np.float32, "uint64": np.int64}
+
+
+def list_devices() -> list[Device]:
+    """Coprocessors that are attached; where there are none, the one that the CPU reference plays."""
+    found = [(backend.probe().priority, backend.devices()) for backend in plugins.backends().values()]
+    found = [(priority, devices) for priority, devices in found if devices]
+    return max(found, key=lambda pair: pair[0])[1] if found else []
+
+
+class RKNN3Runtime:
+    """One model on one device.
+
+    Args:
+        target: ``rk1820`` or ``rk1828``; None: whatever is attached.
+        device_id: one of ``list_devices``, str or bytes; None: the only one.
+        core_mask: a bit per core; 0 leaves the choice.
+        rknn_log: where warnings go.
+    """
+
+    def __init__(
+        self,
+        target: str | None,
+        device_id: Any = None,
+        core_mask: Any = 0,
+        rknn_log: FaceLog | None = None,
+        verbose: bool = False,
+    ) -> None:
+        """Raises ParamInvalid for values that mean nothing."""
+        self.target = target
+        self.rknn_log = rknn_log or FaceLog()
+        self.verbose = bool(verbose)
+        self.context: Context | None = None
+        self.llm_context: LlmContext | None = None
+        self.package: Package | None = None
+        self._soc = _coprocessor(target)
+        self._device = _device(device_id)
+        self.core_mask = _mask(core_mask)
+        self._memory: dict[int, Any] = {}
+
+    # -- opening ------------------------------------------------------------------------------------------
+
+    def open(self, model: ModelFile, weights: ModelFile | None, llm: bool, extra: dict[str, Any]) -> None:
+        """Open the model; raises ModelInvalid, ModelUnsupported, ParamInvalid, BackendUnavailable."""
+        where = {"soc": self._soc, "device_id": self._device, "core_mask": self.core_mask, **extra}
+        if llm:
+            self.llm_context = open_llm(model, weights, **where)
+            self.package = Package.of(model.label)
+        else:
+            self.context = open_model(model, weights=weights, verbose=self.verbose, **where)
+
+    def session(self, llm_args: Any, callback: Any, embed_path: Any) -> RKNN3Session:
+        """Open a session. What the program's callbacks leave out comes from the files beside the model.
+
+        Raises ParamInvalid or ModelInvalid.
+        """
+        context = self.llm()
+        args = self.read_args(llm_args)
+        bridge = Bridge(callback, context.config.embedding_dim)
+        return RKNN3Session(context, args, bridge, self._completed(bridge, embed_path), self.rknn_log)
+
+    def read_args(self, llm_args: Any) -> SessionArgs:
+        """``llm_args`` for this model. Raises ParamInvalid."""
+        context = self.llm()
+        args = read_args(llm_args, context.config)
+        for key in args.unknown:
+            self.rknn_log.d(f"llm_args: {key} means nothing and is left out")
+        name, outputs = args.params.logits_name, [attr.name for attr in context.outputs]
+        if name and name not in outputs:  # a name is needed only where there are several, says the C API
+            self.rknn_log.d(f"llm_args: logits_name {name!r} is none of {outputs}; the first output is taken")
+            return replace(args, params=replace(args.params, logits_name=""))
+        return args
+
+    def _completed(self, bridge: Bridge, embed_path: Any) -> LlmCallbacks:
+        callbacks, package = bridge.callbacks, self.package
+        if embed_path is not None and callbacks.embed is None:
+            callbacks = replace(callbacks, embed=self._embeddings(Path(os.fsdecode(embed_path))))
+        if callbacks.embed is None and package is not None and package.embed.is_file():
+            self.rknn_log.d(f"embeddings come from {package.embed}")
+            callbacks = replace(callbacks, embed=self._embeddings(package.embed))
+        if callbacks.tokenizer is None and package is not None and package.tokenizer.is_file():
+            self.rknn_log.d(f"text is tokenised by {package.tokenizer}")
+            callbacks = replace(callbacks, tokenizer=_LateTokenizer(package.tokenizer))
+        return callbacks
+
+    def _embeddings(self, path: Path) -> EmbedTable:
+        config, package = self.llm().config, self.package
+        sample = package.embed_sample() if package is not None and package.model.is_file() else ""
+        return EmbedTable(path, config.vocab_size, config.embedding_dim, sample)
+
+    def decoder(self) -> Callable[..., str]:
+        """Token ids to text, by the tokenizer beside the model. Raises ParamInvalid when there is none."""
+        if self.package is None or not self.package.tokenizer.is_file():
+            raise ParamInvalid(
+                "there is no tokenizer file beside the model; give decode=, a function from token ids to text"
+            )
+        return Tokenizer(self.package.tokenizer).decode
+
+    # -- asking -------------------------------------------------------------------------------------------
+
+    def cnn(self) -> Context:
+        """The network; raises ContextInvalid in LLM mode or when released."""
+        if self.context is None:
+            raise ContextInvalid("this needs a network that is loaded without llm_mode")
+        return self.context
+
+    def llm(self) -> LlmContext:
+        """The language model; raises ContextInvalid otherwise."""
+        if self.llm_context is None:
+            raise ContextInvalid("this needs a language model that is loaded with llm_mode=True")
+        return self.llm_context
+
+    def attrs(self, outputs: bool, native: bool = False) -> list[RKNN3TensorAttr]:
+        """Attributes of the inputs or outputs for the current shapes."""
+        if self.llm_context is not None:
+            return tensor_attrs(self.llm_context.outputs if outputs else self.llm_context.inputs)
+        context = self.cnn()
+        buffers = context.native_outputs if outputs else context.native_inputs
+        if native:
+            return tensor_attrs(buffers)
+        return tensor_attrs(context.outputs if outputs else context.inputs, buffers)
+
+    # -- a network ----------------------------------------------------------------------------------------
+
+    def infer(self, inputs: Any, data_format: Any) -> list[Array]:
+        """Run once; see ``RKNN3Lite.inference``."""
+        context = self.cnn()
+        with context.exclusive():
+            given = [_carried(item) for item in inputs] if isinstance(inputs, (list, tuple)) else inputs
+            prepared = collect(_carried(given), context.inputs, data_format, shapes=context.shapes)
+            context.set_inputs(prepared)
+            context.run()
+            return context.get_outputs(True)
+
+    # -- tensors for output callbacks ---------------------------------------------------------------------
+
+    def create_mem(self, attr: RKNN3TensorAttr, tensor: RKNN3Tensor) -> Any:
+        """Memory of ``attr.aligned_size`` bytes for ``tensor``; freed by ``destroy_mem`` or with the runtime."""
+        if not 0 < attr.aligned_size < 1 << 40:
+            raise ParamInvalid(f"the attribute asks for {attr.aligned_size} bytes; query it first")
+        buffer = ct.create_string_buffer(attr.aligned_size)
+        address = ct.addressof(buffer)
+        mem = RKNN3TensorMemory(virt_addr=address, size=attr.aligned_size, fd=-1, core_id=attr.core_id)
+        tensor.mem, tensor.attr = ct.pointer(mem), ct.pointer(attr)
+        self._memory[address] = buffer, mem, attr
+        return tensor.mem
+
+    def create_tensors(self, indices: Any) -> Any:
+        """An array of tensors with memory for some outputs, None: all."""
+        attrs = self.attrs(outputs=True)
+        wanted = range(len(attrs)) if indices is None else [operator.index(i) for i in indices]
+        if not wanted or not all(0 <= i < len(attrs) for i in wanted):
+            raise ParamInvalid(f"outputs {list(wanted)} are wanted, the model has 0..{len(attrs) - 1}")
+        tensors = (RKNN3Tensor * len(wanted))()
+        for tensor, i in zip(tensors, wanted):
+            self.create_mem(attrs[i], tensor)
+        return tensors
+
+    def destroy_mem(self, mem: Any) -> None:
+        """Free memory once; raises ParamInvalid for what is no memory of this runtime."""
+        address = mem.contents.virt_addr if mem else None
+        if self._memory.pop(address or 0, None) is None:
+            raise ParamInvalid("this is no memory of this runtime, or it was freed before")
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Close everything; may be called again."""
+        for opened in (self.context, self.llm_context):
+            if opened is not None:
+                opened.close()
+        self.context = self.llm_context = None
+        self._memory.clear()
+
+
+class _LateTokenizer:
+    """Reads the tokenizer file at the first text: many programs never use it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tokenizer: Tokenizer | None = None
+
+    def __call__(self, text: str) -> list[int]:
+        if self._tokenizer is None:
+            self._tokenizer = Tokenizer(self._path)
+        return self._tokenizer(text)
+
+
+def _coprocessor(target: Any) -> str | None:
+    if target is None:
+        return None
+    if not isinstance(target, str) or socs.get(target).generation != "rknpu3":
+        names = ", ".join(name for name, soc in socs.table().items() if soc.generation == "rknpu3")
+        raise ParamInvalid(f"target is {target!r}, must be one of {names}")
+    return socs.get(target).name
+
+
+def _device(device_id: Any) -> str | None:
+    if device_id is None or isinstance(device_id, str):
+        return device_id or None
+    if isinstance(device_id, bytes):
+        return device_id.decode("utf-8", "replace") or None
+    raise ParamInvalid(f"device_id must be one of get_devices_id(), not {device_id!r}")
+
+
+def _mask(core_mask: Any) -> int:
+    try:
+        mask = operator.index(core_mask)
+    except TypeError:
+        raise ParamInvalid(f"core_mask must be an int such as 0xff, not {core_mask!r}") from None
+    return _ALL_CORES if mask == RKNN3_NPU_CORE_ALL else mask
+
+
+def _carried(item: Any) -> Any:
+    """Numbers of types that no model has, in the nearest type that one has."""
+    wider = _WIDER.get(item.dtype.name) if isinstance(item, np.ndarray) else None
+    return item if wider is None else item.astype(wider)

@@ -1,0 +1,175 @@
+"""One conversation with a language model, as the face needs it: queue of runs, figures, streams."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..errors import ContextInvalid
+from ..facelog import FaceLog
+from ..llm.stream import astream, stream
+from ..spi_llm import InferParams, LlmCallbacks, LlmContext, LlmInput, LlmSession, RunSummary
+from ._args import SessionArgs
+from ._callbacks import Bridge
+from ._turn import Turn
+
+__all__ = ["RKNN3Session"]
+
+Figures = list[Any]
+"""``[n_decode_tokens, n_prefill_tokens, start, end]``; times are ``time.perf_counter`` seconds."""
+
+
+class RKNN3Session:
+    """A session of the core with the program's callbacks and defaults. Its methods raise."""
+
+    def __init__(
+        self, context: LlmContext, args: SessionArgs, bridge: Bridge, callbacks: LlmCallbacks, log: FaceLog
+    ) -> None:
+        """Open a session. ``callbacks`` are the bridge's, with what it leaves out filled in."""
+        self._context = context
+        self._bridge = bridge
+        self._infer = args.infer
+        self._log = log
+        self.core: LlmSession = context.session(args.params, callbacks)
+        self._queue = _Queue(self._run_queued)
+
+    # -- runs ---------------------------------------------------------------------------------------------
+
+    def run(self, turn: Turn, **changes: Any) -> Figures:
+        """Run and wait; raises what a callback raised, or an RknnError."""
+        return _figures(self.core.run(*self._prepared(turn, changes)))
+
+    def run_async(self, turn: Turn, **changes: Any) -> Figures:
+        """Queue a run; the figures of the beginning. Later runs wait for earlier ones."""
+        job = self._prepared(turn, changes)
+        now = time.perf_counter()
+        self._queue.put(job)
+        return [0, 0, now, now]
+
+    def wait(self, timeout: float | None = None) -> Figures:
+        """Wait for all queued runs: the figures of the last one. Raises its error, or TimeoutError."""
+        return self._queue.wait(timeout)
+
+    def stream(self, turn: Turn, decode: Callable[[Sequence[int]], str], **changes: Any) -> Iterator[str]:
+        """Run and yield text; leaving the loop stops the run."""
+        inputs, params = self._prepared(turn, changes)
+        yield from stream(self.core, inputs, decode, params)
+
+    def astream(
+        self, turn: Turn, decode: Callable[[Sequence[int]], str], **changes: Any
+    ) -> AsyncIterator[str]:
+        """``stream`` for ``async for``."""
+        inputs, params = self._prepared(turn, changes)
+        return astream(self.core, inputs, decode, params)
+
+    def is_callback_error(self, error: BaseException) -> bool:
+        """Whether a callback of the program raised this."""
+        return self._bridge.raised is error
+
+    def _prepared(self, turn: Turn, changes: dict[str, Any]) -> tuple[list[LlmInput], InferParams]:
+        wanted = {name: value for name, value in changes.items() if value is not None}
+        self._bridge.raised = None
+        return turn.read(self._context.config), replace(self._infer, **wanted)
+
+    def _run_queued(self, job: tuple[list[LlmInput], InferParams]) -> Figures:
+        try:
+            return _figures(self.core.run(*job))
+        except Exception as error:
+            self._log.tell("Catch exception when running LLM model.", _copy(error))
+            raise
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def set_args(self, args: SessionArgs) -> None:
+        """Replace the parameters of the session and the defaults of its runs."""
+        self.core.set_llm_param(args.params)
+        self._infer = args.infer
+
+    def close(self) -> None:
+        """Stop, forget queued runs, free the cache; no callback follows."""
+        self._queue.close(self.core.stop)
+        try:
+            self.core.close()
+        except ContextInvalid:  # from inside a callback: the session goes on
+            self._queue.open()
+            raise
+
+
+def _figures(summary: RunSummary) -> Figures:
+    return [summary.n_decode_tokens, summary.n_prefill_tokens, summary.start, summary.end]
+
+
+def _copy(error: Exception) -> Exception:
+    """The log drops the traceback of what it tells; the caller of ``wait`` shall still see it."""
+    twin = error.__class__.__new__(error.__class__)
+    twin.args, twin.__traceback__ = error.args, error.__traceback__
+    return twin
+
+
+class _Queue:
+    """Jobs that run one after another in a thread that lives as long as there are any."""
+
+    def __init__(self, work: Callable[[Any], Figures]) -> None:
+        self._work = work
+        self._jobs: deque[Any] = deque()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._last: Figures = []
+        self._error: BaseException | None = None
+
+    def put(self, job: Any) -> None:
+        """Add a job. Raises ContextInvalid after ``close``."""
+        with self._changed:
+            if self._closed:
+                raise ContextInvalid("the session is closed")
+            self._jobs.append(job)
+            if self._thread is None:
+                self._error = None
+                self._thread = threading.Thread(target=self._loop, name="rknn3lite-runs", daemon=True)
+                self._thread.start()
+
+    def wait(self, timeout: float | None) -> Figures:
+        """What the last job returned or raised, when all are done."""
+        with self._changed:
+            if self._thread is threading.current_thread():
+                raise ContextInvalid("waiting for runs inside a callback of one would never end")
+            if not self._changed.wait_for(lambda: self._thread is None, timeout):
+                raise TimeoutError(f"runs are still going on after {timeout} s")
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return self._last
+
+    def close(self, stop: Callable[[], None]) -> None:
+        """Forget the jobs that wait, let the one under way stop, and wait for it."""
+        with self._changed:
+            thread = self._thread
+            if thread is threading.current_thread():
+                raise ContextInvalid("release was called from inside a callback; call session_stop there")
+            self._closed = True
+            self._jobs.clear()
+        while thread is not None and thread.is_alive():
+            stop()
+            thread.join(0.02)
+
+    def open(self) -> None:
+        """Take jobs again."""
+        self._closed = False
+
+    def _loop(self) -> None:
+        while True:
+            with self._changed:
+                if not self._jobs:
+                    self._thread = None
+                    self._changed.notify_all()
+                    return
+                job = self._jobs.popleft()
+            try:
+                self._last, self._error = self._work(job), None
+            except BaseException as error:
+                self._error = error

@@ -1,0 +1,124 @@
+"""Faces and sessions come and go: memory stays flat, no thread stays behind, nothing is called after release."""
+
+from __future__ import annotations
+
+import gc
+import random
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from rknn3lite.api import RKNN3Lite
+from rknnlite.llm import Package
+from tests.rknn3.conftest import ARGS, Talk
+from tests.support.corpus import genuine
+
+
+def one_life(package: Package, rng: random.Random, late: list[Any]) -> None:
+    talk, released = Talk(package), threading.Event()
+
+    def result(userdata: Any, result_ptr: Any, state: int) -> int:
+        if released.is_set():
+            late.append(state)
+        return 0
+
+    rknn = RKNN3Lite(llm_mode=True)
+    rknn.rknn_log.logger.setLevel(100)
+    rknn.load_rknn(package.model, package.weight)
+    args = {**ARGS, "max_new_tokens": 10**9}
+    assert rknn.init_runtime("rk1820", 0xFF, [args], talk.callback(result=result)) == 0
+    assert rknn.session_run_async(tokens=[1, 2, 3])[0] == 0
+    time.sleep(rng.random() * 0.006)
+    if rng.random() < 0.5:
+        assert rknn.session_stop() == 0
+        if rng.random() < 0.5:
+            rknn.session_stop()
+            assert rknn.session_run_async(tokens=[1, 2], max_new_tokens=1)[0] == 0
+    rknn.release()
+    released.set()
+
+
+@pytest.mark.slow
+def test_five_hundred_lives_leave_nothing_behind(package: Package) -> None:
+    rng, late = random.Random(0), []
+    threads, process = threading.active_count(), psutil.Process()
+    for _ in range(100):
+        one_life(package, rng, late)
+    before, files = process.memory_info().rss, process.num_fds()
+    for _ in range(400):
+        one_life(package, rng, late)
+    assert process.memory_info().rss - before < 6e6
+    assert process.num_fds() <= files + 1
+    assert threading.active_count() <= threads
+    assert not late
+
+
+def test_a_few_lives(package: Package) -> None:
+    rng, late = random.Random(1), []
+    threads = threading.active_count()
+    for _ in range(12):
+        one_life(package, rng, late)
+    assert threading.active_count() <= threads and not late
+
+
+def test_no_reference_cycles(package: Package) -> None:
+    """What a face holds goes with it, without the help of the collector: a run leaves nothing behind."""
+    import weakref
+
+    gc.collect()
+    gc.disable()
+    try:
+        talk = Talk(package)
+        rknn = RKNN3Lite(llm_mode=True)
+        rknn.load_rknn(package.model, package.weight)
+        rknn.init_runtime("rk1820", 0xFF, [ARGS], talk.callback())
+        assert rknn.session_run(prompt="hello")[0] == 0
+        assert rknn.session_run(prompt="a", tokens=[1]) == (-1, [])
+        watched = [weakref.ref(rknn), weakref.ref(rknn.rknn_runtime), weakref.ref(rknn.llm)]
+        rknn.release()
+        del rknn
+        assert [ref() for ref in watched] == [None, None, None]
+    finally:
+        gc.enable()
+
+
+def test_repeated_runs_do_not_grow(package: Package) -> None:
+    talk = Talk(package)
+    rknn = RKNN3Lite(llm_mode=True)
+    rknn.load_rknn(package.model, package.weight)
+    rknn.init_runtime("rk1820", 0xFF, [ARGS], talk.callback(result=lambda *_: 0, tokenizer=None))
+    process = psutil.Process()
+
+    def runs(count: int) -> int:
+        for _ in range(count):
+            rknn.session_run(tokens=[1, 2, 3], max_new_tokens=1)
+            rknn.session_run(tokens=[])
+        return process.memory_info().rss
+
+    rknn.rknn_log.logger.setLevel(100)
+    before = runs(100)
+    assert runs(300) - before < 3e6
+    rknn.release()
+
+
+def test_repeated_inference_does_not_grow() -> None:
+    rknn = RKNN3Lite()
+    rknn.load_rknn(genuine("conv_relu.rk3588.i8"), None)
+    rknn.init_runtime("rk1820", 1)
+    attr = rknn.get_inputs_tensor_attr()[0]
+    image = np.zeros(tuple(attr.shape[: attr.n_dims]), np.uint8)
+    process = psutil.Process()
+
+    def runs(count: int) -> int:
+        for _ in range(count):
+            rknn.inference([image])
+            rknn.get_outputs_tensor_attr()
+        return process.memory_info().rss
+
+    before = runs(100)
+    assert runs(300) - before < 3e6
+    rknn.release()
