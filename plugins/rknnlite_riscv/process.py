@@ -217,6 +217,11 @@ class Process:
 
 def _describe(target: abi.TensorAttr3, attr: TensorAttr) -> None:
     dims = attr.dims
+    if attr.dtype.name not in abi.Type3.__members__:
+        raise ParamInvalid(
+            f"tensor {attr.name} is {attr.dtype.short}, a type that post-process plugins do not know; convert the "
+            "model in float16 or int8, or keep the network's end in one of them (hybrid quantisation)"
+        )
     target.index, target.n_dims, target.n_elems, target.aligned_size = (
         attr.index,
         len(dims),

@@ -217,6 +217,9 @@ def _io(flat: Table, graph: Table, attrs: dict[str, Any]) -> tuple[list[IoTensor
     outputs = [_io_tensor(tensors[i], attrs, flat, 13) for i in graph.i32s(3).tolist()]
     if not inputs or not outputs:
         raise ModelInvalid(f"damaged file: a graph with {len(inputs)} inputs and {len(outputs)} outputs")
+    for tensor in inputs:
+        if not tensor.shape:
+            raise ModelInvalid(f"damaged file: input {tensor.name} has no dimensions")
     return inputs, outputs
 
 

@@ -188,3 +188,9 @@ def test_use_after_close(argmax: Argmax) -> None:
 def test_models_keep_their_own_errors(argmax: Argmax) -> None:
     with rknnlite.open(DUAL, postprocess=argmax()) as context, pytest.raises(ModelUnsupported):
         context.infer(dual_golden().inputs)
+
+
+def test_a_type_that_plugins_do_not_know(argmax: Argmax) -> None:
+    path = genuine("bfloat_chain.rk3588.bf16")
+    with pytest.raises(ParamInvalid, match=r"is BF16, a type that post-process plugins do not know"):
+        rknnlite.open(path, backend="cpu", postprocess=argmax())
