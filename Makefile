@@ -47,7 +47,7 @@ lint: $(VENV)/.with-test
 	$(PY) -m mypy
 
 fuzz: $(VENV)/.with-test
-	$(PY) -m tools.fuzz --seconds $(FUZZ)
+	$(PY) -W ignore -m tools.fuzz --seconds $(FUZZ)
 
 bench: $(VENV)/.with-test
 	$(PY) benchmarks/import_time.py
