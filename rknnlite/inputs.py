@@ -17,6 +17,7 @@ from .tensor import Layout, TensorAttr
 
 __all__ = ["as_they_are", "collect"]
 
+_NHWC, _UNDEFINED = Layout.NHWC, Layout.UNDEFINED  # looked up per frame, and slow to look up in an enum
 _LAYOUTS = {"nhwc": Layout.NHWC, "nchw": Layout.NCHW, "undefined": Layout.UNDEFINED}
 
 
@@ -38,8 +39,7 @@ def as_they_are(given: Any, attrs: Sequence[TensorAttr]) -> list[Input] | None:
     for attr, array in zip(attrs, arrays):
         if type(array) is not np.ndarray or array.shape != attr.dims or array.dtype not in _PLAIN:
             return None
-        layout = Layout.NHWC if len(attr.dims) == 4 else Layout.UNDEFINED
-        result.append(Input(attr.index, array, layout))
+        result.append(Input(attr.index, array, _NHWC if array.ndim == 4 else _UNDEFINED))
     return result
 
 

@@ -8,7 +8,7 @@ int4 elements are int8 arrays here; in memory two share a byte, the earlier one 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,9 +26,10 @@ __all__ = [
 
 Array = NDArray[Any]
 _WORD = np.dtype(np.complex128)  # 16 bytes that numpy moves at once
+_FOUR, _EIGHT = 4, 8  # rows of a tile that are interleaved first, and then
 _ROWS = 128  # of B at a time: the scratch stays in the cache
 _BLOCK = (32, 128)  # rows and words of A at a time
-_MANY = 1 << 21  # bytes from which threads pay
+_MANY = 1 << 23  # bytes from which threads pay
 
 
 def _padded(matrix: Array, rows: int, columns: int) -> Array:
@@ -70,11 +71,11 @@ def _transpose_words(source: Array, target: Array) -> None:
         source, target = _words(source), _words(target)
     step, across = _BLOCK
 
-    def work(start: int) -> None:
-        for left in range(0, source.shape[1], across):
-            target[start : start + step, left : left + across] = source[
-                start : start + step, left : left + across
-            ]
+    def work(starts: Iterable[int]) -> None:
+        for start in starts:
+            for left in range(0, source.shape[1], across):
+                block = source[start : start + step, left : left + across]
+                target[start : start + step, left : left + across] = block
 
     _side_by_side(work, range(0, source.shape[0], step), source.nbytes)
 
@@ -129,50 +130,45 @@ def _merge() -> Any:
 
 
 def _interleave(source: Array, out: Array) -> bool:
-    """Turn the tiles by interleaving rows: four rows of bytes to words of four, eight of those to 32 bytes.
+    """Turn the tiles by interleaving rows: four rows of elements to words of four, eight rows of words to columns.
 
-    float16: pairs of rows first. False where the tile or OpenCV does not allow it.
+    False where the tile, the element or OpenCV does not allow it.
     """
-    merge, (_, groups, tile_n, tile_k) = _merge(), out.shape
-    if merge is None or source.itemsize > 2 or tile_k % 32:
+    merge, (columns, _, tile_n, tile_k) = _merge(), out.shape
+    if merge is None or source.itemsize > 2 or tile_k != _FOUR * _EIGHT:
         return False
-    first = 4 // source.itemsize
+    element: Any = np.uint8 if source.itemsize == 1 else np.uint16
+    word: Any = np.int32 if source.itemsize == 1 else np.float64  # bits are moved, never computed with
     width = source.shape[1]
-    plane: Any = np.uint8 if source.itemsize == 1 else np.uint16
-    rows = source.view(plane)
-    target = out.reshape(len(out), groups, tile_n * tile_k).view(np.int32)
-    step = _ROWS // tile_k * tile_k
-    per = tile_k // first  # words of four bytes in a column of a tile
+    rows = source.view(element)
+    target = out.reshape(columns, -1, tile_n * tile_k).view(np.float64)
+    step = min(_ROWS, len(rows))
 
-    def work(start: int) -> None:
-        part = rows[start : start + step]
-        words = np.empty((len(part) // first, width, first), plane)
-        merge([part[i::first] for i in range(first)], words)
-        flat = words.reshape(len(part) // first, width * first).view(np.int32)
-        columns = np.empty((len(part) // tile_k, width, per), np.int32)
-        merge([flat[i::per] for i in range(per)], columns)
-        at = start // tile_k
-        tiles = columns.reshape(len(part) // tile_k, len(out), tile_n * per)
-        target[:, at : at + len(tiles)] = tiles.transpose(1, 0, 2)
+    def work(starts: Iterable[int]) -> None:
+        words = np.empty((step // _FOUR, width, _FOUR), element)
+        turned = np.empty((step // tile_k, width, _EIGHT), word)
+        for start in starts:
+            part = rows[start : start + step]
+            some, tiles = words[: len(part) // _FOUR], turned[: len(part) // tile_k]
+            merge([part[i::_FOUR] for i in range(_FOUR)], some)
+            flat = some.reshape(len(some), -1).view(word)
+            merge([flat[i::_EIGHT] for i in range(_EIGHT)], tiles)
+            at = start // tile_k
+            groups = tiles.reshape(len(tiles), columns, -1).view(np.float64)
+            target[:, at : at + len(tiles)] = groups.transpose(1, 0, 2)
 
     _side_by_side(work, range(0, len(rows), step), source.nbytes)
     return True
 
 
-def _side_by_side(work: Callable[[int], None], starts: range, nbytes: int) -> None:
-    """Call ``work`` for every start, in as many threads as there are processors where it is much."""
+def _side_by_side(work: Callable[[Iterable[int]], None], starts: range, nbytes: int) -> None:
+    """Call ``work`` with all starts, divided among as many threads as there are processors where it is much."""
     threads = min(processors(), len(starts)) if nbytes >= _MANY else 1
     if threads == 1:
-        for start in starts:
-            work(start)
+        work(starts)
         return
-
-    def share(number: int) -> None:
-        for start in starts[number::threads]:
-            work(start)
-
     with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(share, number) for number in range(threads)]:
+        for future in [pool.submit(work, starts[number::threads]) for number in range(threads)]:
             future.result()
 
 
@@ -207,9 +203,11 @@ def float_to_bfloat16(values: Array) -> Array:
     """float32 -> nearest bfloat16 (ties to even) as uint16."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    return np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)
+    stored: Array = np.where(np.isnan(values), np.uint32(0x7FC0), rounded).astype(np.uint16)
+    return stored
 
 
 def bfloat16_to_float(stored: Array) -> Array:
     """bfloat16 as uint16 -> float32."""
-    return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    values: Array = (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return values

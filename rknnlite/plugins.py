@@ -21,6 +21,7 @@ from .spi import Backend
 
 __all__ = [
     "GROUP",
+    "NOT_INSTALLED",
     "backend",
     "backends",
     "commands",
@@ -36,6 +37,11 @@ __all__ = [
 
 GROUP = "rknnlite"
 """Group of entry points, and project name for pluggy."""
+
+NOT_INSTALLED = "not installed"
+"""How the problem of a plugin begins that nobody has asked for; see ``_absent``."""
+
+_DEBIAN_ALONE = {"cplugin", "opencl", "riscv"}
 
 
 class _Manager(pluggy.PluginManager):
@@ -65,11 +71,21 @@ def manager() -> _Manager:
         try:
             plugins.register(entry.load(), name=entry.name)
         except Exception as error:
+            if _absent(entry, error):
+                package = f"python3-rknnlite-{entry.name}"
+                plugins.problems[entry.name] = f"{NOT_INSTALLED} (Debian: apt install {package})"
+                continue
             plugins.problems[entry.name] = f"{type(error).__name__}: {error}"
             logger.warning(
                 "plugin %s (%s) could not be loaded and is skipped: %s", entry.name, entry.value, error
             )
     return plugins
+
+
+def _absent(entry: metadata.EntryPoint, error: Exception) -> bool:
+    """Whether it is a plugin of ours that Debian packages alone: its entry point is there, its module may not be."""
+    alone = entry.name in _DEBIAN_ALONE and entry.value == f"rknnlite_{entry.name}"
+    return alone and isinstance(error, ModuleNotFoundError) and error.name == entry.value
 
 
 def _entry_points() -> list[metadata.EntryPoint]:

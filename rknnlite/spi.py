@@ -239,6 +239,17 @@ class Context(AsyncCalls, abc.ABC):
         params = [attr.quant or QuantParams(1.0, 0) for attr in self.outputs]
         return [RawOutput(a, p.scale, p.zero_point) for a, p in zip(outputs, params)]
 
+    def frame(self, inputs: Sequence[Input], into: list[Array] | None, step: list[str]) -> list[Array]:
+        """All three steps for a caller that is ``exclusive``; ``step[0]`` tells the last begun: set, run, get."""
+        self.set_inputs(inputs)
+        step[0] = "run"
+        self.run()
+        step[0] = "get"
+        if into is None:
+            return self.get_outputs(True)
+        self.get_outputs_into(into)
+        return into
+
     # -- zero-copy path -----------------------------------------------------------------------------------
 
     def create_mem(self, size: int, flags: int = 0) -> Memory:

@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
+from opening import ask, chat
 from questions import TOOLS
 
-from rknnlite.llm import Chat
-
-MODEL = Path(__file__).resolve().parent / "models" / "tiny"
 REQUESTS = ("What is the weather in Lisbon?", "Turn off the light in the kitchen.", "Wake me in 25 minutes.")
 CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
 
@@ -23,17 +20,16 @@ def get_weather(city: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    with Chat(MODEL) as chat:
-        chat.session.set_function_tools(json.dumps(TOOLS))
+    with chat() as rknn:
+        rknn.set_function_tools(TOOLS)
         for request in REQUESTS:
-            answer = chat.ask(request)
+            answer = ask(rknn, request)
             print(f"user: {request}\nassistant: {answer}")
             found = CALL.search(answer)
             call = json.loads(found.group(1)) if found else {}
             if call.get("name") == "get_weather":
                 result = json.dumps(get_weather(**call["arguments"]))
-                print(f"tool: {result}\nassistant: {chat.ask(result, role='tool')}")
-            chat.session.clear_kvcache()
+                print(f"tool: {result}\nassistant: {ask(rknn, result, role='tool')}")
 
 
 if __name__ == "__main__":

@@ -6,21 +6,21 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from rknnlite.llm import Chat
-
-MODEL = Path(__file__).resolve().parent / "models" / "tiny"
+from opening import ask, chat
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "conversation.kv"
-        with Chat(MODEL) as chat:
-            print("assistant:", chat.ask("I am Oscar."))
-            chat.session.save_kvcache(str(path))
+        with chat() as rknn:
+            print("assistant:", ask(rknn, "I am Oscar."))
+            if rknn.save_kvcache(path) != 0:
+                raise SystemExit("the cache cannot be written")
         print(f"saved: {path.stat().st_size} bytes")
-        with Chat(MODEL) as chat:  # this could be another process, on another day
-            chat.session.load_kvcache(str(path))
-            print("assistant:", chat.ask("Who am I?"))
+        with chat(keep_history=1) as rknn:  # this could be another process, on another day
+            if rknn.load_kvcache(path) != 0:
+                raise SystemExit("the cache cannot be read")
+            print("assistant:", ask(rknn, "Who am I?"))
 
 
 if __name__ == "__main__":

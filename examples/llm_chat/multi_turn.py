@@ -3,23 +3,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from rknnlite.llm import Chat
-
-MODEL = Path(__file__).resolve().parent / "models" / "tiny"
+from opening import ask, chat
 
 
 def main() -> None:
-    with Chat(MODEL) as chat:
+    with chat(keep_history=1) as rknn:
         for turn in ("My name is Clara.", "What colour is snow?", "What is my name?"):
-            answer = chat.ask(turn)
-            held = chat.session.state().n_total_tokens
-            print(
-                f"user: {turn}\nassistant: {answer}   [{chat.last.n_prefill_tokens} prefilled, {held} in the cache]"
-            )
-        chat.session.clear_kvcache()
-        print(f"cleared: {chat.session.state().n_total_tokens} in the cache")
+            answer = ask(rknn, turn)
+            state = rknn.session_query_state()
+            print(f"user: {turn}\nassistant: {answer}")
+            print(f"    {state.n_prefill_tokens} tokens prefilled, {state.n_total_tokens} in the cache")
+        rknn.clear_kvcache()
+        print(f"cleared: {rknn.session_query_state().n_total_tokens} in the cache")
 
 
 if __name__ == "__main__":

@@ -4,40 +4,59 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
-from rknnlite.llm import Chat
-from rknnlite.spi_llm import CallState, InferParams, LlmParams, LlmResult, PromptInput, VocabInfo
+from opening import chat
 
-MODEL = Path(__file__).resolve().parent / "models" / "tiny"
-ENDLESS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))  # the model would go on for ever
+from rknn3lite.api import LLMCallState, RKLLMCallback
+
+ENDLESS = {"ignore_eos_token": True, "max_new_tokens": 10**9}  # the model would go on for ever
+
+
+class Counter:
+    """A result callback that ends the run after some tokens, or lets it go on."""
+
+    def __init__(self) -> None:
+        self.most = 10**9
+        self.stop: Any = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Another run."""
+        self.seen, self.began, self.state = 0, threading.Event(), None
+
+    def __call__(self, userdata: Any, result: Any, state: int) -> int:
+        self.seen += state == 0
+        self.began.set()
+        self.state = LLMCallState(state)
+        if self.seen == self.most:
+            self.stop()
+        return 0
 
 
 def main() -> None:
-    with Chat(MODEL, ENDLESS) as chat:
-        for count, piece in enumerate(chat.stream("What is 1 + 1?", max_new_tokens=10**9)):
+    counter = Counter()
+    callbacks = RKLLMCallback()
+    callbacks.result_callback = counter
+    with chat(callbacks, **ENDLESS) as rknn:
+        for count, piece in enumerate(rknn.stream("What is 1 + 1?")):
             print(piece, end="")
             if count == 20:
                 break
-        print("\nleft the loop: the run has ended")
+        print(f"\nleft the loop: {counter.state.name}")
 
-        seen: list[int] = []
+        counter.begin()
+        counter.most, counter.stop = 10, rknn.session_stop
+        rknn.session_run(prompt="What is 2 + 2?")
+        print(f"from a callback: {counter.state.name} after {counter.seen} tokens")
 
-        def result(tokens: LlmResult, state: CallState) -> None:
-            seen.extend(tokens.token_ids)
-            if len(seen) >= 10:
-                chat.session.stop()
-
-        chat.session.set_callbacks(replace(chat.session.callbacks, result=result))
-        summary = chat.session.run(PromptInput("What is 2 + 2?"))
-        print(f"from a callback: {summary.state.name} after {summary.n_decode_tokens} tokens")
-
-        chat.session.set_callbacks(replace(chat.session.callbacks, result=None))
-        run = chat.session.run_async(PromptInput("What is 3 + 3?"), InferParams(max_new_tokens=10**9))
-        threading.Timer(0.2, chat.session.stop).start()
-        summary = run.result()
-        print(f"from another thread: {summary.state.name} after {summary.n_decode_tokens} tokens")
+        counter.begin()
+        counter.most = 10**9
+        rknn.session_run_async(prompt="What is 3 + 3?")
+        counter.began.wait()
+        rknn.session_stop()
+        rknn.session_wait()
+        print(f"from another thread: {counter.state.name} after {counter.seen} tokens")
 
 
 if __name__ == "__main__":

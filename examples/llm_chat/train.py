@@ -1,4 +1,4 @@
-"""Train the model of this example and export it: half an hour of one core.
+"""Train the model of this example and export it: 21 minutes of one core.
 
     pip install torch transformers "rknnlite[llm]"
     python train.py [--steps 4500] [--out models/tiny]

@@ -12,7 +12,7 @@ from rknnlite.binding import MIXED
 from rknnlite.custom_op import as_custom_op, distinct
 from rknnlite.dumps import Dump, DumpWriter, default_folder
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
-from rknnlite.formats import NO_ATTRIBUTES, Attributes, IoTensor, ModelFile
+from rknnlite.formats import NO_ATTRIBUTES, Attributes, IoTensor, Model, ModelFile
 from rknnlite.graph import Graph
 from rknnlite.log import level, logger
 from rknnlite.perf import CoreMemory, MemorySize, PerfTable
@@ -30,7 +30,7 @@ from .kernels.threads import cores, limited
 from .postprocess import chosen, converted
 from .program import Program, Watch
 from .view import Array
-from .zerocopy import ZeroCopyContext
+from .zerocopy import ZeroCopyContext, lender
 
 __all__ = ["CpuContext"]
 
@@ -53,6 +53,7 @@ class CpuContext(ZeroCopyContext):
         self._file = file
         self._label = file.label
         self._model = file.model
+        self._model.master = lender(self._label, options.extra.get("master"), self._model.dynamic)
         self._soc = soc
         self._ops = {op.op_type: op for op in options.custom_ops}
         self._post = chosen(options.extra.get("postprocess"))
@@ -97,6 +98,10 @@ class CpuContext(ZeroCopyContext):
 
     def _io_tensors(self) -> tuple[list[IoTensor], list[IoTensor]]:
         return self._io[self._current]
+
+    @property
+    def lent(self) -> Model:
+        return self._model
 
     @property
     def _has_post(self) -> bool:

@@ -159,7 +159,7 @@ class CpuMatmul(MatmulContext):
 
     def _normal(self, tensor: MatmulTensor, elements: Array) -> Array:
         """A copy in normal layout: [M, K] or [K, N]."""
-        m, k, n = self.shape
+        _, k, n = self.shape
         if tensor.name == "A":
             return unpack_lanes(elements, k) if self.spec.ac_native else elements.copy()
         if self.spec.b_layout is BLayout.NATIVE:
@@ -235,9 +235,10 @@ class CpuMatmul(MatmulContext):
         """Every group of rows has scales of its own: float64 sums of exact products."""
         size, scales = self.spec.group_size, self._quant["B"].scale.reshape(-1, self.shape.n)
         total = np.zeros((self.shape.m, self.shape.n))
-        for start in range(0, self.shape.k, min(step, size)):
-            stop = min(start + min(step, size), (start // size + 1) * size)
-            total += matmul(left[:, start:stop], right[start:stop]) * scales[start // size]
+        for group, first in enumerate(range(0, self.shape.k, size)):
+            for start in range(first, first + size, step):
+                stop = min(start + step, first + size)
+                total += matmul(left[:, start:stop], right[start:stop]) * scales[group]
         return total
 
     def _finished(self, result: Array, dtype: DType) -> Array:

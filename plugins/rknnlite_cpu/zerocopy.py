@@ -15,7 +15,7 @@ from typing import Any, Optional
 from rknnlite import binding
 from rknnlite.binding import MIXED, Place
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, TargetPlatformUnmatch
-from rknnlite.formats import IoTensor
+from rknnlite.formats import IoTensor, Model
 from rknnlite.layout import nchw_to_nc1hwc2, nchw_to_nhwc
 from rknnlite.spi import AttrKind, Context, Input, Memory
 from rknnlite.tensor import Layout, TensorAttr
@@ -25,7 +25,7 @@ from .frame import Frame
 from .memory import CpuMemory, allocate, from_fd
 from .view import Array
 
-__all__ = ["ZeroCopyContext"]
+__all__ = ["ZeroCopyContext", "lender"]
 
 _DIRECTIONS = ("to_device", "from_device", "both")
 _NATIVE_NHWC = {AttrKind.NATIVE_NHWC_INPUT: True, AttrKind.NATIVE_NHWC_OUTPUT: False}
@@ -44,6 +44,11 @@ class ZeroCopyContext(Context):
         self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
         self._given: dict[str, CpuMemory] = {}
         self._common = False
+
+    @property
+    def lent(self) -> Model:
+        """The model that lends its weights."""
+        raise NotImplementedError
 
     def _io_tensors(self) -> tuple[list[IoTensor], list[IoTensor]]:
         """Inputs and outputs of the current shapes as the file has them."""
@@ -230,6 +235,21 @@ class _Held:
         if self._place is not None:
             with self._lock:
                 self._places.discard(self._place)
+
+
+def lender(label: str, master: Any, dynamic: bool) -> Optional[Model]:
+    """The model of the context whose weights a model without weights shares; None without a context.
+
+    Raises:
+        ParamInvalid: it is no open context of this backend, or the model has dynamic shapes.
+    """
+    if master is None:
+        return None
+    if dynamic:
+        raise ParamInvalid(f"{label} has dynamic shapes: such a model cannot share the weights of another")
+    if not isinstance(master, ZeroCopyContext) or master.closed:
+        raise ParamInvalid("master must be an open context of backend cpu")
+    return master.lent
 
 
 def _unbind(context: Optional[ZeroCopyContext], mem: Memory) -> None:

@@ -94,7 +94,7 @@ def _channels(handle: Handle, command: int, struct: Any, is_input: bool) -> int:
         dims, layout = tuple(origin.shape[: min(origin.n_dims, RKNN3_MAX_DIMS)]), origin.layout
     if len(dims) != 4:
         return 0
-    n, c1, h, w, c2 = struct.shape[:5]
+    c1, c2 = struct.shape[1], struct.shape[4]
     channels = dims[3] if layout == RKNN3TensorLayout.RKNN3_TENSOR_NHWC else dims[1]
     return channels if 0 < channels <= c1 * c2 and -(-channels // c2) == c1 else 0
 
@@ -111,7 +111,9 @@ def _tensor(struct: Any, is_input: bool, channels: int) -> Tensor3:
         size_with_stride=struct.aligned_size,
     )
     if len(native.dims) != _RANKS.get(native.layout, len(native.dims)):
-        raise RknnError(f"the library answers layout {native.layout.name} with dims {list(native.dims)} for {name}")
+        raise RknnError(
+            f"the library answers layout {native.layout.name} with dims {list(native.dims)} for {name}"
+        )
     quantised = struct.qnt_type != RKNN3TensorQntType.RKNN3_TENSOR_QNT_NONE
     found = Tensor3(
         native,

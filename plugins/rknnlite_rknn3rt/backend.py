@@ -13,7 +13,7 @@ from rknnlite.spi_llm import LlmContext, LlmOptions
 from .context import Rknn3Context
 from .device import choose_device, find_devices
 from .llm_context import Rknn3LlmContext
-from .loader import load
+from .loader import Library, load
 from .settings import Settings
 
 __all__ = ["Rknn3Backend"]
@@ -69,12 +69,8 @@ class Rknn3Backend(Backend):
         Raises:
             LibraryNotFound and its like, ModelUnsupported, and the typed error of what the library answers.
         """
-        self._check(model)
-        settings = Settings.of(options.extra)
-        library = load(settings.library)
-        device = choose_device(library, options.device_id or settings.device_id, options.soc)
-        timeout = options.timeout_ms or settings.timeout_ms
-        settings = replace(settings, device_id=device, timeout_ms=timeout)
+        library, settings = self._ready(model, options)
+        settings = replace(settings, timeout_ms=options.timeout_ms or settings.timeout_ms)
         return Rknn3Context(library, model, options.weights or _beside(model), settings, options)
 
     def open_llm(self, model: ModelFile, weights: ModelFile | None, options: LlmOptions) -> LlmContext:
@@ -83,12 +79,16 @@ class Rknn3Backend(Backend):
         Raises:
             LibraryNotFound and its like, ModelUnsupported, and the typed error of what the library answers.
         """
+        library, settings = self._ready(model, options)
+        return Rknn3LlmContext(library, model, weights or _beside(model), settings, options)
+
+    def _ready(self, model: ModelFile, options: OpenOptions | LlmOptions) -> tuple[Library, Settings]:
+        """The library, and the settings with the device that is meant."""
         self._check(model)
         settings = Settings.of(options.extra)
         library = load(settings.library)
         device = choose_device(library, options.device_id or settings.device_id, options.soc)
-        settings = replace(settings, device_id=device)
-        return Rknn3LlmContext(library, model, weights or _beside(model), settings, options)
+        return library, replace(settings, device_id=device)
 
     def _check(self, model: ModelFile) -> None:
         if not _is_for_coprocessor(model):

@@ -7,46 +7,38 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from rknnlite import socs
-from rknnlite.abi.rknn3_enums import RKNN3QueryCmd as Query
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.spi import (
     Context,
-    CoreMemory,
     Input,
     Memory,
-    MemorySize,
     OpenOptions,
     PostProcess,
-    Versions,
 )
 from rknnlite.tensor import Layout, TensorAttr
 
-from .attrs import tensors
+from .asking import AskingContext
 from .convert import from_native, to_native
-from .handle import Handle, text
+from .handle import Handle
 from .insight import dump_features, profile_ops
 from .loader import Library
 from .native import check
 from .settings import Settings
 from .shapes import ShapeTable
-from .sharing import DeviceModel
-from .tensors import TensorSet
 
 __all__ = ["Rknn3Context"]
 
 Array = NDArray[Any]
-_SOC = "rk1820"  # an RK1828 has the same cores and more memory
 
 
-class Rknn3Context(DeviceModel, Context):
+class Rknn3Context(AskingContext):
     """See ``rknnlite.spi.Context``. Memory of single tensors may be bound or left to the context, as one likes."""
 
     def __init__(
@@ -59,7 +51,8 @@ class Rknn3Context(DeviceModel, Context):
     ) -> None:
         Context.__init__(self)
         self._set_up(Handle.open(library, settings, self._owner), file.label, settings)
-        self._soc_name = options.soc or _SOC
+        _contexts.add(self)
+        self._soc_name = options.soc or self._soc_name
         try:
             self._need().load(file, weights, settings, options.core_mask)
             self._core_mask = options.core_mask or 0
@@ -70,134 +63,9 @@ class Rknn3Context(DeviceModel, Context):
             self._abort()
             raise
 
-    def _set_up(self, handle: Handle, label: str, settings: Settings) -> None:
-        """Fields that need no call into the library."""
-        self._handle: Handle | None = handle
-        self._label, self._settings = label, settings
-        self._kept: dict[str, list[Any]] = {}
-        self._core_mask = 0
-        self._soc_name = _SOC
-        self._post = False
-        self._in: TensorSet | None = None
-        self._out: TensorSet | None = None
-        self._shape_table = ShapeTable()
-        self._ran = self._running = False
-        self._frames = 0
-        self._us = 0
-        _contexts.add(self)
-
     def _prepare(self) -> None:
         self._read_tensors()
         self._shape_table = ShapeTable.read(self._need(), self._sets()[0].tensors, len(self._sets()[1]))
-
-    def _read_tensors(self) -> None:
-        """Tensors for the current shapes; io memory has to be made anew for them."""
-        handle = self._need()
-        n_in, n_out = handle.in_out_num()
-        command: int = Query.RKNN3_QUERY_OUTPUT_ATTR
-        if self._post:
-            _, n_out = handle.in_out_num(Query.RKNN3_QUERY_POSTPROCESS_IN_OUT_NUM)
-            command = Query.RKNN3_QUERY_POSTPROCESS_OUTPUT_ATTR
-        inputs = tensors(handle, Query.RKNN3_QUERY_INPUT_ATTR, n_in, True)
-        outputs = tensors(handle, command, n_out, False)
-        self._drop_tensors()
-        self._in = TensorSet(handle, inputs, True, self._owner)
-        self._out = TensorSet(handle, outputs, False, self._owner)
-        self._ran = False
-
-    def _drop_tensors(self) -> None:
-        for tensor_set in (self._in, self._out):
-            if tensor_set is not None:
-                tensor_set.release()
-        self._in = self._out = None
-
-    def _need(self) -> Handle:
-        if self._handle is None:
-            raise ContextInvalid(self._closed_reason)
-        return self._handle
-
-    def _sets(self) -> tuple[TensorSet, TensorSet]:
-        if self._in is None or self._out is None:
-            raise ContextInvalid(self._closed_reason)
-        return self._in, self._out
-
-    def _held(self) -> AbstractContextManager[None]:
-        return self.exclusive()
-
-    @property
-    def _guard(self) -> Any:
-        return self._owner
-
-    @property
-    def _given(self) -> dict[str, list[Any]]:
-        return self._kept
-
-    # -- what it is ---------------------------------------------------------------------------------------
-
-    @property
-    def backend_name(self) -> str:
-        return "rknn3rt"
-
-    @property
-    def handle(self) -> Handle | None:
-        """The context of the C API; None after ``close``."""
-        return self._handle
-
-    @property
-    def user_internal(self) -> bool:
-        return self._settings.user_internal
-
-    @property
-    def inputs(self) -> list[TensorAttr]:
-        return [tensor.logical for tensor in self._sets()[0].tensors]
-
-    @property
-    def outputs(self) -> list[TensorAttr]:
-        return [tensor.logical for tensor in self._sets()[1].tensors]
-
-    @property
-    def native_inputs(self) -> list[TensorAttr]:
-        """What the runtime takes; ``size_with_stride`` bytes have to be allocated on core ``core_ids``."""
-        return [tensor.native for tensor in self._sets()[0].tensors]
-
-    @property
-    def native_outputs(self) -> list[TensorAttr]:
-        return [tensor.native for tensor in self._sets()[1].tensors]
-
-    @property
-    def core_ids(self) -> tuple[list[int], list[int]]:
-        """The core in whose memory each input and each output lies."""
-        inputs, outputs = self._sets()
-        return [t.core_id for t in inputs.tensors], [t.core_id for t in outputs.tensors]
-
-    @property
-    def structs(self) -> tuple[list[Any], list[Any]]:
-        """The attributes of inputs and outputs as the library's own structures."""
-        inputs, outputs = self._sets()
-        return [t.struct for t in inputs.tensors], [t.struct for t in outputs.tensors]
-
-    @property
-    def versions(self) -> Versions:
-        handle = self._need()
-        return Versions(handle.api.version, handle.driver, handle.library.name)
-
-    @property
-    def soc(self) -> socs.Soc:
-        return socs.get(self._soc_name)
-
-    @property
-    def shapes(self) -> list[list[tuple[int, ...]]]:
-        return self._shape_table.shapes
-
-    @property
-    def custom_string(self) -> str:
-        """Runtimes before 1.0.4 do not hand it out: empty."""
-        from rknnlite.abi.rknn3_types import RKNN3CustomString
-
-        found = RKNN3CustomString()
-        with self.exclusive(), suppress(ParamInvalid):
-            self._need().query(Query.RKNN3_QUERY_CUSTOM_STRING, found)
-        return text(found.string)
 
     # -- settings -----------------------------------------------------------------------------------------
 
@@ -218,7 +86,9 @@ class Rknn3Context(DeviceModel, Context):
     def register_postprocess(self, plugin: str | os.PathLike[str] | PostProcess) -> None:
         """Load a post-process plugin onto the coprocessor; its results take the place of the model's outputs."""
         if isinstance(plugin, PostProcess):
-            raise ParamInvalid("the coprocessor takes the file of a post-process plugin, not one that is loaded here")
+            raise ParamInvalid(
+                "the coprocessor takes the file of a post-process plugin, not one that is loaded here"
+            )
         path = Path(plugin)
         if not path.is_file():
             raise ParamInvalid(f"there is no post-process plugin {path}")
@@ -304,7 +174,9 @@ class Rknn3Context(DeviceModel, Context):
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
         with self.exclusive():
             if frame_id != self._frames:
-                raise ParamInvalid(f"frame {frame_id} is not under way; the last one that began is {self._frames}")
+                raise ParamInvalid(
+                    f"frame {frame_id} is not under way; the last one that began is {self._frames}"
+                )
             self._finish()
 
     def _finish(self) -> None:
@@ -330,16 +202,7 @@ class Rknn3Context(DeviceModel, Context):
                 "native_outputs as it is"
             )
 
-    # -- figures ------------------------------------------------------------------------------------------
-
-    @property
-    def last_run_us(self) -> int:
-        return self._us
-
-    def memory(self) -> MemorySize:
-        cores = tuple(CoreMemory(c.core_id, c.weight_size, c.internal_size) for c in self.core_memory())
-        weight, internal = sum(c.weight for c in cores), sum(c.internal for c in cores)
-        return MemorySize(weight, internal, weight + internal, 0, 0, cores=cores)
+    # -- insight ------------------------------------------------------------------------------------------
 
     def profile_ops(self, log_level: int = 1) -> None:
         """Run once on the last inputs and let the library print a table: 0 totals, 1 per op, 2 with bandwidth."""
@@ -366,6 +229,7 @@ class Rknn3Context(DeviceModel, Context):
             twin = Rknn3Context.__new__(Rknn3Context)
             Context.__init__(twin)
             twin._set_up(self._need().duplicate(twin._owner), self._label, self._settings)
+            _contexts.add(twin)
             twin._core_mask, twin._soc_name = self._core_mask, self._soc_name
             try:
                 twin._prepare()
@@ -391,13 +255,17 @@ class Rknn3Context(DeviceModel, Context):
         self._kept.clear()
         self._handle = None
 
+    def __del__(self) -> None:
+        if self.__dict__.get("_running"):  # C still writes into memory that is about to go
+            with suppress(RknnError):
+                self._finish()
+
     def _abandon(self) -> None:
         """After a fork, in the child: the parent owns the context."""
         self._owner = threading.RLock()
         self._closed = True
-        self._closed_reason = (
-            "this context was opened before a fork and belongs to the parent process; open the model in the child"
-        )
+        self._closed_reason = "this context was opened before a fork and belongs to the parent process; open the model in the child"
+        self._running = False
         self._in = self._out = self._handle = None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, RknnError
-from rknnlite.layout import nc1hwc2_to_nchw, nchw_to_nc1hwc2
+from rknnlite.layout import nc1hwc2_to_nchw, nchw_to_nc1hwc2, nchw_to_nhwc, nhwc_to_nchw
 from rknnlite.quant import RANGES, dequantise, quantise
 from rknnlite.spi import Input
 from rknnlite.tensor import DType, Layout
@@ -26,9 +26,9 @@ def to_native(item: Input, tensor: Tensor3) -> Array:
     Elements of the tensor's own type are taken as they are; others are real values.
     """
     data, native = item.data, tensor.native
-    if data.dtype == native.dtype.numpy and (item.pass_through or data.shape == native.dims):
-        if data.size == native.n_elems and _same_order(item, tensor):
-            return np.ascontiguousarray(data).reshape(native.dims)
+    fits = data.size == native.n_elems and (item.pass_through or data.shape == native.dims)
+    if data.dtype == native.dtype.numpy and fits and _same_order(item, tensor):
+        return np.ascontiguousarray(data).reshape(native.dims)
     if item.pass_through:
         raise InputInvalid(
             f"input {native.name}: with pass_through needed are {native.dtype.name} {list(native.dims)} in "
@@ -54,7 +54,7 @@ def _logical(item: Input, tensor: Tensor3) -> Array:
     wanted = (n, c, h, w) if nchw else (n, h, w, c)
     if data.shape != wanted:
         raise _shape_error(data, tensor, f"{list(wanted)} ({'NCHW' if nchw else 'NHWC'})")
-    return data if nchw else data.transpose(0, 3, 1, 2)
+    return data if nchw else nhwc_to_nchw(data)
 
 
 def _shape_error(data: Array, tensor: Tensor3, wanted: str) -> InputInvalid:
@@ -84,7 +84,9 @@ def _values(data: Array, tensor: Tensor3) -> Array:
 def _integers(data: Array, name: str, target: Any) -> Array:
     """Whole numbers in another width; raises InputInvalid for fractions and for what does not fit."""
     if data.dtype.kind == "f":
-        raise InputInvalid(f"input {name} holds {target} numbers, {data.dtype} were given; convert them first")
+        raise InputInvalid(
+            f"input {name} holds {target} numbers, {data.dtype} were given; convert them first"
+        )
     info = np.iinfo(target)
     if data.size and (int(data.min()) < info.min or int(data.max()) > info.max):
         raise InputInvalid(
@@ -97,7 +99,7 @@ def _laid_out(data: Array, tensor: Tensor3) -> Array:
     """NCHW (or an array of another rank) in the native layout."""
     native = tensor.native
     if native.layout is Layout.NHWC:
-        return data.transpose(0, 2, 3, 1)
+        return nchw_to_nhwc(data)
     if native.layout is Layout.NC1HWC2:
         return nchw_to_nc1hwc2(data, native.dims[4], native.quant.zero_point if native.quant else 0)
     return data
@@ -107,11 +109,12 @@ def from_native(data: Array, tensor: Tensor3, want_float: bool) -> Array:
     """An output in logical order, always a copy: float32, or the stored elements; ``data`` has native dims."""
     native = tensor.native
     if native.layout is Layout.NHWC:
-        data = data.transpose(0, 3, 1, 2)
+        data = nhwc_to_nchw(data)
     elif native.layout is Layout.NC1HWC2:
         data = nc1hwc2_to_nchw(data, tensor.logical.dims[1])
     if not want_float:
-        return data.copy()
+        raw: Array = data.copy()
+        return raw
     if not tensor.readable:
         raise RknnError(
             f"output {native.name} is quantised per channel and no query tells the parameters; ask for raw outputs"
@@ -119,5 +122,6 @@ def from_native(data: Array, tensor: Tensor3, want_float: bool) -> Array:
     if native.quant is not None:
         return np.ascontiguousarray(dequantise(data, native.quant))
     if native.dtype is DType.BFLOAT16:
-        return (data.astype(np.uint32) << 16).view(np.float32)
+        wide: Array = (data.astype(np.uint32) << 16).view(np.float32)
+        return wide
     return np.array(data, np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as ct
 from typing import Any
+
 from rknnlite.abi.rknn3_enums import RKNN3_MAX_DEVS, RKNN3_MAX_NPU_NODE_NUM
 from rknnlite.abi.rknn3_types import RKNN3Devices
 from rknnlite.errors import DeviceUnmatch, RknnError
@@ -21,7 +22,9 @@ def find_devices(library: Library) -> list[Device]:
     found = RKNN3Devices()
     check("rknn3_find_devices", library.start.function("rknn3_find_devices")(ct.byref(found)))
     if found.n_devices > RKNN3_MAX_DEVS:
-        raise RknnError(f"the library answers {found.n_devices} devices; at most {RKNN3_MAX_DEVS} are possible")
+        raise RknnError(
+            f"the library answers {found.n_devices} devices; at most {RKNN3_MAX_DEVS} are possible"
+        )
     return [_device(device) for device in found.devices[: found.n_devices]]
 
 
@@ -36,7 +39,10 @@ def choose_device(library: Library, device_id: str | None, soc: str | None) -> s
     """The device to open when a SoC is meant; None leaves it to the library. Raises DeviceUnmatch."""
     if soc is None:
         return device_id
-    there = [device for device in find_devices(library) if device_id in (None, device.id)]
+    try:
+        there = [device for device in find_devices(library) if device_id in (None, device.id)]
+    except RknnError:  # a runtime that cannot list them may still open one
+        return device_id
     fitting = [device for device in there if device.soc == soc]
     if there and not fitting:
         listed = ", ".join(f"{device.id} ({device.soc})" for device in there)

@@ -21,7 +21,6 @@ from rknnlite.abi.rknn3_types import (
 )
 from rknnlite.errors import ContextInvalid, ModelInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.log import logger
 
 from .loader import Api, Library
 from .native import Native, call_error, check, check_or_warn
@@ -100,14 +99,18 @@ class Handle:
 
     # -- loading ------------------------------------------------------------------------------------------
 
-    def load(self, model: ModelFile, weights: ModelFile | None, settings: Settings, core_mask: int | None) -> None:
+    def load(
+        self, model: ModelFile, weights: ModelFile | None, settings: Settings, core_mask: int | None
+    ) -> None:
         """Load both files and make the model runnable; C needs the bytes until then."""
-        self._set_key(settings.key)
+        self._set_key(settings)
         keep = self._load(model, weights)
         config = settings.config(core_mask)
         code = self.call("rknn3_model_init", ct.byref(config))
         del keep
-        detail = f"core mask {core_mask or 0:#x} does not fit {model.label}, {self._cores()}" if code == -2 else ""
+        detail = (
+            f"core mask {core_mask or 0:#x} does not fit {model.label}, {self._cores()}" if code == -2 else ""
+        )
         check_or_warn("rknn3_model_init", code, detail)
 
     def _cores(self) -> str:
@@ -116,14 +119,13 @@ class Handle:
         except RknnError:
             return "whose number of cores is unknown"
 
-    def _set_key(self, key: Any) -> None:
-        if key is None:
-            return
-        if isinstance(key, (bytes, bytearray, memoryview)):
-            code = self.call("rknn3_set_decrypt_key_from_data", bytes(key), len(key))
+    def _set_key(self, settings: Settings) -> None:
+        if settings.decrypt_key is not None:
+            key = settings.decrypt_key
+            code = self.call("rknn3_set_decrypt_key_from_data", key, len(key))
             check("rknn3_set_decrypt_key_from_data", code)
-        else:
-            code = self.call("rknn3_set_decrypt_key_from_path", os.fsencode(key))
+        elif settings.decrypt_key_path is not None:
+            code = self.call("rknn3_set_decrypt_key_from_path", os.fsencode(settings.decrypt_key_path))
             check("rknn3_set_decrypt_key_from_path", code)
 
     def _load(self, model: ModelFile, weights: ModelFile | None) -> Any:
@@ -197,7 +199,6 @@ def _load_detail(code: int, model: ModelFile, weights: ModelFile | None) -> str:
     if code != -3:
         return ""
     beside = f"weights {weights.label}" if weights is not None else "no weight file"
-    logger.debug("loading %s failed", model.label)
     return f"{model.label} with {beside}: damaged, not a pair, or converted for another runtime"
 
 

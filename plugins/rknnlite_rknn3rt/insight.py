@@ -32,7 +32,9 @@ def dump_features(
     if len(handle.abi.functions["rknn3_dump_features"].argtypes) > 6:
         more = (core_mask, selector.encode() if selector is not None else None)
     elif core_mask or selector is not None:
-        raise ParamInvalid(f"core_mask and selector of a dump need runtime 1.0.4, this is {handle.api.version}")
+        raise ParamInvalid(
+            f"core_mask and selector of a dump need runtime 1.0.4, this is {handle.api.version}"
+        )
     directory.mkdir(parents=True, exist_ok=True)
     code = handle.call("rknn3_dump_features", *feeds, os.fsencode(directory), *more)
     check("rknn3_dump_features", code, f"is there room in {directory}?")

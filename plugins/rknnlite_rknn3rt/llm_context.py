@@ -12,10 +12,10 @@ from typing import Any
 from rknnlite.abi.rknn3_enums import RKNN3QueryCmd as Query
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.spi import Versions
 from rknnlite.spi_llm import LlmCallbacks, LlmConfig, LlmContext, LlmOptions, LlmParams, LlmSession
 from rknnlite.tensor import TensorAttr
 
+from .adapters import Adapters
 from .attrs import tensors
 from .handle import Handle
 from .llm_params import checked_params, read_config
@@ -31,7 +31,7 @@ _LOOK = 0.02  # seconds between looks at a stop request while another session ru
 _FORKED = "the model was opened before a fork and belongs to the parent process; open it in the child"
 
 
-class Rknn3LlmContext(DeviceModel, LlmContext):
+class Rknn3LlmContext(DeviceModel, Adapters, LlmContext):
     """See ``LlmContext``; ``inside`` are the threads that are in a callback of one of its sessions."""
 
     def __init__(
@@ -89,26 +89,16 @@ class Rknn3LlmContext(DeviceModel, LlmContext):
     def user_internal(self) -> bool:
         return self._settings.user_internal
 
+    @property
+    def native_async(self) -> bool:
+        """Whether runs go through the library's own asynchronous call."""
+        return self._settings.native_async
+
     # -- what it is ---------------------------------------------------------------------------------------
-
-    @property
-    def backend_name(self) -> str:
-        return "rknn3rt"
-
-    @property
-    def handle(self) -> Handle | None:
-        """The context of the C API; None after ``close``."""
-        return self._handle
 
     @property
     def config(self) -> LlmConfig:
         return self._config
-
-    @property
-    def versions(self) -> Versions:
-        """Versions of the runtime and its driver."""
-        handle = self.need()
-        return Versions(handle.api.version, handle.driver, handle.library.name)
 
     @property
     def inputs(self) -> list[TensorAttr]:
@@ -159,6 +149,8 @@ class Rknn3LlmContext(DeviceModel, LlmContext):
     def _abandon(self) -> None:
         """After a fork, in the child: the parent owns the model."""
         self._owner, self._turn = threading.RLock(), threading.Lock()
+        for session in list(self._sessions):
+            session.abandon()
         self._sessions = weakref.WeakSet()
         self._handle, self._reason = None, _FORKED
 

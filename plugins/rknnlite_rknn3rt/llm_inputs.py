@@ -51,7 +51,11 @@ class RunInputs:
     """Inputs of one run in C's form. ``release`` gives the memory of auxiliary tensors back."""
 
     def __init__(
-        self, handle: Handle, known: Sequence[Tensor3], inputs: LlmInput | Sequence[LlmInput], calls: CheckedCallbacks
+        self,
+        handle: Handle,
+        known: Sequence[Tensor3],
+        inputs: LlmInput | Sequence[LlmInput],
+        calls: CheckedCallbacks,
     ) -> None:
         """Raises InputInvalid when the inputs do not fit each other or the model."""
         self.main, aux = split_inputs(inputs)
@@ -91,7 +95,9 @@ class RunInputs:
             struct.input_union.multimodal_input = self._multimodal(main)
         elif isinstance(main, EmbedInput):
             rows = self._calls.checked_embeddings(main.embeds, None, "the input")
-            struct.input_union.llm_input = RKNN3LLMTensor(embed=self._half(rows, "the input"), n_tokens=len(rows))
+            struct.input_union.llm_input = RKNN3LLMTensor(
+                embed=self._half(rows, "the input"), n_tokens=len(rows)
+            )
         elif isinstance(main, TokenInput):
             ids = self._calls.checked_ids(main.tokens, "the input")
             struct.input_union.llm_input = RKNN3LLMTensor(

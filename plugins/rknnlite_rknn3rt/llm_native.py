@@ -77,12 +77,18 @@ class SessionHandle:
             if isinstance(item, TensorSet):
                 item.release()
 
-    def run(self, inputs: Any, count: int, infer: Any) -> int:
-        """``rknn3_session_run``: blocks, callbacks come meanwhile."""
+    def run(self, inputs: Any, count: int, infer: Any, ended: threading.Event | None) -> int:
+        """Returns when the run is over; callbacks come meanwhile.
+
+        By ``rknn3_session_run``, or with ``ended``, which the last callback sets, by ``rknn3_session_run_async``.
+        """
         value = self._need()
+        function = "rknn3_session_run" if ended is None else "rknn3_session_run_async"
         self._running = True
         try:
-            code: int = self._api.function("rknn3_session_run")(value, inputs, count, ct.byref(infer))
+            code: int = self._api.function(function)(value, inputs, count, ct.byref(infer))
+            if ended is not None and not code:
+                ended.wait()
             return code
         finally:
             self._running = False
@@ -122,6 +128,12 @@ class SessionHandle:
         if self._api.has("rknn3_session_load_kvcache_from_path"):
             return self.call("rknn3_session_load_kvcache_from_path", path)
         return self.call("rknn3_session_load_kvcache", path, len(path))
+
+    def abandon(self) -> None:
+        """Another process owns the session."""
+        self._lock = threading.Lock()
+        self._native.disown()
+        self._running = False
 
     def release(self) -> None:
         """Destroy the session, then let go of what it used; again does nothing."""

@@ -28,7 +28,9 @@ _INT32_MAX = 0x7FFFFFFF
 def read_config(handle: Handle) -> LlmConfig:
     """``RKNN3_QUERY_LLM_CONFIG``; raises ParamInvalid when the model is no language model."""
     found = handle.abi.RKNN3LLMConfig()
-    handle.query(Query.RKNN3_QUERY_LLM_CONFIG, found, "is this a language model? open a network without LLM mode")
+    handle.query(
+        Query.RKNN3_QUERY_LLM_CONFIG, found, "is this a language model? open a network without LLM mode"
+    )
     if not found.vocab_size or not found.embedding_dim:
         raise RknnError(
             f"the library answers a vocabulary of {found.vocab_size} and embeddings of {found.embedding_dim}"
@@ -80,9 +82,13 @@ def _checked(params: LlmParams, config: LlmConfig) -> LlmParams:
     if wrong:
         raise ParamInvalid(f"special token {wrong[0]} is not in the vocabulary 0..{config.vocab_size - 1}")
     if len(vocab.special_bos_ids) > RKNN3_MAX_SPECIAL_BOS_ID_NUM:
-        raise ParamInvalid(f"{len(vocab.special_bos_ids)} special BOS ids; {RKNN3_MAX_SPECIAL_BOS_ID_NUM} fit")
+        raise ParamInvalid(
+            f"{len(vocab.special_bos_ids)} special BOS ids; {RKNN3_MAX_SPECIAL_BOS_ID_NUM} fit"
+        )
     if len(vocab.special_eos_ids) > RKNN3_MAX_SPECIAL_EOS_ID_NUM:
-        raise ParamInvalid(f"{len(vocab.special_eos_ids)} special EOS ids; {RKNN3_MAX_SPECIAL_EOS_ID_NUM} fit")
+        raise ParamInvalid(
+            f"{len(vocab.special_eos_ids)} special EOS ids; {RKNN3_MAX_SPECIAL_EOS_ID_NUM} fit"
+        )
     if params.sampling.seed is not None:
         logger.warning("the coprocessor draws tokens by itself and takes no seed; use a sampling callback")
     return replace(params, max_context_len=size)

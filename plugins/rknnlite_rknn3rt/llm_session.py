@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rknnlite.abi.rknn3_llm import RKNN3Lora
 from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.template import parse_tools
@@ -30,6 +29,7 @@ from rknnlite.spi_llm import (
     RunSummary,
 )
 
+from .adapters import lora_struct
 from .llm_calls import Bridge, RunWatch
 from .llm_inputs import RunInputs
 from .llm_native import SessionHandle
@@ -44,7 +44,6 @@ __all__ = ["Rknn3LlmSession"]
 
 _INFER = InferParams()
 _LOOK = 0.02  # seconds between attempts to get hold of a session that is to be closed
-_NAME_LENGTH = 255
 
 
 class Rknn3LlmSession(LlmSession):
@@ -122,11 +121,9 @@ class Rknn3LlmSession(LlmSession):
         self._lora("rknn3_session_disable_lora", name, 1.0)
 
     def _lora(self, function: str, name: str, scale: float) -> None:
-        encoded = name.encode()
-        if not 0 < len(encoded) <= _NAME_LENGTH:
-            raise ParamInvalid(f"adapter name {name!r} must have 1 to {_NAME_LENGTH} bytes")
+        struct = lora_struct(name, scale)
         with self._using(function):
-            self._native.do(function, ct.byref(RKNN3Lora(encoded, scale)))
+            self._native.do(function, ct.byref(struct))
 
     def loras(self) -> tuple[tuple[str, float], ...]:
         """All adapters of the model (runtime 1.0.0 only); those in use are in ``state``."""
@@ -163,6 +160,11 @@ class Rknn3LlmSession(LlmSession):
             if code:
                 raise call_error("rknn3_session_load_kvcache", code)
 
+    def load_kvcache_data(self, data: bytes) -> None:
+        """``load_kvcache`` from the bytes of such a file (runtime 1.0.4 and after)."""
+        with self._using("load_kvcache_data"):
+            self._native.do("rknn3_session_load_kvcache_from_data", data, len(data))
+
     def state(self) -> LlmState:
         return self._native.state()
 
@@ -173,7 +175,7 @@ class Rknn3LlmSession(LlmSession):
         try:
             return future.result()
         except BaseException:
-            if not future.done():  # an interrupt: this thread was only waiting, so end the run before letting go
+            if not future.done():  # an interrupt: this thread was only waiting, the run goes on
                 self._stop_and_wait(future)
             raise
         finally:
@@ -200,7 +202,9 @@ class Rknn3LlmSession(LlmSession):
         """Let a paused run go on."""
         self._native.quick("rknn3_session_resume")
 
-    def _begin(self, call: str, inputs: LlmInput | Sequence[LlmInput], params: InferParams) -> Future[RunSummary]:
+    def _begin(
+        self, call: str, inputs: LlmInput | Sequence[LlmInput], params: InferParams
+    ) -> Future[RunSummary]:
         """Start the run in a thread, which holds the session until the end."""
         calls = self._calls.fresh()
         self._take(call)
@@ -222,7 +226,9 @@ class Rknn3LlmSession(LlmSession):
             raise
         return future
 
-    def _work(self, future: Future[RunSummary], given: RunInputs, infer: Any, calls: CheckedCallbacks) -> None:
+    def _work(
+        self, future: Future[RunSummary], given: RunInputs, infer: Any, calls: CheckedCallbacks
+    ) -> None:
         try:
             summary = self._run(given, infer, calls)
         except BaseException as error:
@@ -252,11 +258,12 @@ class Rknn3LlmSession(LlmSession):
         self._install(calls.given)
         watch = RunWatch(calls, self._stop.is_set, self._native.stop)
         start = time.perf_counter()
-        self._bridge.run = watch
+        self._bridge.calls.run = watch
         try:
-            code = self._native.run(given.structs, len(given), infer)
+            ended = watch.ended if self._context.native_async else None
+            code = self._native.run(given.structs, len(given), infer, ended)
         finally:
-            self._bridge.run = None
+            self._bridge.calls.run = None
         end = time.perf_counter()
         failure = watch.take_failure()
         if failure is not None:
@@ -315,13 +322,21 @@ class Rknn3LlmSession(LlmSession):
         finally:
             self._free.release()
 
+    def abandon(self) -> None:
+        """After a fork, in the child: the parent owns the session, and its threads are not here."""
+        self._free = threading.Lock()
+        self._closed, self._thread = True, None
+        self._native.abandon()
+
     def close(self) -> None:
         if threading.get_ident() in self._context.inside:
             raise ContextInvalid(
                 "close was called from inside a callback; call stop, and close after the run"
             )
-        while not self._free.acquire(timeout=_LOOK):
+        held = self._free.acquire(False)
+        while not held:
             self.stop()
+            held = self._free.acquire(timeout=_LOOK)
         self._closed = True
         self._native.release()
         self._bridge.forget()

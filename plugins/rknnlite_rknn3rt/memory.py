@@ -36,7 +36,9 @@ class _Region:
 
     def __init__(self, where: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: object) -> None:
         self.owner = owner
-        self.__array_interface__ = dict(data=(where, False), shape=shape, typestr=dtype.str, version=3)
+        self.__array_interface__ = {
+            "data": (where, False), "shape": shape, "typestr": dtype.str, "version": 3,
+        }  # fmt: skip
 
 
 def view(where: int, shape: tuple[int, ...], dtype: Any, owner: object = None) -> Array:
@@ -50,7 +52,7 @@ class Rknn3Memory(Memory):
     def __init__(self, native: Native, handle: Handle, size: int) -> None:
         struct = native.value.contents
         self._native: Native | None = native
-        self.handle = handle
+        self.handle: Handle | None = handle
         self.pointer = native.value
         self.size = size
         self.offset = struct.offset
@@ -79,7 +81,7 @@ class Rknn3Memory(Memory):
         return view(self._where, (self.size,), _BYTE, native)
 
     def close(self) -> None:
-        self._native = None
+        self._native = self.handle = None
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.size} bytes, core {self.core_id}"
@@ -91,14 +93,18 @@ def allocate(handle: Handle, size: int, core_id: int = 0, flags: int = 0, guard:
     if size <= 0:
         raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
     if flags not in list(RKNN3MemAllocFlags):
-        raise ParamInvalid(f"memory flags {flags} are none of {[f'{f.value} {f.name}' for f in RKNN3MemAllocFlags]}")
+        raise ParamInvalid(
+            f"memory flags {flags} are none of {[f'{f.value} {f.name}' for f in RKNN3MemAllocFlags]}"
+        )
     return _wrap(handle, "rknn3_create_mem", size, (size, core_id, flags), f"on core {core_id}", guard)
 
 
 def from_fd(handle: Handle, fd: int, address: int, size: int, offset: int, guard: Any = None) -> Rknn3Memory:
     """``rknn3_create_mem_from_fd``; descriptor and mapping at ``address`` stay the caller's."""
     if fd < 0 or size <= 0 or offset < 0 or not address:
-        raise ParamInvalid(f"cannot import {size} bytes from offset {offset} of file descriptor {fd} at {address:#x}")
+        raise ParamInvalid(
+            f"cannot import {size} bytes from offset {offset} of file descriptor {fd} at {address:#x}"
+        )
     args = (fd, address, size, offset)
     return _wrap(handle, "rknn3_create_mem_from_fd", size, args, f"of file descriptor {fd}", guard)
 
@@ -116,7 +122,9 @@ def _wrap(handle: Handle, call: str, size: int, args: tuple[Any, ...], where: st
     destroy = handle.api.function("rknn3_destroy_mem")
     pointer = handle.api.function(call)(value, *args)
     if not pointer:
-        raise OutOfMemory(f"{call} gave no memory for {size} bytes {where}; close other contexts, or check the core")
+        raise OutOfMemory(
+            f"{call} gave no memory for {size} bytes {where}; close other contexts, or check the core"
+        )
     native = Native(pointer, destroy, (value, pointer), (handle.native,), guard)
     got = pointer.contents.size
     if got < size:
@@ -125,18 +133,24 @@ def _wrap(handle: Handle, call: str, size: int, args: tuple[Any, ...], where: st
     return Rknn3Memory(native, handle, size)
 
 
-def synchronise(handle: Handle, mem: Memory, direction: str, offset: int = 0, length: int | None = None) -> None:
+def synchronise(
+    handle: Handle, mem: Memory, direction: str, offset: int = 0, length: int | None = None
+) -> None:
     """``rknn3_mem_sync``, or ``rknn3_mem_sync_range`` for a part (runtime 1.0.4 and after)."""
     if direction not in _DIRECTIONS:
         raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_DIRECTIONS)}")
-    if not isinstance(mem, Rknn3Memory) or mem.handle is not handle:
-        raise ParamInvalid("this memory belongs to another context; sync it there")
+    if not isinstance(mem, Rknn3Memory):
+        raise ParamInvalid("this memory belongs to another backend")
     pointer = mem.native.value
+    if mem.handle is not handle:
+        raise ParamInvalid("this memory belongs to another context; sync it there")
     if length is None and not offset:
         check("rknn3_mem_sync", handle.call("rknn3_mem_sync", pointer, _DIRECTIONS[direction]))
         return
     length = mem.size - offset if length is None else length
     if offset < 0 or length <= 0 or offset + length > mem.size:
-        raise ParamInvalid(f"bytes {offset} to {offset + length} are not inside the memory of {mem.size} bytes")
+        raise ParamInvalid(
+            f"bytes {offset} to {offset + length} are not inside the memory of {mem.size} bytes"
+        )
     code = handle.call("rknn3_mem_sync_range", pointer, _DIRECTIONS[direction], offset, length)
     check("rknn3_mem_sync_range", code)

@@ -27,8 +27,11 @@ class Settings:
         user_internal: memory for internal tensors comes from ``set_internal_mem``.
         user_weight: memory for weights comes from outside.
         user_sram: SRAM is the caller's.
+        native_async: runs of a language model go through ``rknn3_session_run_async``, in a thread of the library's
+            own, instead of ``rknn3_session_run``. That function says nothing about how a run failed.
         postprocess: path of a post-process plugin.
-        key: path or bytes of the key of an encrypted model (runtime 1.0.4 and after).
+        decrypt_key_path: key file of an encrypted model (runtime 1.0.4 and after).
+        decrypt_key: the same as bytes.
     """
 
     library: Optional[str] = None
@@ -38,8 +41,10 @@ class Settings:
     user_internal: bool = False
     user_weight: bool = False
     user_sram: bool = False
+    native_async: bool = False
     postprocess: Any = None
-    key: Any = None
+    decrypt_key_path: Any = None
+    decrypt_key: Optional[bytes] = None
 
     @classmethod
     def of(cls, extra: Mapping[str, Any]) -> Settings:

@@ -17,6 +17,7 @@ from .handle import Handle
 
 __all__ = ["ShapeTable"]
 
+
 @dataclass(frozen=True)
 class ShapeTable:
     """``shapes``: one list (the shape of each input, as a program sees it) per shape id; empty when static."""
@@ -36,7 +37,11 @@ class ShapeTable:
         count = config.n_shapes
         if count > RKNN3_MAX_DYNAMIC_SHAPE_NUM:
             raise RknnError(f"the library answers {count} shapes; {RKNN3_MAX_DYNAMIC_SHAPE_NUM} are possible")
-        return cls([_inputs(info, inputs) for info in _ask(handle, count, len(inputs), n_out)]) if count else cls()
+        return (
+            cls([_inputs(info, inputs) for info in _ask(handle, count, len(inputs), n_out)])
+            if count
+            else cls()
+        )
 
     def find(self, label: str, shapes: Sequence[Sequence[int]], inputs: Sequence[TensorAttr]) -> int:
         """Number of a set of input shapes; raises ParamInvalid listing the legal ones."""
@@ -60,7 +65,9 @@ def _ask(handle: Handle, count: int, n_in: int, n_out: int) -> Any:
     handle.query(Query.RKNN3_QUERY_DYNAMIC_SHAPE_INFO, infos)
     for info in infos:
         if info.n_inputs != n_in:
-            raise RknnError(f"the library answers {info.n_inputs} inputs for shape {info.shape_id}, not {n_in}")
+            raise RknnError(
+                f"the library answers {info.n_inputs} inputs for shape {info.shape_id}, not {n_in}"
+            )
     return infos
 
 

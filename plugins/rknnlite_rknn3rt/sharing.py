@@ -11,12 +11,14 @@ from typing import Any, Union
 
 import numpy as np
 
+from rknnlite.abi.rknn3_enums import RKNN3ImFmt
 from rknnlite.abi.rknn3_types import RKNN3AllocationInfo, RKNN3CoreMemSize, RKNN3DevMemInfo, RKNN3TensorMemory
 from rknnlite.errors import ParamInvalid
-from rknnlite.spi import Memory
+from rknnlite.spi import Memory, Versions
 
 from . import memory
 from .handle import Handle
+from .images import DeviceImage
 from .memory import Rknn3Memory
 from .native import check
 
@@ -50,6 +52,24 @@ class DeviceModel(abc.ABC):
     @abc.abstractmethod
     def _given(self) -> dict[str, list[Any]]:
         """Memory that C uses, by what for; it stays until the context is gone."""
+
+    # -- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    def backend_name(self) -> str:
+        """Name of the backend that runs the model."""
+        return "rknn3rt"
+
+    @property
+    def handle(self) -> Handle:
+        """The context of the C API; raises ContextInvalid after ``close``."""
+        return self._need()
+
+    @property
+    def versions(self) -> Versions:
+        """Versions of the runtime and its driver."""
+        handle = self._need()
+        return Versions(handle.api.version, handle.driver, handle.library.name)
 
     # -- figures ------------------------------------------------------------------------------------------
 
@@ -107,6 +127,18 @@ class DeviceModel(abc.ABC):
         with self._held():
             return memory.from_phys(self._need(), address, virtual, size, self._guard)
 
+    def create_image(
+        self,
+        width: int,
+        height: int,
+        fmt: RKNN3ImFmt = RKNN3ImFmt.RKNN3_IM_FMT_RGB888,
+        core_id: int = 0,
+        flags: int = 0,
+    ) -> DeviceImage:
+        """An image buffer on one core."""
+        with self._held():
+            return DeviceImage(self._need(), width, height, fmt, core_id, flags, self._guard)
+
     def sync(self, mem: Memory, direction: str, offset: int = 0, length: int | None = None) -> None:
         """Transfer between host and device; a part of it with ``offset`` and ``length`` (runtime 1.0.4 on)."""
         with self._held():
@@ -142,7 +174,9 @@ class DeviceModel(abc.ABC):
                 need = getattr(core, field)
                 if given is None or given.size < need:
                     have = f"{given.size} bytes" if given is not None else "nothing"
-                    raise ParamInvalid(f"{function}: core {core.core_id} needs {need} bytes, {have} was given")
+                    raise ParamInvalid(
+                        f"{function}: core {core.core_id} needs {need} bytes, {have} was given"
+                    )
             check(function, handle.call(function, _pointers(mems), len(mems)))
             self._keep(function, mems)
 

@@ -56,9 +56,13 @@ class TensorSet:
     def bind(self, index: int, mem: Memory) -> None:
         """Use the caller's memory for a tensor; raises InputInvalid, OutputInvalid or ParamInvalid."""
         tensor = self.tensors[index]
-        if not isinstance(mem, Rknn3Memory) or mem.handle is not self._handle:
-            raise ParamInvalid(f"{self.label(index)}: this memory belongs to another context; create it on this one")
+        if not isinstance(mem, Rknn3Memory):
+            raise ParamInvalid(f"{self.label(index)}: this memory belongs to another backend")
         _ = mem.native
+        if mem.handle is not self._handle:
+            raise ParamInvalid(
+                f"{self.label(index)}: this memory belongs to another context; create it on this one"
+            )
         if mem.size < tensor.size or mem.core_id != tensor.core_id:
             error: type[RknnError] = InputInvalid if self._is_input else OutputInvalid
             raise error(

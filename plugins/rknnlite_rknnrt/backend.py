@@ -6,6 +6,7 @@ from rknnlite import config, socs
 from rknnlite.errors import BackendUnavailable, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
+from rknnlite.spi_matmul import MatmulContext, MatmulSpec
 
 from . import device
 from .context import RknnrtContext
@@ -57,6 +58,12 @@ class RknnrtBackend(Backend):
         if clash:
             raise TargetPlatformUnmatch(clash)
         return RknnrtContext(library, model, settings, options, here or _soc_of(model, options.soc))
+
+    def matmul(self, spec: MatmulSpec) -> MatmulContext:
+        """A product on the NPU; raises what the library answers, with the limit of the SoC that explains it."""
+        from .matmul import RknnrtMatmul
+
+        return RknnrtMatmul(load(), spec, board() or spec.soc or socs.get("rk3588"))
 
 
 def board() -> socs.Soc | None:

@@ -139,24 +139,27 @@ class RknnrtContext(ZeroCopyContext):
     def set_inputs(self, inputs: Sequence[Input]) -> None:
         self._take()
         try:
-            if self._zero_copy:
-                raise ContextInvalid(MIXED)
-            if self._shapes:
-                self._follow_shapes(inputs)
-            feed = self._feed
-            if feed is None:
-                raise ContextInvalid("a context that collects information only takes no inputs")
-            held = feed.put(inputs)
-            code = self._inputs_set(self._cell, feed.count, feed.reference)
-            del held  # the library has its copy
-            if code:
-                self._ready = False
-                only = f"the {self._soc.name} has the zero-copy path only: use bind and run"
-                raise call_error("rknn_inputs_set", code, only if self._soc.zero_copy_only else "")
-            self._common = self._ready = True
-            self._ran = False
+            self._set(inputs)
         finally:
             self._owner.release()
+
+    def _set(self, inputs: Sequence[Input]) -> None:
+        if self._zero_copy:
+            raise ContextInvalid(MIXED)
+        if self._shapes:
+            self._follow_shapes(inputs)
+        feed = self._feed
+        if feed is None:
+            raise ContextInvalid("a context that collects information only takes no inputs")
+        held = feed.put(inputs)
+        code = self._inputs_set(self._cell, feed.count, feed.reference)
+        del held  # the library has its copy
+        if code:
+            self._ready = False
+            only = f"the {self._soc.name} has the zero-copy path only: use bind and run"
+            raise call_error("rknn_inputs_set", code, only if self._soc.zero_copy_only else "")
+        self._common = self._ready = True
+        self._ran = False
 
     def _follow_shapes(self, inputs: Sequence[Input]) -> None:
         """Choose the shapes that the arrays of a dynamic model have."""
@@ -241,6 +244,19 @@ class RknnrtContext(ZeroCopyContext):
         finally:
             self._owner.release()
 
+    def frame(self, inputs: Sequence[Input], into: list[Array] | None, step: list[str]) -> list[Array]:
+        self._set(inputs)  # the caller holds the context: it is not taken again for each step
+        step[0] = "run"
+        self._run(None)
+        step[0] = "get"
+        fetch = self._fetch.get(True) or self._new_fetch(True)
+        if into is None:
+            into = fetch.fresh()
+        else:
+            fetch.aim(into)
+        self._get(fetch)
+        return into
+
     def _new_fetch(self, want_float: bool) -> OutputFetch:
         fetch = OutputFetch(self._outputs, want_float, self._settings.async_mode)
         self._fetch[want_float] = fetch
@@ -288,7 +304,10 @@ class RknnrtContext(ZeroCopyContext):
             mem.close()
         self._feed = None
         self._fetch = {}
-        self._session = None
+        session, self._session = self._session, None
+        if session is not None:
+            session.native.retire()
+        self._ops, self._registration = [], None
 
     def _abandon(self) -> None:
         """After a fork, in the child: the parent owns the context."""

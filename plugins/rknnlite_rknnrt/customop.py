@@ -206,6 +206,7 @@ def _views(tensors: Any, count: int, writeable: bool) -> list[Array]:
             array = view(mem.virt_addr + mem.offset, shape, dtype)
         else:  # not allocated yet while the operator is registered
             array = np.zeros(shape, dtype)
-        array.flags.writeable = writeable
+        if not writeable:
+            array.flags.writeable = False
         arrays.append(array)
     return arrays

@@ -21,8 +21,11 @@ from .buffers import Array, address
 
 __all__ = ["InputFeed"]
 
+_NCHW = Layout.NCHW  # looked up per frame, and slow to look up in an enum
 NativeQuery = Callable[[int], TensorAttr]
 """Index of an input -> its native attribute; asked only when data are passed through."""
+_from_buffer = ct.c_char.from_buffer  # see ``address``
+_addressof = ct.addressof
 _CARRIERS: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.float64): np.dtype(np.float32),
     np.dtype(np.uint64): np.dtype(np.int64),
@@ -34,6 +37,7 @@ class _Slot:
     """One input: its structure, and what stays the same from frame to frame."""
 
     def __init__(self, attr: TensorAttr, native: NativeQuery, struct: abi.InputStruct) -> None:
+        self.index = attr.index
         self._attr, self._native, self._struct = attr, native, struct
         self._shape = attr.dims
         self._given: np.dtype[Any] | None = (
@@ -51,7 +55,7 @@ class _Slot:
         data = item.data
         if item.pass_through:
             return self._pass_through(data)
-        if item.layout is Layout.NCHW and len(self._shape) == 4:
+        if item.layout is _NCHW and len(self._shape) == 4:
             if data.ndim != 4:
                 raise InputInvalid(f"input {self._attr.name}: NCHW data needs 4 dims, got {list(data.shape)}")
             data = data.transpose(0, 2, 3, 1)
@@ -59,6 +63,12 @@ class _Slot:
             self._explain(data, item.layout)
         if data.dtype is not self._given:  # comparing with None would say that float64 is meant
             self._retype(data.dtype)
+        if self._carrier is self._given:
+            try:
+                self._struct.buf = _addressof(_from_buffer(data))
+                return data
+            except (TypeError, ValueError):  # it has gaps, is read-only or empty
+                pass
         if self._carrier is not self._given or not data.flags.c_contiguous:
             data = self._copy(data)
         self._struct.buf = address(data)
@@ -128,14 +138,14 @@ class InputFeed:
         Raises:
             InputInvalid: number, shape, element type or (passed through) bytes do not fit.
         """
-        slots = self._slots
-        if len(inputs) != len(slots):
+        if len(inputs) != len(self._slots):
             raise InputInvalid(f"the model needs inputs {self._names}, {len(inputs)} were given")
-        for position, item in enumerate(inputs):
-            if item.index != position:
-                inputs = self._sorted(inputs)
-                break
-        return [slot.put(item) for slot, item in zip(slots, inputs)]
+        held = []
+        for slot, item in zip(self._slots, inputs):
+            if item.index != slot.index:
+                return self.put(self._sorted(inputs))
+            held.append(slot.put(item))
+        return held
 
     def _sorted(self, inputs: Sequence[Input]) -> list[Input]:
         by_index = {item.index: item for item in inputs}

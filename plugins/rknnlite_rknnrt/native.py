@@ -58,7 +58,7 @@ class Native:
         guard: lock that a call into the library holds; nothing is destroyed under such a call.
     """
 
-    __slots__ = ("__weakref__", "_finalizer", "_parents", "value")
+    __slots__ = ("__weakref__", "_finalizer", "_inside", "_parents", "value")
 
     def __init__(
         self,
@@ -70,6 +70,9 @@ class Native:
     ) -> None:
         self.value = value
         self._parents = parents
+        self._inside: weakref.WeakSet[Native] = weakref.WeakSet()
+        for parent in parents:
+            parent._inside.add(self)
         self._finalizer = weakref.finalize(self, _destroy, destroy, args, guard)
         _living.add(self)
 
@@ -82,6 +85,14 @@ class Native:
         """Give the object back now, whoever still holds it; again does nothing."""
         self._finalizer()
         self._parents = ()
+
+    def retire(self) -> None:
+        """Give the object back now if nothing is left inside, else when the last of that has gone.
+
+        For the end of a context: a frame that a kept traceback holds must not keep the NPU's memory.
+        """
+        if not any(child.alive for child in self._inside):
+            self.release()
 
     def disown(self) -> None:
         """Never give the object back: another process owns it."""

@@ -10,7 +10,7 @@ from enum import IntEnum, auto
 
 import numpy as np
 
-from rknnlite.rknn3 import *
 from rknnlite.rknn3 import RKNN3Lite, RKNN3Session, rknn3Log
+from rknnlite.rknn3.rknn3_types import *
 
 from . import rknn3_lite, rknn3_log, rknn3_runtime, rknn3_session, rknn3_types

@@ -155,4 +155,6 @@ def _check_length(path: Path, head: bytes, size: int) -> None:
     start = struct.unpack_from("<Q", head, 40)[0] if wide else struct.unpack_from("<I", head, 32)[0]
     each, count = struct.unpack_from("<HH", head, 58 if wide else 46)
     if start and start + each * count > size:
-        raise LibraryUnusable(f"{path} is truncated: it has {size} bytes of {start + each * count}; copy it again")
+        raise LibraryUnusable(
+            f"{path} is truncated: it has {size} bytes of {start + each * count}; copy it again"
+        )

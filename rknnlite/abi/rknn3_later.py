@@ -9,16 +9,10 @@ from __future__ import annotations
 import ctypes as ct
 import enum
 
-from .rknn3_enums import RKNN3_MAX_DIMS, RKNN3_MAX_NAME_LEN, RKNN3_MAX_STRIDE_DIMS
-from .rknn3_llm import (
-    RECURRENT,
-    LLMGetEmbedCallback,
-    LLMResultCallback,
-    LLMSamplingCallback,
-    LLMTokenizerCallback,
-    RKNN3Lora,
-)
-from .rknn3_types import RKNN3QuantInfo, RKNN3TensorMemory, rknn3_context
+from . import rknn3_llm, rknn3_types
+from .rknn3_enums import RKNN3_MAX_DIMS, RKNN3_MAX_NAME_LEN
+from .rknn3_llm import RECURRENT, RKNN3Lora
+from .rknn3_types import RKNN3TensorMemory, rknn3_context
 
 __all__ = [
     "RKNN3_MAX_ATTENTION_TYPE_NUM",
@@ -180,18 +174,7 @@ class RKNN3TensorAttr(ct.Structure):
     """``rknn3_tensor_attr``, 584 bytes."""
 
     _fields_ = (
-        ("index", ct.c_uint32),
-        ("name", ct.c_char * RKNN3_MAX_NAME_LEN),
-        ("n_dims", ct.c_uint32),
-        ("shape", ct.c_uint32 * RKNN3_MAX_DIMS),
-        ("aligned_size", ct.c_uint64),
-        ("n_stride", ct.c_uint32),
-        ("stride", ct.c_uint64 * RKNN3_MAX_STRIDE_DIMS),
-        ("n_elems", ct.c_uint32),
-        ("dtype", ct.c_int32),
-        ("layout", ct.c_int32),
-        ("qnt_type", ct.c_int32),
-        ("qnt_info", RKNN3QuantInfo),
+        *rknn3_types.RKNN3TensorAttr._fields_[:-1],  # up to core_id
         ("n_orig_dims", ct.c_uint32),
         ("orig_shape", ct.c_uint32 * RKNN3_MAX_DIMS),
         ("orig_layout", ct.c_int32),
@@ -223,17 +206,7 @@ class RKNN3LLMConfig(ct.Structure):
     """``rknn3_llm_config``, 408 bytes."""
 
     _fields_ = (
-        ("chat_template", ct.c_char_p),
-        ("vocab_size", ct.c_uint32),
-        ("embedding_dim", ct.c_uint32),
-        ("max_ctx_len", ct.c_uint32),
-        ("max_position_embeddings", ct.c_uint32),
-        ("kvcache_store_method", ct.c_int32),
-        ("kvcache_dtype", ct.c_int32),
-        ("kvcache_group_size", ct.c_uint32),
-        ("kvcache_residual_depth", ct.c_uint32),
-        ("model_type", ct.c_char_p),
-        ("task_type", ct.c_int32),
+        *rknn3_llm.RKNN3LLMConfig._fields_[:-1],  # up to reserved
         ("rope_cache_host_storage", ct.c_uint8),
         ("n_attention_kvcache_lens", ct.c_uint32),
         ("attention_kvcache_lens", RKNN3AttentionKVCacheLens * RKNN3_MAX_ATTENTION_TYPE_NUM),
@@ -302,14 +275,7 @@ class RKLLMCallback(ct.Structure):
     """``RKLLMCallback``, 128 bytes."""
 
     _fields_ = (
-        ("result_callback", LLMResultCallback),
-        ("result_userdata", ct.c_void_p),
-        ("sampling_callback", LLMSamplingCallback),
-        ("sampling_userdata", ct.c_void_p),
-        ("tokenizer_callback", LLMTokenizerCallback),
-        ("tokenizer_userdata", ct.c_void_p),
-        ("embed_callback", LLMGetEmbedCallback),
-        ("embed_userdata", ct.c_void_p),
+        *rknn3_llm.RKLLMCallback._fields_[:8],  # up to the output callback
         ("output_callback", LLMOutputCallback),
         ("output_userdata", ct.c_void_p),
         ("output_tensors", ct.POINTER(RKNN3Tensor)),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, ParamInvalid
-from ..inputs import as_they_are, collect
+from ..inputs import collect
 from ..spi import Input
 from ..tensor import DType, Layout, TensorAttr
 
@@ -45,10 +45,6 @@ def prepare(
     Raises:
         InputInvalid: number, rank, shape, dtype or format do not fit; the text names the numbers.
     """
-    if data_type is None and data_format is None and not pass_through and not shapes:
-        plain = as_they_are(given, attrs)
-        if plain is not None:
-            return plain
     items = _items(given, attrs)
     words = _spread(data_format, len(attrs))
     types = _spread(data_type, len(attrs))

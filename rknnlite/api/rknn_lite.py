@@ -14,7 +14,7 @@ from typing import Any
 from .._version import __version__
 from ..custom_op import CustomOp, OpSource
 from ..errors import RknnError
-from ..facelog import FaceLog, log_file
+from ..facelog import FaceLog, listen, log_file, unlisten
 from ..runtime import resolve_ops
 from .rknn_platform_utils import chip_families, model_platforms
 from .rknn_runtime import RKNNRuntime
@@ -214,14 +214,17 @@ class RKNNLite:
             self.rknn_log.e(_NOT_INITED, False)
             return None
         step = ["set"]
+        token = listen(self.rknn_log)
         try:
-            with self.rknn_log.listening(), runtime.exclusive():
+            with runtime.exclusive():
                 outputs, frame = runtime.infer(
                     inputs, data_type, data_format, inputs_pass_through, reuse_outputs, step
                 )
         except Exception as error:
             self.rknn_log.tell(_STEPS[step[0]], error)
             return None
+        finally:
+            unlisten(token)
         return [*outputs, frame] if get_frame_id else outputs
 
     # -- questions ----------------------------------------------------------------------------------------

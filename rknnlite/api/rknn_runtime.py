@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .. import socs
 from ..errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid, RknnError
 from ..formats import ModelFile
+from ..inputs import as_they_are
 from ..log import level as log_level
 from ..runtime import open_model
 from ..spi import Context, CustomOp, Input
@@ -76,6 +77,7 @@ class RKNNRuntime:
         self.graph_is_built = False
         self._soc = _known_soc(target)
         self._ctx: Context | None = None
+        self._hold: contextlib.AbstractContextManager[None] | None = None  # entered at every inference
         self._turn = threading.RLock()
         self._frame = 0
         self._per_layer = False
@@ -96,7 +98,7 @@ class RKNNRuntime:
         file = ModelFile(rknn_data, self.model_label)
         self.release()
         context = open_model(file, soc=self._soc.name if self._soc else None, **self._options(rknn_user_key))
-        self._ctx = context
+        self._ctx, self._hold = context, context.exclusive()
         self._shapes = context.shapes
         self._read_attrs(context)
         self.graph_is_built = True
@@ -107,7 +109,7 @@ class RKNNRuntime:
 
     def release(self) -> None:
         """Close the context; may be called again."""
-        context, self._ctx = self._ctx, None
+        context, self._ctx, self._hold = self._ctx, None, None
         self.graph_is_built = False
         self._frame = 0
         self._current = None
@@ -146,7 +148,7 @@ class RKNNRuntime:
 
     def exclusive(self) -> contextlib.AbstractContextManager[None]:
         """Hold the runtime for a whole inference; a second thread is refused with ContextInvalid."""
-        return self._require().exclusive()
+        return self._hold or self._require().exclusive()
 
     # -- verbose ------------------------------------------------------------------------------------------
 
@@ -261,7 +263,7 @@ class RKNNRuntime:
         """Set all inputs, see ``RKNNLite.inference``; returns 0. Raises InputInvalid with the numbers."""
         context = self._require()
         with self._turn, context.exclusive():
-            self._set(context, inputs, data_type, data_format, inputs_pass_through)
+            context.set_inputs(self._prepare(context, inputs, data_type, data_format, inputs_pass_through))
         return 0
 
     def infer(
@@ -278,38 +280,42 @@ class RKNNRuntime:
         Returns outputs and frame id; ``step`` holds the name of the last step that was begun.
         """
         context = self._require()
-        self._set(context, inputs, data_type, data_format, pass_through)
-        step[0] = "run"
-        frame = self._run(context)
-        step[0] = "get"
-        outputs = self._get(context, reuse_outputs)
-        return outputs, frame if context.frame_id is None else context.frame_id
+        prepared = self._prepare(context, inputs, data_type, data_format, pass_through)
+        outputs = context.frame(prepared, self._to_reuse() if reuse_outputs else None, step)
+        frame = context.frame_id
+        if frame is None:
+            frame = self._frame
+        self._count(context)
+        return (list(outputs) if reuse_outputs else outputs), frame
 
-    def _set(
+    def _prepare(
         self, context: Context, inputs: Any, data_type: Any, data_format: Any, pass_through: Any
-    ) -> None:
+    ) -> list[Input]:
+        if data_type is None and data_format is None and not pass_through and not self._shapes:
+            plain = as_they_are(inputs, self._inputs)
+            if plain is not None:
+                return plain
         log = self.rknn_log
         prepared = prepare(
             inputs, self._inputs, data_type, data_format, pass_through, self._shapes, log.once, log.w
         )
         if self._shapes:
             self._choose_shapes(context, prepared)
-        context.set_inputs(prepared)
+        return prepared
 
     def run(self, get_frame_id: bool = False) -> Any:
         """Run once; returns 0, or ``(0, frame id)`` where the first run is frame 0."""
         context = self._require()
         with self._turn, context.exclusive():
-            frame = self._run(context)
+            context.run()
+            frame = self._frame
+            self._count(context)
         return (0, frame) if get_frame_id else 0
 
-    def _run(self, context: Context) -> int:
-        context.run()
-        frame = self._frame
-        self._frame = frame + 1
+    def _count(self, context: Context) -> None:
+        self._frame += 1
         if self._per_layer:
             self._log_layers(context)
-        return frame
 
     def get_outputs(self, get_frame_id: bool = False, reuse_outputs: bool = False) -> list[Array]:
         """Outputs of the last run, float32 in logical (NCHW) order; zeros of the right shape before a run.
@@ -321,15 +327,15 @@ class RKNNRuntime:
             if self._frame == 0:
                 self.rknn_log.once("The outputs are zeros: the model has not run yet.")
                 return [np.zeros(attr.dims, np.float32) for attr in self._outputs]
-            return self._get(context, reuse_outputs)
+            if not reuse_outputs:
+                return context.get_outputs(True)
+            context.get_outputs_into(self._to_reuse())
+            return list(self._reused)
 
-    def _get(self, context: Context, reuse_outputs: bool) -> list[Array]:
-        if not reuse_outputs:
-            return context.get_outputs(True)
+    def _to_reuse(self) -> list[Array]:
         if [array.shape for array in self._reused] != [attr.dims for attr in self._outputs]:
             self._reused = [np.empty(attr.dims, np.float32) for attr in self._outputs]
-        context.get_outputs_into(self._reused)
-        return list(self._reused)
+        return self._reused
 
     def _choose_shapes(self, context: Context, prepared: Sequence[Input]) -> None:
         """Select the shape of a dynamic model that the arrays have."""

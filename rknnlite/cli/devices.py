@@ -47,7 +47,7 @@ def probes() -> list[Found]:
             probe.devices,
             probe.reason,
             _coprocessors(backend) if probe.available else (),
-        )  # fmt: skip
+        )
         for backend, probe in asked
     ]
     return sorted(found, key=lambda entry: (not entry.available, -entry.priority, entry.backend))

@@ -218,7 +218,7 @@ def backends(wanted: str | None) -> Iterator[Finding]:
             topic, Level.FAIL, "no backend can run models here", "rknnlite plugins shows what is installed"
         )
     for name, problem in sorted(plugins.problems().items()):
-        off = "RKNNLITE_DISABLE" in problem
+        off = "RKNNLITE_DISABLE" in problem or problem.startswith(plugins.NOT_INSTALLED)
         remedy = "" if off else f"update or remove that package, or RKNNLITE_DISABLE={name}"
         yield Finding(topic, Level.INFO if off else Level.WARN, f"plugin {name}: {problem}", remedy)
 

@@ -47,6 +47,21 @@ def core_mask(text: str) -> int:
     return value
 
 
+def _operators(path: str) -> list[Any]:
+    """The path of a compiled operator, or an instance of every operator class that a Python file defines."""
+    if not path.endswith(".py"):
+        return [path]
+    try:
+        found = runpy.run_path(path, run_name="rknnlite_custom_op")
+    except Exception as error:
+        raise argparse.ArgumentTypeError(f"{path} cannot be run: {type(error).__name__}: {error}") from None
+    own = [v for v in found.values() if isinstance(v, type) and v.__module__ == "rknnlite_custom_op"]
+    classes = [cls for cls in own if hasattr(cls, "op_type")]
+    if not classes:
+        raise argparse.ArgumentTypeError(f"{path} defines no class with an op_type")
+    return [cls() for cls in classes]
+
+
 def add_model(parser: argparse.ArgumentParser) -> None:
     """MODEL and how it is opened."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="a .rknn file")
@@ -69,8 +84,9 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
         "--custom-op",
         action="append",
         default=[],
+        type=_operators,
         metavar="FILE",
-        help="a compiled custom operator; may be repeated",
+        help="a compiled custom operator (librkcst_*.so), or a Python file with classes of them; may be repeated",
     )
     group.add_argument(
         "--fidelity",
@@ -99,30 +115,9 @@ def open_context(args: argparse.Namespace, **extra: Any) -> Context:
 
 def opening(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments of ``add_opening`` as options of ``rknnlite.open``."""
-    options = {
-        "backend": args.backend,
-        "soc": args.soc,
-        "core_mask": args.core_mask,
-        "custom_ops": args.custom_op,
-    }
+    operators = [operator for file in args.custom_op for operator in file]
+    options = {"backend": args.backend, "soc": args.soc, "core_mask": args.core_mask, "custom_ops": operators}
     return {**options, "fidelity": args.fidelity} if args.fidelity else options
-
-
-def _operators(path: str) -> list[Any]:
-    """The path of a compiled operator, or an instance of every operator class that a Python file defines."""
-    if not path.endswith(".py"):
-        return [path]
-    try:
-        found = runpy.run_path(path, run_name="rknnlite_custom_op")
-    except Exception as error:
-        raise argparse.ArgumentTypeError(f"{path} cannot be run: {type(error).__name__}: {error}") from None
-    classes = [
-        value for value in found.values()
-        if isinstance(value, type) and getattr(value, "op_type", "") and value.__module__ == "rknnlite_custom_op"
-    ]  # fmt: skip
-    if not classes:
-        raise argparse.ArgumentTypeError(f"{path} defines no class with an op_type")
-    return [cls() for cls in classes]
 
 
 def model_file(path: Path) -> ModelFile:

@@ -55,8 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         _own_process()
     try:
-        args = parser(_named(given)).parse_args(given)
-        return _run(args)
+        return _run(_parse(given))
     except SystemExit as stop:  # argparse has said why
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     except BrokenPipeError:  # whoever read our output has had enough
@@ -65,8 +64,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.FAILED
 
 
-def parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The parser of all commands, or of one built-in command (which spares loading plugins)."""
+def _parse(given: Sequence[str]) -> argparse.Namespace:
+    """The arguments of one command, which may come in any order; the help of all when none is named.
+
+    A command of our own is looked up without loading plugins.
+    """
+    word = given[0] if given else ""
+    command = (
+        _load(word)
+        if word in BUILT_IN
+        else plugins.commands().get(word)
+        if word[:1] not in ("", "-")
+        else None
+    )
+    if command is None:
+        return parser().parse_args(given)
+    return _fill(_Parser(prog=f"rknnlite {word}", **_texts(command)), command).parse_intermixed_args(
+        given[1:]
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands, for help, man pages and completion."""
     top = _Parser(
         prog="rknnlite",
         description="Run, measure and look into Rockchip .rknn models, on the NPU or on the CPU reference.",
@@ -75,8 +94,8 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"rknnlite {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in [_load(only)] if only else _all():
-        _declare(commands, command)
+    for command in _all():
+        _fill(commands.add_parser(command.name, help=command.help, **_texts(command)), command)
     return top
 
 
@@ -85,11 +104,6 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
-def _named(given: Sequence[str]) -> str | None:
-    first = next((word for word in given if not word.startswith("-")), None)
-    return first if first in BUILT_IN else None
 
 
 def _load(name: str) -> Command:
@@ -103,15 +117,16 @@ def _all() -> list[Command]:
     return [*own, *(command for name, command in sorted(plugins.commands().items()) if name not in BUILT_IN)]
 
 
-def _declare(commands: Any, command: Command) -> None:
+def _texts(command: Command) -> dict[str, Any]:
     examples = "".join(f"\n  {line}" for line in command.examples)
-    sub = commands.add_parser(
-        command.name,
-        help=command.help,
-        description=command.help[:1].upper() + command.help[1:] + ".",
-        epilog=f"examples:{examples}" if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    return {
+        "description": command.help[:1].upper() + command.help[1:] + ".",
+        "epilog": f"examples:{examples}" if examples else None,
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+    }
+
+
+def _fill(sub: argparse.ArgumentParser, command: Command) -> argparse.ArgumentParser:
     sub.add_argument("--json", action="store_true", help="print the result as JSON, one document per line")
     try:
         command.arguments(sub)
@@ -119,7 +134,8 @@ def _declare(commands: Any, command: Command) -> None:
         if command.name in BUILT_IN:
             raise
         logger.warning("the arguments of the command %s of a plugin are broken: %s", command.name, error)
-    sub.set_defaults(instance=command)
+    sub.set_defaults(instance=command, command=command.name)
+    return sub
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -70,6 +70,8 @@ class _Builder:
         for table in self.tables if graph is first else chain(self.tables, first.tables(0)):
             self._charge(table.count(5) + 4 * (table.count(3) + table.count(4)))
         self.storage = model.storage(self.tables, () if graph is first else first.tables(0))
+        if model.master is not None:
+            self.storage.borrow(model.master.lend())
         self.tensors = [self._tensor(i, table) for i, table in enumerate(self.tables)]
         self.program = model.program(self.storage, graph)
         self.convolutions = ConvReader(

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Optional
 
+from ..errors import ModelUnsupported
 from ..graph import Graph
 from ..tensor import DType, Layout, QuantParams
+from .storage import Storage
 
 __all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model"]
 
@@ -58,6 +60,8 @@ class Model(abc.ABC):
     custom_ops: tuple[str, ...] = ()
     shapes: list[tuple[tuple[int, ...], ...]] = field(default_factory=list)
     default_shape: int = 0
+    master: Optional[Model] = field(default=None, repr=False, compare=False)
+    """The model that holds the weights of this one, where they were removed."""
 
     @abc.abstractmethod
     def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
@@ -68,6 +72,10 @@ class Model(abc.ABC):
         Raises:
             ModelInvalid, ModelUnsupported: the file. ParamInvalid: attributes of a node that is not there or has its own.
         """
+
+    def lend(self) -> Storage:
+        """Stored weights for another model whose own were removed."""
+        raise ModelUnsupported("a model of this kind lends no weights")
 
     @abc.abstractmethod
     def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:

@@ -140,6 +140,11 @@ class Rknn6(Model):
         """The bytes of the tensors of a graph; ``first``: tensors of the graph that owns shared weights."""
         return Storage(list(self.flat.tables(20)), tables, first)
 
+    def lend(self) -> Storage:
+        """The bytes of the first graph, for a model whose weights were removed."""
+        first = next(iter(self.flat.tables(2)))
+        return self.storage(list(first.tables(0)), ())
+
     def program(self, storage: Storage, graph: Table) -> Program:
         """The register commands of a graph."""
         return Program.from_tasks(*storage.commands())

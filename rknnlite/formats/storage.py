@@ -36,7 +36,12 @@ class Storage:
             number = table.i32(BLOB_SLOT, -1)
             if table.i8(KIND_SLOT) in _CONST_KINDS and 0 <= number < len(blobs):
                 self._shared[table.string(_NAME_SLOT)] = blobs[number].data(0)
+        self._master: Optional[Storage] = None
         check_overlap(blob.span(0) for blob in blobs)
+
+    def borrow(self, master: Storage) -> None:
+        """Take what this file lacks from another one, by name: its weights were removed (``remove_weight``)."""
+        self._master = master
 
     def of(self, index: int) -> memoryview:
         """The bytes of tensor ``index``; empty when the file keeps none. Raises ModelInvalid."""
@@ -47,7 +52,11 @@ class Storage:
                 f"constant {name}: blob {number} does not exist (there are {len(self._blobs)})"
             )
         data = self._blobs[number].data(0)
-        return data if len(data) else self._shared.get(name, data)
+        if not len(data):
+            data = self._shared.get(name, data)
+        if not len(data) and self._master is not None:
+            data = self._master.named(name) or data
+        return data
 
     def has(self, index: int) -> bool:
         """Whether a blob of its own belongs to tensor ``index``; number 0 is what unset fields say."""

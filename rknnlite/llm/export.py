@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,15 @@ def export_llm(
     _check_choice("weights", weights, container.WEIGHT_FORMATS)
     _check_choice("kvcache", kvcache, tuple(KV_CACHES))
     config = _json(source / "config.json")
-    arch = architecture(config)
+    with _reading(source / "config.json"):
+        arch = architecture(config)
     if weights in ("w8", "w4") and arch.hidden % 32:
         raise ParamInvalid(
             f"weights={weights} needs a hidden size in groups of 32, this one is {arch.hidden}; use f16"
         )
     context = _context(max_context, arch, KV_CACHES[kvcache])
-    words = vocabulary(source, config, arch)
+    with _reading(source / "tokenizer.json"):
+        words = vocabulary(source, config, arch)
     tensors = _Source(source)
     embed = _embeddings(tensors, arch)
     package.model.parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +102,17 @@ def export_llm(
         package.model
     ).llm  # what was written can be read, or it is an error here and not at the user's
     return package
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """A file of the wrong structure is one that is damaged."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ModelInvalid(
+            f"{path} or a file beside it is damaged: {type(error).__name__}: {error}"
+        ) from None
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -36,6 +36,10 @@ class Package:
         text = text[:-5] if text.endswith(".rknn") else text
         return cls(*(Path(text + end) for end in (".rknn", ".weight", ".embed.bin", ".tokenizer.gguf")))
 
+    def files(self) -> tuple[Path, ...]:
+        """All paths; the tokenizer's need not exist."""
+        return self.model, self.weight, self.embed, self.tokenizer
+
     def embed_sample(self) -> str:
         """Digest of the embeddings that belong to the model; empty for a device file, which names none."""
         file = ModelFile(self.model)

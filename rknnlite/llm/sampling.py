@@ -14,6 +14,8 @@ from ..spi_llm import SamplingParams
 __all__ = ["Sampler", "check_sampling"]
 
 Array = NDArray[Any]
+_INTEGERS = (int, np.integer)
+_NUMBERS = (int, float, np.integer, np.floating)
 
 
 def check_sampling(params: SamplingParams) -> None:
@@ -26,8 +28,12 @@ def check_sampling(params: SamplingParams) -> None:
         "presence_penalty": (params.presence_penalty, -1e4, 1e4),
     }
     for name, (value, low, high) in values.items():
-        if not low <= value <= high:
-            raise ParamInvalid(f"{name} is {value}, must be in {low}..{high}")
+        if not isinstance(value, _NUMBERS) or not low <= value <= high:
+            raise ParamInvalid(f"{name} is {value!r}, must be in {low}..{high}")
+    if not isinstance(params.top_k, _INTEGERS):
+        raise ParamInvalid(f"top_k is {params.top_k!r}, must be a whole number; 0 means all tokens")
+    if params.seed is not None and not (isinstance(params.seed, _INTEGERS) and params.seed >= 0):
+        raise ParamInvalid(f"seed is {params.seed!r}, must be a whole number from 0 up, or None")
 
 
 class Sampler:

@@ -65,6 +65,10 @@ class LiteralTemplate(ChatTemplate):
     closes = False
 
     def __init__(self, system: str = "", prefix: str = "", postfix: str = "") -> None:
+        """Raises ParamInvalid for parts that are no text."""
+        for name, part in (("system", system), ("prefix", prefix), ("postfix", postfix)):
+            if not isinstance(part, str):
+                raise ParamInvalid(f"the {name} of the chat template is {type(part).__name__}, not str")
         self.system, self.prefix, self.postfix = system, prefix, postfix
 
     def opening(self, turn: Turn, tools: list[Any]) -> Rendered:
@@ -162,6 +166,8 @@ def _refuse(message: str) -> NoReturn:
 
 def parse_tools(tools: str) -> list[Any]:
     """The JSON list of ``set_function_tools``; raises ParamInvalid."""
+    if not isinstance(tools, str):
+        raise ParamInvalid(f"function tools are {type(tools).__name__}, must be JSON text")
     if not tools.strip():
         return []
     try:

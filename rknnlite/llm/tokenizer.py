@@ -64,7 +64,8 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Token ids; special tokens written in the text count as such, none are added."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        whole = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair is no character
+        ids: list[int] = self._tokenizer.encode(whole, add_special_tokens=False).ids
         return ids
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:

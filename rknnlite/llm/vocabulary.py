@@ -95,7 +95,7 @@ def vocabulary(directory: Path, config: Mapping[str, Any], arch: Architecture) -
     for added in parsed.get("added_tokens", []):
         kind = CONTROL if added.get("special") else USER_DEFINED
         _place(tokens, types, added["id"], added["content"], kind, path)
-    merges = [m if isinstance(m, str) else " ".join(m) for m in model.get("merges", [])]
+    merges = [m if isinstance(m, str) else " ".join(m) for m in model.get("merges") or []]
     settings = _settings(directory)
     return Vocabulary(
         arch=arch,
@@ -111,7 +111,7 @@ def vocabulary(directory: Path, config: Mapping[str, Any], arch: Architecture) -
 
 
 def _place(tokens: list[str], types: NDArray[Any], number: Any, token: str, kind: int, path: Path) -> None:
-    if type(number) is not int or not 0 <= number < len(tokens):
+    if type(number) is not int or not 0 <= number < len(tokens) or not isinstance(token, str):
         raise ModelInvalid(
             f"{path}: token {token!r} has id {number}, config.json has a vocabulary of {len(tokens)}"
         )

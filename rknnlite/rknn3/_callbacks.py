@@ -23,25 +23,14 @@ _SLACK = 4096
 """Ids behind ``n_tokens_max`` that a tokenizer callback may overwrite without harm: it is told, not trusted."""
 
 
-class Bridge:
-    """Callbacks of one session; ``raised`` is the exception that one of them raised last."""
+class _Noting:
+    """Notes what the functions raise that it wraps; apart from the bridge, so that they do not hold each other."""
 
-    def __init__(self, given: RKLLMCallback | LlmCallbacks | None, hidden: int) -> None:
-        """``hidden``: values per embedding. Raises ParamInvalid for what are no callbacks."""
+    def __init__(self) -> None:
         self.raised: BaseException | None = None
-        self._hidden = hidden
-        self._given = given  # owns the C functions
-        if given is None:
-            self.callbacks = LlmCallbacks()
-        elif isinstance(given, LlmCallbacks):
-            self.callbacks = self._plain(given)
-        elif isinstance(given, RKLLMCallback):
-            self.callbacks = self._from_struct(given)
-        else:
-            raise ParamInvalid(f"llm_callback must be an RKLLMCallback, not {given!r:.80}")
 
-    def recording(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with its exceptions noted in ``raised``."""
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, with its exceptions noted."""
 
         def call(*args: Any) -> Any:
             try:
@@ -54,9 +43,31 @@ class Bridge:
 
         return call
 
+
+class Bridge:
+    """Callbacks of one session, in the form of the core."""
+
+    def __init__(self, given: RKLLMCallback | LlmCallbacks | None, hidden: int) -> None:
+        """``hidden``: values per embedding. Raises ParamInvalid for what are no callbacks."""
+        self._noting = _Noting()
+        self._hidden = hidden
+        if given is None:
+            self.callbacks = LlmCallbacks()
+        elif isinstance(given, LlmCallbacks):
+            self.callbacks = self._plain(given)
+        elif isinstance(given, RKLLMCallback):
+            self.callbacks = self._from_struct(given)
+        else:
+            raise ParamInvalid(f"llm_callback must be an RKLLMCallback, not {given!r:.80}")
+
+    def is_from_callback(self, error: BaseException | None) -> bool:
+        """Whether a callback raised this last; it is forgotten with that, because its traceback holds much."""
+        raised, self._noting.raised = self._noting.raised, None
+        return raised is not None and raised is error
+
     def _plain(self, given: LlmCallbacks) -> LlmCallbacks:
         names = ("result", "tokenizer", "embed", "sampling", "output")
-        wrapped = {name: self.recording(f) for name in names if (f := getattr(given, name)) is not None}
+        wrapped = {name: self._noting(f) for name in names if (f := getattr(given, name)) is not None}
         return LlmCallbacks(**wrapped, outputs=given.outputs)
 
     def _from_struct(self, given: RKLLMCallback) -> LlmCallbacks:
@@ -71,7 +82,7 @@ class Bridge:
         )
 
     def _result(self, given: RKLLMCallback) -> Callable[[LlmResult, CallState], int]:
-        function, userdata = self.recording(_calling(given.result_callback)), given.result_userdata
+        function, userdata = self._noting(_calling(given, "result_callback")), given.result_userdata
 
         def result(tokens: LlmResult, state: CallState) -> int:
             ids = (ct.c_int * max(1, len(tokens.token_ids)))(*tokens.token_ids)
@@ -81,7 +92,7 @@ class Bridge:
         return result
 
     def _tokenizer(self, given: RKLLMCallback) -> Callable[[str], Sequence[int]]:
-        function, userdata = self.recording(_calling(given.tokenizer_callback)), given.tokenizer_userdata
+        function, userdata = self._noting(_calling(given, "tokenizer_callback")), given.tokenizer_userdata
 
         def tokenizer(text: str) -> Sequence[int]:
             data = text.encode("utf-8", "replace")
@@ -98,7 +109,7 @@ class Bridge:
         return tokenizer
 
     def _embed(self, given: RKLLMCallback) -> Callable[[Array], Array]:
-        function, userdata = self.recording(_calling(given.embed_callback)), given.embed_userdata
+        function, userdata = self._noting(_calling(given, "embed_callback")), given.embed_userdata
         hidden = self._hidden
 
         def embed(tokens: Array) -> Array:
@@ -120,7 +131,7 @@ class Bridge:
         return embed
 
     def _sampling(self, given: RKLLMCallback) -> Callable[[Array, str], int]:
-        function, userdata = self.recording(_calling(given.sampling_callback)), given.sampling_userdata
+        function, userdata = self._noting(_calling(given, "sampling_callback")), given.sampling_userdata
 
         def sampling(logits: Array, name: str) -> int:
             with np.errstate(over="ignore"):
@@ -135,7 +146,7 @@ class Bridge:
     def _output(
         self, given: RKLLMCallback, tensors: _Outputs
     ) -> Callable[[Sequence[LlmOutput], OutputState], int]:
-        function, userdata = self.recording(_calling(given.output_callback)), given.output_userdata
+        function, userdata = self._noting(_calling(given, "output_callback")), given.output_userdata
 
         def output(outputs: Sequence[LlmOutput], state: OutputState) -> int:
             tensors.fill(outputs)
@@ -144,8 +155,13 @@ class Bridge:
         return output
 
 
-def _calling(function: Any) -> Callable[..., int]:
-    return lambda *args: invoke(function, *args)
+def _calling(given: RKLLMCallback, name: str) -> Callable[..., int]:
+    """A call of one of the C functions, which live as long as the structure does."""
+
+    def call(*args: Any, owner: RKLLMCallback = given) -> int:
+        return invoke(getattr(owner, name), *args)
+
+    return call
 
 
 class _Outputs:

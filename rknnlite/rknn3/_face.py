@@ -21,7 +21,7 @@ class Face:
     llm: RKNN3Session | None
 
     def _try(self, headline: str, action: Callable[[], Any]) -> int:
-        """0, or -1 with the error in the log; what a callback of the program raised is raised."""
+        """0, or -1 with the error in the log."""
         try:
             with self.rknn_log.listening():
                 action()

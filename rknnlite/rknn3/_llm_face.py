@@ -76,7 +76,8 @@ class LlmFace(Face):
         """The session of that number; None with an E line when there is none."""
         session = self._sessions.get(index)
         if session is None:
-            self.rknn_log.e(_NO_SESSION if self.llm_mode else _NOT_LLM, False)
+            # The vendor says the second text in both cases, which misleads when only init_runtime is missing.
+            self.rknn_log.e(f"{_NO_SESSION} ({_NOT_LLM})" if self.llm_mode else _NOT_LLM, False)
         return session
 
     def _in_session(self, index: int, headline: str, action: Callable[[RKNN3Session], Any]) -> int:

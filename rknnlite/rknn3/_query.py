@@ -21,7 +21,7 @@ from ..errors import ParamInvalid
 from .rknn3_runtime import RKNN3Runtime, list_devices
 from .rknn3_types import rknn3_get_layout_string, rknn3_get_type_string
 
-__all__ = ["dynamic_shapes", "query", "sdk_version"]
+__all__ = ["dynamic_shapes", "query"]
 
 _TEXT = 255
 
@@ -55,14 +55,8 @@ def _attr(outputs: bool, native: bool) -> Callable[[RKNN3Runtime, int], Any]:
     return answer
 
 
-def sdk_version(runtime: RKNN3Runtime) -> tuple[str, str]:
-    """Versions of the runtime and of the driver."""
-    opened = runtime.context or runtime.llm()
-    return opened.versions.api, opened.versions.driver
-
-
 def _version(runtime: RKNN3Runtime, index: int) -> RKNN3SDKVersion:
-    api, driver = sdk_version(runtime)
+    api, driver = runtime.versions
     return RKNN3SDKVersion(api.encode()[:_TEXT], driver.encode()[:_TEXT])
 
 

@@ -13,11 +13,11 @@ from typing import Any, Callable, TypeVar
 from .._version import __version__
 from ..abi.rknn3_enums import RKNN3CoreMask, RKNN3QueryCmd
 from ..abi.rknn3_types import RKNN3Config, RKNN3Tensor, RKNN3TensorAttr
-from ..errors import ModelInvalid, ModelUnsupported
+from ..errors import BackendUnavailable, ModelInvalid, ModelUnsupported
 from ..facelog import log_file
 from ..formats import ModelFile
 from ._llm_face import LlmFace
-from ._query import dynamic_shapes, query, sdk_version
+from ._query import dynamic_shapes, query
 from .rknn3_log import rknn3Log
 from .rknn3_runtime import RKNN3Runtime, list_devices
 from .rknn3_session import RKNN3Session
@@ -33,7 +33,13 @@ _NOT_CNN = "This interface is only for RKNN model inference, please use session_
 _NO_INPUTS = "inputs is None, the model requires input"
 _FORMATS = "data_format length is not equal to inputs length"
 _LOAD = "Catch exception when load model data!"
+_MODEL_INIT = "rknn3_model_init,"
+_STEPS = {ModelInvalid: _LOAD, BackendUnavailable: "Catch exception when load library!"}
 _RUN = "Catch exception when running RKNN model."
+_NEEDS_DEVICE = (
+    "It needs the device: an RK1820 or RK1828 with librknn3_api.so. The CPU reference runs RKNPU2 networks and "
+    "packages of rknnlite export-llm"
+)
 _BANNER = "=" * 46
 
 
@@ -92,17 +98,14 @@ class RKNN3Lite(LlmFace):
             0, or -1 with an E line when a file cannot be read.
         """
         model, weight = _file(model_path), _file(weight_path)
-        if model is None:
-            self.rknn_log.e(f"{_PATHS}{weight_path} or {model_path}", False)
-            return -1
         try:
-            data = model.read_bytes()  # the weights, which are large, are mapped
-            weights = ModelFile(weight) if weight is not None else None
-            weight_data = weights.data if weights is not None else b""
+            data = b"" if model is None else model.read_bytes()
+            weights = None if weight is None else ModelFile(weight)  # large: mapped, not read
+            weight_data = b"" if weights is None else weights.data
         except (OSError, ModelInvalid) as error:
             self.rknn_log.e(f"{_PATHS}{weight_path} or {model_path} ({error})", False)
             return -1
-        if weights is None and data[:4] != b"RKNN":
+        if model is None or (weights is None and data[:4] != b"RKNN"):
             self.rknn_log.e(f"{_PATHS}{weight_path} or {model_path}", False)
             return -1
         self.model_data, self.weight_data = data, weight_data
@@ -125,8 +128,8 @@ class RKNN3Lite(LlmFace):
             target: ``"rk1820"`` or ``"rk1828"``; None: whatever is attached.
             core_mask: a bit per NPU core, as many as the model was converted for; 0 leaves the choice.
             llm_args: a dict of parameters of a session, or a list of one; see ``docs/rknn3lite.md``.
-            llm_callback: an ``RKLLMCallback``, or a ``rknnlite.spi_llm.LlmCallbacks``. With neither of the two
-                the session is opened by ``init_llm_session`` or by the defaults, at the first need.
+            llm_callback: an ``RKLLMCallback``, or a ``rknnlite.spi_llm.LlmCallbacks``. A session without arguments
+                and callbacks is opened too; ``init_llm_session`` replaces it.
             llm_embed_path: embedding table, where no embed callback is given.
             device_id: one of ``get_devices_id``; None: the only one.
             decrypt_key_path: key of an encrypted model, for the device.
@@ -140,28 +143,31 @@ class RKNN3Lite(LlmFace):
             return -1
         if self._drop_runtime() != 0:
             return -1
-        files = self._files
-
-        def opened() -> None:
-            extra = {} if decrypt_key_path is None else {"decrypt_key_path": os.fsdecode(decrypt_key_path)}
-            runtime = RKNN3Runtime(target, device_id, core_mask, self.rknn_log, bool(self.verbose))
-            self.rknn_config.run_core_mask = runtime.core_mask
-            try:
-                runtime.open(*files, llm=self.llm_mode, extra=extra)
-            except ModelUnsupported as error:
-                raise _explained(error, files[0]) from None
-            self.rknn_runtime = runtime
-
         try:
             with self.rknn_log.listening():
-                opened()
+                runtime = RKNN3Runtime(target, device_id, core_mask, self.rknn_log)
+                self.rknn_config.run_core_mask = runtime.core_mask
+                self._open(runtime, *self._files, decrypt_key_path)
         except Exception as error:
-            self._tell(_LOAD if isinstance(error, ModelInvalid) else "rknn3_model_init,", error)
+            self._tell(
+                next((text for kind, text in _STEPS.items() if isinstance(error, kind)), _MODEL_INIT), error
+            )
             return -1
+        self.rknn_runtime = runtime
         if self.llm_mode and self.init_llm_session(llm_args, llm_callback, llm_embed_path) != 0:
             self._drop_runtime()
             return -1
         return 0
+
+    def _open(self, runtime: RKNN3Runtime, model: ModelFile, weights: ModelFile | None, key: Any) -> None:
+        """Open the model; what is said of a genuine device file says that the device is missing."""
+        try:
+            extra = {} if key is None else {"decrypt_key_path": os.fsdecode(key)}
+            runtime.open(model, weights, self.llm_mode, extra)
+        except ModelUnsupported as error:
+            if bytes(model.data[:4]) != b"RKNX":
+                raise
+            raise ModelUnsupported(f"{error} {_NEEDS_DEVICE}") from None
 
     # -- a network ----------------------------------------------------------------------------------------
 
@@ -211,7 +217,7 @@ class RKNN3Lite(LlmFace):
         """A banner with the versions of runtime (API) and driver (DRV); None before ``init_runtime``."""
 
         def banner(runtime: RKNN3Runtime) -> str:
-            api, driver = sdk_version(runtime)
+            api, driver = runtime.versions
             return "\n".join((_BANNER, "RKNN3 VERSION:", f"  API: {api}", f"  DRV: {driver}", _BANNER))
 
         return self._ask("Catch exception when get sdk version.", banner)
@@ -297,13 +303,3 @@ def _file(path: Any) -> Path | None:
         return None
     found = Path(os.fsdecode(path))
     return found if found.is_file() else None
-
-
-def _explained(error: ModelUnsupported, model: ModelFile) -> ModelUnsupported:
-    """For a genuine device file: why nothing here can run it."""
-    if bytes(model.data[:4]) != b"RKNX":
-        return error
-    return ModelUnsupported(
-        f"{error} It needs the device: an RK1820 or RK1828 with librknn3_api.so. The CPU reference runs RKNPU2 "
-        "networks and packages of rknnlite export-llm"
-    )

@@ -61,12 +61,10 @@ class RKNN3Runtime:
         device_id: Any = None,
         core_mask: Any = 0,
         rknn_log: FaceLog | None = None,
-        verbose: bool = False,
     ) -> None:
         """Raises ParamInvalid for values that mean nothing."""
         self.target = target
         self.rknn_log = rknn_log or FaceLog()
-        self.verbose = bool(verbose)
         self.context: Context | None = None
         self.llm_context: LlmContext | None = None
         self.package: Package | None = None
@@ -84,7 +82,9 @@ class RKNN3Runtime:
             self.llm_context = open_llm(model, weights, **where)
             self.package = Package.of(model.label)
         else:
-            self.context = open_model(model, weights=weights, verbose=self.verbose, **where)
+            self.context = open_model(model, weights=weights, **where)
+        api, driver = self.versions
+        self.rknn_log.i(f"RKNN3 Runtime Information, version: {api}, driver: {driver}, model: {model.label}")
 
     def session(self, llm_args: Any, callback: Any, embed_path: Any) -> RKNN3Session:
         """Open a session. What the program's callbacks leave out comes from the files beside the model.
@@ -146,6 +146,12 @@ class RKNN3Runtime:
         if self.llm_context is None:
             raise ContextInvalid("this needs a language model that is loaded with llm_mode=True")
         return self.llm_context
+
+    @property
+    def versions(self) -> tuple[str, str]:
+        """Versions of the runtime and of the driver."""
+        opened = self.context or self.llm()
+        return opened.versions.api, opened.versions.driver
 
     def attrs(self, outputs: bool, native: bool = False) -> list[RKNN3TensorAttr]:
         """Attributes of the inputs or outputs for the current shapes."""

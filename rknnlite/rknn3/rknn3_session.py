@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..errors import ContextInvalid
+from ..errors import ContextInvalid, RunTimeout
 from ..facelog import FaceLog
 from ..llm.stream import astream, stream
 from ..spi_llm import InferParams, LlmCallbacks, LlmContext, LlmInput, LlmSession, RunSummary
 from ._args import SessionArgs
 from ._callbacks import Bridge
+from ._codes import code_name
 from ._turn import Turn
 
 __all__ = ["RKNN3Session"]
@@ -35,7 +36,7 @@ class RKNN3Session:
         self._infer = args.infer
         self._log = log
         self.core: LlmSession = context.session(args.params, callbacks)
-        self._queue = _Queue(self._run_queued)
+        self._queue = _Queue()
 
     # -- runs ---------------------------------------------------------------------------------------------
 
@@ -45,19 +46,22 @@ class RKNN3Session:
 
     def run_async(self, turn: Turn, **changes: Any) -> Figures:
         """Queue a run; the figures of the beginning. Later runs wait for earlier ones."""
-        job = self._prepared(turn, changes)
+        inputs, params = self._prepared(turn, changes)
         now = time.perf_counter()
-        self._queue.put(job)
+        self._queue.put(lambda: self._run_queued(inputs, params))
         return [0, 0, now, now]
 
     def wait(self, timeout: float | None = None) -> Figures:
-        """Wait for all queued runs: the figures of the last one. Raises its error, or TimeoutError."""
+        """Wait for all queued runs: the figures of the last one. Raises its error, or RunTimeout."""
         return self._queue.wait(timeout)
 
     def stream(self, turn: Turn, decode: Callable[[Sequence[int]], str], **changes: Any) -> Iterator[str]:
         """Run and yield text; leaving the loop stops the run."""
         inputs, params = self._prepared(turn, changes)
-        yield from stream(self.core, inputs, decode, params)
+        try:
+            yield from stream(self.core, inputs, decode, params)
+        finally:
+            self._bridge.is_from_callback(None)
 
     def astream(
         self, turn: Turn, decode: Callable[[Sequence[int]], str], **changes: Any
@@ -67,19 +71,20 @@ class RKNN3Session:
         return astream(self.core, inputs, decode, params)
 
     def is_callback_error(self, error: BaseException) -> bool:
-        """Whether a callback of the program raised this."""
-        return self._bridge.raised is error
+        """Whether a callback of the program raised this; asked once."""
+        return self._bridge.is_from_callback(error)
 
     def _prepared(self, turn: Turn, changes: dict[str, Any]) -> tuple[list[LlmInput], InferParams]:
         wanted = {name: value for name, value in changes.items() if value is not None}
-        self._bridge.raised = None
         return turn.read(self._context.config), replace(self._infer, **wanted)
 
-    def _run_queued(self, job: tuple[list[LlmInput], InferParams]) -> Figures:
+    def _run_queued(self, inputs: list[LlmInput], params: InferParams) -> Figures:
         try:
-            return _figures(self.core.run(*job))
+            return _figures(self.core.run(inputs, params))
         except Exception as error:
-            self._log.tell("Catch exception when running LLM model.", _copy(error))
+            trace = error.__traceback__
+            self._log.tell("Catch exception when running LLM model.", error, code_name(error))
+            error.__traceback__ = trace  # the log drops what it has told
             raise
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -103,26 +108,18 @@ def _figures(summary: RunSummary) -> Figures:
     return [summary.n_decode_tokens, summary.n_prefill_tokens, summary.start, summary.end]
 
 
-def _copy(error: Exception) -> Exception:
-    """The log drops the traceback of what it tells; the caller of ``wait`` shall still see it."""
-    twin = error.__class__.__new__(error.__class__)
-    twin.args, twin.__traceback__ = error.args, error.__traceback__
-    return twin
-
-
 class _Queue:
     """Jobs that run one after another in a thread that lives as long as there are any."""
 
-    def __init__(self, work: Callable[[Any], Figures]) -> None:
-        self._work = work
-        self._jobs: deque[Any] = deque()
+    def __init__(self) -> None:
+        self._jobs: deque[Callable[[], Figures]] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._last: Figures = []
         self._error: BaseException | None = None
 
-    def put(self, job: Any) -> None:
+    def put(self, job: Callable[[], Figures]) -> None:
         """Add a job. Raises ContextInvalid after ``close``."""
         with self._changed:
             if self._closed:
@@ -139,7 +136,7 @@ class _Queue:
             if self._thread is threading.current_thread():
                 raise ContextInvalid("waiting for runs inside a callback of one would never end")
             if not self._changed.wait_for(lambda: self._thread is None, timeout):
-                raise TimeoutError(f"runs are still going on after {timeout} s")
+                raise RunTimeout(f"runs are still going on after {timeout} s")
             error, self._error = self._error, None
         if error is not None:
             raise error
@@ -151,7 +148,7 @@ class _Queue:
             thread = self._thread
             if thread is threading.current_thread():
                 raise ContextInvalid("release was called from inside a callback; call session_stop there")
-            self._closed = True
+            self._closed, self._error = True, None
             self._jobs.clear()
         while thread is not None and thread.is_alive():
             stop()
@@ -170,6 +167,7 @@ class _Queue:
                     return
                 job = self._jobs.popleft()
             try:
-                self._last, self._error = self._work(job), None
+                self._last, self._error = job(), None
             except BaseException as error:
                 self._error = error
+            del job  # it holds the session

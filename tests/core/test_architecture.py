@@ -39,6 +39,7 @@ EXTRAS = {
     "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
     "rknnlite.accuracy.plot": {"matplotlib"},
     "rknnlite.llm.template": {"jinja2"},
+    "rknnlite.matmul_layout": {"cv2"},  # faster packing; numpy's own otherwise
     "rknnlite.llm.tokenizer": {"tokenizers"},
 }
 """Imported where they are used, with a message that names the extra."""

@@ -41,7 +41,7 @@ def payload(value: Any) -> tuple[int, bytes]:
     return 0x03, encode(value)
 
 
-names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=8)
+names = st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=8)
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(1 << 62), 1 << 62) | st.floats(allow_nan=False) | names,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4),

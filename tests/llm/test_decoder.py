@@ -18,7 +18,6 @@ from tests.llm.conftest import Maker
 from tests.support.llm_models import FAMILIES, SlowDecoder
 
 DATA = Path(__file__).parents[1] / "data" / "llm"
-SIZES = {"head_dim": 16}
 
 
 class Engine:

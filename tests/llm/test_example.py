@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from itertools import islice
@@ -11,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from rknnlite.llm import Chat, Package
+from rknnlite.llm import Chat, Package, export_llm
 
 pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
 pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")
@@ -38,16 +39,12 @@ def test_held_out_questions_are_answered(count: int, monkeypatch: pytest.MonkeyP
         right, total, wrong = score.score(chat, islice(score.questions(3, True), count))
     asked = sum(total.values()) - total["json"]
     assert asked == count
-    assert len(wrong) <= 0.05 * asked, wrong[:5]
-    assert right["json"] >= 0.95 * total["json"]
+    few = [kind for kind in total if right[kind] < 0.95 * total[kind]]
+    assert not few, wrong[:5]
 
 
 def test_the_package_is_small() -> None:
-    package = Package.of(MODEL)
-    sizes = [
-        path.stat().st_size for path in (package.model, package.weight, package.embed, package.tokenizer)
-    ]
-    assert sum(sizes) < 12e6
+    assert sum(path.stat().st_size for path in Package.of(MODEL).files()) < 12e6
 
 
 def test_names_are_remembered_over_turns() -> None:
@@ -63,13 +60,30 @@ def test_names_are_remembered_over_turns() -> None:
         ("test.py", "47 + 38 = 85"),
         ("multi_turn.py", "You are Clara."),
         ("function_calling.py", "It is rainy in Lisbon at 14 degrees."),
-        ("stop.py", "from another thread: STOP"),
+        ("stop.py", "from another thread: RKLLM_RUN_STOP"),
         ("kvcache.py", "You are Oscar."),
     ],
 )
 def test_example_programs_run(program: str, said: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(FOLDER / program)], capture_output=True, text=True, timeout=300
+        [sys.executable, str(FOLDER / program)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(FOLDER.parents[1])},
     )
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
+
+
+def test_training_never_sees_a_held_out_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _module("questions", monkeypatch)
+    trained = {question.key for question in islice(made.questions(2, False, easy=0.5), 5000)}
+    asked = {question.key for question in islice(made.questions(3, True), 500)}
+    assert not trained & asked
+
+
+def test_the_package_is_what_the_trained_folder_exports_to(tmp_path: Path) -> None:
+    made = export_llm(FOLDER / "trained", tmp_path / "tiny", "f16", max_context=1024)
+    for ours, theirs in zip(made.files(), Package.of(MODEL).files()):
+        assert ours.read_bytes() == theirs.read_bytes()

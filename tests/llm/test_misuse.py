@@ -100,9 +100,10 @@ def test_audio_and_video_beside_an_image(session: LlmSession, package: Maker, re
     assert recorder.tokens[:3] == recorder.tokens[3:]
 
 
-def test_max_new_tokens_must_be_positive(session: LlmSession) -> None:
-    with pytest.raises(ParamInvalid, match="max_new_tokens is 0"):
-        session.run(TokenInput([1]), InferParams(max_new_tokens=0))
+@pytest.mark.parametrize("wrong", [0, -5, "7", None, 1.5])
+def test_max_new_tokens_must_be_positive(session: LlmSession, wrong: object) -> None:
+    with pytest.raises(ParamInvalid, match=f"max_new_tokens is {wrong!r}"):
+        session.run(TokenInput([1]), InferParams(max_new_tokens=wrong))
 
 
 def test_history_that_fills_a_normal_cache(context: LlmContext, package: Maker) -> None:
@@ -243,6 +244,10 @@ def test_settings_that_do_not_fit(session: LlmSession) -> None:
         session.set_function_tools("{")
     with pytest.raises(ParamInvalid, match="JSON list"):
         session.set_function_tools("{}")
+    with pytest.raises(ParamInvalid, match="list, must be JSON text"):
+        session.set_function_tools([])
+    with pytest.raises(ParamInvalid, match="prefix of the chat template is bytes"):
+        session.set_chat_template("", b"", "")
     session.run(TokenInput([1]), FEW)
     with pytest.raises(ContextInvalid, match="cannot change from 1024 to 32"):
         session.set_llm_param(LlmParams(max_context_len=32))

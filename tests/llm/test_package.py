@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +68,9 @@ def test_safetensors_files_are_those_of_the_format(package: Maker) -> None:
         ({"num_hidden_layers": 3}, ModelInvalid, "no tensor model.layers.2"),
         ({"intermediate_size": 95}, ModelInvalid, r"config.json needs \[95, 32\]"),
         ({"hidden_size": "32"}, ModelInvalid, "hidden_size"),
+        ({"rms_norm_eps": "small"}, ModelInvalid, "damaged"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, ModelInvalid, "low_freq_factor"),
+        ({"rope_scaling": 8.0}, ModelInvalid, "damaged"),
     ],
 )
 def test_models_that_cannot_be_exported(tmp_path: Path, changes: dict, error: type, match: str) -> None:
@@ -112,6 +117,33 @@ def test_directories_without_the_files(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(ModelInvalid, match="no JSON object"):
         export_llm(tmp_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda t: t.update(model=[]),
+        lambda t: t["model"].update(vocab=[]),
+        lambda t: t["model"].update(merges=[1, 2]),
+        lambda t: t["model"].update(merges=7),
+        lambda t: t.update(added_tokens=[{}]),
+        lambda t: t.update(added_tokens=[{"id": 0, "content": 1}]),
+        lambda t: t.update(added_tokens=[{"id": 640, "content": "x"}]),
+    ],
+)
+def test_damaged_tokenizers_cannot_be_exported(example: Path, tmp_path: Path, damage: Callable) -> None:
+    folder = shutil.copytree(example.parent.parent / "trained", tmp_path / "hf")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    damage(tokenizer)
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(ModelInvalid, match=r"tokenizer\.json"):
+        export_llm(folder, tmp_path / "out")
+
+
+def test_half_a_character_in_a_prompt_is_no_crash(example: Path) -> None:
+    pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
+    tokenizer = Tokenizer(Package.of(example).tokenizer)
+    assert tokenizer.decode(tokenizer.encode("a\ud83db")) == "a?b"
 
 
 def test_tokenizer_without_the_published_file_is_rebuilt(example: Path, tmp_path: Path) -> None:

@@ -80,7 +80,17 @@ def test_the_logits_of_the_caller_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": -1.0}, {"top_p": 1.5}, {"repeat_penalty": 0.0}, {"temperature": float("nan")}]
+    "wrong",
+    [
+        {"temperature": -1.0},
+        {"temperature": float("nan")},
+        {"temperature": "hot"},
+        {"top_p": 1.5},
+        {"top_k": 2.5},
+        {"repeat_penalty": 0.0},
+        {"seed": -1},
+        {"seed": 0.5},
+    ],
 )
 def test_meaningless_parameters_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ParamInvalid, match=next(iter(wrong))):

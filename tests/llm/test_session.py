@@ -267,7 +267,10 @@ def test_saved_cache_goes_on_as_transformers_would_in_a_new_process(
     package: Maker, family: str, tmp_path: Path
 ) -> None:
     golden, made = np.load(DATA / f"{family}.npz"), package(family)
-    with open_llm(made.model) as context, context.session(callbacks=LlmCallbacks(embed=embed_of(made))) as session:
+    with (
+        open_llm(made.model) as context,
+        context.session(callbacks=LlmCallbacks(embed=embed_of(made))) as session,
+    ):
         session.run(TokenInput(golden["ids"]), InferParams(prefill_only=True))
         session.save_kvcache(str(tmp_path / "kv"))
     script = (

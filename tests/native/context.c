@@ -286,6 +286,7 @@ EXPORT int rknn_inputs_set(rknn_context ctx, uint32_t n, rknn_input inputs[]) {
         if (in->size != p->size) p->data = realloc(p->data, in->size);
         p->size = in->size;
         memcpy(p->data, in->buf, in->size);
+        atomic_fetch_add(&copied_bytes, in->size);
         p->type = in->pass_through ? native.type : in->type;
         p->fmt = in->pass_through ? native.fmt : in->fmt;
         p->pass_through = in->pass_through;
@@ -335,7 +336,9 @@ EXPORT int rknn_outputs_get(rknn_context ctx, uint32_t n, rknn_output outputs[],
             live(LIVE_OUTPUTS, 1);
         }
         out->size = need;
-        if (!idle(c)) fetch(&t, c->out[c->current ^ before][out->index], out);
+        if (idle(c)) continue;
+        fetch(&t, c->out[c->current ^ before][out->index], out);
+        atomic_fetch_add(&copied_bytes, need);
     }
     live(LIVE_OUTPUTS, 1); /* the fetch itself, until outputs_release */
     if (is_short(ID_rknn_outputs_get)) outputs[0].size /= 2;

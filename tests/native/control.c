@@ -27,6 +27,8 @@ static atomic_long counts[FUNCTION_COUNT];
 static atomic_int lives[LIVE_COUNT];
 uint32_t extra_latency_us, last_flags, last_registered;
 
+atomic_long copied_bytes;
+
 typedef struct {
     function_id id;
     long at; /* the count of calls at which it strikes, once */
@@ -151,6 +153,8 @@ EXPORT void double_short(const char *name, int nth) { add_fault(name, nth, 0, 1)
 
 EXPORT long double_count(const char *name) { return counts[id_of(name)]; }
 
+EXPORT long double_copied(void) { return copied_bytes; }
+
 EXPORT int double_live(const char *what) {
     for (int i = 0; i < LIVE_COUNT; i++)
         if (!strcmp(what, live_names[i])) return lives[i];
@@ -171,6 +175,7 @@ EXPORT void double_reset(void) {
     extra_latency_us = 0;
     for (int i = 0; i < FUNCTION_COUNT; i++) counts[i] = 0;
     lives[MISORDERED] = lives[RACES] = 0;
+    copied_bytes = 0;
 }
 
 /* RKNN_DOUBLE_FAULTS="rknn_run:3:-2,rknn_query:1:-5" */

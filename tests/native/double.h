@@ -22,7 +22,10 @@
     X(rknn_outputs_release) X(rknn_create_mem_from_phys) X(rknn_create_mem_from_fd)                          \
     X(rknn_create_mem_from_mb_blk) X(rknn_create_mem) X(rknn_create_mem2) X(rknn_destroy_mem)                \
     X(rknn_set_weight_mem) X(rknn_set_internal_mem) X(rknn_set_io_mem) X(rknn_set_input_shape)               \
-    X(rknn_set_input_shapes) X(rknn_mem_sync) X(rknn_register_custom_ops) X(rknn_custom_op_get_op_attr)
+    X(rknn_set_input_shapes) X(rknn_mem_sync) X(rknn_register_custom_ops) X(rknn_custom_op_get_op_attr)       \
+    X(rknn_matmul_create) X(rknn_matmul_create_dynamic_shape) X(rknn_matmul_set_io_mem)                      \
+    X(rknn_matmul_set_core_mask) X(rknn_matmul_set_quant_params) X(rknn_matmul_get_quant_params)             \
+    X(rknn_matmul_set_dynamic_shape) X(rknn_matmul_run) X(rknn_matmul_destroy)
 
 typedef enum {
 #define X(name) ID_##name,
@@ -117,6 +120,7 @@ int known(const void *object, int kind); /* aborts on a stale handle, 0 for NULL
 void forget(void *object);
 struct memory *memory_at(const void *address);
 enum { KIND_CONTEXT = 1, KIND_MEMORY = 2 };
+extern atomic_long copied_bytes; /* payload that calls copied in or out */
 extern uint32_t extra_latency_us, last_flags, last_registered;
 
 /* model.c */

@@ -87,7 +87,7 @@ class Double:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lib = ctypes.CDLL(str(path))
-        self.lib.double_count.restype = ctypes.c_long
+        self.lib.double_count.restype = self.lib.double_copied.restype = ctypes.c_long
 
     def fault(self, function: str, code: int, nth: int = 1) -> None:
         """Let the nth call from now (1: the next) answer ``code``, once."""
@@ -112,6 +112,10 @@ class Double:
     def count(self, function: str) -> int:
         """Calls since ``reset``."""
         return int(self.lib.double_count(function.encode()))
+
+    def copied(self) -> int:
+        """Bytes of inputs and outputs that calls copied since ``reset``."""
+        return int(self.lib.double_copied())
 
     def reset(self) -> None:
         """Forget faults and counts."""

@@ -15,7 +15,14 @@ from rknnlite.llm import Package, export_llm
 from rknnlite.llm.tokenizer import byte_letters
 from tests.support.llm_models import write_model
 
-SPECIALS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|image_pad|>", "<|vision_start|>", "<|vision_end|>")
+SPECIALS = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|image_pad|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+)
 VOCAB, HIDDEN = 320, 32
 IMAGE = 256 + SPECIALS.index("<|image_pad|>")
 TEMPLATE = (

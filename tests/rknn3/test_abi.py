@@ -65,7 +65,9 @@ def test_layouts_are_those_of_the_compiler(
             names.append(f"{c_name}.{field}")
     body = "\n".join(lines)
     includes = "#include <stddef.h>\n#include <stdio.h>\n"
-    found = compiled(tmp_path, f'{includes}#include "rknn3_abi.h"\nint main(void) {{\n{body}\nreturn 0;\n}}\n', *flags)
+    found = compiled(
+        tmp_path, f'{includes}#include "rknn3_abi.h"\nint main(void) {{\n{body}\nreturn 0;\n}}\n', *flags
+    )
     assert dict(zip(names, found)) == dict(zip(names, expected))
     assert len(found) > (230 if not flags else 90)
 
@@ -134,5 +136,5 @@ def test_the_version_chooses_the_revision(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "beta", "0.9.0", "1.0.1", "1.0.3", "1.2.0", "2.0.0"])
 def test_an_unknown_version_is_refused(text: str) -> None:
-    with pytest.raises(ModelUnsupported, match="known are the structures of 1.0.0"):
+    with pytest.raises(ModelUnsupported, match=r"known are the structures of 1\.0\.0"):
         rknn3.revision(text)

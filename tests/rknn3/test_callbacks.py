@@ -104,7 +104,11 @@ def test_an_exception_stops_the_run_and_is_raised_with_its_traceback(
     if plain:
         callback: Any = talk.callback(**{stage: bursting})
     else:
-        core: dict[str, Any] = {"tokenizer": lambda t: [1], "embed": lambda ids: talk.table[ids], stage: bursting}
+        core: dict[str, Any] = {
+            "tokenizer": lambda t: [1],
+            "embed": lambda ids: talk.table[ids],
+            stage: bursting,
+        }
         callback = LlmCallbacks(**core)
     rknn = opened(callback=callback)
     with pytest.raises(Boom, match=stage) as caught:
@@ -150,7 +154,11 @@ def test_wrong_answers(
     rknn.set_chat_template("", "", "")
     assert rknn.session_run(prompt="hello") == (-1, [])
     printed = capsys.readouterr().err
-    assert text in printed and "Catch exception when running LLM model." in printed and "Traceback" not in printed
+    assert (
+        text in printed
+        and "Catch exception when running LLM model." in printed
+        and "Traceback" not in printed
+    )
 
 
 def test_none_means_well(opened: Opener, talk: Talk) -> None:
@@ -170,7 +178,9 @@ def test_token_ids_outside_the_vocabulary(opened: Opener, talk: Talk, capsys: Ca
     assert "token id 320, the vocabulary is 0..319" in capsys.readouterr().err
 
 
-def test_a_tokenizer_that_writes_too_much_breaks_nothing(opened: Opener, talk: Talk, capsys: Captured) -> None:
+def test_a_tokenizer_that_writes_too_much_breaks_nothing(
+    opened: Opener, talk: Talk, capsys: Captured
+) -> None:
     def tokenizer(userdata: Any, text: bytes, length: int, tokens: Any, room: int) -> int:
         for i in range(room + 100):
             tokens[i] = 1
@@ -189,7 +199,9 @@ def test_embeddings_that_are_not_finite(opened: Opener, talk: Talk, capsys: Capt
     assert "not finite" in capsys.readouterr().err
 
 
-def test_without_a_tokenizer_there_is_no_text(opened: Opener, talk: Talk, tmp_path: Any, package: Any) -> None:
+def test_without_a_tokenizer_there_is_no_text(
+    opened: Opener, talk: Talk, tmp_path: Any, package: Any
+) -> None:
     import shutil
 
     for path in (package.model, package.weight):
@@ -202,7 +214,9 @@ def test_without_a_tokenizer_there_is_no_text(opened: Opener, talk: Talk, tmp_pa
     assert rknn.init_runtime("rk1820", 0xFF, [{}], talk.callback(embed=None)) == 0
     assert rknn.session_run(tokens=[1, 2]) == (-1, [])
     assert rknn.session_run(embeds=talk.table[:3], max_new_tokens=1)[0] == 0
-    assert rknn.session_run(embeds=talk.table[:3], max_new_tokens=2)[0] == -1  # the answer's tokens need it too
+    assert (
+        rknn.session_run(embeds=talk.table[:3], max_new_tokens=2)[0] == -1
+    )  # the answer's tokens need it too
     rknn.release()
 
 

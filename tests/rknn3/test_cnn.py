@@ -72,7 +72,8 @@ def test_attributes_are_those_of_a_coprocessor(opened: Opener) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "lanes"), [("conv_wide.rk3588.i8", 32), ("conv_wide.rk3566.i8", 32), ("conv_relu.rk3588.fp16", 16)]
+    ("name", "lanes"),
+    [("conv_wide.rk3588.i8", 32), ("conv_wide.rk3566.i8", 32), ("conv_relu.rk3588.fp16", 16)],
 )
 def test_feature_layout_has_32_or_16_lanes(name: str, lanes: int, opened: Opener) -> None:
     rknn = opened(genuine(name))
@@ -111,7 +112,11 @@ def test_questions(opened: Opener) -> None:
     assert rknn.rknn3_query(13).value == 1
     rknn.inference([np.zeros(tuple(rknn.get_inputs_tensor_attr()[0].shape[:4]), np.uint8)])
     assert rknn.rknn3_query(RKNN3QueryCmd.RKNN3_QUERY_PERF_RUN).run_duration > 0
-    for bad in ((99, 0), (RKNN3QueryCmd.RKNN3_QUERY_INPUT_ATTR, 7), (RKNN3QueryCmd.RKNN3_QUERY_LLM_CONFIG, 0)):
+    for bad in (
+        (99, 0),
+        (RKNN3QueryCmd.RKNN3_QUERY_INPUT_ATTR, 7),
+        (RKNN3QueryCmd.RKNN3_QUERY_LLM_CONFIG, 0),
+    ):
         assert rknn.rknn3_query(*bad) is None
 
 
@@ -216,7 +221,7 @@ def test_a_compiled_plugin(opened: Opener, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path))
     source = ROOT / "tests" / "custom_ops" / "c" / "argmax_riscv.c"
     plugin = tmp_path / "libpostprocess_argmax.so"
-    flags = "--specs=picolibc.specs -march=rv64gc -mabi=lp64d -mcmodel=medany -fpic -O2 -w -c".split()
+    flags = ["--specs=picolibc.specs", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany", "-fpic", "-w", "-c"]
     headers = f"-I{ROOT / 'examples' / 'yolo_postprocess'}"
     subprocess.run(["riscv64-unknown-elf-gcc", *flags, headers, "-o", str(plugin), str(source)], check=True)
     model = genuine("conv_relu.rk3588.i8")
@@ -274,7 +279,10 @@ def test_release_and_use_after_it(opened: Opener, capsys: pytest.CaptureFixture[
 def test_before_load(capsys: pytest.CaptureFixture[str]) -> None:
     rknn = RKNN3Lite()
     assert rknn.init_runtime("rk1820", 1) == -1
-    assert "E Model is not loaded yet, this interface should be called after load_rknn!" in capsys.readouterr().err
+    assert (
+        "E Model is not loaded yet, this interface should be called after load_rknn!"
+        in capsys.readouterr().err
+    )
     rknn.release()
 
 

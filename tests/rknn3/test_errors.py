@@ -31,7 +31,11 @@ def last_line(capsys: Captured) -> str:
 
 def test_both_files_are_needed(package: Package, tmp_path: Path, capsys: Captured) -> None:
     rknn = RKNN3Lite(llm_mode=True)
-    for model, weight in ((package.model, tmp_path / "w"), (tmp_path / "m", package.weight), (package.model, None)):
+    for model, weight in (
+        (package.model, tmp_path / "w"),
+        (tmp_path / "m", package.weight),
+        (package.model, None),
+    ):
         assert rknn.load_rknn(model, weight) == -1
         assert last_line(capsys) == f"E Invalid RKNN weight path or model path: {weight} or {model}"
     assert rknn.init_runtime("rk1820", 0xFF) == -1
@@ -78,6 +82,18 @@ def test_core_masks_must_match_the_model(package: Package, capsys: Captured) -> 
     for mask in (0, 0xFF, 0xFFFFFFFF, RKNN3Lite.RKNN3CoreMask.RKNN3_NPU_CORE_ALL):
         assert rknn.init_runtime("rk1828", mask) == 0
     rknn.release()
+
+
+def test_a_library_that_was_asked_for_and_is_not_there(
+    package: Package, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("RKNNLITE_BACKEND", "rknnrt3")
+    for llm in (False, True):
+        rknn = RKNN3Lite(llm_mode=llm)
+        rknn.load_rknn(package.model, package.weight)
+        assert rknn.init_runtime("rk1820", 0xFF) == -1
+        line = last_line(capsys)
+        assert line.startswith("E Catch exception when load library!") and "rknnrt3" in line
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from rknn3lite.api import (
     RKNN3KVCachePolicyParam,
     RKNN3Lite,
     RKNN3QueryCmd,
+    RKNN3Tensor,
 )
 from rknnlite.llm import Chat, Package
 from rknnlite.spi_llm import InferParams, LlmParams, PromptInput, VocabInfo
@@ -148,7 +149,9 @@ def test_an_image(rknn: RKNN3Lite, talk: Talk) -> None:
     assert rknn.session_run(inputs=[image], prompt="<image>") == (-1, [])
 
 
-def test_tags_without_images_are_text(rknn: RKNN3Lite, talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tags_without_images_are_text(
+    rknn: RKNN3Lite, talk: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(rknn, talk, prompt="<image>?")
     assert "no data go with it" in capsys.readouterr().err
 
@@ -284,6 +287,31 @@ def test_queries(rknn: RKNN3Lite) -> None:
     assert rknn.rknn3_query(RKNN3QueryCmd.RKNN3_QUERY_CORE_NUMBER).value == 8
     assert "backend cpu" in rknn.get_sdk_version()
     assert rknn.inference([np.zeros(1)]) is None
+
+
+def test_the_flow_of_later_packages(package: Package, talk: Talk) -> None:
+    rknn = RKNN3Lite(llm_mode=True)
+    assert rknn.load_rknn(str(package.model), str(package.weight)) == 0
+    assert rknn.init_runtime(target="rk1820", core_mask=0xFF, decrypt_key_path=None) == 0
+    number = rknn.rknn3_query(RKNN3QueryCmd.RKNN3_QUERY_IN_OUT_NUM)
+    attrs = [rknn.rknn3_query(RKNN3QueryCmd.RKNN3_QUERY_OUTPUT_ATTR, index=i) for i in range(number.n_output)]
+    assert attrs[0].name == b"logits" and attrs[0].n_elems == VOCAB
+    config = rknn.rknn3_query(RKNN3QueryCmd.RKNN3_QUERY_LLM_CONFIG)
+    tensors = (RKNN3Tensor * 1)()
+    assert rknn.create_mem(attrs[0], tensors[0]) is not None
+    callback = talk.callback(output=lambda *_: 0)
+    callback.output_tensors = ct.cast(tensors, ct.POINTER(RKNN3Tensor))
+    callback.n_output_tensors = 1
+    args = {"max_context_len": config.max_ctx_len, "vocab_size": config.vocab_size, "logits_name": b"output"}
+    assert rknn.init_llm_session(llm_args=[args], llm_callback=callback) == 0
+    assert rknn.set_kvcache_policy(RKNN3KVCachePolicy.RKNN3_KVCACHE_POLICY_NORMAL) == 0
+    code, figures = rknn.session_run(prompt="hi", keep_history=False, max_new_tokens=3, enable_thinking=False)
+    assert code == 0 and len(figures) == 4
+    state = rknn.session_query_state()
+    assert state.n_total_tokens >= state.n_max_tokens - 256
+    assert rknn.clear_kvcache(RKNN3KVCacheClearPolicy.RKNN3_KVCACHE_CLEAR_ALL) == 0
+    assert rknn.destroy_mem(tensors[0].mem) == 0
+    rknn.release()
 
 
 def test_sessions_share_a_model(rknn: RKNN3Lite, talk: Talk, package: Package) -> None:

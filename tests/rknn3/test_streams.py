@@ -79,7 +79,7 @@ def test_a_stream_needs_a_decoder(rknn: RKNN3Lite, tmp_path: Any) -> None:
 
 def test_an_async_stream(speaking: RKNN3Lite) -> None:
     async def main() -> tuple[str, int]:
-        ticks, pieces = 0, []
+        ticks = 0
 
         async def clock() -> None:
             nonlocal ticks
@@ -88,8 +88,7 @@ def test_an_async_stream(speaking: RKNN3Lite) -> None:
                 await asyncio.sleep(0)
 
         ticking = asyncio.create_task(clock())
-        async for piece in speaking.astream("What is light?"):
-            pieces.append(piece)
+        pieces = [piece async for piece in speaking.astream("What is light?")]
         ticking.cancel()
         return "".join(pieces), ticks
 

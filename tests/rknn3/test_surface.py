@@ -13,7 +13,12 @@ import pytest
 import rknn3lite.api as api
 from rknn3lite.api import RKNN3Lite, rknn3_types
 
-CLASSES = (
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+CLASSES = words(
     "RKNN3Lite RKNN3Session rknn3Log RKNN3QueryCmd RKNN3TensorType RKNN3TensorQntType RKNN3TensorLayout "
     "RKNN3MemAllocFlags RKNN3MemSyncMode RKNN3CoreMask RKNN3KVCachePolicy RKNN3KVCacheClearPolicy RKNN3LLMInputType "
     "LLMCallState RKNN3InputOutputNum RKNN3QuantInfo RKNN3TensorAttr RKNN3PerfDetail RKNN3PerfRun RKNN3SDKVersion "
@@ -24,17 +29,19 @@ CLASSES = (
     "RKLLMResult RKLLMRunState RKLLMResultLastHiddenLayer RKLLMCallback RKNN3AuxTensor LLMResultCallback "
     "LLMSamplingCallback LLMGetEmbedCallback LLMTokenizerCallback LLMGetLastHiddenLayerCallback "
     "RKNN3AuxTensorWrapper"
-).split()
-LATER = "LLMOutputCallback LLMInputCallback LLMOutputCallbackState RKNN3LLMTaskType RKNN3LLMConfig".split()
-HELPERS = (
+)
+LATER = words("LLMOutputCallback LLMInputCallback LLMOutputCallbackState RKNN3LLMTaskType RKNN3LLMConfig")
+HELPERS = words(
     "rknn_dtype_to_numpy_dtype rknn3_get_layout_string rknn3_get_type_string dump_tensor_attr get_os_platform"
-).split()
+)
 CONSTANTS = {
     "RKNN3_MAX_DIMS": 16, "RKNN3_MAX_STRIDE_DIMS": 17, "RKNN3_MAX_NAME_LEN": 256, "RKNN3_MAX_DYNAMIC_SHAPE_NUM": 512,
     "RKNN3_MAX_DEVS": 64, "RKNN3_MAX_DEV_LEN": 64, "RKNN3_MAX_NPU_NODE_NUM": 128, "RKNN3_MAX_SPECIAL_BOS_ID_NUM": 64,
     "RKNN3_MAX_SPECIAL_EOS_ID_NUM": 64, "LIBRKNN3RT_PATH": "/usr/lib/librknn3_api.so",
 }  # fmt: skip
-LEAKED = "c_int c_uint64 c_void_p c_char_p POINTER Structure CFUNCTYPE cast byref memset np platform time IntEnum auto".split()
+LEAKED = words(
+    "c_int c_uint64 c_void_p c_char_p POINTER Structure CFUNCTYPE cast byref memset np platform time IntEnum auto"
+)
 
 
 @pytest.mark.parametrize("name", [*CLASSES, *LATER, *HELPERS, *LEAKED])
@@ -147,13 +154,13 @@ def test_helpers() -> None:
     assert api.rknn_dtype_to_numpy_dtype(kinds.RKNN3_TENSOR_FLOAT16) is np.float16
     assert api.rknn_dtype_to_numpy_dtype(kinds.RKNN3_TENSOR_INT4) is np.float32
     assert api.rknn_dtype_to_numpy_dtype(99) is np.float32
-    words = [api.rknn3_get_type_string(kind) for kind in kinds]
-    assert words == (
-        "FP32 FP16 INT8 UINT8 INT16 UINT16 INT32 UINT32 INT64 UNKNOWN BOOL INT4 UNKNOWN".split()
-    )
+    types = [api.rknn3_get_type_string(kind) for kind in kinds]
+    assert types == words("FP32 FP16 INT8 UINT8 INT16 UINT16 INT32 UINT32 INT64 UNKNOWN BOOL INT4 UNKNOWN")
     assert api.rknn3_get_layout_string(api.RKNN3TensorLayout.RKNN3_TENSOR_NHWC) == "NHWC"
     assert api.rknn3_get_layout_string(-1) == api.rknn3_get_type_string(1000) == "UNKNOWN"
-    assert api.get_os_platform() == f"Linux_x{ct.sizeof(ct.c_void_p) * 8 if ct.sizeof(ct.c_void_p) == 4 else 64}"
+    assert (
+        api.get_os_platform() == f"Linux_x{ct.sizeof(ct.c_void_p) * 8 if ct.sizeof(ct.c_void_p) == 4 else 64}"
+    )
     wrapper = api.RKNN3AuxTensorWrapper()
     assert (wrapper.aux_data, wrapper.index, wrapper.align_size) == (None, 0, 0)
     assert api.RKNN3AuxTensor is api.RKNN3Tensor

@@ -97,7 +97,7 @@ def test_the_header_of_the_double_agrees(revision: str, tmp_path: Path) -> None:
     source = tmp_path / "layout.c"
     source.write_text(
         f'#include "{HERE}/rknn3_abi.h"\n#include <stddef.h>\n'
-        f"__attribute__((visibility(\"default\"))) const unsigned layout[] = {{{', '.join(questions)}}};\n"
+        f'__attribute__((visibility("default"))) const unsigned layout[] = {{{", ".join(questions)}}};\n'
     )
     flags = ("-shared", "-fPIC", *(("-DLATER",) if revision == "later" else ()))
     library = ct.CDLL(str(compile_c([source], flags, "layout.so")))

@@ -14,6 +14,7 @@ import pytest
 
 import rknnlite
 from rknnlite.abi.library import FunctionMissing
+from rknnlite.abi.rknn3_enums import RKNN3ImFmt
 from rknnlite.errors import (
     ContextInvalid,
     DeviceUnavailable,
@@ -101,7 +102,7 @@ def test_core_masks(double: Double3, mask: int | None) -> None:
 
 
 def test_a_mask_that_does_not_fit(double: Double3) -> None:
-    with pytest.raises(ParamInvalid, match="core mask 0xf does not fit .*converted for 8 cores"):
+    with pytest.raises(ParamInvalid, match=r"core mask 0xf does not fit .*converted for 8 cores"):
         rknnlite.open(model(*CNN, "cores 8"), core_mask=0xF)
     with pytest.raises(ParamInvalid, match="one bit per core"):
         rknnlite.open(model(*CNN), core_mask=-1)
@@ -175,7 +176,9 @@ def test_pass_through(start: Start) -> None:
     context.set_inputs([Input(0, native, Layout.NC1HWC2, pass_through=True)])
     context.run()
     assert np.array_equal(context.get_outputs()[0], native[0, 0, :, :, :3].transpose(2, 0, 1)[None])
-    with pytest.raises(InputInvalid, match=r"with pass_through needed are FLOAT16 \[1, 1, 2, 2, 16\] in NC1HWC2"):
+    with pytest.raises(
+        InputInvalid, match=r"with pass_through needed are FLOAT16 \[1, 1, 2, 2, 16\] in NC1HWC2"
+    ):
         context.set_inputs([Input(0, native[..., :3], pass_through=True)])
 
 
@@ -513,7 +516,7 @@ def test_profile_and_dump(start: Start, tmp_path: Path, version: str) -> None:
     assert [path.name for path in files] == ["image.npy"]
     assert np.load(files[0]).tolist() == FLAT[0].tolist()
     if version == "1.0.0":
-        with pytest.raises(ParamInvalid, match="need runtime 1.0.4"):
+        with pytest.raises(ParamInvalid, match=r"need runtime 1\.0\.4"):
             context.dump_features(tmp_path, core_mask=1)
     else:
         context.dump_features(tmp_path, core_mask=1, selector="Conv")
@@ -529,10 +532,41 @@ def test_keys(start: Start, version: str, tmp_path: Path) -> None:
     key.write_bytes(b"key")
     if version == "1.0.0":
         with pytest.raises(FunctionMissing, match="decrypt_key"):
-            start(*CNN, key=b"key")
+            start(*CNN, decrypt_key=b"key")
     else:
-        start(*CNN, key=b"key")
-        start(*CNN, key=str(key))
+        start(*CNN, decrypt_key=b"key")
+        start(*CNN, decrypt_key_path=str(key))
+
+
+def test_images(start: Start, double: Double3) -> None:
+    context = start(*CNN)
+    rgb, bgr = context.create_image(5, 4), context.create_image(5, 4, RKNN3ImFmt.RKNN3_IM_FMT_BGR888)
+    rgb.ndarray[...] = np.arange(60).reshape(4, 5, 3)
+    rgb.sync(to_device=True)
+    rgb.convert_to(bgr, sync_to_host=True)
+    assert np.array_equal(bgr.ndarray, rgb.ndarray[..., ::-1])
+    bgr.ndarray[...] = 0
+    bgr.sync(to_device=False)
+    assert np.array_equal(bgr.ndarray, rgb.ndarray[..., ::-1])
+    grey = context.create_image(5, 4, RKNN3ImFmt.RKNN3_IM_FMT_GRAY8)
+    assert grey.ndarray.shape == (4, 5, 1)
+    with pytest.raises(RknnError, match="does not convert RKNN3_IM_FMT_RGB888 to RKNN3_IM_FMT_GRAY8"):
+        rgb.convert_to(grey)
+    with pytest.raises(ParamInvalid, match="sizes must agree"):
+        rgb.convert_to(context.create_image(4, 5))
+    with pytest.raises(ParamInvalid, match="0 x 4 pixels"):
+        context.create_image(0, 4)
+    double.fault("rknn3_im_mem_create", -6)
+    with pytest.raises(OutOfMemory):
+        context.create_image(5, 4)
+    grey.close()
+    grey.close()
+    with pytest.raises(ContextInvalid, match="this image is closed"):
+        _ = grey.ndarray
+    view = rgb.ndarray
+    rgb.close()
+    context.close()
+    assert view[3, 4, 2] == 59
 
 
 # -- life -------------------------------------------------------------------------------------------------
@@ -561,6 +595,16 @@ def test_a_context_that_is_dropped(double: Double3) -> None:
     assert double.live() == {}
 
 
+def test_a_context_that_is_dropped_in_the_middle_of_a_run(double: Double3, version: str) -> None:
+    if version == "1.0.0":
+        double.latency(20_000)
+        context = rknnlite.open(model(*CNN))
+        context.set_inputs([Input(0, IMAGE)])
+        context.start()
+        del context
+    assert double.live() == {}
+
+
 def test_after_a_fork_the_child_owns_nothing(start: Start, double: Double3) -> None:
     context = start(*CNN)
     child = os.fork()
@@ -579,5 +623,7 @@ def test_attributes(start: Start) -> None:
     context = start("input x int8 nc1hwc2 4 1 40 2 2 0.5 3", "output y float16 undefined 2 1 4")
     logical, native = context.inputs[0], context.native_inputs[0]
     assert logical.dims == (1, 2, 2, 40) and logical.layout is Layout.NHWC and logical.dtype is DType.INT8
-    assert native.dims == (1, 2, 2, 2, 32) and native.layout is Layout.NC1HWC2 and native.size_with_stride == 256
+    assert (
+        native.dims == (1, 2, 2, 2, 32) and native.layout is Layout.NC1HWC2 and native.size_with_stride == 256
+    )
     assert context.structs[0][0].aligned_size == 256

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -80,7 +81,9 @@ def test_incomplete_characters_wait(chat: Chat) -> None:
 
 def test_text_is_streamed_by_character(chat: Chat) -> None:
     with chat("generate echo").session(callbacks=callbacks()) as session:
-        pieces = list(stream(session, PromptInput("häl你o"), lambda ids: bytes(ids).decode("utf-8", "replace")))
+        pieces = list(
+            stream(session, PromptInput("häl你o"), lambda ids: bytes(ids).decode("utf-8", "replace"))
+        )
     assert "".join(pieces) == "häl你o" and "\ufffd" not in "".join(pieces)
 
 
@@ -142,7 +145,11 @@ def test_outputs_are_shown(chat: Chat) -> None:
 def test_embeddings(chat: Chat) -> None:
     heard = Heard()
     with chat().session(callbacks=callbacks(result=heard)) as session:
-        for rows in (embed(np.array([1, 2])), embed(np.array([1, 2]))[None], embed(np.array([1, 2])).astype(np.float32)):
+        for rows in (
+            embed(np.array([1, 2])),
+            embed(np.array([1, 2]))[None],
+            embed(np.array([1, 2])).astype(np.float32),
+        ):
             session.run(EmbedInput(rows), InferParams(max_new_tokens=2))
             assert heard.ids[-2:] == [3, 4]
         with pytest.raises(InputInvalid, match="beyond float16"):
@@ -157,17 +164,20 @@ def test_images_audio_and_video(chat: Chat) -> None:
     audio = AudioBlock(embed(np.array([220])), 1, content="+")
     video = VideoBlock(embed(np.array([230, 231, 232, 233])), 2, 2, content="=")
     with chat("generate echo").session(callbacks=callbacks(result=heard)) as session:
-        session.run(MultimodalInput("a<image>b<image>c<audio>d<video>e", image=image, audio=audio, video=video))
-        assert heard.ids == [
-            *(97, 60, 210, 62, 98, 60, 211, 62, 99, 220, 100, 230, 231, 232, 233, 101)
-        ]
+        session.run(
+            MultimodalInput("a<image>b<image>c<audio>d<video>e", image=image, audio=audio, video=video)
+        )
+        assert heard.ids == [*(97, 60, 210, 62, 98, 60, 211, 62, 99, 220, 100, 230, 231, 232, 233, 101)]
         tokens = MultimodalInput(tokens=[1, 43, 2], audio=audio)
         heard.ids.clear()
         session.run(tokens)
         assert heard.ids == [1, 220, 2]
         for bad, words in (
             (MultimodalInput("no tag", image=image), "0 tags <image>, the input 2"),
-            (MultimodalInput("<image><image>", image=replace(image, embeds=embed(np.array([1])))), "image data"),
+            (
+                MultimodalInput("<image><image>", image=replace(image, embeds=embed(np.array([1])))),
+                "image data",
+            ),
             (MultimodalInput("<audio>", audio=replace(audio, content="")), "content marker"),
         ):
             with pytest.raises(InputInvalid, match=words):
@@ -181,7 +191,9 @@ def test_auxiliary_inputs(chat: Chat, double: Double3) -> None:
         session.run([TokenInput([5]), shift], InferParams(max_new_tokens=1))
         assert heard.ids == [106]
         assert "mems" not in double.live()
-        with pytest.raises(InputInvalid, match="no auxiliary input 2; its inputs are 0 input_embeds, 1 shift"):
+        with pytest.raises(
+            InputInvalid, match="no auxiliary input 2; its inputs are 0 input_embeds, 1 shift"
+        ):
             session.run([TokenInput([5]), replace(shift, index=2)])
         with pytest.raises(InputInvalid, match="input shift"):
             session.run([TokenInput([5]), AuxInput(1, np.zeros(3, np.float16))])
@@ -247,7 +259,12 @@ def test_templates_and_tools(chat: Chat) -> None:
             session.run(PromptInput("x", role="robot"))
         with pytest.raises(InputInvalid, match="NUL"):
             session.run(PromptInput("a\0b"))
-    assert texts == ["You are brief.", "<user>hi<bot>", '[{"name": "clock"}]<user>time?<bot>', "<user>12:00<bot>"]
+    assert texts == [
+        "You are brief.",
+        "<user>hi<bot>",
+        '[{"name": "clock"}]<user>time?<bot>',
+        "<user>12:00<bot>",
+    ]
 
 
 def test_history_and_cache(chat: Chat, tmp_path: Path) -> None:
@@ -266,7 +283,7 @@ def test_history_and_cache(chat: Chat, tmp_path: Path) -> None:
         session.run(PromptInput("abc"), InferParams(max_new_tokens=1))
         session.clear_kvcache(KvClear.KEEP_SYSTEM_PROMPT)
         assert session.state().n_total_tokens == 3
-        with pytest.raises(RknnError, match="can .* be written"):
+        with pytest.raises(RknnError, match=r"can .* be written"):
             session.save_kvcache(str(tmp_path / "no" / "kv"))
         with pytest.raises(ModelInvalid, match="there is no KV cache file"):
             session.load_kvcache(str(tmp_path / "none"))
@@ -302,7 +319,7 @@ def test_what_only_later_runtimes_do(chat: Chat, version: str) -> None:
     heard = Heard()
     with chat().session(callbacks=callbacks(result=heard)) as session:
         if version == "1.0.0":
-            with pytest.raises(ParamInvalid, match="prefill_only needs runtime 1.0.4"):
+            with pytest.raises(ParamInvalid, match=r"prefill_only needs runtime 1\.0\.4"):
                 session.run(TokenInput([1]), InferParams(prefill_only=True))
             with pytest.raises(FunctionMissing, match="rknn3_session_pause"):
                 session.pause()
@@ -331,7 +348,10 @@ def test_pause_and_resume(chat: Chat, version: str) -> None:
         assert reached.wait(10) and not future.done()
         session.resume()
         future.result(10)
-    assert heard.ids == counted(1, 5) and set(heard.states) == {CallState.NORMAL, CallState.MAX_NEW_TOKEN_REACHED}
+    assert heard.ids == counted(1, 5) and set(heard.states) == {
+        CallState.NORMAL,
+        CallState.MAX_NEW_TOKEN_REACHED,
+    }
 
 
 def test_adapters_are_not_there_yet(chat: Chat) -> None:
@@ -341,6 +361,47 @@ def test_adapters_are_not_there_yet(chat: Chat) -> None:
                 call("polite")
         with pytest.raises(ParamInvalid, match="1 to 255 bytes"):
             session.enable_lora("x" * 256)
+
+
+def test_what_later_runtimes_add(chat: Chat, version: str, tmp_path: Path, double: Double3) -> None:
+    context = chat()
+    calls = {
+        "rknn3_lora_init": lambda: context.init_loras(tmp_path / "adapters"),
+        "rknn3_lora_init_from_data": lambda: context.init_loras(b"adapters"),
+        "rknn3_lora_load": lambda: context.lora("load", "polite"),
+        "rknn3_lora_enable": lambda: context.lora("enable", "polite", 0.5),
+        "rknn3_lora_disable": lambda: context.lora("disable", "polite"),
+        "rknn3_lora_unload": lambda: context.lora("unload", "polite"),
+        "rknn3_load_weight_chunk": lambda: context.load_weight_chunk(0, b"weights"),
+        "rknn3_set_kvcache_group": lambda: context.set_kvcache_group(1),
+        "rknn3_set_input_name_alias": lambda: context.set_input_name_alias("a", "b"),
+    }
+    for function, call in calls.items():
+        if version == "1.0.0":
+            with pytest.raises(FunctionMissing, match=function):
+                call()
+            continue
+        call()
+        assert double.count(function) == 1
+        double.fault(function, -17)
+        with pytest.raises(ContextInvalid, match=f"{function} failed"):
+            call()
+    with pytest.raises(ParamInvalid, match="not 'praise'"):
+        context.lora("praise", "polite")
+    with pytest.raises(ParamInvalid, match="0 bytes of weights"):
+        context.load_weight_chunk(0, b"")
+
+
+def test_a_cache_from_memory(chat: Chat, version: str) -> None:
+    with chat().session() as session:
+        if version == "1.0.0":
+            with pytest.raises(FunctionMissing):
+                session.load_kvcache_data(b"RKKV 300 8 9")
+            return
+        session.load_kvcache_data(b"RKKV 300 8 9")
+        assert session.state().n_total_tokens == 9
+        with pytest.raises(ModelInvalid):
+            session.load_kvcache_data(b"RKKV 301 8 9")
 
 
 # -- stopping ---------------------------------------------------------------------------------------------
@@ -401,7 +462,7 @@ def test_close_stops_and_waits(chat: Chat, double: Double3) -> None:
     session.close()
     assert len(heard.states) == count
     for use in (lambda: session.run(TokenInput([1])), session.state, session.clear_kvcache):
-        with pytest.raises(ContextInvalid, match="the session is closed|this session is closed"):
+        with pytest.raises(ContextInvalid, match=r"the session is closed|this session is closed"):
             use()
     session.stop()
 
@@ -435,6 +496,27 @@ def test_an_interrupt_ends_the_run(chat: Chat, double: Double3) -> None:
         session.run(TokenInput([1]), FEW)
 
 
+def test_the_librarys_own_asynchronous_runs(chat: Chat, double: Double3) -> None:
+    heard = Heard()
+
+    def fail(tokens: Any) -> Any:
+        raise LookupError("no row")
+
+    with chat(native_async=True).session(callbacks=callbacks(result=heard)) as session:
+        for _ in range(20):
+            assert session.run(TokenInput([5]), FEW).n_decode_tokens == 5
+            future = session.run_async(TokenInput([5]), ENDLESS)
+            session.stop()
+            assert future.result(10).state is CallState.STOP
+        session.set_callbacks(callbacks(embed=fail))
+        with pytest.raises(LookupError, match="no row"):
+            session.run(TokenInput([5]))
+        double.fault("rknn3_session_run_async", -13)
+        with pytest.raises(RknnError, match="COMMUNICATION"):
+            session.run(TokenInput([5]))
+    assert heard.ids[:5] == counted(5, 5) and double.count("rknn3_session_run") == 0
+
+
 # -- mistakes ---------------------------------------------------------------------------------------------
 
 
@@ -461,6 +543,22 @@ def test_an_exception_in_a_callback_reaches_the_caller(chat: Chat, name: str) ->
         session.run(PromptInput("x"), FEW)
 
 
+def test_a_library_that_ignores_failing_callbacks(chat: Chat) -> None:
+    states: list[CallState] = []
+
+    def result(found: Any, state: CallState) -> None:
+        states.append(state)
+        if len(states) == 2:
+            raise LookupError("enough")
+
+    with (
+        chat("stubborn").session(callbacks=callbacks(result=result)) as session,
+        pytest.raises(LookupError, match="enough"),
+    ):
+        session.run(TokenInput([1]), ENDLESS)
+    assert states == [CallState.NORMAL] * 2
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -477,11 +575,10 @@ def test_an_exception_in_a_callback_reaches_the_caller(chat: Chat, name: str) ->
     ],
 )
 def test_wrong_answers(chat: Chat, name: str, answer: Any, words: str) -> None:
-    with (
-        chat().session(callbacks=callbacks(**{name: lambda *_: answer})) as session,
-        pytest.raises(RknnError, match=words),
-    ):
+    session = chat().session(callbacks=callbacks(**{name: lambda *_: answer}))
+    with pytest.raises(RknnError, match=words):
         session.run(PromptInput("x"), FEW)
+    session.close()
 
 
 def test_missing_callbacks(chat: Chat) -> None:
@@ -561,6 +658,25 @@ def test_internal_memory_of_a_vision_model_and_its_llm(chat: Chat, start: Callab
     assert vision.infer(np.zeros((1, 4, 6, 3), np.uint8))[0].shape == (1, 72)
     with llm.session(callbacks=callbacks()) as session:
         session.run(TokenInput([1]), FEW)
+
+
+def test_after_a_fork_the_child_owns_nothing(chat: Chat, double: Double3) -> None:
+    context = chat()
+    double.latency(300)
+    session = context.session(callbacks=callbacks())
+    run = session.run_async(TokenInput([1]), ENDLESS)
+    child = os.fork()
+    if child == 0:  # no assert in here: the child must not run pytest's machinery
+        try:
+            session.close()
+            context.close()
+            session.run(TokenInput([1]))
+        except ContextInvalid:
+            os._exit(0 if double.count("rknn3_session_destroy") == 0 else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    session.stop()
+    assert run.result(10).state is CallState.STOP
 
 
 def test_a_session_that_is_dropped(chat: Chat, double: Double3) -> None:

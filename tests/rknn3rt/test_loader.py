@@ -39,7 +39,9 @@ def test_a_named_library_is_never_replaced(tmp_path: Path, monkeypatch: pytest.M
 def test_the_usual_places_are_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("RKNNLITE_RKNN3_LIBRARY", raising=False)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    monkeypatch.setattr(loader, "SEARCH", loader.Search(("librknn3_api.so",), "NOBODY_SETS_THIS", "buy one", ("/none",)))
+    monkeypatch.setattr(
+        loader, "SEARCH", loader.Search(("librknn3_api.so",), "NOBODY_SETS_THIS", "buy one", ("/none",))
+    )
     with pytest.raises(LibraryNotFound, match=f"{tmp_path}, /none; buy one"):
         loader.load()
 
@@ -97,7 +99,9 @@ def test_an_unknown_version_is_refused(double: Double3, told: str, monkeypatch: 
     assert double.live() == {}
 
 
-def test_a_library_that_lies_about_its_version(double: Double3, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_lies_about_its_version(
+    double: Double3, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RKNN3_DOUBLE_VERSION", "1.0.5" if version == "1.0.0" else "1.0.0")
     with pytest.raises(RknnError, match="INPUT_ATTR"):
         rknnlite.open(model(*CNN))

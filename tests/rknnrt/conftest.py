@@ -40,6 +40,7 @@ def double(library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Double]:
         plugins.backends.cache_clear()
     steering = Double(library)
     steering.reset()
+    assert steering.live() == {}, "an earlier test left something behind"
     yield steering
     gc.collect()  # a caught exception and the frame that caught it refer to each other
     left = steering.live()

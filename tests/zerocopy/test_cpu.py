@@ -458,3 +458,33 @@ def test_models_that_run_in_turn_share_internal_memory(monkeypatch: pytest.Monke
         leave.set()
         assert future.result(10) is not None
         second.infer(image)
+
+
+# -- shared weights -------------------------------------------------------------------------------------------
+
+
+def test_a_model_without_weights_takes_them_from_its_master() -> None:
+    golden = golden_of("kept.rk3588.i8")
+    with open_cpu(genuine("kept.rk3588.i8")) as master:
+        expected = master.infer(*golden.inputs)
+        slave = open_cpu(genuine("removed.rk3588.i8"), extra={"master": master})
+        assert all(np.array_equal(a, b) for a, b in zip(slave.infer(*golden.inputs), expected))
+        with slave.dup() as twin:
+            assert np.array_equal(twin.infer(*golden.inputs)[0], expected[0])
+    assert np.array_equal(slave.infer(*golden.inputs)[0], expected[0])
+    slave.close()
+
+
+def test_who_cannot_be_a_master() -> None:
+    closed = open_cpu(genuine("kept.rk3588.i8"))
+    closed.close()
+    for master in (closed, "kept.rknn", 7):
+        with pytest.raises(errors.ParamInvalid, match="an open context of backend cpu"):
+            open_cpu(genuine("removed.rk3588.i8"), extra={"master": master})
+    with open_cpu(genuine(IMAGE)) as other:
+        with pytest.raises(errors.ModelUnsupported, match="the weights were removed"):
+            open_cpu(genuine("removed.rk3588.i8"), extra={"master": other})
+        with pytest.raises(errors.ParamInvalid, match="dynamic shapes"):
+            open_cpu(genuine("dynamic_three.rk3588.i8"), extra={"master": other})
+    with pytest.raises(errors.ModelUnsupported, match="the weights were removed"):
+        open_cpu(genuine("removed.rk3588.i8"))

@@ -147,6 +147,7 @@ def _packed() -> list[Case]:
         Case("packed_mixed", _mixed, IMAGE, (*targets, "rv1126b.i8"), like="mixed", config=compress),
         Case("packed_i16", _mixed, IMAGE, on(("rk3588", "rk3576"), "i16"), config=compress),
         Case("removed", _narrow, IMAGE, ("rk3588.i8",), config=(("remove_weight", True),), unusable=True),
+        Case("kept", _narrow, IMAGE, ("rk3588.i8",), like="removed"),  # the master of the one before
         Case("sparse", _half, NORMAL, ("rk3576.i8",), config=(("sparse_infer", True),), unusable=True),
     ]
 

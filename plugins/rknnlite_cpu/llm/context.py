@@ -25,6 +25,7 @@ from .session import CpuLlmSession
 __all__ = ["CpuLlmContext"]
 
 _CHUNK = 256
+_ALL_CORES = 0xFF  # a coprocessor has eight
 _PARAMS, _NO_CALLBACKS = LlmParams(), LlmCallbacks()
 _LOOK = 0.02  # seconds between looks at a stop request while another session runs
 
@@ -165,7 +166,7 @@ class CpuLlmContext(LlmContext):
 
 
 def _check_mask(model: LlmModel, mask: int | None) -> None:
-    if mask and (not 0 < mask < 1 << 32 or bin(mask).count("1") != model.core_num):
+    if mask and (not 0 < mask <= _ALL_CORES or bin(mask).count("1") != model.core_num):
         raise ParamInvalid(
             f"core_mask {mask:x} is not match with npu core number {model.core_num}! Name as many cores as the "
             f"model was exported for, e.g. {(1 << model.core_num) - 1:#x}"

@@ -25,7 +25,9 @@ __all__ = ["Linear", "Scratch", "half_bits", "make_linear"]
 
 Array = NDArray[Any]
 
-_CHUNK = 1 << 20  # weights widened at a time, 4 MiB of float32: fewer make more calls, each takes microseconds
+_CHUNK = (
+    1 << 20
+)  # weights widened at a time, 4 MiB of float32: fewer make more calls, each takes microseconds
 _F16_MASK = np.int32(-0x70000001)
 HALF_SHIFT = np.float32(2.0**-96)
 HALF_REST = np.float32(2.0**-16)
@@ -92,13 +94,14 @@ class Plain(Linear):
     def __call__(self, x: Array) -> Array:
         if len(x) > 1:
             return matmul(x, self._weight)
-        out = np.empty((1, self.outputs), np.float32)
+        shares = parts_of(self.inputs)  # of whole rows, which the memory delivers fastest
+        sums = np.empty((len(shares), 1, self.outputs), np.float32)
 
-        def work(part: slice) -> None:
-            np.matmul(x, self._weight[:, part], out=out[:, part])
+        def work(share: slice) -> None:
+            np.matmul(x[:, share], self._weight[share], out=sums[share.start // shares[0].stop])
 
-        run_blocks(work, parts_of(self.outputs), self._weight.size)  # reading the weights is what takes time
-        return out
+        run_blocks(work, shares, self._weight.size)
+        return np.asarray(np.add.reduce(sums))
 
 
 class Tiled(Linear):
@@ -112,9 +115,9 @@ class Tiled(Linear):
         self._scale = None if scale is None else scale.astype(np.float32)[:, :, None]
         self._across, self._down = tiles(inputs, outputs)
 
-    def _chunks(self, groups: int) -> list[slice]:
-        """Tiles to be widened at a time when ``groups`` of their inputs are."""
-        step = max(1, _CHUNK // (groups * GROUP * COLUMNS))
+    def _chunks(self, groups: int, least: int = 1) -> list[slice]:
+        """Tiles to be widened at a time when ``groups`` of their inputs are; ``least`` chunks if possible."""
+        step = max(1, min(_CHUNK // (groups * GROUP * COLUMNS), -(-self._across // least)))
         return [slice(i, min(i + step, self._across)) for i in range(0, self._across, step)]
 
     @abstractmethod
@@ -167,7 +170,7 @@ class Tiled(Linear):
             for tile, weights in enumerate(wide, chunk.start):
                 np.matmul(x, weights.reshape(-1, COLUMNS), out=out[:, tile])
 
-        run_blocks(work, self._chunks(self._down), len(x) * self._codes.size)
+        run_blocks(work, self._chunks(self._down, len(parts_of(self._across))), len(x) * self._codes.size)
         return self._finish(out.reshape(len(x), -1))
 
     def _finish(self, out: Array) -> Array:

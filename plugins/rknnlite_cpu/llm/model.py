@@ -149,7 +149,9 @@ class Decoder:
         np.exp(scores, out=scores)
         total = scores.sum(axis=-1, keepdims=True)
         groups, tokens = scores.shape[1], scores.shape[2]
-        mixed = matmul(scores.reshape(arch.kv_heads, groups * tokens, -1), values).reshape(*scores.shape[:3], -1)
+        mixed = matmul(scores.reshape(arch.kv_heads, groups * tokens, -1), values).reshape(
+            *scores.shape[:3], -1
+        )
         mixed /= total
         return mixed.transpose(2, 0, 1, 3).reshape(tokens, -1)
 

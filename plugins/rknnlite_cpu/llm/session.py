@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.inputs import split_inputs
@@ -147,9 +149,10 @@ class CpuLlmSession(LlmSession):
         self._stop.set()
 
     def _checked(self, inputs: LlmInput | Sequence[LlmInput], params: InferParams) -> Any:
-        if params.max_new_tokens < 1:
+        limit = params.max_new_tokens
+        if not isinstance(limit, (int, np.integer)) or limit < 1:
             raise ParamInvalid(
-                f"max_new_tokens is {params.max_new_tokens}, must be 1 or more; prefill_only generates nothing"
+                f"max_new_tokens is {limit!r}, must be 1 or more; prefill_only generates nothing"
             )
         main, aux = split_inputs(inputs)
         if aux:

@@ -81,7 +81,7 @@ typedef struct {
     /* language model */
     uint32_t vocab, hidden, context;
     int32_t eos;
-    int echo, utf8, on_caller;
+    int echo, utf8, on_caller, stubborn;
     char chat_template[256];
 } model;
 

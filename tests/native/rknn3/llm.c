@@ -28,7 +28,7 @@ static int report(run *r, const int32_t *ids, int n, int state) {
     RKLLMResult result = {(int *)ids, n};
     /* results of the last call of a run may be unusable, so they are */
     int code = r->calls.result_callback(r->calls.result_userdata, state > 1 ? NULL : &result, state);
-    return code ? RKNN3_ERR_RUN_TASK_FAILED : RKNN3_SUCCESS;
+    return code && !r->s->owner->net->stubborn ? RKNN3_ERR_RUN_TASK_FAILED : RKNN3_SUCCESS;
 }
 
 /* -- input ----------------------------------------------------------------------------------------------- */

@@ -84,7 +84,8 @@ static int parse_number(model *net, const char *key, const char *word) {
 
 /* cores, weight, internal (bytes), latency (us), vocab, hidden, context: numbers
    op identity | op affine A B | op fail CODE     generate count | generate echo     eos ID
-   utf8: tokens below 256 are bytes               thread caller: callbacks come on the caller's thread */
+   utf8: tokens below 256 are bytes               thread caller: callbacks come on the caller's thread
+   stubborn: go on whatever the result callback returns */
 static int parse_line(model *net, char *line) {
     char *rest = NULL, *key = strtok_r(line, " \t", &rest), *word;
     if (!key || *key == '#') return 1;
@@ -95,6 +96,7 @@ static int parse_line(model *net, char *line) {
     if (!strcmp(key, "template")) return snprintf(net->chat_template, 256, "%s", rest ? rest : ""), 1;
     if (!strcmp(key, "string")) return snprintf(net->string, 256, "%s", rest ? rest : ""), 1;
     if (!strcmp(key, "utf8")) return net->utf8 = 1;
+    if (!strcmp(key, "stubborn")) return net->stubborn = 1;
     if (!(word = next(&rest))) return 0;
     if (!strcmp(key, "generate")) return net->echo = !strcmp(word, "echo"), 1;
     if (!strcmp(key, "eos")) return net->eos = atoi(word), 1;

@@ -5,8 +5,15 @@ import time
 from argparse import ArgumentParser
 
 import numpy as np
-from rknn3lite.api import RKLLMCallback, RKNN3Lite, LLMGetEmbedCallback, LLMResultCallback, LLMTokenizerCallback  # noqa: I001
 from transformers import AutoTokenizer
+
+from rknn3lite.api import (
+    LLMGetEmbedCallback,
+    LLMResultCallback,
+    LLMTokenizerCallback,
+    RKLLMCallback,
+    RKNN3Lite,
+)
 
 VOCAB_SIZE = 151936
 ARGS = [
@@ -48,7 +55,9 @@ def on_result(userdata, result_ptr, state):
         on_result.tokens.extend([result_ptr.contents.token_ids[i] for i in range(count)])
         if first_token == None:  # noqa: E711
             first_token = time.perf_counter()
-        text = tokenizer.decode(on_result.tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        text = tokenizer.decode(
+            on_result.tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         print(text.split("\ufffd", 1)[0], end="\r", flush=True)
     return 0
 
@@ -73,12 +82,12 @@ def on_embed(userdata, tokens_ptr, num_tokens, embded, length):
 
 
 def figures(first, n_decode_tokens, n_prefill_tokens, start, end):
-    print("%-10s %-12s %-8s %-10s" % ("Stage", "Time (ms)", "Tokens", "Tokens/s"))
+    print(f"{'Stage':10} {'Time (ms)':12} {'Tokens':8} {'Tokens/s':10}")
     for stage, seconds, count in (
         ("Prefill", first - start, n_prefill_tokens),
         ("Generate", end - first, n_decode_tokens),
     ):
-        print("%-10s %-12.2f %-8d %-10.2f" % (stage, seconds * 1000, count, count / seconds if count else 0))
+        print(f"{stage:10} {seconds * 1000:<12.2f} {count:<8d} {count / seconds:<10.2f}")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ import sys
 
 import chat
 import numpy as np
-from rknn3lite.api import LLMGetEmbedCallback, LLMResultCallback, RKLLMCallback, RKNN3Lite
 from transformers import AutoTokenizer
+
+from rknn3lite.api import LLMGetEmbedCallback, LLMResultCallback, RKLLMCallback, RKNN3Lite
 
 if __name__ == "__main__":
     rknn_path, weight_path, tokenizer_path, embed_path = sys.argv[1:]

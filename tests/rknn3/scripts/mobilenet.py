@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+
 from rknn3lite.api import RKNN3Lite, dump_tensor_attr
 
 

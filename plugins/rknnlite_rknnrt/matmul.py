@@ -1,0 +1,192 @@
+"""Matrix products through ``rknn_matmul_*`` of librknnrt."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from rknnlite import socs
+from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
+from rknnlite.log import logger
+from rknnlite.spi import Memory
+from rknnlite.spi_matmul import MatmulContext, MatmulShape, MatmulSpec, MatmulTensor, check_limits
+
+from . import abi, memory
+from .loader import Library
+from .matmul_abi import Io, QuantParams, Shape, info_of, tensor_from, tensor_to
+from .memory import RknnrtMemory
+from .native import Native, call_error
+
+__all__ = ["RknnrtMatmul"]
+
+_MOST_SHAPES = 512
+
+
+class RknnrtMatmul(MatmulContext):
+    """See ``rknnlite.spi_matmul.MatmulContext``. What the library refuses is explained by the SoC's table."""
+
+    def __init__(self, library: Library, spec: MatmulSpec, soc: socs.Soc) -> None:
+        super().__init__(spec, soc)
+        if len(spec.shapes) > _MOST_SHAPES:
+            raise ParamInvalid(f"{len(spec.shapes)} shapes are too many, {_MOST_SHAPES} are possible")
+        self._library = library
+        self._memories: weakref.WeakSet[RknnrtMemory] = weakref.WeakSet()
+        self._bound: dict[str, RknnrtMemory] = {}
+        self._native: Native | None = None
+        self._cell = abi.CONTEXT(0)
+        self._ios = self._create()
+        self._native = Native(
+            self._cell.value, _destroy, (library.quick("rknn_matmul_destroy"), self._cell), (), self._owner
+        )
+        try:
+            if spec.core_mask:
+                self.set_core_mask(spec.core_mask)
+        except BaseException:
+            self._native.release()
+            raise
+
+    def _create(self) -> list[tuple[MatmulTensor, MatmulTensor, MatmulTensor]]:
+        spec = self.spec
+        ios = (Io * len(spec.shapes))()
+        info = info_of(spec, self.shape)
+        if spec.dynamic:
+            shapes = (Shape * len(spec.shapes))(*(Shape(*shape) for shape in spec.shapes))
+            name = "rknn_matmul_create_dynamic_shape"
+            arguments: tuple[Any, ...] = (ct.c_int(len(shapes)), shapes, ios)
+        else:
+            name, arguments = "rknn_matmul_create", (ios,)
+        code = self._library.quick(name)(ct.byref(self._cell), ct.byref(info), *arguments)
+        if code:
+            raise call_error(name, code, self._why())
+        return [(tensor_from(io.A), tensor_from(io.B), tensor_from(io.C)) for io in ios]
+
+    def _why(self) -> str:
+        """The limit of the SoC that a shape breaks, as far as it is known."""
+        try:
+            for shape in self.spec.shapes:
+                check_limits(self.soc, self.spec.type, shape)
+        except RknnError as error:
+            return str(error)
+        return (
+            f"{self.spec.type.name.lower()} may be unknown to this version of the library, or memory is short"
+        )
+
+    @property
+    def backend_name(self) -> str:
+        return "rknnrt"
+
+    @property
+    def tensors(self) -> tuple[MatmulTensor, MatmulTensor, MatmulTensor]:
+        return self._ios[self.spec.shapes.index(self.shape)]
+
+    def _call(self, name: str, *arguments: Any, detail: str = "") -> None:
+        self._need()
+        code = self._library.quick(name)(self._cell, *arguments)
+        if code:
+            raise call_error(name, code, detail)
+
+    # -- settings -----------------------------------------------------------------------------------------
+
+    def set_shape(self, shape: MatmulShape) -> None:
+        with self.exclusive():
+            self._call("rknn_matmul_set_dynamic_shape", ct.byref(Shape(*shape)))
+            self.shape = shape
+            self._bound.clear()
+
+    def set_core_mask(self, mask: int) -> None:
+        with self.exclusive():
+            detail = ""
+            try:
+                self.soc.check_core_mask(mask)
+            except RknnError as error:
+                detail = str(error)
+                if not 0 <= mask <= abi.CoreMask.ALL:
+                    raise
+            self._call("rknn_matmul_set_core_mask", ct.c_int32(mask), detail=detail)
+
+    def set_quant(self, name: str, scale: Sequence[float], zero_point: Sequence[int]) -> None:
+        with self.exclusive():
+            scales = (ct.c_float * len(scale))(*scale)
+            zeros = (ct.c_int32 * len(zero_point))(*zero_point)
+            params = QuantParams(name.encode(), scales, len(scales), zeros, len(zeros))
+            self._call("rknn_matmul_set_quant_params", ct.byref(params))
+
+    def b_scale(self) -> float:
+        with self.exclusive():
+            found = ct.c_float()
+            params = QuantParams(name=b"B")
+            self._call("rknn_matmul_get_quant_params", ct.byref(params), ct.byref(found))
+            return found.value
+
+    # -- memory -------------------------------------------------------------------------------------------
+
+    def create_mem(self, size: int) -> RknnrtMemory:
+        with self.exclusive():
+            return self._own(
+                memory.allocate(self._library, self._need().value, size, 0, (self._native,), self._owner)
+            )
+
+    def import_mem(self, handle: int, size: int, offset: int = 0) -> RknnrtMemory:
+        with self.exclusive():
+            value = self._need().value
+            return self._own(
+                memory.from_fd(self._library, value, handle, size, offset, (self._native,), self._owner)
+            )
+
+    def _own(self, mem: RknnrtMemory) -> RknnrtMemory:
+        self._memories.add(mem)
+        mem.belongs_to(self)
+        return mem
+
+    def unbind(self, mem: Memory) -> None:
+        """Multiply on ``mem`` no more; ``mem.close`` calls it."""
+        with self._owner:
+            for name in [name for name, bound in self._bound.items() if bound is mem]:
+                del self._bound[name]
+
+    def _need(self) -> Native:
+        if self._native is None:
+            raise ContextInvalid(self._closed_reason)
+        if not self._native.alive:
+            raise ContextInvalid("this matmul was made before a fork and belongs to the parent process")
+        return self._native
+
+    def bind(self, tensor: MatmulTensor, mem: Memory) -> None:
+        with self.exclusive():
+            if not isinstance(mem, RknnrtMemory) or mem not in self._memories:
+                raise ParamInvalid(
+                    "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
+                )
+            if mem.size < tensor.size:
+                raise ParamInvalid(
+                    f"{tensor.name}: the memory has {mem.size} bytes, {tensor.size} are needed "
+                    f"({tensor.dtype.name} {list(tensor.dims)})"
+                )
+            self._call("rknn_matmul_set_io_mem", mem.require(), ct.byref(tensor_to(tensor)))
+            self._bound[tensor.name] = mem
+
+    def run(self) -> None:
+        with self.exclusive():
+            missing = [name for name in "ABC" if name not in self._bound]
+            if missing:
+                raise ContextInvalid(f"bind memory to {', '.join(missing)} before running")
+            self._call("rknn_matmul_run")
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def _release(self) -> None:
+        """Memory first; numpy views that are still alive delay both until they are gone."""
+        self._bound.clear()
+        for mem in list(self._memories):
+            mem.close()
+        self._native = None
+
+
+def _destroy(function: Any, cell: Any) -> int:
+    value, cell.value = cell.value, 0
+    code: int = function(abi.CONTEXT(value))
+    if code:
+        logger.debug("rknn_matmul_destroy answered %d", code)
+    return code

@@ -1,0 +1,114 @@
+"""Version, packages, entry points and dependencies are said once, or the same everywhere."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+import rknnlite
+from rknnlite.extras import EXTRAS
+
+from .project import DEBIAN, ROOT, extras, fields, installed_by, package_data, relation, requirements, table
+
+PACKAGES: list[str] = table("tool.setuptools")["packages"]
+ENTRY_POINTS: dict[str, str] = table("project.entry-points.rknnlite")
+TOPS = {"rknnlite": ROOT / "rknnlite", "rknn3lite": ROOT / "rknn3lite"}
+TOPS.update({folder.name: folder for folder in sorted((ROOT / "plugins").glob("rknnlite_*"))})
+OURS = {f"python3-rknnlite{end}" for end in ("", "-cplugin", "-opencl", "-riscv")}
+
+
+def folders() -> Iterator[tuple[str, Path]]:
+    """Every import package in the tree, by dotted name."""
+    for top, path in TOPS.items():
+        for file in sorted(path.rglob("*.py")):
+            inside = file.parent.relative_to(path).parts
+            yield ".".join([top, *inside]), file.parent
+
+
+def test_version_is_said_in_one_place() -> None:
+    assert table("tool.setuptools.dynamic")["version"] == {"attr": "rknnlite._version.__version__"}
+    newest = (DEBIAN / "changelog").read_text("utf-8").splitlines()[0]
+    assert re.match(rf"rknnlite \({re.escape(rknnlite.__version__)}-\d+\) ", newest), newest
+
+
+def test_every_package_of_the_tree_is_in_the_wheel() -> None:
+    assert sorted(PACKAGES) == sorted({name for name, _ in folders()})
+
+
+def test_every_package_lands_in_exactly_one_debian_package() -> None:
+    homes = installed_by()
+    assert {name.split(".")[0] for name in PACKAGES} == set(homes) - {"rknnlite-*.dist-info"}
+    assert {name: home for name, home in homes.items() if len(home) != 1} == {}
+    for name, (home,) in homes.items():
+        assert home == (
+            f"python3-{name.replace('_', '-')}"
+            if f"python3-{name.replace('_', '-')}" in OURS
+            else "python3-rknnlite"
+        )
+
+
+def test_every_install_file_has_a_package() -> None:
+    known = set(fields()) - {"source"}
+    for pattern in ("*.install", "*.examples", "*.docs", "*.manpages", "*.bash-completion"):
+        assert {file.stem for file in DEBIAN.glob(pattern)} <= known
+
+
+def test_files_beside_the_modules_are_in_the_wheel() -> None:
+    patterns = package_data()
+    for name, folder in sorted(set(folders())):
+        for file in folder.iterdir():
+            if file.is_file() and file.suffix not in (".py", ".pyc", ".pyi"):
+                assert any(fnmatch(file.name, pattern) for pattern in patterns.get(name, [])), (
+                    f"{name}: {file.name}"
+                )
+
+
+@pytest.mark.parametrize("name", sorted(ENTRY_POINTS))
+def test_entry_points_can_be_resolved(name: str) -> None:
+    assert ENTRY_POINTS[name] in PACKAGES
+    module = importlib.import_module(ENTRY_POINTS[name])
+    assert any(word.startswith("rknnlite_register_") for word in dir(module)), "it offers nothing"
+
+
+def test_the_command_can_be_resolved() -> None:
+    module, function = table("project.scripts")["rknnlite"].split(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_debian_depends_on_what_the_wheel_requires() -> None:
+    wanted = {
+        f"python3-{name}": version for name, version in requirements(table("project")["dependencies"]).items()
+    }
+    given = relation(fields()["python3-rknnlite"]["Depends"])
+    assert {name: version for name, version in given.items() if not name.startswith("$")} == wanted
+    assert set(wanted) <= set(relation(fields()["source"]["Build-Depends"]))
+
+
+def test_debian_names_what_the_extras_name() -> None:
+    """The extra opencl is a package of its own; the others are suggested, as far as Debian 12 has them."""
+    suggested = set(relation(fields()["python3-rknnlite"]["Suggests"]))
+    for extra in EXTRAS.values():
+        if extra.name == "opencl":
+            needed = fields()["python3-rknnlite-opencl"]
+            assert set(extra.debian) <= set(relation(f"{needed['Depends']}, {needed['Recommends']}"))
+        else:
+            assert set(extra.debian) <= suggested, extra.name
+        assert extra.name in extras()
+
+
+def test_replaces_the_packages_of_the_vendor() -> None:
+    package = fields()["python3-rknnlite"]
+    assert "python3-rknnlite2" in relation(package["Provides"])
+    assert package["Provides"] == package["Conflicts"] == package["Replaces"]
+
+
+def test_only_what_is_compiled_has_an_architecture() -> None:
+    for name, package in fields().items():
+        if name != "source":
+            expected = "amd64 arm64 armhf" if name == "python3-rknnlite-cplugin" else "all"
+            assert package["Architecture"] == expected, name
