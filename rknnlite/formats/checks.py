@@ -40,12 +40,22 @@ def check_operands(
             )
 
 
+_MOST_REACH = 160  # of a dilated kernel, beside what it may do on a large picture
+
+
 def check_convolution(
     node: Node, conv: ConvParams, y: Tensor, family: Family, registers: Mapping[int, int]
 ) -> None:
     """The register commands must be those of this convolution: same kernel, same output zero point."""
     if not registers:
         raise ModelInvalid(f"node {node.label()} has no register commands")
+    for taps, dilation, size in zip(conv.weight_shape[2:], conv.dilations, y.shape[2:]):
+        reach = (taps - 1) * dilation + 1
+        if reach > _MOST_REACH + 4 * size * max(conv.strides):
+            raise ModelInvalid(
+                f"node {node.label()}: its registers spread a kernel of {taps} over {reach} positions, its output has "
+                f"{size}"
+            )
     if family not in _KERNEL:
         return
     place, one = _KERNEL[family]
