@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages demo test lint fuzz bench compare clean FORCE
+.PHONY: help packages demo test lint fuzz bench compare sanitize arm64 clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -20,8 +20,8 @@ BENCH ?= benchmarks/models
 FUZZ ?= 300
 
 # What the tests of custom operators need beside Python; without them those tests are skipped.
-PACKAGES := gcc libc6-dev pocl-opencl-icd ocl-icd-opencl-dev opencl-headers qemu-user gcc-riscv64-linux-gnu \
-	libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf
+PACKAGES := gcc libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers qemu-user \
+	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf
 
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
@@ -30,6 +30,8 @@ help:
 	@echo "make fuzz          damaged model files for FUZZ=$(FUZZ) seconds; what goes wrong is kept in build/fuzz"
 	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
+	@echo "make sanitize      tests of librknnrt with the test double under AddressSanitizer and UBSan (gcc)"
+	@echo "make arm64         tests of librknnrt for arm64 in a Debian 12 userland under qemu (root; RKNNLITE_ARM64=folder)"
 	@echo "make packages      apt-get what the tests of custom operators need (Debian 12)"
 	@echo "make clean         remove .venv, caches and build results"
 	@echo
@@ -56,8 +58,17 @@ bench: $(VENV)/.with-test
 	@if [ -d "$(BENCH)" ]; then $(PY) benchmarks/cpu_reference.py "$(BENCH)"; \
 	else echo "cpu_reference.py needs models, see benchmarks/README.md; then: make bench BENCH=FOLDER"; fi
 
+# Left out: memory that must stay flat (freed memory is kept for a while) and layouts (nothing is called).
+sanitize: $(VENV)/.with-test
+	RKNN_DOUBLE_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 PYTHONMALLOC=malloc \
+	$(PY) -m pytest tests/rknnrt -n 0 --ignore tests/rknnrt/test_leak.py --ignore tests/rknnrt/test_abi.py $(PYTEST_ARGS)
+
 compare: $(VENV)/.with-compare
 	$(PY) -m pytest tests/llm/test_transformers.py $(PYTEST_ARGS)
+
+arm64:
+	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,HOME"); $$root tools/arm64/test.sh $(ARM64_ARGS)
 
 packages:
 	@dpkg -s $(PACKAGES) >/dev/null 2>&1 || { \

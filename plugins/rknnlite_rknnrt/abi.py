@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes as ct
 import enum
+import functools
+from typing import Any
 
 from rknnlite.abi.rknn_op import (
     CALLBACK,
@@ -62,6 +64,7 @@ __all__ = [
     "Target",
     "TensorAttrStruct",
     "TensorMem",
+    "array_of",
 ]
 
 MAX_DYNAMIC_SHAPES = 512
@@ -297,3 +300,9 @@ PROTOTYPES: dict[str, tuple[object, tuple[object, ...]]] = {
 
 BASE_FUNCTIONS = ("rknn_init", "rknn_destroy", "rknn_query", "rknn_run")
 """What every library of this family exports; the rest is bound when it is first used."""
+
+
+@functools.cache
+def array_of(struct: type[ct.Structure], count: int) -> Any:
+    """``struct * count``, made once: every ctypes array type is a reference cycle of its own."""
+    return struct * count

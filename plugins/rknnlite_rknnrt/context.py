@@ -113,7 +113,7 @@ class RknnrtContext(ZeroCopyContext):
                 raise ParamInvalid(
                     f"{self._label}: input shapes {[list(s) for s in wanted]} are not among the model's: {legal}"
                 )
-            structs = (abi.TensorAttrStruct * len(wanted))(
+            structs = abi.array_of(abi.TensorAttrStruct, len(wanted))(
                 *(to_struct(reshaped(attr, dims)) for attr, dims in zip(self._inputs, wanted))
             )
             code = self._library.function("rknn_set_input_shapes")(self._value, len(wanted), structs)

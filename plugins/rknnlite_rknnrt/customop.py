@@ -86,7 +86,7 @@ class Registration:
     def __init__(self, library: Library, ops: Sequence[CustomOp]) -> None:
         self.failures: list[BaseException] = []
         self.count = len(ops)
-        self.structs = (abi.CustomOpStruct * self.count)()
+        self.structs = abi.array_of(abi.CustomOpStruct, self.count)()
         self._keep: list[Any] = list(ops)
         for op, struct in zip(ops, self.structs):
             if op.native is not None:

@@ -65,7 +65,7 @@ class _Slot:
             self._retype(data.dtype)
         if self._carrier is self._given:
             try:
-                self._struct.buf = _addressof(_from_buffer(data))
+                self._struct.buf = _addressof(_from_buffer(data))  # type: ignore[arg-type]
                 return data
             except (TypeError, ValueError):  # it has gaps, is read-only or empty
                 pass
@@ -126,7 +126,7 @@ class InputFeed:
     """All inputs of a context for its current shapes. ``count`` and ``reference`` go to ``rknn_inputs_set``."""
 
     def __init__(self, attrs: Sequence[TensorAttr], native: NativeQuery) -> None:
-        structs = (abi.InputStruct * len(attrs))()
+        structs = abi.array_of(abi.InputStruct, len(attrs))()
         self.count = ct.c_uint32(len(attrs))
         self.reference = ct.byref(structs)  # keeps the array alive
         self._names = [attr.name for attr in attrs]

@@ -52,7 +52,7 @@ class OutputFetch:
     """All outputs of a context for its current shapes, one kind: float32, or the stored elements."""
 
     def __init__(self, attrs: Sequence[TensorAttr], want_float: bool, count_frames: bool) -> None:
-        structs = (abi.OutputStruct * len(attrs))()
+        structs = abi.array_of(abi.OutputStruct, len(attrs))()
         self._count = ct.c_uint32(len(attrs))
         self._reference = ct.byref(structs)  # keeps the array alive
         self._extend = abi.OutputExtend() if count_frames else None
@@ -71,7 +71,7 @@ class OutputFetch:
         self._aimed = []
         for plan in self._plans:
             array = _empty(plan.dims, plan.dtype)
-            plan.struct.buf = _addressof(_from_buffer(array)) if plan.size else None
+            plan.struct.buf = _addressof(_from_buffer(array)) if plan.size else None  # type: ignore[arg-type]
             arrays.append(array)
         return arrays
 

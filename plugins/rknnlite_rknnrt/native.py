@@ -70,10 +70,11 @@ class Native:
     ) -> None:
         self.value = value
         self._parents = parents
-        self._inside: weakref.WeakSet[Native] = weakref.WeakSet()
-        for parent in parents:
-            parent._inside.add(self)
-        self._finalizer = weakref.finalize(self, _destroy, destroy, args, guard)
+        self._inside: set[object] = set()  # one mark per object inside, until C has destroyed that
+        mark, places = object(), tuple(parent._inside for parent in parents)
+        for place in places:
+            place.add(mark)
+        self._finalizer = weakref.finalize(self, _destroy, destroy, args, guard, mark, places)
         _living.add(self)
 
     @property
@@ -91,7 +92,7 @@ class Native:
 
         For the end of a context: a frame that a kept traceback holds must not keep the NPU's memory.
         """
-        if not any(child.alive for child in self._inside):
+        if not self._inside:
             self.release()
 
     def disown(self) -> None:
@@ -102,12 +103,20 @@ class Native:
 _PATIENCE = 5.0  # seconds that a finalizer waits for a call under way in another thread
 
 
-def _destroy(destroy: Callable[..., int], args: tuple[Any, ...], guard: Any) -> None:
+def _destroy(
+    destroy: Callable[..., int],
+    args: tuple[Any, ...],
+    guard: Any,
+    mark: object,
+    places: tuple[set[object], ...],
+) -> None:
     if guard is not None and not guard.acquire(timeout=_PATIENCE):
         logger.error("a context is still running in another thread and is not released")
         return
     try:
         code = destroy(*args)
+        for place in places:
+            place.discard(mark)
     finally:
         if guard is not None:
             guard.release()

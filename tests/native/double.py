@@ -13,6 +13,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -71,7 +72,9 @@ def build(mini: bool = False, defines: tuple[str, ...] = ()) -> Path:
         return Path(ready) / name
     extra = tuple(os.environ.get("RKNN_DOUBLE_CFLAGS", "").split())
     kind = ("-DMINI",) if mini else ()
-    return compile_c(SOURCES, (*FLAGS, f"-Wl,-soname,{name}", *kind, *(f"-D{d}" for d in defines), *extra), name)
+    return compile_c(
+        SOURCES, (*FLAGS, f"-Wl,-soname,{name}", *kind, *(f"-D{d}" for d in defines), *extra), name
+    )
 
 
 def model(*lines: str) -> bytes:
@@ -125,3 +128,8 @@ class Double:
         """What was created and not given back, by kind; kinds with 0 are left out."""
         counts = {kind: self.lib.double_live(kind.encode()) for kind in self.KINDS}
         return {kind: count for kind, count in counts.items() if count}
+
+
+if __name__ == "__main__":  # double.py FOLDER, with CC: libraries for another machine
+    for mini in (False, True):
+        shutil.copy(build(mini), sys.argv[1])

@@ -49,7 +49,9 @@ def text(table: dict[str, Any]) -> str:
     """JSON with one structure, enum or function per line."""
     parts = []
     for section, entries in table.items():
-        lines = ",\n".join(f"  {json.dumps(str(name))}: {json.dumps(entry)}" for name, entry in entries.items())
+        lines = ",\n".join(
+            f"  {json.dumps(str(name))}: {json.dumps(entry)}" for name, entry in entries.items()
+        )
         parts.append(f" {json.dumps(section)}: {{\n{lines}\n }}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
 

@@ -43,7 +43,9 @@ def narrowed_field(struct: Any, name: str, kind: Any) -> Any:
 
 def layout(struct: Any) -> dict[str, Any]:
     """Size, alignment and ``{field: [offset, size]}`` of a ctypes structure."""
-    places = {name: [getattr(struct, name).offset, getattr(struct, name).size] for name, *_ in struct._fields_}
+    places = {
+        name: [getattr(struct, name).offset, getattr(struct, name).size] for name, *_ in struct._fields_
+    }
     return {"size": ct.sizeof(struct), "align": ct.alignment(struct), "fields": places}
 
 
@@ -92,7 +94,7 @@ def source(tmp_path: Path) -> Path:
     path = tmp_path / "layout.c"
     path.write_text(
         '#include "rknn_abi.h"\n#include <stddef.h>\n'
-        f"__attribute__((visibility(\"default\"))) const unsigned layout[] = {{{questions()}}};\n"
+        f'__attribute__((visibility("default"))) const unsigned layout[] = {{{questions()}}};\n'
     )
     return path
 
@@ -117,7 +119,9 @@ def test_the_header_of_the_double_agrees_for_32_bit_arm(source: Path) -> None:
 def zeros(assembly: str) -> str:
     """``.zero 8`` stands for two numbers 0."""
     return re.sub(
-        r"\.zero\s+(\d+)", lambda m: "\n".join([".long 0"] * (int(m.group(1)) // 4)), assembly.split("layout:")[1]
+        r"\.zero\s+(\d+)",
+        lambda m: "\n".join([".long 0"] * (int(m.group(1)) // 4)),
+        assembly.split("layout:")[1],
     )
 
 
@@ -137,9 +141,9 @@ def test_numbers_of_the_api() -> None:
         assert named[f"RKNN_TENSOR_QNT_{kind.name}"] == kind
     for target in abi.Target:
         assert named[f"RKNN_TARGET_TYPE_{target.name}"] == target
-    assert abi.MAX_DIMS == named["RKNN_MAX_DIMS"]
-    assert abi.MAX_NAME == named["RKNN_MAX_NAME_LEN"]
-    assert abi.MAX_DYNAMIC_SHAPES == named["RKNN_MAX_DYNAMIC_SHAPE_NUM"]
+    assert named["RKNN_MAX_DIMS"] == abi.MAX_DIMS
+    assert named["RKNN_MAX_NAME_LEN"] == abi.MAX_NAME
+    assert named["RKNN_MAX_DYNAMIC_SHAPE_NUM"] == abi.MAX_DYNAMIC_SHAPES
 
 
 FLAGS = {
@@ -154,7 +158,9 @@ FLAGS = {
 def test_flags_of_the_api() -> None:
     for flag in abi.InitFlag:
         assert TABLE["constants"][f"RKNN_FLAG_{FLAGS.get(flag.name, flag.name)}"] == flag
-    assert len(abi.InitFlag) == sum(n.startswith("RKNN_FLAG_") for n in TABLE["constants"]) - 1  # HIGH is no bit
+    assert (
+        len(abi.InitFlag) == sum(n.startswith("RKNN_FLAG_") for n in TABLE["constants"]) - 1
+    )  # HIGH is no bit
     for flag in abi.MemAlloc:
         name = {"DEFAULT": "MEMORY_FLAGS_DEFAULT", "NO_CONTEXT": ""}.get(flag.name, f"MEMORY_{flag.name}")
         known = {**TABLE["enums"]["rknn_mem_alloc_flags"], "RKNN_FLAG_": 0x20000}

@@ -34,7 +34,9 @@ def test_three_calls_per_inference(start: Start, double: Double) -> None:
     assert double.count("rknn_outputs_get") == double.count("rknn_outputs_release") == 2
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+)
 def test_element_types_of_inputs(start: Start, dtype: str) -> None:
     image, context = picture(), start(*AFFINE)
     context.set_inputs([nhwc(image.astype(dtype))])
@@ -156,7 +158,9 @@ def test_outputs_into_given_arrays(start: Start) -> None:
 def test_given_arrays_that_do_not_fit(start: Start, array: np.ndarray) -> None:
     context = start(*AFFINE)
     context.infer(picture())
-    with pytest.raises(OutputInvalid, match=r"C-contiguous, writable float32 arrays of shapes \[\[1, 10\]\] are needed"):
+    with pytest.raises(
+        OutputInvalid, match=r"C-contiguous, writable float32 arrays of shapes \[\[1, 10\]\] are needed"
+    ):
         context.get_outputs_into([array])
     with pytest.raises(OutputInvalid):
         context.get_outputs_into([])
@@ -196,10 +200,10 @@ def test_order_of_calls(start: Start) -> None:
     context = start(*AFFINE)
     with pytest.raises(ContextInvalid, match=r"set inputs \(or bind memory\) before running"):
         context.run()
-    with pytest.raises(ContextInvalid, match="run the model before asking for outputs"):
+    with pytest.raises(ContextInvalid, match=r"run the model before asking for outputs"):
         context.get_outputs()
     context.set_inputs([nhwc(picture())])
-    with pytest.raises(ContextInvalid, match="run the model before asking for outputs"):
+    with pytest.raises(ContextInvalid, match=r"run the model before asking for outputs"):
         context.get_outputs()
     context.run()
     context.run()  # the inputs stay
@@ -209,7 +213,7 @@ def test_order_of_calls(start: Start) -> None:
 def test_short_outputs(start: Start, double: Double) -> None:
     context = start(*AFFINE)
     double.short("rknn_outputs_get")
-    with pytest.raises(OutputInvalid, match="filled 20 of 40 bytes of output scores; .* update the runtime"):
+    with pytest.raises(OutputInvalid, match=r"filled 20 of 40 bytes of output scores; .* update the runtime"):
         context.infer(picture())
     assert np.array_equal(context.infer(picture())[0], scores(picture()))
 
@@ -231,7 +235,7 @@ def test_a_run_that_takes_too_long(start: Start) -> None:
     context = start(*AFFINE, "latency 50000")
     context.set_inputs([nhwc(picture())])
     frame = context.start(timeout_ms=1)
-    with pytest.raises(RunTimeout, match="frame 0 was not done in 1 ms"):
+    with pytest.raises(RunTimeout, match=r"frame 0 was not done in 1 ms"):
         context.wait(frame, timeout_ms=1)
     context.wait(frame)
     assert np.array_equal(context.get_outputs()[0], scores(picture()))

@@ -145,7 +145,9 @@ def test_attributes(start: Start) -> None:
             found.update({name: ctx.attrs[name] for name in ("factor", "axis", "pads", "mode")})
             assert ctx.attr("absent", 7) == 7 and get_node_attr(ctx.node, "absent") is None
             assert get_node_attr(ctx.node, "axis") == 3
-            with pytest.raises(ParamInvalid, match="has no attribute 'absent'; there are: axis, factor, mode, pads"):
+            with pytest.raises(
+                ParamInvalid, match=r"has no attribute 'absent'; there are: axis, factor, mode, pads"
+            ):
                 ctx.attr("absent")
 
     op = Reads()
@@ -154,7 +156,7 @@ def test_attributes(start: Start) -> None:
     assert found == {"factor": 2.5, "axis": 3, "pads": [1, 2, 3], "mode": "linear"}
     attrs = op.seen[0].attrs
     assert dict(attrs) == found and len(attrs) == 4  # what was read stays readable outside of a call
-    with pytest.raises(KeyError, match="can be read in init and compute only"):
+    with pytest.raises(KeyError, match=r"can be read in init and compute only"):
         attrs["other"]
 
 
@@ -285,7 +287,7 @@ def test_registering_later_and_more_than_once(start: Start, double: Double) -> N
 
     context = start(*LINES)
     context.set_inputs(_inputs())
-    with pytest.raises(RknnError, match="rknn_run failed"):  # the operator is missing
+    with pytest.raises(RknnError, match=r"rknn_run failed"):  # the operator is missing
         context.run()
     op = SumGap()
     context.register_ops([op])
@@ -318,7 +320,7 @@ def test_a_name_that_is_too_long(start: Start) -> None:
     class Long(SumGap):
         op_type = "x" * 256
 
-    with pytest.raises(ParamInvalid, match="must have 1 to 255 bytes"):
+    with pytest.raises(ParamInvalid, match=r"must have 1 to 255 bytes"):
         start(*LINES, custom_ops=[Long()])
 
 
@@ -350,7 +352,9 @@ def test_compute_that_fails(start: Start) -> None:
     context = start(*LINES, custom_ops=[op])
     for _ in range(2):
         context.set_inputs(_inputs())
-        with pytest.raises(CustomOpFailed, match=r"failed in compute on inputs \[\[1, 4, 2, 3\], \[1, 24\]\]"):
+        with pytest.raises(
+            CustomOpFailed, match=r"failed in compute on inputs \[\[1, 4, 2, 3\], \[1, 24\]\]"
+        ):
             context.run()
     op.step = ""
     check(context)
@@ -404,5 +408,5 @@ def test_the_library_that_takes_no_operators(double: Double, monkeypatch: pytest
     from .conftest import built
 
     monkeypatch.setenv("RKNNLITE_LIBRARY", str(built(mini=True)))
-    with pytest.raises(RknnError, match="is not supported by this library version"):
+    with pytest.raises(RknnError, match=r"is not supported by this library version"):
         rknnlite.open(model(*LINES), custom_ops=[SumGap()])

@@ -64,7 +64,10 @@ def test_a_node_of_an_old_kernel(machine: Path) -> None:
 
 def test_a_container_without_the_node(machine: Path) -> None:
     node = with_npu(machine, node=False)
-    assert device.look().problem == f"the device node {node} is missing here; give it to the container (--device)"
+    assert (
+        device.look().problem
+        == f"the device node {node} is missing here; give it to the container (--device)"
+    )
 
 
 def test_no_permission_names_the_group(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +91,7 @@ def test_the_backend_is_not_available_then(
     monkeypatch.delenv("RKNNLITE_LIBRARY")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library.parent))
     assert "no NPU device node" in RknnrtBackend().probe().reason
-    with pytest.raises(BackendUnavailable, match="backend rknnrt cannot be used here: no NPU device node"):
+    with pytest.raises(BackendUnavailable, match=r"backend rknnrt cannot be used here: no NPU device node"):
         rknnlite.open(model(*AFFINE))
     node = with_npu(machine)
     probe = RknnrtBackend().probe()
@@ -112,15 +115,14 @@ def test_init_without_a_device(machine: Path, double: Double, code: int) -> None
 def test_a_model_for_another_board(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNLITE_SOC", "rk3566")
     with pytest.raises(
-        TargetPlatformUnmatch, match="was built for rk3588, this board is an rk3566; convert it with target_platform"
+        TargetPlatformUnmatch,
+        match=r"was built for rk3588, this board is an rk3566; convert it with target_platform",
     ):
         rknnlite.open(genuine("conv_relu.rk3588.i8"))
     assert double.count("rknn_init") == 0
 
 
-def test_sister_chips_share_models(
-    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sister_chips_share_models(double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     description = tmp_path / "double.txt"
     description.write_bytes(model(*AFFINE))
     monkeypatch.setenv("RKNN_DOUBLE_MODEL", str(description))
@@ -130,7 +132,7 @@ def test_sister_chips_share_models(
 
 def test_a_board_that_only_the_library_knows(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     double.fault("rknn_init", -13)
-    with pytest.raises(TargetPlatformUnmatch, match="was built for rk3588, this board is another one"):
+    with pytest.raises(TargetPlatformUnmatch, match=r"was built for rk3588, this board is another one"):
         rknnlite.open(genuine("conv_relu.rk3588.i8"))
 
 
@@ -164,7 +166,9 @@ def test_a_model_newer_than_the_runtime(double: Double, monkeypatch: pytest.Monk
 def test_a_container_newer_than_anything(double: Double) -> None:
     content = bytearray(genuine("conv_relu.rk3588.i8").read_bytes())
     content[8] = 7
-    with pytest.raises(RknnError, match=r"has container version 7, librknnrt here is 2.3.2 .*; update the runtime"):
+    with pytest.raises(
+        RknnError, match=r"has container version 7, librknnrt here is 2.3.2 .*; update the runtime"
+    ):
         rknnlite.open(bytes(content))
 
 
@@ -176,13 +180,13 @@ def test_damaged_models(double: Double, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.rknn"
     path.write_bytes(content)
     for source in (path, content):
-        with pytest.raises(RknnError, match="not an RKNN model|is empty|truncated") as caught:
+        with pytest.raises(RknnError, match=r"not an RKNN model|is empty|truncated") as caught:
             rknnlite.open(source)
         assert caught.value.code in (-5, -6)
-    with pytest.raises(ModelInvalid, match="bad.rknn"):
+    with pytest.raises(ModelInvalid, match=r"bad.rknn"):
         rknnlite.open(path)
 
 
 def test_a_model_that_is_not_there(double: Double, tmp_path: Path) -> None:
-    with pytest.raises(ModelInvalid, match="cannot be read: No such file"):
+    with pytest.raises(ModelInvalid, match=r"cannot be read: No such file"):
         rknnlite.open(tmp_path / "absent.rknn")

@@ -51,10 +51,12 @@ def test_attributes_follow_the_shape(start: Start) -> None:
 @pytest.mark.parametrize("shapes", [[(1, 4, 6, 3), (1, 6)], [(1, 5, 6, 3), (1, 4)], [(1, 4, 6, 3)]])
 def test_shapes_that_the_model_lacks(start: Start, shapes: list[tuple[int, ...]]) -> None:
     context = start(*DYNAMIC)
-    with pytest.raises(ParamInvalid, match=r"are not among the model's: .*\[1, 4, 6, 3\].*; .*\[1, 8, 12, 3\]"):
+    with pytest.raises(
+        ParamInvalid, match=r"are not among the model's: .*\[1, 4, 6, 3\].*; .*\[1, 8, 12, 3\]"
+    ):
         context.set_shapes(shapes)
     if len(shapes) == 2:
-        with pytest.raises(InputInvalid, match="are not among the model's"):
+        with pytest.raises(InputInvalid, match=r"are not among the model's"):
             context.infer(data(shapes))
     context.infer(data(SMALL))
 
@@ -66,7 +68,7 @@ def test_static_models_have_one_shape(start: Start) -> None:
 
 
 def test_no_duplicates(start: Start) -> None:
-    with pytest.raises(ParamInvalid, match="has dynamic shapes: such contexts cannot be duplicated"):
+    with pytest.raises(ParamInvalid, match=r"has dynamic shapes: such contexts cannot be duplicated"):
         start(*DYNAMIC).dup()
 
 

@@ -55,7 +55,10 @@ def test_an_illegal_mask(double: Double, tmp_path: Path, capfd: pytest.CaptureFi
     rknn.load_rknn(str(path))
     assert rknn.init_runtime(core_mask=5) == -1
     (line,) = lines(capfd, "E")
-    assert line.startswith("E Catch exception when set npu core mode.") and "legal masks: 0, 1, 2, 4, 3, 7" in line
+    assert (
+        line.startswith("E Catch exception when set npu core mode.")
+        and "legal masks: 0, 1, 2, 4, 3, 7" in line
+    )
     assert double.live() == {}
     assert rknn.init_runtime(core_mask=7) == 0
     rknn.release()
@@ -111,7 +114,9 @@ def test_dynamic_shapes_by_the_shape_of_the_arrays(face: Face, capfd: pytest.Cap
     capfd.readouterr()
     assert rknn.inference(inputs=[picture(0, (1, 5, 6, 3)), np.zeros((1, 4), np.float32)]) is None
     (line,) = lines(capfd, "E")
-    assert line.startswith("E Catch exception when setting inputs. Set input shape failed. error code: RKNN_ERR_FAIL")
+    assert line.startswith(
+        "E Catch exception when setting inputs. Set input shape failed. error code: RKNN_ERR_FAIL"
+    )
     assert "[1, 4, 6, 3]" in line and "[1, 8, 12, 3]" in line
 
 
@@ -156,9 +161,7 @@ def test_verbose(
     rknn.load_rknn(str(genuine("conv_relu.rk3588.i8")))
     assert rknn.init_runtime() == 0
     said = lines(capfd, "I")
-    assert said[0] == (
-        "I RKNN Runtime Information, librknnrt version: 2.3.2 (double@2026-11-21T00:00:00)"
-    )
+    assert said[0] == ("I RKNN Runtime Information, librknnrt version: 2.3.2 (double@2026-11-21T00:00:00)")
     assert said[1] == "I RKNN Driver Information, version: 0.9.8"
     assert said[2].startswith("I RKNN Model Information, version: 6, toolkit version: 2.")
     assert said[2].endswith("model inference type: static_shape")

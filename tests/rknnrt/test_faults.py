@@ -65,7 +65,9 @@ def test_codes_become_typed_errors(start: Callable[..., Any], double: Double, fu
     for code in CODES:
         context = start(*LINES)
         double.fault(function, code)
-        with pytest.raises(RknnError, match=rf"{function}.* failed\. error code: .* \({code}\); \w+") as caught:
+        with pytest.raises(
+            RknnError, match=rf"{function}.* failed\. error code: .* \({code}\); \w+"
+        ) as caught:
             NATIVE[function](context)
         assert type(caught.value) is type(error_from_code(code, ""))
         assert caught.value.code == code
@@ -76,7 +78,9 @@ def test_codes_become_typed_errors(start: Callable[..., Any], double: Double, fu
         double.reset()
 
 
-@pytest.mark.parametrize("function", ["rknn_inputs_set", "rknn_run", "rknn_outputs_get", "rknn_outputs_release"])
+@pytest.mark.parametrize(
+    "function", ["rknn_inputs_set", "rknn_run", "rknn_outputs_get", "rknn_outputs_release"]
+)
 def test_the_same_context_goes_on(start: Callable[..., Any], double: Double, function: str) -> None:
     context = start(*LINES)
     for code in CODES:
@@ -91,7 +95,7 @@ def test_the_same_context_goes_on(start: Callable[..., Any], double: Double, fun
 def test_shapes(start: Callable[..., Any], double: Double, code: int) -> None:
     context = start(*DYNAMIC)
     double.fault("rknn_set_input_shapes", code)
-    with pytest.raises(RknnError, match="rknn_set_input_shapes failed") as caught:
+    with pytest.raises(RknnError, match=r"rknn_set_input_shapes failed") as caught:
         context.set_shapes([(1, 8, 12, 3), (1, 6)])
     assert caught.value.code == code
     context.set_shapes([(1, 8, 12, 3), (1, 6)])
@@ -125,7 +129,9 @@ def test_opening(double: Double, code: int) -> None:
             assert error.code == code and "failed. error code" in str(error)
             assert nth == 1 or f"rknn_query({'IN_OUT_NUM' if nth == 2 else ''}" in str(error)
         else:
-            assert nth == 3 or nth > 5  # the range of a static model is an error anyway; five questions in all
+            assert (
+                nth == 3 or nth > 5
+            )  # the range of a static model is an error anyway; five questions in all
         assert double.live() == {}
 
 
@@ -136,7 +142,7 @@ def test_short_answers(double: Double) -> None:
         if nth == 2:
             rknnlite.open(model(*LINES)).close()  # no range: static
             continue
-        with pytest.raises(RknnError, match="the library answers"):
+        with pytest.raises(RknnError, match=r"the library answers"):
             rknnlite.open(model(*LINES))
 
 
@@ -236,7 +242,9 @@ def test_the_version_that_cannot_be_had(
     capfd.readouterr()
     assert rknn.get_sdk_version() is None
     (line,) = errors(capfd)
-    assert line.startswith("E Catch exception when get sdk version") and "rknn_query(SDK_VERSION) failed" in line
+    assert (
+        line.startswith("E Catch exception when get sdk version") and "rknn_query(SDK_VERSION) failed" in line
+    )
     rknn.release()
 
 

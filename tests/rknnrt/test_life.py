@@ -67,7 +67,7 @@ def test_nothing_reaches_c_after_close(start: Start, double: Double) -> None:
         lambda: context.native_inputs,
         lambda: context.handle,
     ):
-        with pytest.raises(ContextInvalid, match="this context is closed; open the model again"):
+        with pytest.raises(ContextInvalid, match=r"this context is closed; open the model again"):
             use()
     assert double.count("rknn_query") == asked and double.count("rknn_run") == 0
 
@@ -156,7 +156,7 @@ def test_a_second_thread_is_refused(start: Start, double: Double) -> None:
     context = start(*AFFINE, "latency 300000")
     thread = in_thread(lambda: context.infer(picture()))
     wait_for(double, "rknn_run")
-    with pytest.raises(ContextInvalid, match="in use by another thread; open one context per thread"):
+    with pytest.raises(ContextInvalid, match=r"in use by another thread; open one context per thread"):
         context.infer(picture())
     thread.join()
 

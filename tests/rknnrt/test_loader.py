@@ -65,7 +65,9 @@ def test_then_the_path_of_the_linker_and_the_usual_places(
 
 def test_not_found_says_where_it_was_looked_for_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader, "DIRECTORIES", ("/usr/lib",))
-    with pytest.raises(LibraryNotFound, match=r"no librknnrt.so or librknnmrt.so in /usr/lib; install the runtime"):
+    with pytest.raises(
+        LibraryNotFound, match=r"no librknnrt.so or librknnmrt.so in /usr/lib; install the runtime"
+    ):
         find()
     with pytest.raises(LibraryNotFound, match=r"there is no runtime library /nowhere/x.so; install"):
         find("/nowhere/x.so")
@@ -89,7 +91,9 @@ def test_wrong_architecture(library: Path, tmp_path: Path, machine: int, name: s
     content = bytearray(wrong.read_bytes())
     content[18:20] = machine.to_bytes(2, "little")
     wrong.write_bytes(content)
-    with pytest.raises(LibraryWrongArchitecture, match=f"is for {name}, this Python is .*; install the library"):
+    with pytest.raises(
+        LibraryWrongArchitecture, match=f"is for {name}, this Python is .*; install the library"
+    ):
         load(wrong)
 
 
@@ -106,7 +110,9 @@ def test_a_library_that_was_copied_in_part(library: Path, tmp_path: Path) -> Non
     path, whole = tmp_path / "librknnrt.so", library.read_bytes()
     for size in (64, 4000, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(LibraryUnusable, match=f"cut off: it has {size} of {len(whole)} bytes; copy it again"):
+        with pytest.raises(
+            LibraryUnusable, match=f"cut off: it has {size} of {len(whole)} bytes; copy it again"
+        ):
             load(path)
 
 
@@ -129,17 +135,17 @@ def stub(tmp_path: Path, *functions: str) -> Path:
 
 
 def test_a_library_of_another_product(tmp_path: Path) -> None:
-    with pytest.raises(LibraryIncomplete, match="does not export rknn_destroy, rknn_query, rknn_run"):
+    with pytest.raises(LibraryIncomplete, match=r"does not export rknn_destroy, rknn_query, rknn_run"):
         load(stub(tmp_path, "rknn_init"))
 
 
 def test_functions_are_asked_for_when_they_are_used(tmp_path: Path) -> None:
     old = load(stub(tmp_path, "rknn_init", "rknn_destroy", "rknn_query", "rknn_run"))
     assert not old.has("rknn_wait")
-    with pytest.raises(FunctionMissing, match="rknn_wait is not supported by this library version"):
+    with pytest.raises(FunctionMissing, match=r"rknn_wait is not supported by this library version"):
         old.function("rknn_wait")
     later = old.quick("rknn_inputs_set")
-    with pytest.raises(FunctionMissing, match="rknn_inputs_set is not supported"):
+    with pytest.raises(FunctionMissing, match=r"rknn_inputs_set is not supported"):
         later(1, 2, 3)
 
 
@@ -149,9 +155,11 @@ def test_the_mini_library_says_what_it_lacks(double: Double, monkeypatch: pytest
     with rknnlite.open(model(*AFFINE)) as context:
         assert context.versions.library == "librknnmrt"
         for call in (lambda: context.set_core_mask(1), lambda: context.set_batch_core_num(1)):
-            with pytest.raises(FunctionMissing, match=r"not supported by this library version \(librknnmrt.so 2.3.2"):
+            with pytest.raises(
+                FunctionMissing, match=r"not supported by this library version \(librknnmrt.so 2.3.2"
+            ):
                 call()
-        with pytest.raises(ParamInvalid, match="the rv1106 has the zero-copy path only: use bind and run"):
+        with pytest.raises(ParamInvalid, match=r"the rv1106 has the zero-copy path only: use bind and run"):
             context.infer(picture())
 
 
@@ -179,7 +187,7 @@ def test_versions_as_the_library_answers(double: Double) -> None:
 
 def test_a_program_names_the_library(double: Double, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RKNNLITE_LIBRARY")
-    with pytest.raises(BackendUnavailable, match="backend rknnrt cannot be used here: no librknnrt.so"):
+    with pytest.raises(BackendUnavailable, match=r"backend rknnrt cannot be used here: no librknnrt.so"):
         rknnlite.open(model(*AFFINE))
     with rknnlite.open(model(*AFFINE), library=str(library)) as context:
         assert context.backend_name == "rknnrt"

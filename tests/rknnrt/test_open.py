@@ -77,7 +77,9 @@ def test_encrypted_models_pass_through(
 def test_an_encrypted_model_that_the_library_refuses(double: Double, tmp_path: Path) -> None:
     path = tmp_path / "secret.rknn"
     path.write_bytes(b"RKCE" + bytes(100))
-    with pytest.raises(RknnError, match="encrypted: this runtime has no key for it, or is too old for it") as caught:
+    with pytest.raises(
+        RknnError, match=r"encrypted: this runtime has no key for it, or is too old for it"
+    ) as caught:
         rknnlite.open(path)
     assert caught.value.code == -6
 
@@ -116,9 +118,9 @@ def test_flags_reach_the_library(start: Start, double: Double, options: dict[str
 
 
 def test_illegal_settings() -> None:
-    with pytest.raises(ParamInvalid, match="priority 'urgent' is not one of high, medium, low"):
+    with pytest.raises(ParamInvalid, match=r"priority 'urgent' is not one of high, medium, low"):
         Settings.of(OpenOptions(extra={"priority": "urgent"}))
-    with pytest.raises(ParamInvalid, match="outside='some' is not 'all', 'internal' or None"):
+    with pytest.raises(ParamInvalid, match=r"outside='some' is not 'all', 'internal' or None"):
         Settings.of(OpenOptions(extra={"outside": "some"}))
 
 
@@ -131,10 +133,10 @@ def test_unknown_options_are_named(caplog: pytest.LogCaptureFixture) -> None:
 def test_outside_memory_is_needed_before_a_run(start: Start) -> None:
     context = start(*AFFINE, "weight 8192", "internal 4096", outside="all")
     context.set_inputs(_inputs())
-    with pytest.raises(RknnError, match="rknn_run failed"):
+    with pytest.raises(RknnError, match=r"rknn_run failed"):
         context.run()
     need = context.memory()
-    with pytest.raises(ParamInvalid, match="the memory has 100 bytes, weights need 8192"):
+    with pytest.raises(ParamInvalid, match=r"the memory has 100 bytes, weights need 8192"):
         context.set_weight_mem(context.create_mem(100))
     context.set_weight_mem(context.create_mem(need.weight))
     context.set_internal_mem(context.create_mem(need.internal))
@@ -174,7 +176,7 @@ def test_only_an_open_context_can_be_master(start: Start) -> None:
     master = start(*AFFINE)
     master.close()
     for wrong in (master, 7):
-        with pytest.raises(ParamInvalid, match="master must be an open context of backend rknnrt"):
+        with pytest.raises(ParamInvalid, match=r"master must be an open context of backend rknnrt"):
             start(*AFFINE, master=wrong)
 
 
@@ -212,7 +214,12 @@ def _inputs() -> list[Any]:
 def test_attributes(start: Start) -> None:
     context = start(*NATIVE)
     (image,), (result,) = context.inputs, context.outputs
-    assert (image.name, image.dims, image.dtype, image.layout) == ("image", (1, 4, 6, 3), DType.INT8, Layout.NHWC)
+    assert (image.name, image.dims, image.dtype, image.layout) == (
+        "image",
+        (1, 4, 6, 3),
+        DType.INT8,
+        Layout.NHWC,
+    )
     assert image.quant == QuantParams(0.5, -3)
     assert (result.name, result.dims, result.layout) == ("map", (1, 3, 4, 6), Layout.NCHW)
     assert (image.n_elems, image.size) == (72, 72)
@@ -275,7 +282,7 @@ def test_a_question_without_a_name_of_its_own(start: Start) -> None:
 
 def test_layers(start: Start) -> None:
     context = start(*AFFINE, collect_perf=True)
-    with pytest.raises(ContextInvalid, match="run the model before asking for figures"):
+    with pytest.raises(ContextInvalid, match=r"run the model before asking for figures"):
         context.perf_table()
     context.infer(picture())
     table = context.perf_table()
@@ -290,7 +297,7 @@ def test_layers(start: Start) -> None:
 def test_layers_are_collected_on_request(start: Start) -> None:
     context = start(*AFFINE)
     context.infer(picture())
-    with pytest.raises(RknnError, match="open the model with collect_perf=True"):
+    with pytest.raises(RknnError, match=r"open the model with collect_perf=True"):
         context.perf_table()
 
 
@@ -307,10 +314,12 @@ def test_core_masks(start: Start, mask: int) -> None:
 @pytest.mark.parametrize("mask", [5, 6, 8, 0x10000, -1, 1 << 32, (1 << 32) + 1])
 def test_illegal_core_masks(start: Start, mask: int) -> None:
     context = start(*AFFINE)
-    with pytest.raises(RknnError, match=r"core mask -?0x\w+ is not legal on rk3588; legal masks: 0, 1, 2, 4, 3, 7"):
+    with pytest.raises(
+        RknnError, match=r"core mask -?0x\w+ is not legal on rk3588; legal masks: 0, 1, 2, 4, 3, 7"
+    ):
         context.set_core_mask(mask)
     assert np.array_equal(context.infer(picture())[0], scores(picture()))
-    with pytest.raises(RknnError, match="legal masks"):
+    with pytest.raises(RknnError, match=r"legal masks"):
         start(*AFFINE, core_mask=mask)
 
 
@@ -318,14 +327,16 @@ def test_a_core_mask_that_the_board_lacks(start: Start, monkeypatch: pytest.Monk
     monkeypatch.setenv("RKNNLITE_SOC", "rk3576")
     context = start(*AFFINE, "platform rk3576")
     context.set_core_mask(3)
-    with pytest.raises(RknnError, match="core mask 0x7 is not legal on rk3576; legal masks: 0, 1, 2, 3, 0xffff"):
+    with pytest.raises(
+        RknnError, match=r"core mask 0x7 is not legal on rk3576; legal masks: 0, 1, 2, 3, 0xffff"
+    ):
         context.set_core_mask(7)
 
 
 def test_one_core_takes_no_mask(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNLITE_SOC", "rk3566")
     context = start(*AFFINE, "platform rk3566")
-    with pytest.raises(TargetPlatformUnmatch, match="rk3566 has a single NPU core and takes no core mask"):
+    with pytest.raises(TargetPlatformUnmatch, match=r"rk3566 has a single NPU core and takes no core mask"):
         context.set_core_mask(1)
 
 

@@ -97,7 +97,7 @@ def test_all_tensors_have_to_be_bound(start: Start) -> None:
     context = start(*TWO)
     image, state = context.native_inputs
     bound(context, image)
-    with pytest.raises(ContextInvalid, match="bind input state, output map, output next before running"):
+    with pytest.raises(ContextInvalid, match=r"bind input state, output map, output next before running"):
         context.run()
     for attr in (state, *context.native_outputs):
         bound(context, attr)
@@ -138,22 +138,27 @@ def test_shapes_are_chosen_before_memory_is_bound(start: Start) -> None:
 def test_create(start: Start, double: Double) -> None:
     context = start(*AFFINE)
     memory = context.create_mem(1000)
-    assert (memory.size, memory.offset, memory.ndarray.shape, memory.ndarray.dtype) == (1000, 0, (1000,), np.uint8)
+    assert (memory.size, memory.offset, memory.ndarray.shape, memory.ndarray.dtype) == (
+        1000,
+        0,
+        (1000,),
+        np.uint8,
+    )
     assert memory.fd >= 0 and memory.phys > 0 and memory.address > 0
     assert repr(memory) == f"<RknnrtMemory 1000 bytes, fd {memory.fd}>"
     assert double.count("rknn_create_mem") == 1
     context.create_mem(1000, abi.MemAlloc.NON_CACHEABLE | abi.MemAlloc.TRY_ALLOC_SRAM)
     assert double.count("rknn_create_mem2") == 1
-    with pytest.raises(ParamInvalid, match="memory of 0 bytes was asked for"):
+    with pytest.raises(ParamInvalid, match=r"memory of 0 bytes was asked for"):
         context.create_mem(0)
-    with pytest.raises(OutOfMemory, match="rknn_create_mem2 gave no memory for"):
+    with pytest.raises(OutOfMemory, match=r"rknn_create_mem2 gave no memory for"):
         context.create_mem(1 << 33)
 
 
 def test_less_memory_than_asked_for(start: Start, double: Double) -> None:
     context = start(*AFFINE)
     double.short("rknn_create_mem")
-    with pytest.raises(OutOfMemory, match="rknn_create_mem gave 500 of 1000 bytes"):
+    with pytest.raises(OutOfMemory, match=r"rknn_create_mem gave 500 of 1000 bytes"):
         context.create_mem(1000)
     assert "mems" not in double.live()
 
@@ -207,18 +212,20 @@ def test_imports_that_cannot_be(start: Start) -> None:
     fd = os.memfd_create("small")
     os.ftruncate(fd, 100)
     try:
-        with pytest.raises(ParamInvalid, match=f"file descriptor {fd} holds 100 bytes, 150 were to be imported"):
+        with pytest.raises(
+            ParamInvalid, match=f"file descriptor {fd} holds 100 bytes, 150 were to be imported"
+        ):
             context.import_mem(fd, 100, 50)
         for wrong in ((-1, 100, 0), (fd, 0, 0), (fd, 100, -1), (fd, 1 << 32, 0)):
-            with pytest.raises(ParamInvalid, match="cannot import"):
+            with pytest.raises(ParamInvalid, match=r"cannot import"):
                 context.import_mem(*wrong)
     finally:
         os.close(fd)
-    with pytest.raises(ParamInvalid, match="descriptor .* cannot be (mapped|used)"):
+    with pytest.raises(ParamInvalid, match=r"descriptor .* cannot be (mapped|used)"):
         context.import_mem(fd, 10)
     reader, writer = os.pipe()
     try:
-        with pytest.raises(ParamInvalid, match="cannot be mapped"):
+        with pytest.raises(ParamInvalid, match=r"cannot be mapped"):
             context.import_mem(reader, 10)
     finally:
         os.close(reader)
@@ -237,9 +244,9 @@ def test_import_by_physical_address(start: Start) -> None:
     context.run()
     assert np.array_equal(result, scores(picture()))
     blind = context.import_phys(0x2000, 100)
-    with pytest.raises(ParamInvalid, match="no virtual address: the CPU cannot look at it"):
+    with pytest.raises(ParamInvalid, match=r"no virtual address: the CPU cannot look at it"):
         _ = blind.ndarray
-    with pytest.raises(ParamInvalid, match="cannot import 0 bytes at physical address 0x1000"):
+    with pytest.raises(ParamInvalid, match=r"cannot import 0 bytes at physical address 0x1000"):
         context.import_phys(0x1000, 0)
 
 
@@ -252,7 +259,7 @@ def test_sync(start: Start, double: Double, direction: str) -> None:
 
 def test_sync_in_no_direction(start: Start) -> None:
     context = start(*AFFINE)
-    with pytest.raises(ParamInvalid, match="direction 'up' is not one of to_device, from_device, both"):
+    with pytest.raises(ParamInvalid, match=r"direction 'up' is not one of to_device, from_device, both"):
         context.sync(context.create_mem(10), "up")
 
 
@@ -260,10 +267,16 @@ def test_sync_in_no_direction(start: Start) -> None:
 
 INPUT_EDITS = [
     ({"dtype": DType.INT16}, "input image: type INT16 is not supported; legal are INT8"),
-    ({"layout": Layout.NCHW, "dims": (1, 3, 4, 6)}, r"layout NCHW \[1, 3, 4, 6\] is not among NHWC \[1, 4, 6, 3\]"),
+    (
+        {"layout": Layout.NCHW, "dims": (1, 3, 4, 6)},
+        r"layout NCHW \[1, 3, 4, 6\] is not among NHWC \[1, 4, 6, 3\]",
+    ),
     ({"dims": (1, 4, 8, 3)}, r"layout NHWC \[1, 4, 8, 3\] is not among"),
     ({"w_stride": 8}, "w_stride is 16 and read-only, 8 was given"),
-    ({"dtype": DType.UINT8, "pass_through": True}, "with pass_through the memory holds the native tensor, INT8 NHWC"),
+    (
+        {"dtype": DType.UINT8, "pass_through": True},
+        "with pass_through the memory holds the native tensor, INT8 NHWC",
+    ),
 ]
 
 
@@ -278,29 +291,37 @@ def test_inputs_that_do_not_fit(start: Start, edits: dict[str, Any], text: str) 
 def test_outputs_that_do_not_fit(start: Start) -> None:
     context = start(*NATIVE)
     (attr,) = context.native_outputs
-    with pytest.raises(OutputInvalid, match="output map: type UINT8 is not supported; legal are INT8, FLOAT32, FLOAT16"):
+    with pytest.raises(
+        OutputInvalid, match=r"output map: type UINT8 is not supported; legal are INT8, FLOAT32, FLOAT16"
+    ):
         context.bind(dataclasses.replace(attr, dtype=DType.UINT8), context.create_mem(4096))
 
 
 def test_memory_that_is_too_small(start: Start) -> None:
     context = start(*NATIVE)
     image, result = context.native_inputs[0], context.native_outputs[0]
-    with pytest.raises(InputInvalid, match=r"the memory has 72 bytes, 192 are needed \(INT8 NHWC .*, w_stride 16\)"):
+    with pytest.raises(
+        InputInvalid, match=r"the memory has 72 bytes, 192 are needed \(INT8 NHWC .*, w_stride 16\)"
+    ):
         context.bind(image, context.create_mem(72))
-    with pytest.raises(OutputInvalid, match="the memory has 384 bytes, 1536 are needed"):
+    with pytest.raises(OutputInvalid, match=r"the memory has 384 bytes, 1536 are needed"):
         context.bind(dataclasses.replace(result, dtype=DType.FLOAT32), context.create_mem(384))
 
 
 def test_tensors_that_the_model_lacks(start: Start) -> None:
     context = start(*NATIVE)
     attr = dataclasses.replace(context.native_inputs[0], name="picture")
-    with pytest.raises(ParamInvalid, match=r"no tensor 'picture' \(index 0\); it has input image, output map"):
+    with pytest.raises(
+        ParamInvalid, match=r"no tensor 'picture' \(index 0\); it has input image, output map"
+    ):
         context.bind(attr, context.create_mem(4096))
 
 
 def test_memory_of_another_context(start: Start) -> None:
     ours, theirs = start(*AFFINE), start(*AFFINE)
-    with pytest.raises(ParamInvalid, match=r"belongs to another context; share it .*: import_mem\(mem.fd, ...\)"):
+    with pytest.raises(
+        ParamInvalid, match=r"belongs to another context; share it .*: import_mem\(mem.fd, ...\)"
+    ):
         ours.bind(ours.native_inputs[0], theirs.create_mem(4096))
 
 
@@ -314,7 +335,7 @@ def test_closed_memory_never_reaches_c(start: Start, double: Double) -> None:
         lambda: context.set_internal_mem(memory),
         lambda: memory.ndarray,
     ):
-        with pytest.raises(ContextInvalid, match="this memory is closed; create it again"):
+        with pytest.raises(ContextInvalid, match=r"this memory is closed; create it again"):
             use()
     assert double.count("rknn_set_io_mem") == double.count("rknn_mem_sync") == 0
 
@@ -328,7 +349,7 @@ def test_closing_memory_that_is_bound(start: Start, double: Double) -> None:
     context.run()
     image.close()
     runs = double.count("rknn_run")
-    with pytest.raises(ContextInvalid, match="bind input image before running"):
+    with pytest.raises(ContextInvalid, match=r"bind input image before running"):
         context.run()
     assert double.count("rknn_run") == runs
     bound(context, context.native_inputs[0])
@@ -338,7 +359,7 @@ def test_closing_memory_that_is_bound(start: Start, double: Double) -> None:
 def test_the_two_paths_do_not_mix(start: Start) -> None:
     common, shared = start(*AFFINE), start(*AFFINE)
     common.infer(picture())
-    with pytest.raises(ContextInvalid, match="must not be mixed on one context; open a second one"):
+    with pytest.raises(ContextInvalid, match=r"must not be mixed on one context; open a second one"):
         common.bind(common.native_inputs[0], common.create_mem(4096))
     bound(shared, shared.native_inputs[0])
     memory = shared.create_mem(4096)
@@ -346,7 +367,7 @@ def test_the_two_paths_do_not_mix(start: Start) -> None:
     shared.run()
     memory.close()  # unbound: the context stays a zero-copy one
     for call in (lambda: shared.set_inputs([Input(0, picture())]), shared.get_outputs):
-        with pytest.raises(ContextInvalid, match="must not be mixed on one context"):
+        with pytest.raises(ContextInvalid, match=r"must not be mixed on one context"):
             call()
     assert np.array_equal(common.infer(picture())[0], scores(picture()))
 

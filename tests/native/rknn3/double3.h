@@ -112,7 +112,7 @@ typedef struct session {
     atomic_int stop, paused, n_total, n_prefill, n_decode;
     int n_system;
     pthread_t thread;
-    int running;
+    atomic_int running; /* an asynchronous run: 1 under way, 2 its last callback is made or being made */
 } session;
 
 enum { KIND_CONTEXT = 1, KIND_MEMORY = 2, KIND_SESSION = 3, KIND_IMAGE = 4 };

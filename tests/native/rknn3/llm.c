@@ -318,17 +318,16 @@ static int perform(run *r) {
     free(r->rows);
     free(r->logits);
     atomic_store(&c->busy, 0);
+    if (r->s->running) r->s->running = 2; /* the caller learns of the end now and may destroy the session */
     report(r, NULL, 0, code ? RKLLM_RUN_ERROR : state);
     return code;
 }
 
 static void *background(void *argument) {
     run *r = argument;
-    session *s = r->s;
     perform(r);
     free(r->inputs);
     free(r);
-    s->running = 2;
     return NULL;
 }
 

@@ -49,7 +49,7 @@ EXPORT int rknn3_session_destroy(rknn3_session *given) {
     if (!s) return RKNN3_ERR_ARGUMENT_INVALID;
     known(s->owner, KIND_CONTEXT);
     if (s->running) {
-        if (s->running == 1) live(MISORDERED, 1); /* 2: the run has ended, only the thread is left */
+        if (s->running == 1) live(MISORDERED, 1); /* 2: the end has been told, only the thread is left */
         s->stop = 1;
         end_thread(s);
     }
