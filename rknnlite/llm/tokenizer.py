@@ -1,5 +1,7 @@
 """Text to token ids and back, from ``PREFIX.tokenizer.gguf`` (extra ``llm``: the package ``tokenizers``).
 
+Without that package byte-level BPE, which is what most models have, is computed in Python (``bpe``).
+
 The GGUF file is the one that llama.cpp reads too. Files of our own also carry the tokenizer as its authors
 published it (``tokenizer.huggingface.json``); without it byte-level BPE is rebuilt from tokens and merges.
 """
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported, RknnError
 from ..extras import missing
+from .bpe import ByteLevelBpe, Recipe, recipe
 from .gguf import Value, read_gguf
 
 __all__ = ["Tokenizer", "byte_letters", "token_bytes"]
@@ -38,10 +41,10 @@ _SPLIT = {
 
 
 class Tokenizer:
-    """A tokenizer of the package ``tokenizers`` with the few calls that a session needs."""
+    """A tokenizer with the few calls that a session needs."""
 
     def __init__(self, path: str | Path) -> None:
-        """Read a GGUF file. Raises ModelInvalid, or RknnError when the package ``tokenizers`` is missing."""
+        """Read a GGUF file. Raises ModelInvalid, or RknnError when the package ``tokenizers`` is needed and missing."""
         label = str(path)
         try:
             data = Path(path).read_bytes()
@@ -81,30 +84,68 @@ def _build(pairs: dict[str, Value], tokens: list[str], label: str) -> Any:
     try:
         import tokenizers
     except ImportError as error:
-        raise missing("llm", "text needs the package tokenizers", error) from None
+        return _plain_python(pairs, tokens, label, error)
     text = pairs.get(HF_JSON)
     if isinstance(text, str):
         return tokenizers.Tokenizer.from_str(text)
+    pre = _family(pairs, label)
+    merges: Any = _merges(pairs, label)
+    bpe = tokenizers.models.BPE(
+        {t: i for i, t in enumerate(tokens)}, merges, ignore_merges=pre == "llama-bpe"
+    )
+    built = tokenizers.Tokenizer(bpe)
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(_SPLIT[pre]), "isolated")
+    level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    built.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([split, level])
+    built.decoder = tokenizers.decoders.ByteLevel()
+    built.add_special_tokens([tokens[number] for number in _special(pairs, tokens)])
+    return built
+
+
+def _plain_python(pairs: dict[str, Value], tokens: list[str], label: str, error: ImportError) -> ByteLevelBpe:
+    """The tokenizer without the package; raises RknnError when it is none that we can compute."""
+    text = pairs.get(HF_JSON)
+    if isinstance(text, str):
+        found = recipe(json.loads(text))
+        if found is None:
+            raise missing("llm", f"{label}: this tokenizer needs the package tokenizers", error)
+        return ByteLevelBpe(found, byte_letters())
+    pre = _family(pairs, label)
+    special = _special(pairs, tokens)
+    made = Recipe(
+        vocabulary={token: number for number, token in enumerate(tokens)},
+        merges=_merges(pairs, label),
+        split=_SPLIT[pre],
+        added={tokens[number]: number for number in special},
+        hidden=frozenset(special),
+        whole_words=pre == "llama-bpe",
+    )
+    return ByteLevelBpe(made, byte_letters())
+
+
+def _family(pairs: dict[str, Value], label: str) -> str:
+    """The pre-tokenizer's name; raises ModelUnsupported for those whose split is not known here."""
     kind, pre = pairs.get("tokenizer.ggml.model"), pairs.get("tokenizer.ggml.pre", "")
     if kind != "gpt2" or pre not in _SPLIT:
         raise ModelUnsupported(
             f"{label}: tokenizer {kind!r} with pre-tokenizer {pre!r} and no {HF_JSON}; give the session a tokenizer "
             "callback of your own"
         )
-    merges: Any = [tuple(m.split(" ", 1)) for m in _strings(pairs, "tokenizer.ggml.merges", label)]
-    bpe = tokenizers.models.BPE(
-        {t: i for i, t in enumerate(tokens)}, merges, ignore_merges=pre == "llama-bpe"
-    )
-    built = tokenizers.Tokenizer(bpe)
-    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(_SPLIT[str(pre)]), "isolated")
-    level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    built.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([split, level])
-    built.decoder = tokenizers.decoders.ByteLevel()
+    return str(pre)
+
+
+def _merges(pairs: dict[str, Value], label: str) -> list[tuple[str, str]]:
+    split = (merge.partition(" ") for merge in _strings(pairs, "tokenizer.ggml.merges", label))
+    return [(first, second) for first, _, second in split]
+
+
+def _special(pairs: dict[str, Value], tokens: list[str]) -> list[int]:
+    """Ids of the tokens that are written out in texts."""
     types = pairs.get("tokenizer.ggml.token_type")
-    if isinstance(types, np.ndarray):
-        marked = zip(tokens, types.tolist())
-        built.add_special_tokens([t for t, kind in marked if kind in (CONTROL, USER_DEFINED)])
-    return built
+    if not isinstance(types, np.ndarray):
+        return []
+    kinds = types.tolist()[: len(tokens)]
+    return [number for number, kind in enumerate(kinds) if kind in (CONTROL, USER_DEFINED)]
 
 
 def _strings(pairs: dict[str, Value], key: str, label: str) -> list[str]:

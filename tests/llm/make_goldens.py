@@ -1,4 +1,4 @@
-"""Write ``tests/data/llm/*.npz`` with Hugging Face transformers: logits and greedy tokens.
+"""Write ``tests/llm/data/*.npz`` with Hugging Face transformers: logits and greedy tokens.
 
 Of the tiny models of each family, and of the trained model of the example.
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from tests.support.llm_models import FAMILIES, VOCAB, write_model
 
-DATA = Path(__file__).parents[1] / "data" / "llm"
+DATA = Path(__file__).parent / "data"
 CONVERSATION = (
     "<|im_start|>user\nI am Clara.<|im_end|>\n<|im_start|>assistant\nHello Clara.<|im_end|>\n"
     "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n"

@@ -17,7 +17,7 @@ from rknnlite.llm.export import KV_CACHES
 from tests.llm.conftest import Maker
 from tests.support.llm_models import FAMILIES, SlowDecoder
 
-DATA = Path(__file__).parents[1] / "data" / "llm"
+DATA = Path(__file__).parent / "data"
 
 
 class Engine:
@@ -142,4 +142,4 @@ def test_truncation_in_the_middle_of_a_group_goes_on_from_there(package: Maker) 
     whole.logits(ids[:20])
     cut.logits(ids[:50])
     cut.cache.truncate(20)
-    assert np.abs(whole.logits(ids[20:]) - cut.logits(ids[20:])).max() < 0.2
+    assert np.abs(whole.logits(ids[20:], 5) - cut.logits(ids[20:], 5)).max() < 0.1

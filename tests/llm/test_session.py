@@ -31,9 +31,9 @@ from rknnlite.spi_llm import (
     VocabInfo,
 )
 from tests.llm.conftest import Maker, Recorder, embed_of
-from tests.support.llm_models import FAMILIES, VOCAB
+from tests.support.llm_models import FAMILIES, VOCAB, SlowDecoder
 
-DATA = Path(__file__).parents[1] / "data" / "llm"
+DATA = Path(__file__).parent / "data"
 NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
 
 
@@ -190,6 +190,31 @@ def test_ring_generates_beyond_the_context(context: LlmContext, package: Maker, 
     summary = session.run(TokenInput(range(20)), InferParams(max_new_tokens=100))
     assert (summary.state, summary.n_decode_tokens) == (CallState.MAX_NEW_TOKEN_REACHED, 100)
     assert session.state().n_total_tokens == session.state().n_max_tokens == 32
+
+
+def _slow_greedy(slow: SlowDecoder, tokens: list[int], count: int) -> list[int]:
+    """What a decoder says that recomputes everything from the tokens that are kept."""
+    logits = [slow.feed(token) for token in tokens][-1]
+    said = [int(logits.argmax())]
+    while len(said) < count:
+        said.append(int(slow.feed(said[-1]).argmax()))
+    return said
+
+
+@pytest.mark.parametrize(("n_keep", "system"), [(0, ""), (5, ""), (3, "[system]")])
+def test_a_full_ring_keeps_the_first_tokens_or_the_system_prompt(
+    context: LlmContext, package: Maker, recorder: Recorder, n_keep: int, system: str
+) -> None:
+    def tokenizer(text: str) -> list[int]:
+        return [ord(c) % VOCAB for c in text]
+
+    params = replace(NEVER_ENDS, max_context_len=32)
+    session = context.session(params, LlmCallbacks(recorder, tokenizer, embed_of(package())))
+    session.set_chat_template(system, "<", ">")
+    session.set_kvcache_policy(KvPolicy.RECURRENT, n_keep=n_keep)
+    session.run(PromptInput("how are you?"), InferParams(max_new_tokens=80))
+    slow = SlowDecoder("qwen2", 32, len(system) or n_keep)
+    assert recorder.tokens == _slow_greedy(slow, tokenizer(f"{system}<how are you?>"), 80)
 
 
 def test_normal_policy_stops_at_the_context(context: LlmContext, package: Maker, recorder: Recorder) -> None:

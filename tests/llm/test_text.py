@@ -67,6 +67,22 @@ def test_a_run_reports_waiting_and_then_all_tokens_of_the_character(
     ]
 
 
+def test_half_a_character_at_the_end_of_a_run_goes_out_before_the_final_state(
+    package: Maker, context: LlmContext, recorder: Recorder
+) -> None:
+    context.model.__dict__["tokens"] = [b"a", b"\xe4", b"\xb8"]
+    answers = iter([0, 1, 2])
+    calls = LlmCallbacks(recorder, embed=embed_of(package()), sampling=lambda logits, name: next(answers))
+    context.session(callbacks=calls).run(TokenInput([1]), InferParams(max_new_tokens=3))
+    assert recorder.calls == [
+        ((0,), CallState.NORMAL),
+        ((), CallState.WAITING),
+        ((), CallState.WAITING),
+        ((1, 2), CallState.NORMAL),
+        ((), CallState.MAX_NEW_TOKEN_REACHED),
+    ]
+
+
 @given(st.lists(st.sampled_from(["a", "\u00e4", "\u4e2d", "\U0001f600", " b"]), min_size=1, max_size=12))
 def test_pieces_put_together_are_the_text(parts: list[str]) -> None:
     raw = "".join(parts).encode()

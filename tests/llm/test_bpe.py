@@ -1,0 +1,124 @@
+"""Byte-level BPE in plain Python gives what the package ``tokenizers`` gives, and works where that is missing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rknnlite.errors import BackendUnavailable, ModelInvalid
+from rknnlite.llm.bpe import ByteLevelBpe, Recipe, recipe
+from rknnlite.llm.gguf import read_gguf, write_gguf
+from rknnlite.llm.tokenizer import _SPLIT, HF_JSON, Tokenizer, byte_letters
+from tests.support.corpus import EXAMPLES
+
+FILE = EXAMPLES / "llm_chat" / "models" / "tiny.tokenizer.gguf"
+PAIRS = read_gguf(memoryview(FILE.read_bytes()), FILE.name)
+PUBLISHED = json.loads(str(PAIRS[HF_JSON]))
+LETTERS = {"a": 97, "b": 98, "c": 99, "Ġ": 32}
+WORDS = [
+    "<|im_start|>",
+    "<|im_end|>",
+    "What",
+    " is",
+    "'s",
+    "'LL",
+    " \n\n ",
+    "\r\n",
+    "½Ⅷ",
+    "中文",
+    "é",
+    "e\u0301",
+    "\x1c",
+    "\u3000",
+]
+texts = st.lists(st.sampled_from(WORDS) | st.text(max_size=4), max_size=12).map("".join)
+
+
+def toy(**more: Any) -> ByteLevelBpe:
+    vocabulary = {"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, "bc": 5, "Ġ": 6}
+    merges = [("b", "c"), ("a", "b")]
+    return ByteLevelBpe(Recipe(vocabulary, merges, r" ?\p{L}+|\s+", **more), LETTERS)
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"), [("abc", [0, 5]), ("ab", [3]), ("cab bca", [2, 3, 6, 5, 0]), ("", [])]
+)
+def test_the_pair_that_was_learnt_first_is_joined_first(text: str, ids: list[int]) -> None:
+    assert toy().encode(text).ids == ids
+
+
+def test_whole_words_come_before_merges() -> None:
+    assert toy(whole_words=True).encode("abc").ids == [4]
+
+
+def test_of_added_tokens_the_longest_is_taken_and_special_ones_are_hidden() -> None:
+    bpe = toy(added={"<a>": 7, "<a>b": 8}, hidden=frozenset({8}))
+    assert bpe.encode("a<a>b<a>c").ids == [0, 8, 7, 2]
+    assert bpe.decode([0, 8, 7, 2]) == "a<a>c"
+    assert bpe.decode([0, 8, 7, 2], skip_special_tokens=False) == "a<a>b<a>c"
+
+
+def settings_of(pre: str) -> dict[str, Any]:
+    """The published tokenizer with the split of a family."""
+    changed: dict[str, Any] = json.loads(json.dumps(PUBLISHED))
+    if pre:
+        changed["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = _SPLIT[pre]
+        changed["model"]["ignore_merges"] = pre == "llama-bpe"
+        changed["normalizer"] = {"type": "NFC"}
+    return changed
+
+
+@pytest.mark.parametrize("pre", ["", *_SPLIT])
+def test_same_ids_and_texts_as_the_package(pre: str) -> None:
+    tokenizers = pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
+    settings = settings_of(pre)
+    theirs, found = tokenizers.Tokenizer.from_str(json.dumps(settings)), recipe(settings)
+    assert found is not None
+    ours = ByteLevelBpe(found, byte_letters())
+
+    @given(texts, st.lists(st.integers(0, len(found.vocabulary) - 1), max_size=20))
+    def agree(text: str, ids: list[int]) -> None:
+        assert ours.encode(text).ids == theirs.encode(text, add_special_tokens=False).ids
+        assert ours.decode(ids) == theirs.decode(ids)
+
+    agree()
+
+
+@pytest.fixture
+def without_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+
+
+@pytest.mark.usefixtures("without_package")
+def test_a_session_has_a_tokenizer_without_the_package() -> None:
+    tokenizer = Tokenizer(FILE)
+    text = "<|im_start|>user\nWhat is 47 + 38?<|im_end|>\n"
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids, skip_special=False) == text
+    assert len(ids) < len(text) // 2
+
+
+@pytest.mark.usefixtures("without_package")
+def test_what_is_not_known_here_names_the_extra(tmp_path: Path) -> None:
+    pairs = {**PAIRS, HF_JSON: json.dumps({**PUBLISHED, "normalizer": {"type": "Lowercase"}})}
+    file = tmp_path / "x.tokenizer.gguf"
+    file.write_bytes(write_gguf(pairs))
+    with pytest.raises(BackendUnavailable, match=r"rknnlite\[llm\]"):
+        Tokenizer(file)
+
+
+@pytest.mark.usefixtures("without_package")
+@pytest.mark.parametrize("split", ["(", "[", "a{9999999999999}"])
+def test_a_broken_split_is_an_invalid_model(tmp_path: Path, split: str) -> None:
+    settings = settings_of("")
+    settings["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = split
+    file = tmp_path / "x.tokenizer.gguf"
+    file.write_bytes(write_gguf({**PAIRS, HF_JSON: json.dumps(settings)}))
+    with pytest.raises(ModelInvalid, match="unusable tokenizer"):
+        Tokenizer(file)
