@@ -21,6 +21,7 @@ from rknnlite.spi import CustomOp, Input, OpenOptions, PostProcess, Versions
 from rknnlite.tensor import Layout, TensorAttr
 
 from .attributes import default_attr
+from .coherence import Coherence
 from .feed import InputFeed
 from .fidelity import Fidelity, FloatFeed, graph_for
 from .frame import Frame
@@ -76,6 +77,7 @@ class CpuContext(ZeroCopyContext):
         self._fetched = 0
         self._options = options
         self._outside = options.extra.get("outside")
+        self._coherence = Coherence(*(options.extra.get(f"flush_{way}puts", True) for way in ("in", "out")))
         self._threads = max(1, min(options.threads or cores(), cores()))
         self._lanes = MOST_LANES
         self._last_run_us = self._frames = 0

@@ -134,15 +134,8 @@ class CpuMatmul(MatmulContext):
         with self.exclusive():
             if tensor not in self._tensors:
                 raise ParamInvalid(f"{tensor} is none of the tensors of this matmul: {self._tensors}")
-            if not isinstance(mem, CpuMemory) or mem not in self._memories:
-                raise ParamInvalid(
-                    "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
-                )
-            if mem.size < tensor.size:
-                raise ParamInvalid(
-                    f"{tensor.name}: the memory has {mem.size} bytes, {tensor.size} are needed "
-                    f"({tensor.dtype.name} {list(tensor.dims)})"
-                )
+            self.check_fits(tensor, mem, isinstance(mem, CpuMemory) and mem in self._memories)
+            assert isinstance(mem, CpuMemory)
             if mem.offset % max(1, tensor.dtype.bits // 8):
                 raise ParamInvalid(
                     f"{tensor.name}: the memory begins at offset {mem.offset}, no multiple of its elements"

@@ -12,6 +12,8 @@ import weakref
 from dataclasses import replace
 from typing import Any, Optional
 
+import numpy as np
+
 from rknnlite import binding
 from rknnlite.binding import MIXED, Place
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, TargetPlatformUnmatch
@@ -21,6 +23,7 @@ from rknnlite.spi import AttrKind, Context, Input, Memory
 from rknnlite.tensor import Layout, TensorAttr
 
 from .attributes import native_input, native_output
+from .coherence import Coherence
 from .frame import Frame
 from .memory import CpuMemory, allocate, from_fd
 from .view import Array
@@ -35,6 +38,7 @@ class ZeroCopyContext(Context):
     """Creates, imports and binds memory; a subclass says what the current inputs and outputs are."""
 
     _outside: Optional[str] = None
+    _coherence: Coherence
     _inputs: list[TensorAttr]
     _outputs: list[TensorAttr]
 
@@ -120,7 +124,7 @@ class ZeroCopyContext(Context):
         if direction not in _DIRECTIONS:
             raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_DIRECTIONS)}")
         with self.exclusive():
-            self._mine(mem)
+            self._coherence.sync(self._mine(mem), direction)
 
     # -- binding ------------------------------------------------------------------------------------------
 
@@ -154,7 +158,12 @@ class ZeroCopyContext(Context):
             )
         ins, _ = self._io_tensors()
         natives = self.native_inputs
-        return [_read(*self._bound[True, i], natives[i], io) for i, io in enumerate(ins)]
+        found = []
+        for i, io in enumerate(ins):
+            mem, attr = self._bound[True, i]
+            data = self._coherence.read(mem, f"input {io.name}")
+            found.append(_read(data, attr, natives[i]))
+        return found
 
     def _write_bound(self, frame: Frame) -> None:
         """Put the results into the memory bound to the outputs."""
@@ -172,7 +181,7 @@ class ZeroCopyContext(Context):
                 value = nchw_to_nc1hwc2(value, attr.dims[-1])
             elif attr.layout is Layout.NHWC:
                 value = nchw_to_nhwc(value)
-            _elements(mem, attr, attr.n_elems).reshape(attr.dims)[...] = value.reshape(attr.dims)
+            self._coherence.write(mem, np.ascontiguousarray(value).reshape(-1).view(np.uint8))
 
     # -- weights and internal tensors ------------------------------------------------------------------------
 
@@ -269,21 +278,21 @@ def _as_nhwc(native: TensorAttr, plain: TensorAttr, is_input: bool) -> TensorAtt
     return replace(nhwc, w_stride=dims[2], size_with_stride=nhwc.size)
 
 
-def _elements(mem: CpuMemory, attr: TensorAttr, count: int) -> Array:
-    return mem.ndarray[: count * attr.dtype.numpy.itemsize].view(attr.dtype.numpy)
+def _elements(data: Array, attr: TensorAttr, count: int) -> Array:
+    return data[: count * attr.dtype.numpy.itemsize].view(attr.dtype.numpy)
 
 
-def _read(mem: CpuMemory, attr: TensorAttr, native: TensorAttr, io: IoTensor) -> Input:
-    """What the common path would be given for the data that lie in ``mem`` as ``attr`` says."""
+def _read(memory: Array, attr: TensorAttr, native: TensorAttr) -> Input:
+    """What the common path would be given for the bytes of ``memory``, which lie as ``attr`` says."""
     stored = attr.dtype is native.dtype and attr.layout is not Layout.NCHW
     if attr.layout is not Layout.NHWC:
         layout = Layout.NCHW if attr.layout is Layout.NCHW else Layout.UNDEFINED
-        data = _elements(mem, attr, attr.n_elems).reshape(attr.dims)
+        data = _elements(memory, attr, attr.n_elems).reshape(attr.dims)
         return Input(attr.index, data, layout, pass_through=stored)
     n, h, w, c = attr.dims
     padded = attr.dtype.bits == native.dtype.bits and native.layout is Layout.NHWC
     columns, rows = (native.w_stride if padded else w) or w, attr.h_stride or h
-    flat = _elements(mem, attr, n * rows * columns * c)
+    flat = _elements(memory, attr, n * rows * columns * c)
     data = flat.reshape(n, rows, columns, c)[:, :h, :w]
     if stored and native.layout is Layout.NC1HWC2:
         data = nchw_to_nc1hwc2(data.transpose(0, 3, 1, 2), native.dims[-1])

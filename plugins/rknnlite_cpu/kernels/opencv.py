@@ -79,8 +79,8 @@ def _layer(weight: Array, spec: ConvSpec, batch: int) -> Callable[[Array], Array
 
 def _block(weight: Array, spec: ConvSpec, batch: int) -> Callable[[Array], Array]:
     top, left, bottom, right = padding = spec.padding
-    inside = min(padding) >= 0 and (top, left) == (bottom, right)
-    pads = padding if inside else (0, 0, 0, 0)
+    inside = _pads_itself(spec)
+    pads = (top, left, top, left) if inside else (0, 0, 0, 0)
     size = spec.in_size if inside else (spec.in_size[0] + top + bottom, spec.in_size[1] + left + right)
     model = np.frombuffer(_onnx_conv(weight, spec, pads, (batch, len(weight), *size)), np.uint8)
     shape = (batch, len(weight), spec.out_size[0] * spec.out_size[1])
@@ -93,6 +93,12 @@ def _block(weight: Array, spec: ConvSpec, batch: int) -> Callable[[Array], Array
         return result
 
     return run
+
+
+def _pads_itself(spec: ConvSpec) -> bool:
+    """Whether the same padding on both sides gives the output size; rows that no window reaches do no harm."""
+    sizes = zip(spec.pads, spec.kernel, spec.strides, spec.dilations, spec.in_size, spec.out_size)
+    return all(p >= 0 and (n + 2 * p - d * (k - 1) - 1) // s + 1 == out for p, k, s, d, n, out in sizes)
 
 
 # -- a one-layer ONNX model, in protobuf's wire format -------------------------------------------------------
