@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages demo test lint fuzz bench compare sanitize arm64 clean FORCE
+.PHONY: help packages docs man deb deb-arm64 pip-test demo test lint fuzz bench compare sanitize arm64 clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -32,6 +32,11 @@ help:
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
 	@echo "make sanitize      tests of librknnrt with the test double under AddressSanitizer and UBSan (gcc)"
 	@echo "make arm64         tests of librknnrt for arm64 in a Debian 12 userland under qemu (root; RKNNLITE_ARM64=folder)"
+	@echo "make docs          the documentation as a site, build/site/index.html"
+	@echo "make man           man pages and bash completion, build/man and build/completion"
+	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
+	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu (root or sudo)"
+	@echo "make pip-test      wheel and sdist, tried in fresh environments with the oldest and the newest dependencies"
 	@echo "make packages      apt-get what the tests of custom operators need (Debian 12)"
 	@echo "make clean         remove .venv, caches and build results"
 	@echo
@@ -68,7 +73,27 @@ compare: $(VENV)/.with-compare
 	$(PY) -m pytest tests/llm/test_transformers.py $(PYTEST_ARGS)
 
 arm64:
-	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,HOME"); $$root tools/arm64/test.sh $(ARM64_ARGS)
+	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,HOME"); \
+	$$root tools/arm64/test.sh $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
+
+docs: $(VENV)/.with-docs
+	NO_MKDOCS_2_WARNING=1 "$(PY)" -m mkdocs build --strict --quiet
+
+man: $(VENV)/.with-demo
+	"$(PY)" tools/man.py build/man
+	mkdir -p build/completion
+	"$(PY)" tools/completion.py > build/completion/rknnlite
+
+deb:
+	tools/deb/build.sh build/deb
+	tools/deb/test.sh build/deb
+
+deb-arm64:
+	tools/deb/build.sh build/deb
+	tools/deb/arm64.sh build/deb
+
+pip-test:
+	tools/pip_test.sh
 
 packages:
 	@dpkg -s $(PACKAGES) >/dev/null 2>&1 || { \
@@ -95,8 +120,12 @@ $(VENV)/.with-demo: pyproject.toml $(VENV)/.made
 	touch "$@"
 
 $(VENV)/.with-test: pyproject.toml $(VENV)/.made
-	"$(PY)" -m pip install --quiet -e ".[cpu,llm,opencl,onnx,plot,test,lint]"
+	"$(PY)" -m pip install --quiet -e ".[cpu,llm,opencl,onnx,plot,test,lint,docs]"
 	touch "$@" "$(VENV)/.with-demo"
+
+$(VENV)/.with-docs: pyproject.toml $(VENV)/.made
+	"$(PY)" -m pip install --quiet -e ".[cpu,docs]"
+	touch "$@"
 
 $(VENV)/.with-compare: $(VENV)/.with-test
 	"$(PY)" -m pip install --quiet -e ".[compare]"

@@ -6,7 +6,7 @@ The double stands for an NPU with three cores on which every run takes 20 ms. Ta
 2.9 times as many calls as one context; at half the load that they can bear, 95 of 100 calls take at most 1.2 times
 20 ms; of 10,000 calls from 16 threads every result belongs to its call, and memory stays flat. On the CPU
 reference two workers answer at least 1.6 times as many calls as one context on one thread (MODEL: by default
-the detector of examples/yolo_postprocess without its last operator).
+the network of examples/resnet18).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.native.double import build, model  # noqa: E402
 
 LATENCY = 0.020
 AFFINE = ("input image int8 4 1 4 6 3 1 0", "output scores float32 4 1 3 4 6", "op affine 2 1")
-DETECTOR = ROOT / "examples" / "yolo_postprocess" / "shapes_heads_for_RK3588.rknn"
+CLASSIFIER = ROOT / "examples" / "resnet18" / "resnet18_for_RK3588.rknn"
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--calls", type=int, default=300)
-    parser.add_argument("model", nargs="?", default=str(DETECTOR))
+    parser.add_argument("model", nargs="?", default=str(CLASSIFIER))
     options = parser.parse_args()
     os.environ["RKNNLITE_LIBRARY"] = str(build())
     print("on the test double, 20 ms a run")

@@ -36,7 +36,13 @@ from tests.native.double import build, compile_c, model  # noqa: E402
 
 NINE = [(1, 64, 80, 80), (1, 80, 80, 80), (1, 1, 80, 80), (1, 64, 40, 40), (1, 80, 40, 40), (1, 1, 40, 40),
         (1, 64, 20, 20), (1, 80, 20, 20), (1, 1, 20, 20)]  # fmt: skip
-BARE = {"face": "prealloc", "infer": "prealloc", "prealloc": "prealloc", "naive": "common", "zerocopy": "zerocopy"}
+BARE = {
+    "face": "prealloc",
+    "infer": "prealloc",
+    "prealloc": "prealloc",
+    "naive": "common",
+    "zerocopy": "zerocopy",
+}
 """Loop -> the bare C loop that makes the same calls."""
 
 
@@ -285,7 +291,9 @@ def missed(kind: str, spent: dict[str, float], over: dict[str, float], times: di
     if kind == "nine" and times:
         targets.append(("face / naive, time", times["face"] / times["naive"], NAIVE_RATIO))
     if times:
-        targets.append(("NCHW input / numpy's transposed copy, time", times["nchw"] / times["numpy"], NCHW_RATIO))
+        targets.append(
+            ("NCHW input / numpy's transposed copy, time", times["nchw"] / times["numpy"], NCHW_RATIO)
+        )
     lines = []
     for what, figure, limit in targets:
         line = f"{kind:6} {what}: {figure:.5g}, at most {limit:g}"

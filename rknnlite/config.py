@@ -40,6 +40,7 @@ KEYS = {
         Key("soc", "RKNNLITE_SOC", "SoC to play on the CPU reference, and to assume for this machine"),
         Key("disable", "RKNNLITE_DISABLE", "plugins to leave out", ","),
         Key("log_level", "RKNN_LOG_LEVEL", "0 errors, 1 warnings, 2 info, 3 debug, 4 time per layer, 5 dumps"),
+        Key("debug", "RKNNLITE_DEBUG", "1: checks that cost time, such as inputs changed during a call"),
         Key("library", "RKNNLITE_LIBRARY", "the vendor's runtime library, or the folder that holds it"),
         Key("rknn3_library", "RKNNLITE_RKNN3_LIBRARY", "the same for RK1820/RK1828: librknn3_api.so"),
         Key("threads", "RKNNLITE_THREADS", "threads of the CPU reference besides BLAS"),

@@ -25,10 +25,10 @@ __all__ = [
 ]  # fmt: skip
 
 Array = NDArray[Any]
-_WORD = np.dtype(np.complex128)  # 16 bytes that numpy moves at once
+_WORDS = {8: np.dtype(np.float64), 16: np.dtype(np.complex128)}  # bytes that numpy moves at once
 _FOUR, _EIGHT = 4, 8  # rows of a tile that are interleaved first, and then
 _ROWS = 128  # of B at a time: the scratch stays in the cache
-_BLOCK = (32, 128)  # rows and words of A at a time
+_BLOCK = (64, 256)  # rows and words of A at a time
 _MANY = 1 << 23  # bytes from which threads pay
 
 
@@ -51,38 +51,37 @@ def pack_lanes(matrix: Array, lanes: int) -> Array:
     """[M, K] -> [ceil(K / lanes), M, lanes], the native layout of A (and of C, with N in the place of K)."""
     _need_matrix(matrix, "pack_lanes")
     source = _padded(matrix, 1, lanes)
-    rows, width = source.shape
-    out = np.empty((width // lanes, rows, lanes), source.dtype)
-    _transpose_words(source.reshape(rows, -1, lanes), out.transpose(1, 0, 2))
-    return out
+    return _turned(source.reshape(len(source), -1, lanes))
 
 
 def unpack_lanes(native: Array, width: int) -> Array:
     """[ceil(K / lanes), M, lanes] -> [M, width]."""
-    groups, rows, lanes = native.shape
-    out = np.empty((rows, groups, lanes), native.dtype)
-    _transpose_words(np.ascontiguousarray(native).transpose(1, 0, 2), out)
-    return np.ascontiguousarray(out.reshape(rows, groups * lanes)[:, :width])
+    turned = _turned(np.ascontiguousarray(native))
+    return np.ascontiguousarray(turned.reshape(len(turned), -1)[:, :width])
 
 
-def _transpose_words(source: Array, target: Array) -> None:
-    """Copy [rows, groups, lanes] between arrays of different strides, in blocks."""
-    if source.itemsize * source.shape[2] == _WORD.itemsize:
-        source, target = _words(source), _words(target)
+def _turned(source: Array) -> Array:
+    """[rows, groups, lanes] -> [groups, rows, lanes].
+
+    Blocks go over a buffer of their own: rows that lie a power of two apart would push each other out of the cache.
+    """
+    rows, groups, lanes = source.shape
+    out = np.empty((groups, rows, lanes), source.dtype)
+    word = _WORDS.get(lanes * source.itemsize)
+    here, there = (source, out) if word is None else (source.view(word)[..., 0], out.view(word)[..., 0])
     step, across = _BLOCK
 
     def work(starts: Iterable[int]) -> None:
+        buffer = np.empty((step, across + 1, *here.shape[2:]), here.dtype)
         for start in starts:
-            for left in range(0, source.shape[1], across):
-                block = source[start : start + step, left : left + across]
-                target[start : start + step, left : left + across] = block
+            for left in range(0, groups, across):
+                block = here[start : start + step, left : left + across]
+                part = buffer[: block.shape[0], : block.shape[1]]
+                part[...] = block
+                there[left : left + across, start : start + step] = part.swapaxes(0, 1)
 
-    _side_by_side(work, range(0, source.shape[0], step), source.nbytes)
-
-
-def _words(array: Array) -> Array:
-    """The last axis, 16 bytes long and contiguous, as one element."""
-    return np.lib.stride_tricks.as_strided(array.view(_WORD), array.shape[:2], array.strides[:2])
+    _side_by_side(work, range(0, rows, step), source.nbytes)
+    return out
 
 
 def pack_b(matrix: Array, tile: tuple[int, int], segment: int = 0) -> Array:

@@ -10,7 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
-__all__ = ["UNKNOWN", "CoreMemory", "MemorySize", "OpRank", "PerfRow", "PerfTable", "grid", "work_load_header"]
+__all__ = [
+    "UNKNOWN",
+    "CoreMemory",
+    "MemorySize",
+    "OpRank",
+    "PerfRow",
+    "PerfTable",
+    "grid",
+    "work_load_header",
+]
 
 UNKNOWN = "\\"
 _WORK_LOAD = "WorkLoad"

@@ -157,8 +157,8 @@ class Pool:
 
         May be called again, also from several threads; calls that run are always waited for.
         """
-        self._finalizer.detach()
         self._crew.stop(cancel)
+        self._finalizer.detach()
 
     def __enter__(self) -> Pool:
         return self

@@ -55,9 +55,9 @@ class Job:
 class _Copy:
     """A request of a worker without context: whoever is idle duplicates its own."""
 
-    done: threading.Event = field(default_factory=threading.Event)
     context: Optional[Context] = None
-    refused: bool = False
+    answered: bool = False
+    withdrawn: bool = False
 
 
 @dataclass(eq=False)
@@ -102,6 +102,7 @@ class Crew:
         self._copies: deque[_Copy] = deque()
         self._workers: list[Worker] = []
         self._lost: list[Worker] = []
+        self._gone: list[Worker] = []
         self._latencies: deque[float] = deque(maxlen=_KEPT)
         self._broken: Optional[BaseException] = None
         self._stopping = False
@@ -156,7 +157,7 @@ class Crew:
             seconds = time.monotonic() - self._began
             workers = tuple(
                 WorkerStats(w.number, w.mask, w.calls, w.errors, w.replaced, w.busy, w.busy / seconds)
-                for w in sorted(self._workers, key=lambda w: w.number)
+                for w in sorted([*self._workers, *self._gone], key=lambda w: w.number)
             )
             latencies = list(self._latencies)
             running = sum(w.job is not None for w in self._workers)
@@ -197,7 +198,7 @@ class Crew:
             if work is None:
                 break
             if isinstance(work, _Copy):
-                _copy(worker.context, work)
+                self._copy(worker, work)
                 continue
             error = self._answer(worker, work)
             if worker.lost:
@@ -206,8 +207,12 @@ class Crew:
                 break
             if error is not None and not self._replace(worker, error):
                 return
-        if worker.context is not None:
-            worker.context.close()
+        context = worker.context
+        with self._changed:
+            worker.context = None  # nobody waits for a duplicate of it
+            self._changed.notify_all()
+        if context is not None:
+            context.close()
 
     def _next(self, worker: Worker) -> Job | _Copy | None:
         """The next thing to do; None to end. A call that was cancelled meanwhile is passed over."""
@@ -274,6 +279,9 @@ class Crew:
                 context.close()
         except Exception as trouble:
             logger.warning("pool: the old context could not be closed: %s", trouble)
+        with self._changed:
+            if self._stopping and not self._jobs:
+                return False
         return self._equip(worker)
 
     def _equip(self, worker: Worker) -> bool:
@@ -290,23 +298,41 @@ class Crew:
     def _duplicate(self, worker: Worker) -> Optional[Context]:
         """A duplicate of another worker's context; None when there is none or it refuses."""
         copy = _Copy()
+
+        def settled() -> bool:
+            others = [other for other in self._workers if other is not worker and other.context is not None]
+            return copy.answered or not others
+
         with self._changed:
-            if not any(other.context is not None and other is not worker for other in self._workers):
-                return None
             self._copies.append(copy)
             self._changed.notify_all()
-        copy.done.wait(_PATIENCE)
-        with self._changed:
+            self._changed.wait_for(settled, _PATIENCE)
             if copy in self._copies:
                 self._copies.remove(copy)
-            copy.refused = True
-        return copy.context
+            copy.withdrawn = True
+            return copy.context
+
+    def _copy(self, worker: Worker, request: _Copy) -> None:
+        """Duplicate a worker's context for the one who asks, unless that has given up waiting."""
+        twin: Optional[Context] = None
+        try:
+            twin = worker.context.dup() if worker.context is not None else None
+        except RknnError as error:
+            logger.debug("pool: a context cannot be duplicated: %s", error)
+        with self._changed:
+            request.answered = True
+            if not request.withdrawn:
+                request.context, twin = twin, None
+            self._changed.notify_all()
+        if twin is not None:
+            twin.close()
 
     def _give_up(self, worker: Worker, error: BaseException) -> None:
         logger.error("pool: worker %d cannot go on: %s", worker.number, error)
         left: list[Job] = []
         with self._changed:
             self._workers.remove(worker)
+            self._gone.append(worker)
             if not self._workers:
                 self._broken = error
                 left = list(self._jobs)
@@ -363,16 +389,3 @@ def _join(threads: Sequence[Optional[threading.Thread]], patience: Optional[floa
     for thread in threads:
         if thread is not None and thread is not threading.current_thread():
             thread.join(None if until is None else max(0.0, until - time.monotonic()))
-
-
-def _copy(context: Optional[Context], request: _Copy) -> None:
-    try:
-        twin = context.dup() if context is not None else None
-        if request.refused and twin is not None:
-            twin.close()
-        else:
-            request.context = twin
-    except RknnError as error:
-        logger.debug("pool: a context cannot be duplicated: %s", error)
-    finally:
-        request.done.set()

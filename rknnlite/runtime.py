@@ -17,9 +17,7 @@ from .spi import Backend, Context, CustomOp, OpenOptions
 __all__ = ["choose_backend", "open_model", "resolve_ops"]
 
 
-def choose_backend(
-    model: ModelFile, name: str | None = None, options: OpenOptions | None = None
-) -> Backend:
+def choose_backend(model: ModelFile, name: str | None = None, options: OpenOptions | None = None) -> Backend:
     """The backend for a model: ``name``, else ``RKNNLITE_BACKEND``, else the best one available.
 
     A backend that is named but cannot be used is an error with its reason, never a silent fallback.

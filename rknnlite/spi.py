@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import abc
 import os
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Union
 
 from numpy.typing import NDArray
 
 from .custom_op import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
-from .errors import ContextInvalid, ParamInvalid, RknnError
+from .errors import ParamInvalid, RknnError
 from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
 from .perf import CoreMemory, MemorySize, PerfRow, PerfTable
-from .spi_async import AsyncCalls, Exclusive
+from .spi_async import AsyncCalls
 from .spi_types import AttrKind, Device, Input, Memory, OpenOptions, Probe, RawOutput, Versions
 from .tensor import QuantParams, TensorAttr
 
@@ -67,12 +65,6 @@ class Context(AsyncCalls, abc.ABC):
     A context serves one caller at a time: a second thread that comes in while a call is under way gets
     ``ContextInvalid`` instead of somebody else's result. Open one context per thread.
     """
-
-    _closed_reason = "this context is closed; open the model again"
-
-    def __init__(self) -> None:
-        self._owner = threading.RLock()
-        self._closed = False
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -130,11 +122,6 @@ class Context(AsyncCalls, abc.ABC):
     def core_num(self) -> int:
         """NPU cores that the model was converted for; 0 where it runs on any number."""
         return 0
-
-    @property
-    def closed(self) -> bool:
-        """Whether the context has been closed."""
-        return self._closed
 
     # -- settings -----------------------------------------------------------------------------------------
 
@@ -315,32 +302,6 @@ class Context(AsyncCalls, abc.ABC):
     def dup(self) -> Context:
         """A second context on the same weights with private activations (rknn_dup_context)."""
         raise RknnError(f"backend {self.backend_name} cannot duplicate contexts yet")
-
-    def exclusive(self) -> AbstractContextManager[None]:
-        """Hold the context for a sequence of calls; refused while another thread holds it."""
-        return Exclusive(self)
-
-    def _take(self) -> None:
-        """Take hold of the context; whoever calls this releases ``_owner`` afterwards."""
-        if not self._owner.acquire(False):
-            raise ContextInvalid(
-                "this context is in use by another thread; open one context per thread or guard it with a lock"
-            )
-        if self._closed:
-            self._owner.release()
-            raise ContextInvalid(self._closed_reason)
-
-    def close(self) -> None:
-        """Release everything; may be called again. Waits for a run under way in another thread."""
-        self._finish_async()
-        with self._owner:
-            if not self._closed:
-                self._closed = True
-                self._release()
-
-    @abc.abstractmethod
-    def _release(self) -> None:
-        """Give back what the context holds; called once."""
 
     def __enter__(self) -> Context:
         return self

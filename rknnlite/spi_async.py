@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import os
 import threading
 import zlib
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
+from . import config
 from .errors import ContextInvalid, InputInvalid
 
-__all__ = ["AsyncCalls", "Exclusive", "Unchanged", "debugging"]
+__all__ = ["AsyncCalls", "Exclusive", "OneCaller", "Unchanged", "debugging"]
 
 
 def debugging() -> bool:
     """Whether ``RKNNLITE_DEBUG`` asks for checks that cost time."""
-    return os.environ.get("RKNNLITE_DEBUG", "") not in ("", "0")
+    return (config.get("debug") or "") not in ("", "0")
 
 
 class Unchanged:
@@ -66,12 +69,50 @@ class Exclusive:
         self._context._owner.release()
 
 
-class AsyncCalls:
+class OneCaller(abc.ABC):
+    """What serves one caller at a time: a second thread that comes in meanwhile is refused. Closed once."""
+
+    _busy_reason = (
+        "this context is in use by another thread; open one context per thread or guard it with a lock"
+    )
+    _closed_reason = "this context is closed; open the model again"
+
+    def __init__(self) -> None:
+        self._owner = threading.RLock()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the context has been closed."""
+        return self._closed
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold the context for a sequence of calls; refused while another thread holds it."""
+        return Exclusive(self)
+
+    def _take(self) -> None:
+        """Take hold of the context; whoever calls this releases ``_owner`` afterwards."""
+        if not self._owner.acquire(False):
+            raise ContextInvalid(self._busy_reason)
+        if self._closed:
+            self._owner.release()
+            raise ContextInvalid(self._closed_reason)
+
+    def close(self) -> None:
+        """Release everything; may be called again. Waits for a run under way in another thread."""
+        with self._owner:
+            if not self._closed:
+                self._closed = True
+                self._release()
+
+    @abc.abstractmethod
+    def _release(self) -> None:
+        """Give back what the context holds; called once."""
+
+
+class AsyncCalls(OneCaller):
     """Part of ``Context``: calls that run one after another in a thread of the context's own."""
 
-    _owner: threading.RLock
-    _closed: bool
-    _closed_reason: str
     _runner: ThreadPoolExecutor | None = None
     _runner_of = _runner_thread = 0
 
@@ -104,6 +145,11 @@ class AsyncCalls:
         if unchanged is not None:
             unchanged.check()
         return results
+
+    def close(self) -> None:
+        """As ``OneCaller.close``; cancels calls that have not begun."""
+        self._finish_async()
+        super().close()
 
     def _finish_async(self) -> None:
         """Cancel calls that have not begun, wait for the one that has; from that call itself, do not wait."""

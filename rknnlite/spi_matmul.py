@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import abc
 import enum
-import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import ContextInvalid, ParamInvalid, TargetPlatformUnmatch
+from .errors import ParamInvalid, TargetPlatformUnmatch
 from .socs import MatmulFacts, Soc
-from .spi_async import Exclusive
+from .spi_async import OneCaller
 from .spi_types import Memory
 from .tensor import DType
 
@@ -223,17 +221,17 @@ def _tensor(name: str, dims: tuple[int, ...], dtype: DType) -> MatmulTensor:
     return MatmulTensor(name, dims, dtype, (int(np.prod(dims, dtype=np.int64)) * dtype.bits + 7) // 8)
 
 
-class MatmulContext(abc.ABC):
+class MatmulContext(OneCaller):
     """One product ready to run; serves one caller at a time, like ``rknnlite.spi.Context``."""
 
+    _busy_reason = "this matmul is in use by another thread; make one per thread"
     _closed_reason = "this matmul is closed; make it again"
 
     def __init__(self, spec: MatmulSpec, soc: Soc) -> None:
+        super().__init__()
         self.spec = spec
         self.soc = soc
         self.shape = spec.shapes[0]
-        self._owner = threading.RLock()
-        self._closed = False
 
     @property
     @abc.abstractmethod
@@ -269,6 +267,19 @@ class MatmulContext(abc.ABC):
     def import_mem(self, handle: int, size: int, offset: int = 0) -> Memory:
         """Wrap a file descriptor."""
 
+    @staticmethod
+    def check_fits(tensor: MatmulTensor, mem: Memory, known: bool) -> None:
+        """Raise ParamInvalid when memory is not ``known`` to the context or too small for A, B or C."""
+        if not known:
+            raise ParamInvalid(
+                "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
+            )
+        if mem.size < tensor.size:
+            raise ParamInvalid(
+                f"{tensor.name}: the memory has {mem.size} bytes, {tensor.size} are needed "
+                f"({tensor.dtype.name} {list(tensor.dims)})"
+            )
+
     @abc.abstractmethod
     def bind(self, tensor: MatmulTensor, mem: Memory) -> None:
         """Use ``mem`` for A, B or C. The runtime may repack it here: bind A and B again after every refill."""
@@ -276,25 +287,3 @@ class MatmulContext(abc.ABC):
     @abc.abstractmethod
     def run(self) -> None:
         """Multiply; returns when C is there."""
-
-    @abc.abstractmethod
-    def _release(self) -> None:
-        """Give back what the context holds; called once."""
-
-    def exclusive(self) -> AbstractContextManager[None]:
-        """Hold the context; refused while another thread holds it."""
-        return Exclusive(self)
-
-    def _take(self) -> None:
-        if not self._owner.acquire(False):
-            raise ContextInvalid("this matmul is in use by another thread; make one per thread")
-        if self._closed:
-            self._owner.release()
-            raise ContextInvalid(self._closed_reason)
-
-    def close(self) -> None:
-        """Release everything; may be called again."""
-        with self._owner:
-            if not self._closed:
-                self._closed = True
-                self._release()

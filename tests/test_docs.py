@@ -1,14 +1,19 @@
-"""The documentation keeps its word: Python blocks run, links lead somewhere, named make targets exist."""
+"""The documentation keeps its word: blocks run, links lead somewhere, messages, make targets and settings exist."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from rknnlite import config, errors
+from tests.cli.conftest import BOARD
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted(
@@ -16,7 +21,7 @@ DOCUMENTS = sorted(
     for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md"))
     if path.is_file()
 )
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 TARGET = re.compile(r"^([a-z][\w-]*):", re.MULTILINE)
 
@@ -25,18 +30,19 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def blocks() -> list[object]:
-    """Every Python block with its document and line."""
+def blocks(language: str) -> list[object]:
+    """Every block in a language with its document and line."""
     found = []
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
-        for match in BLOCK.finditer(text):
+        for match in FENCE.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
-            found.append(pytest.param(match.group(1), id=f"{name(path)}:{line}"))
+            if match.group(1) == language:
+                found.append(pytest.param(match.group(2), id=f"{name(path)}:{line}"))
     return found
 
 
-@pytest.mark.parametrize("code", blocks())
+@pytest.mark.parametrize("code", blocks("python"))
 def test_block_runs(code: str, tmp_path: Path) -> None:
     """Each block is a program of its own; paths in it are relative to a folder that holds the examples."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -53,10 +59,94 @@ def test_block_runs(code: str, tmp_path: Path) -> None:
     assert not re.search(r"^E ", done.stderr, re.MULTILINE), done.stderr
 
 
+# -- shell blocks --------------------------------------------------------------------------------------------
+
+SHIM = '''\
+#!{python}
+"""Stands for one command: our own for real, files of the kernel from a folder, what changes the machine not at all."""
+import os, re, sys
+name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
+def below(word):
+    if not re.match("/(sys|proc|dev)/", word):
+        return word
+    if not os.path.exists({root!r} + word):
+        sys.exit(f"{{name}}: {{word}}: no such file on the board")
+    return {root!r} + word
+if name in ("rknnlite", "python3"):
+    board = ["--root", {root!r}] if words[:1] in (["top"], ["doctor"]) else []
+    module = ["-m", "rknnlite"] if name == "rknnlite" else []
+    os.execv(sys.executable, [sys.executable, *module, *words, *board])
+if name == "sudo":
+    os.execvp(words[0], words)
+if name == "pip":
+    unknown = set(re.findall(r"rknnlite\\[(\\w+)\\]", " ".join(words))) - set({extras!r})
+    sys.exit(f"no such extra: {{unknown}}" if unknown else 0)
+if name in ("cat", "tee", "grep", "stat"):
+    os.execv(f"/usr/bin/{{name}}", [name, *map(below, words)])
+if name == "docker":
+    mounted = [w for flag, w in zip(words, words[1:]) if flag == "--device"]
+    [below(word) for word in mounted]
+'''
+HARMLESS = ("apt", "docker", "udevadm", "usermod")
+STAND_INS = ("rknnlite", "python3", "sudo", "pip", "cat", "tee", "grep", "stat", *HARMLESS)
+MORE_OF_THE_BOARD = {
+    "proc/interrupts": " 47:  1  0  GICv3 142 Level  fdab0000.npu\n",
+    "proc/irq/47/smp_affinity_list": "0-7\n",
+}
+
+
+@pytest.mark.parametrize("code", blocks("sh"))
+def test_shell_block_runs(code: str, tmp_path: Path) -> None:
+    """Line by line in bash, on a board that is made of files; commands that would change this machine stand still."""
+    from rknnlite.extras import EXTRAS
+
+    root, tools, work = (tmp_path / part for part in ("root", "bin", "work"))
+    for file, text in {**BOARD, **MORE_OF_THE_BOARD}.items():
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_text(text)
+    (root / "sys/class/drm/renderD129/device").mkdir(parents=True)
+    (root / "RKNPU").mkdir()
+    (root / "sys/class/drm/renderD129/device/driver").symlink_to(root / "RKNPU")
+    tools.mkdir()
+    work.mkdir()
+    (work / "examples").symlink_to(ROOT / "examples")
+    for command in STAND_INS:
+        script = SHIM.format(python=sys.executable, root=str(root), extras=[*EXTRAS, "all"])
+        (tools / command).write_text(script)
+        (tools / command).chmod(0o755)
+    environment = {
+        **os.environ, "PATH": f"{tools}:/usr/bin:/bin", "RKNNLITE_BACKEND": "cpu", "HOME": str(tmp_path), "USER": "me",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}",
+    }  # fmt: skip
+    done = subprocess.run(
+        ["bash", "-eu", "-o", "pipefail", "-c", code], cwd=work, env=environment, capture_output=True, text=True,
+        timeout=120, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_yaml_block_is_a_configuration(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    assert config._parse(file, {}) == []
+
+
+def test_there_is_no_block_that_nobody_runs() -> None:
+    for path in DOCUMENTS:
+        for language, _ in FENCE.findall(path.read_text(encoding="utf-8")):
+            assert language in ("python", "sh", "yaml"), f"{name(path)} has a block in {language!r}"
+
+
 def test_readme_shows_both_interfaces() -> None:
-    shown = "".join(BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+    readme = FENCE.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    shown = "".join(code for language, code in readme if language == "python")
     assert "from rknnlite.api import RKNNLite" in shown
     assert "rknnlite.open(" in shown
+
+
+# -- links, targets, pages -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
@@ -86,3 +176,75 @@ def test_named_make_targets_exist() -> None:
         named = re.findall(r"(?:^ {4}|`)make ([a-z]+)", text, re.MULTILINE)
         unknown = [target for target in named if target not in targets]
         assert not unknown, f"{name(path)} names make targets {unknown}; the Makefile has {sorted(targets)}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = set(
+        re.findall(r"([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert listed == {path.name for path in (ROOT / "docs").glob("*.md")}
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocstrings", reason="needs the extra docs")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site" / "reference.html").read_text(encoding="utf-8")
+    assert "rknnlite.Context.infer" in page
+    assert not re.search(r"<(script|link)[^>]+(src|href)=.https?:", page), (
+        "the site fetches from other machines"
+    )
+
+
+# -- messages, codes, settings, commands ---------------------------------------------------------------------
+
+TROUBLE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+MESSAGES = re.findall(r"^### `(.+)`$", TROUBLE, re.MULTILINE)
+
+
+def texts() -> Iterator[str]:
+    """All text that the code can print, constant parts of f-strings joined by a mark."""
+    for folder in ("rknnlite", "plugins"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+                elif isinstance(node, ast.JoinedStr):
+                    parts = (str(v.value) if isinstance(v, ast.Constant) else "\x00" for v in node.values)
+                    yield "".join(parts)
+
+
+def test_every_documented_message_is_one_that_the_code_has() -> None:
+    everything = "\n".join(texts())
+    lines = re.findall(r"^\| `([^`]+)` \|", TROUBLE, re.MULTILINE)
+    assert len(MESSAGES) > 30
+    for message in (*MESSAGES, *(line for line in lines if " " in line)):
+        assert message in everything, f"no code says {message!r}"
+
+
+def test_every_error_class_and_code_is_documented() -> None:
+    for code, word in errors.ERROR_NAMES.items():
+        if code < 0 and not word.startswith("RKNN_WARNING"):
+            assert f"| {code} | {word} |" in TROUBLE
+    for exported in errors.__all__:
+        if exported[0].isupper() and not exported.isupper():
+            assert f"`{exported}`" in TROUBLE
+
+
+def test_every_setting_is_documented() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    for key in config.KEYS.values():
+        assert f"| `{key.name}` | `{key.variable}` |" in page
+
+
+def test_every_command_and_exit_code_is_documented() -> None:
+    from rknnlite.cli.program import BUILT_IN
+    from rknnlite.command import Exit
+
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert all(f"| `{command}" in page for command in BUILT_IN)
+    assert all(f"| {int(code)} |" in page for code in Exit)

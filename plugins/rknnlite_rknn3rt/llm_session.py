@@ -171,11 +171,14 @@ class Rknn3LlmSession(LlmSession):
     # -- runs ---------------------------------------------------------------------------------------------
 
     def run(self, inputs: LlmInput | Sequence[LlmInput], params: InferParams = _INFER) -> RunSummary:
-        future = self._begin("run", inputs, params)
+        future = None
         try:
+            future = self._begin("run", inputs, params)
             return future.result()
         except BaseException:
-            if not future.done():  # an interrupt: this thread was only waiting, the run goes on
+            if (
+                future is not None and not future.done()
+            ):  # an interrupt: this thread only waits, the run goes on
                 self._stop_and_wait(future)
             raise
         finally:
@@ -208,27 +211,38 @@ class Rknn3LlmSession(LlmSession):
         """Start the run in a thread, which holds the session until the end."""
         calls = self._calls.fresh()
         self._take(call)
+        claim = threading.Lock()  # whoever gets it first gives the session back: the thread, or this call
+        future: Future[RunSummary] = Future()
         try:
             given = RunInputs(self._context.need(), self._context.input_tensors, inputs, calls)
             infer = infer_struct(params, given.continues, self._native.abi, self._native.version)
-            future: Future[RunSummary] = Future()
             future.set_running_or_notify_cancel()
             self._stop.clear()
             self._thread = threading.Thread(
-                target=self._work, args=(future, given, infer, calls), name="rknnlite-llm", daemon=True
+                target=self._work, args=(claim, future, given, infer, calls), name="rknnlite-llm", daemon=True
             )
             self._thread.start()
-        except RuntimeError as error:
-            self._free.release()
-            raise ContextInvalid(f"no thread for the run: {error}") from None
-        except BaseException:
-            self._free.release()
+        except BaseException as error:
+            if claim.acquire(False):
+                self._free.release()
+            else:  # an interrupt while the thread was starting
+                self._stop_and_wait(future)
+            if isinstance(error, RuntimeError):
+                raise ContextInvalid(f"no thread for the run: {error}") from None
             raise
         return future
 
     def _work(
-        self, future: Future[RunSummary], given: RunInputs, infer: Any, calls: CheckedCallbacks
+        self,
+        claim: threading.Lock,
+        future: Future[RunSummary],
+        given: RunInputs,
+        infer: Any,
+        calls: CheckedCallbacks,
     ) -> None:
+        if not claim.acquire(False):
+            given.release()
+            return
         try:
             summary = self._run(given, infer, calls)
         except BaseException as error:

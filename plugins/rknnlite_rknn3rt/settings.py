@@ -28,7 +28,8 @@ class Settings:
         user_weight: memory for weights comes from outside.
         user_sram: SRAM is the caller's.
         native_async: runs of a language model go through ``rknn3_session_run_async``, in a thread of the library's
-            own, instead of ``rknn3_session_run``. That function says nothing about how a run failed.
+            own, instead of ``rknn3_session_run``. The C API has no call that waits for such a run: its end is known
+            by the last callback alone, how it failed is not known, and ``close`` relies on the library to wait.
         postprocess: path of a post-process plugin.
         decrypt_key_path: key file of an encrypted model (runtime 1.0.4 and after).
         decrypt_key: the same as bytes.

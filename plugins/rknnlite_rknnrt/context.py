@@ -254,7 +254,9 @@ class RknnrtContext(ZeroCopyContext):
             into = fetch.fresh()
         else:
             fetch.aim(into)
-        self._get(fetch)
+        fetch.get(self._outputs_get, self._outputs_release, self._cell)
+        if self._settings.async_mode:
+            self._frame = fetch.frame_id
         return into
 
     def _new_fetch(self, want_float: bool) -> OutputFetch:

@@ -155,15 +155,8 @@ class RknnrtMatmul(MatmulContext):
 
     def bind(self, tensor: MatmulTensor, mem: Memory) -> None:
         with self.exclusive():
-            if not isinstance(mem, RknnrtMemory) or mem not in self._memories:
-                raise ParamInvalid(
-                    "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
-                )
-            if mem.size < tensor.size:
-                raise ParamInvalid(
-                    f"{tensor.name}: the memory has {mem.size} bytes, {tensor.size} are needed "
-                    f"({tensor.dtype.name} {list(tensor.dims)})"
-                )
+            self.check_fits(tensor, mem, isinstance(mem, RknnrtMemory) and mem in self._memories)
+            assert isinstance(mem, RknnrtMemory)
             self._call("rknn_matmul_set_io_mem", mem.require(), ct.byref(tensor_to(tensor)))
             self._bound[tensor.name] = mem
 

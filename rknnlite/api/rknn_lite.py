@@ -216,16 +216,14 @@ class RKNNLite:
         step = ["set"]
         token = listen(self.rknn_log)
         try:
-            with runtime.exclusive():
-                outputs, frame = runtime.infer(
-                    inputs, data_type, data_format, inputs_pass_through, reuse_outputs, step
-                )
+            return runtime.infer(
+                inputs, data_type, data_format, inputs_pass_through, get_frame_id, reuse_outputs, step
+            )
         except Exception as error:
             self.rknn_log.tell(_STEPS[step[0]], error)
             return None
         finally:
             unlisten(token)
-        return [*outputs, frame] if get_frame_id else outputs
 
     # -- questions ----------------------------------------------------------------------------------------
 

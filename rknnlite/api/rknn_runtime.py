@@ -5,7 +5,6 @@ Unlike the face its methods raise: an ``RknnError``, with the number of the C AP
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import operator
 import threading
@@ -77,7 +76,6 @@ class RKNNRuntime:
         self.graph_is_built = False
         self._soc = _known_soc(target)
         self._ctx: Context | None = None
-        self._hold: contextlib.AbstractContextManager[None] | None = None  # entered at every inference
         self._turn = threading.RLock()
         self._frame = 0
         self._per_layer = False
@@ -98,7 +96,7 @@ class RKNNRuntime:
         file = ModelFile(rknn_data, self.model_label)
         self.release()
         context = open_model(file, soc=self._soc.name if self._soc else None, **self._options(rknn_user_key))
-        self._ctx, self._hold = context, context.exclusive()
+        self._ctx = context
         self._shapes = context.shapes
         self._read_attrs(context)
         self.graph_is_built = True
@@ -109,7 +107,7 @@ class RKNNRuntime:
 
     def release(self) -> None:
         """Close the context; may be called again."""
-        context, self._ctx, self._hold = self._ctx, None, None
+        context, self._ctx = self._ctx, None
         self.graph_is_built = False
         self._frame = 0
         self._current = None
@@ -145,10 +143,6 @@ class RKNNRuntime:
     def _read_attrs(self, context: Context) -> None:
         self._inputs = context.inputs
         self._outputs = context.outputs
-
-    def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """Hold the runtime for a whole inference; a second thread is refused with ContextInvalid."""
-        return self._hold or self._require().exclusive()
 
     # -- verbose ------------------------------------------------------------------------------------------
 
@@ -272,21 +266,29 @@ class RKNNRuntime:
         data_type: Any,
         data_format: Any,
         pass_through: Any,
+        get_frame_id: bool,
         reuse_outputs: bool,
         step: list[str],
-    ) -> tuple[list[Array], int]:
-        """The three steps in one go, for a caller that holds the runtime (``exclusive``).
+    ) -> list[Any]:
+        """The three steps in one go; a second thread is refused with ContextInvalid, not made to wait.
 
-        Returns outputs and frame id; ``step`` holds the name of the last step that was begun.
+        Returns the outputs, and the frame id after them if asked for; ``step`` holds the step last begun. What
+        every frame goes through is written out here: each call costs, and frames are many.
         """
-        context = self._require()
-        prepared = self._prepare(context, inputs, data_type, data_format, pass_through)
-        outputs = context.frame(prepared, self._to_reuse() if reuse_outputs else None, step)
-        frame = context.frame_id
-        if frame is None:
+        context = self._ctx or self._require()
+        context._take()
+        try:
+            prepared = self._prepare(context, inputs, data_type, data_format, pass_through)
+            outputs: list[Any] = context.frame(prepared, self._to_reuse() if reuse_outputs else None, step)
             frame = self._frame
-        self._count(context)
-        return (list(outputs) if reuse_outputs else outputs), frame
+            self._frame = frame + 1
+            if self._per_layer:
+                self._log_layers(context)
+            if get_frame_id:
+                return [*outputs, frame if context.frame_id is None else context.frame_id]
+            return list(outputs) if reuse_outputs else outputs
+        finally:
+            context._owner.release()
 
     def _prepare(
         self, context: Context, inputs: Any, data_type: Any, data_format: Any, pass_through: Any
@@ -309,13 +311,10 @@ class RKNNRuntime:
         with self._turn, context.exclusive():
             context.run()
             frame = self._frame
-            self._count(context)
+            self._frame = frame + 1
+            if self._per_layer:
+                self._log_layers(context)
         return (0, frame) if get_frame_id else 0
-
-    def _count(self, context: Context) -> None:
-        self._frame += 1
-        if self._per_layer:
-            self._log_layers(context)
 
     def get_outputs(self, get_frame_id: bool = False, reuse_outputs: bool = False) -> list[Array]:
         """Outputs of the last run, float32 in logical (NCHW) order; zeros of the right shape before a run.

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..command import Command, Console, Exit, Progress
-from ..errors import ParamInvalid
 from ..inputs import collect
 from ..perf import grid
 from ..spi import Context, Input
@@ -170,6 +169,8 @@ def _measure(plan: Plan, args: argparse.Namespace, progress: Progress) -> Measur
 
 def _frame(context: Context, args: argparse.Namespace, zero_copy: bool) -> Callable[[], object]:
     """What is timed: one frame from input arrays to output arrays, or on bound buffers."""
+    if zero_copy and context.shapes:
+        context.set_shapes(context.shapes[0])  # buffers have the size of one entry
     arrays = arrays_for(args.inputs, context.inputs, args.bgr)
     items = collect(arrays, context.inputs, args.layout, False, shapes=context.shapes)
     if zero_copy:
@@ -185,8 +186,6 @@ def _frame(context: Context, args: argparse.Namespace, zero_copy: bool) -> Calla
 
 
 def _bound_frame(context: Context, items: Sequence[Input]) -> Callable[[], object]:
-    if context.shapes:
-        raise ParamInvalid("--zero-copy measures static models; this one has dynamic shapes")
     inputs = [
         (attr, context.create_mem(attr.size_with_stride or attr.size)) for attr in context.native_inputs
     ]

@@ -21,7 +21,7 @@ def examine(board: Board, backend: str | None = None, model: Path | None = None)
         *findings.configuration(),
         *findings.kernel(board),
         *findings.speed(board),
-        *findings.backends(backend),
+        *findings.backends(backend, board.soc()),
     ]
     return found + list(findings.model(model_file(model), board, backend)) if model else found
 
@@ -63,7 +63,7 @@ def _text(found: list[Finding]) -> str:
         lines.append(str(finding))
     failed = sum(finding.level is Level.FAIL for finding in found)
     warned = sum(finding.level is Level.WARN for finding in found)
-    return "\n".join([*lines, "", f"{failed} failures, {warned} warnings"])
+    return "\n".join([*lines, "", f"failures: {failed}, warnings: {warned}"])
 
 
 COMMAND = Doctor()

@@ -12,20 +12,22 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import compat, config, plugins
+from .. import compat, config, plugins, vendor_files
 from .._version import __version__
 from ..errors import ModelInvalid, RknnError
 from ..extras import EXTRAS
 from ..formats import ModelFile
 from ..runtime import choose_backend
+from ..socs import Soc
 from ..spi import Backend
 from .board import Board, Clock
 from .devices import safe_probe
-from .info import runs_on
+from .info import is_package, runs_on
 
 __all__ = ["Finding", "Level", "backends", "configuration", "kernel", "model", "packages", "speed"]
 
 _VENDOR = ("rknn-toolkit-lite2", "rknn_toolkit_lite2")
+"""The names under which the vendor's wheel is known to pip."""
 
 
 class Level(enum.Enum):
@@ -56,18 +58,26 @@ def packages() -> Iterator[Finding]:
     topic = "software"
     versions = f"rknnlite {__version__}, Python {platform.python_version()}, numpy {np.__version__}"
     yield Finding(topic, Level.OK, f"{versions}, {platform.machine()}, {Path(__file__).parents[1]}")
-    vendor = next((name for name in _VENDOR if _installed(name)), None)
-    if vendor:
-        yield Finding(
-            topic, Level.WARN, f"the vendor's {vendor} is installed beside this package; both are imported as rknnlite, "
-            "and files of one hide those of the other", f"{Path(sys.executable).name} -m pip uninstall {vendor}, then "
-            "install rknnlite again",
-        )  # fmt: skip
+    yield from _vendor_wheel(topic)
     for extra in EXTRAS.values():
         lacking = extra.lacking
         if lacking:
             text = f"extra {extra.name} ({extra.purpose}): not installed: {', '.join(lacking)}"
             yield Finding(topic, Level.INFO, text, f"if you need it: {extra.remedy}")
+
+
+def _vendor_wheel(topic: str) -> Iterator[Finding]:
+    """The vendor's wheel beside this package: a failure where its files have replaced ours."""
+    folder = Path(__file__).parents[1]
+    compiled = vendor_files.compiled_modules(folder / "api")
+    replaced = getattr(sys.modules["rknnlite"], "__version__", None) != __version__
+    vendor = next((name for name in _VENDOR if _installed(name)), None)
+    if vendor is None and not compiled and not replaced:
+        return
+    vendor, broken = vendor or _VENDOR[0], bool(compiled or replaced)
+    text = f"the vendor's {vendor} is installed beside this package; both are imported as rknnlite, and files of one "
+    text += ": ".join(["hide those of the other" if broken else "may hide those of the other", *compiled[:1]])
+    yield Finding(topic, Level.FAIL if broken else Level.WARN, text, vendor_files.remedy(vendor))
 
 
 def _installed(name: str) -> bool:
@@ -191,8 +201,8 @@ def _clock(topic: str, clock: Clock) -> Finding:
     return Finding(topic, Level.OK, text)
 
 
-def backends(wanted: str | None) -> Iterator[Finding]:
-    """Every backend; one that was asked for and cannot run is a failure."""
+def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
+    """Every backend; one that was asked for and cannot run is a failure, the CPU on a board with an NPU a warning."""
     topic, chosen = "backends", wanted or config.get("backend")
     known = plugins.backends()
     if chosen and chosen not in known:
@@ -217,6 +227,10 @@ def backends(wanted: str | None) -> Iterator[Finding]:
         yield Finding(
             topic, Level.FAIL, "no backend can run models here", "rknnlite plugins shows what is installed"
         )
+    best = next((probe for probe, _ in probed if probe.available), None)
+    if soc is not None and best is not None and best.priority <= 0 and not wanted:
+        text = f"this {soc.name.upper()} has an NPU, but models run on the CPU reference"
+        yield Finding(topic, Level.WARN, text, "do what the lines of rknnrt above say")
     for name, problem in sorted(plugins.problems().items()):
         off = "RKNNLITE_DISABLE" in problem or problem.startswith(plugins.NOT_INSTALLED)
         remedy = "" if off else f"update or remove that package, or RKNNLITE_DISABLE={name}"
@@ -226,6 +240,9 @@ def backends(wanted: str | None) -> Iterator[Finding]:
 def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding]:
     """Whether a model goes together with this machine, its runtime, and the operators that are registered."""
     topic = "model"
+    if is_package(file):
+        yield from _language_model(topic, file, wanted or config.get("backend"))
+        return
     try:
         found = file.model
     except ModelInvalid as error:
@@ -261,6 +278,26 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
         yield Finding(topic, Level.FAIL, f"backend {backend.name} refuses it: {refusal}", "see rknnlite info")
 
 
+def _language_model(topic: str, file: ModelFile, wanted: str | None) -> Iterator[Finding]:
+    reasons = []
+    for backend in plugins.backends().values():
+        if backend.name == (wanted or backend.name) and safe_probe(backend).available:
+            refusal = backend.refuses_llm(file)
+            if refusal is None:
+                yield Finding(
+                    topic, Level.OK, f"{file.label}: a language model; backend {backend.name} runs it"
+                )
+                return
+            reasons.append(f"{backend.name}: {refusal}")
+    text = "; ".join(reasons) or "no backend for it is available"
+    yield Finding(
+        topic,
+        Level.FAIL,
+        f"{file.label}: a language model, and nothing here runs it: {text}",
+        "see the backends above",
+    )
+
+
 def _pairing(topic: str, backend: Backend, toolkit: str) -> Finding:
     runtime = safe_probe(backend).version
     if not runtime:
@@ -270,4 +307,8 @@ def _pairing(topic: str, backend: Backend, toolkit: str) -> Finding:
     if clash:
         rule, _, remedy = clash.partition("; ")
         return Finding(topic, Level.FAIL, f"{text}: {rule}", remedy)
+    newest = compat.version_numbers(toolkit)[:2]
+    if newest > compat.version_numbers(runtime)[:2]:
+        remedy = f"update the runtime to {'.'.join(map(str, newest))} or newer if a layer fails"
+        return Finding(topic, Level.WARN, f"{text}: compatible, but the model is the newer one", remedy)
     return Finding(topic, Level.OK, f"{text}: compatible")

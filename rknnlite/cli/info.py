@@ -18,7 +18,7 @@ from ..perf import grid
 from ..tensor import Layout, TensorAttr
 from .options import model_file
 
-__all__ = ["COMMAND", "attribute", "runs_on"]
+__all__ = ["COMMAND", "attribute", "is_package", "runs_on"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ def attribute(index: int, io: IoTensor, batch: int, is_input: bool) -> TensorAtt
     return TensorAttr(index, io.name, dims, io.dtype, layout, io.quant)
 
 
+def is_package(file: ModelFile) -> bool:
+    """Whether the file is the first one of a language model package."""
+    return bytes(file.data[: len(llm_package.MAGIC)]) == llm_package.MAGIC
+
+
 def runs_on(model: Model) -> list[str]:
     """SoCs that take the file, in capitals."""
     accepted = {name.lower() for name in (*model.platforms, model.platform)}
@@ -76,7 +81,7 @@ class Info(Command):
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         file = model_file(args.model)
-        if bytes(file.data[:8]) == llm_package.MAGIC:
+        if is_package(file):
             _show_llm(file, console)
             return Exit.OK
         model = file.model

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from .. import plugins
+from .. import config, plugins
 from .._version import __version__
 from ..command import Command, Console, Exit
 from ..errors import (
@@ -55,7 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         _own_process()
     try:
-        return _run(_parse(given))
+        with _log_lines(Console()):
+            return _run(_parse(given))
+    except KeyboardInterrupt:  # before the command began
+        return Exit.INTERRUPTED
     except SystemExit as stop:  # argparse has said why
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     except BrokenPipeError:  # whoever read our output has had enough
@@ -140,31 +143,34 @@ def _fill(sub: argparse.ArgumentParser, command: Command) -> argparse.ArgumentPa
 
 def _run(args: argparse.Namespace) -> int:
     console = Console(json=args.json)
-    with _log_lines(console):
-        try:
-            return int(args.instance.run(args, console))
-        except KeyboardInterrupt:
-            console.note("interrupted")
-            return Exit.INTERRUPTED
-        except BrokenPipeError:
+    try:
+        return int(args.instance.run(args, console))
+    except KeyboardInterrupt:
+        console.note("interrupted")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except RknnError as error:
+        return _fail(
+            console, error, next((code for kind, code in _CODES if isinstance(error, kind)), Exit.FAILED)
+        )
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return _fail(console, OSError(what), Exit.FAILED)
+    except MemoryError as error:
+        return _fail(
+            console, error, Exit.FAILED, "out of memory; close other programs or use a smaller model"
+        )
+    except Exception as error:
+        if (config.get("debug") or "0") != "0":
             raise
-        except RknnError as error:
-            return _fail(
-                console, error, next((code for kind, code in _CODES if isinstance(error, kind)), Exit.FAILED)
-            )
-        except OSError as error:
-            what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            return _fail(console, OSError(what), Exit.FAILED)
-        except MemoryError as error:
-            return _fail(
-                console, error, Exit.FAILED, "out of memory; close other programs or use a smaller model"
-            )
-        except Exception as error:
-            if args.command in BUILT_IN:
-                raise
-            return _fail(
-                console, error, Exit.FAILED, f"command {args.command}: {type(error).__name__}: {error}"
-            )
+        what = f"{args.command} failed unexpectedly ({type(error).__name__}: {error})"
+        return _fail(
+            console,
+            error,
+            Exit.FAILED,
+            f"{what}; please report it with the traceback that RKNNLITE_DEBUG=1 shows",
+        )
 
 
 def _fail(console: Console, error: Exception, code: Exit, text: str = "") -> int:

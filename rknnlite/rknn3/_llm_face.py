@@ -267,8 +267,11 @@ class LlmFace(Face):
         """Offer tools: a JSON list as OpenAI's API has them, as text or as Python objects. Returns 0 or -1."""
 
         def action(session: RKNN3Session) -> None:
-            text = tools.decode() if isinstance(tools, bytes) else tools
-            session.core.set_function_tools(text if isinstance(text, str) else json.dumps(text or []))
+            text = tools.decode("utf-8", "replace") if isinstance(tools, bytes) else tools
+            try:
+                session.core.set_function_tools(text if isinstance(text, str) else json.dumps(text or []))
+            except TypeError as error:
+                raise ParamInvalid(f"the tools cannot be written as JSON: {error}") from None
 
         return self._in_session(session_index, "Catch exception when setting function tools.", action)
 
@@ -292,9 +295,11 @@ class LlmFace(Face):
         """What happens when the cache is full; ``param`` tells how many tokens stay. Returns 0 or -1."""
 
         def action(session: RKNN3Session) -> None:
-            kept = param.recurrent if param is not None else None
-            numbers = (kept.n_keep, kept.n_keep_aligned) if kept is not None else (0, 0)
-            session.core.set_kvcache_policy(_enum(KvPolicy, policy, "KV cache policy"), *numbers)
+            if not isinstance(param, (RKNN3KVCachePolicyParam, type(None))):
+                raise ParamInvalid(f"param must be an RKNN3KVCachePolicyParam, not {param!r:.80}")
+            kept = (param or RKNN3KVCachePolicyParam()).recurrent
+            wanted = _enum(KvPolicy, policy, "KV cache policy")
+            session.core.set_kvcache_policy(wanted, kept.n_keep, kept.n_keep_aligned)
 
         return self._in_session(session_index, "Catch exception when setting kvcache policy.", action)
 
@@ -315,7 +320,7 @@ class LlmFace(Face):
         return self._in_session(
             session_index,
             "Catch exception when saving kvcache.",
-            lambda session: session.core.save_kvcache(os.fsdecode(kvcache_path)),
+            lambda session: session.core.save_kvcache(_path(kvcache_path)),
         )
 
     def load_kvcache(
@@ -331,7 +336,7 @@ class LlmFace(Face):
             if (kvcache_path is None) == (kvcache_data is None):
                 raise InputInvalid("load_kvcache takes either kvcache_path or kvcache_data")
             if kvcache_path is not None:
-                session.core.load_kvcache(os.fsdecode(kvcache_path))
+                session.core.load_kvcache(_path(kvcache_path))
                 return
             with tempfile.TemporaryDirectory(prefix="rknn3lite-") as folder:
                 copy = Path(folder, "kvcache")
@@ -349,10 +354,21 @@ def _enum(kind: Any, value: Any, what: str) -> Any:
         raise ParamInvalid(f"{what} {value!r} is none of {known}") from None
 
 
+def _path(path: Any) -> str:
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise ParamInvalid(f"kvcache_path must be a path, not {path!r:.80}")
+    return os.fsdecode(path)
+
+
 def _bytes(data: Any, size: int | None) -> bytes:
     """Bytes of something bytes-like, or ``size`` of them behind a ctypes pointer."""
+    if size is not None and not isinstance(size, int):
+        raise ParamInvalid(f"size is {size!r:.80}, must be an int")
     if not isinstance(data, (ct.c_void_p, ct.c_char_p, int)) and not hasattr(data, "contents"):
-        return bytes(memoryview(data))[:size]
+        try:
+            return bytes(memoryview(data))[:size]
+        except TypeError:
+            raise ParamInvalid(f"kvcache_data is {type(data).__name__}, must be bytes or a pointer") from None
     address = ct.cast(data, ct.c_void_p).value
     if not address or not size or size < 0:
         raise InputInvalid("kvcache_data is a pointer: it must not be NULL and needs its size")

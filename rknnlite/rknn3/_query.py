@@ -36,6 +36,8 @@ def query(runtime: RKNN3Runtime, command: int, index: int = 0) -> Any:
         answer = _ANSWERS[Cmd(command)]
     except (ValueError, KeyError):
         raise ParamInvalid(f"rknn3_query has no answer to command {command!r}") from None
+    if not isinstance(index, int):
+        raise ParamInvalid(f"index is {index!r:.80}, must be an int")
     return answer(runtime, index)
 
 

@@ -191,7 +191,10 @@ class RKNN3Runtime:
     def create_tensors(self, indices: Any) -> Any:
         """An array of tensors with memory for some outputs, None: all."""
         attrs = self.attrs(outputs=True)
-        wanted = range(len(attrs)) if indices is None else [operator.index(i) for i in indices]
+        try:
+            wanted = range(len(attrs)) if indices is None else [operator.index(i) for i in indices]
+        except TypeError:
+            raise ParamInvalid(f"output_indices must be a list of int, not {indices!r:.80}") from None
         if not wanted or not all(0 <= i < len(attrs) for i in wanted):
             raise ParamInvalid(f"outputs {list(wanted)} are wanted, the model has 0..{len(attrs) - 1}")
         tensors = (RKNN3Tensor * len(wanted))()

@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..errors import ContextInvalid, RunTimeout
+import numpy as np
+
+from ..errors import ContextInvalid, ParamInvalid, RunTimeout
 from ..facelog import FaceLog
 from ..llm.stream import astream, stream
 from ..spi_llm import InferParams, LlmCallbacks, LlmContext, LlmInput, LlmSession, RunSummary
@@ -76,6 +78,8 @@ class RKNN3Session:
 
     def _prepared(self, turn: Turn, changes: dict[str, Any]) -> tuple[list[LlmInput], InferParams]:
         wanted = {name: value for name, value in changes.items() if value is not None}
+        if not isinstance(wanted.get("max_new_tokens", 1), (int, np.integer)):
+            raise ParamInvalid(f"max_new_tokens is {wanted['max_new_tokens']!r:.80}, must be an int")
         return turn.read(self._context.config), replace(self._infer, **wanted)
 
     def _run_queued(self, inputs: list[LlmInput], params: InferParams) -> Figures:

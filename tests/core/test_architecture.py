@@ -16,11 +16,35 @@ PLUGINS = ROOT / "plugins"
 
 # Floors from the ground up; a module may import its own floor and those below.
 FLOORS = [
-    {"errors", "log", "_version", "abi", "buildcache", "perf", "dumps", "config", "extras", "command",
-     "compat", "processors"},
+    {
+        "errors",
+        "log",
+        "_version",
+        "abi",
+        "buildcache",
+        "perf",
+        "dumps",
+        "config",
+        "extras",
+        "command",
+        "compat",
+        "processors",
+        "vendor_files",
+    },
     {"tensor", "layout", "quant", "socs", "binding", "matmul_layout"},
     {"formats", "graph"},
-    {"spi", "spi_async", "spi_matmul", "spi_types", "spi_llm", "spi_llm_types", "custom_op", "op_host", "hookspecs", "plugins"},
+    {
+        "spi",
+        "spi_async",
+        "spi_matmul",
+        "spi_types",
+        "spi_llm",
+        "spi_llm_types",
+        "custom_op",
+        "op_host",
+        "hookspecs",
+        "plugins",
+    },
     {"runtime", "inputs", "pool", "pool_workers", "pool_stats", "llm", "matmul", "facelog"},
     {"accuracy"},
     {"__init__"},  # what ``import rknnlite`` gives

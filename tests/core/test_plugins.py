@@ -10,6 +10,7 @@ import pytest
 from rknnlite import hookimpl, plugins
 from rknnlite.errors import BackendUnavailable
 from rknnlite.spi import Backend, Context, CustomOp, OpenOptions, Probe
+from tests.support.entry_points import EntryPoint
 
 
 class Toy(Backend):
@@ -38,18 +39,6 @@ class Offer:
     def rknnlite_register_backends(self, register: Any) -> None:
         for backend in self._offered:
             register(backend)
-
-
-class EntryPoint:
-    """What ``importlib.metadata`` finds: a name, a value and something to load."""
-
-    def __init__(self, name: str, plugin: Any) -> None:
-        self.name, self.value, self._plugin = name, f"{name}_package", plugin
-
-    def load(self) -> Any:
-        if isinstance(self._plugin, Exception):
-            raise self._plugin
-        return self._plugin
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rknnlite import hookspecs
+from rknnlite.command import Command
 from rknnlite.spi import CustomOp, GpuServices, OpContext, OpHost, OpNode, PostProcess
 from tests.support.corpus import ROOT
 
@@ -36,7 +37,7 @@ def test_every_hook_is_documented_with_its_arguments(hook: str) -> None:
     assert f"`{hook}({', '.join(arguments(getattr(hookspecs, hook)))})`" in GUIDE
 
 
-@pytest.mark.parametrize("contract", [CustomOp, OpContext, OpNode, OpHost, PostProcess, GpuServices])
+@pytest.mark.parametrize("contract", [CustomOp, OpContext, OpNode, OpHost, PostProcess, GpuServices, Command])
 def test_every_member_of_a_contract_is_documented(contract: Any) -> None:
     for name in members(contract):
         value = inspect.getattr_static(contract, name, None)

@@ -155,9 +155,12 @@ def test_weights_are_shared() -> None:
         assert all(a.kernel is b.kernel for a, b in zip(ours.steps, theirs.steps))
 
 
-def test_duplicates_run_in_parallel() -> None:
-    golden = golden_of("vit_like.rk3588.i8")
-    with open_cpu(genuine("vit_like.rk3588.i8")) as context:
+@pytest.mark.parametrize(
+    "name", ["vit_like.rk3588.i8", "depthwise_s2.rk3588.i8", "lstm_bidirectional.rk3562.i8"]
+)
+def test_duplicates_run_in_parallel(name: str) -> None:
+    golden = golden_of(name)
+    with open_cpu(genuine(name)) as context:
         expected = context.infer(*golden.inputs)
         twins = [context.dup() for _ in range(4)]
         wrong: list[int] = []

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import CancelledError, wait
@@ -45,6 +46,14 @@ def test_a_dynamic_model_is_opened_once_per_worker(pool_of: MakePool, double: Do
     assert double.count("rknn_init") == 2 and double.count("rknn_dup_context") == 0
     check(pool)
     assert pool.submit(image(3)[:, :2]).result()[0].shape == (1, 3, 2, 6)
+
+
+def test_a_shape_outside_the_list_is_the_callers_fault(pool_of: MakePool) -> None:
+    pool = pool_of("shape 1 4 6 3 -> 1 3 4 6", "shape 1 2 6 3 -> 1 3 2 6", size=2)
+    with pytest.raises(errors.InputInvalid, match=r"\[\[1, 3, 6, 3\]\] are not among the model's"):
+        pool.submit(image(1)[:, :3]).result(10)
+    check(pool)
+    assert not any(worker.replaced for worker in pool.stats().workers)
 
 
 @pytest.mark.parametrize("code", [-1, -2, -3, -7])
@@ -323,6 +332,16 @@ def test_closing_may_cancel_what_is_queued(pool_of: MakePool, double: Double) ->
         futures[-1].result()
 
 
+def test_closing_does_not_wait_for_a_fresh_context(pool_of: MakePool, double: Double) -> None:
+    for _ in range(5):
+        pool = pool_of(size=2)
+        double.fault("rknn_run", -1)
+        future = pool.submit(image(1))
+        began = time.monotonic()
+        pool.close()
+        assert isinstance(future.exception(), errors.RknnError) and time.monotonic() - began < 5
+
+
 def test_a_submitter_that_waits_hears_of_the_end(pool_of: MakePool, double: Double) -> None:
     pool = pool_of(size=1, queue=1)
     double.latency(50_000)
@@ -388,6 +407,20 @@ def test_a_pool_does_not_go_over_a_fork(pool_of: MakePool) -> None:
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     check(pool)
+
+
+def test_workers_close_their_contexts_in_any_order(double: Double) -> None:
+    """Duplicates refer to the first context; the double ends the process when that goes before them."""
+    for _ in range(60):
+        rknnlite.Pool(model(*LINES), size=3).close()
+        assert double.live() == {}
+
+
+def test_async_calls_on_the_library(double: Double) -> None:
+    double.latency(2_000)
+    with rknnlite.open(model(*LINES)) as context:
+        futures = [context.infer_async(image(value)) for value in range(6)]
+        assert [float(future.result(10)[0].max()) for future in futures] == [answer(v) for v in range(6)]
 
 
 def test_the_table(pool_of: MakePool) -> None:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from rknn3lite.api import RKNN3Lite
+from rknnlite.errors import RknnError
+from rknnlite.facelog import FaceLog
 from rknnlite.llm import Package
 from rknnlite.rknn3._args import _KNOWN
 from tests.rknn3.conftest import ARGS, Talk
@@ -29,6 +31,16 @@ Arrays = arrays.arrays(
 )
 
 
+@pytest.fixture(autouse=True)
+def foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A traceback in the log is for what nobody foresaw; here everything must be."""
+
+    def tell(log: FaceLog, headline: str, error: BaseException, code: str | None = None) -> None:
+        assert isinstance(error, RknnError), f"{headline} {error!r}"
+
+    monkeypatch.setattr(FaceLog, "tell", tell)
+
+
 @pytest.fixture(scope="module")
 def face(package: Package) -> Iterator[tuple[RKNN3Lite, Talk]]:
     talk = Talk(package)
@@ -40,7 +52,7 @@ def face(package: Package) -> Iterator[tuple[RKNN3Lite, Talk]]:
     rknn.release()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(args=st.one_of(Anything, st.dictionaries(st.sampled_from(sorted(_KNOWN)), Anything, max_size=4)))
 def test_arguments_of_a_session(face: tuple[RKNN3Lite, Talk], args: Any) -> None:
     rknn, talk = face
@@ -49,7 +61,7 @@ def test_arguments_of_a_session(face: tuple[RKNN3Lite, Talk], args: Any) -> None
     assert rknn.init_llm_session([ARGS], talk.callback()) == 0
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     turn=st.fixed_dictionaries(
         {},
@@ -68,7 +80,7 @@ def test_a_turn(face: tuple[RKNN3Lite, Talk], turn: dict[str, Any], limit: Any) 
     assert rknn.session_run(tokens=[1], max_new_tokens=1)[0] == 0
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(value=Anything, other=Anything)
 def test_settings(face: tuple[RKNN3Lite, Talk], value: Any, other: Any) -> None:
     rknn, _ = face
@@ -86,7 +98,7 @@ def test_settings(face: tuple[RKNN3Lite, Talk], value: Any, other: Any) -> None:
     assert rknn.set_chat_template("", "", "") == 0
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(inputs=st.one_of(Anything, Arrays, st.lists(Arrays, max_size=2)), data_format=Anything)
 def test_inputs_of_a_network(network: RKNN3Lite, inputs: Any, data_format: Any) -> None:
     assert network.inference(inputs, data_format) is None or isinstance(inputs, (list, np.ndarray))
@@ -102,7 +114,7 @@ def network() -> Iterator[RKNN3Lite]:
     rknn.release()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(values=st.lists(Anything, min_size=5, max_size=5))
 def test_opening(package: Package, values: list[Any]) -> None:
     rknn = RKNN3Lite(llm_mode=True)

@@ -32,9 +32,8 @@ LLM = (
     "internal 1024",
     "template chatml",
     "utf8",
-    "eos 299",
 )
-"""Counts on from the last token unless ``generate echo`` is added; tokens below 256 are bytes."""
+"""Counts on from the last token for ever, unless ``generate echo`` is added; tokens below 256 are bytes."""
 
 
 @pytest.fixture(params=["1.0.0", "1.0.5"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import rknnlite
+from rknnlite.abi.library import FunctionMissing
 from rknnlite.abi.rknn3_later import RKNN3Error
 from rknnlite.errors import (
     ContextInvalid,
@@ -135,8 +137,11 @@ def test_a_call_on_a_network_fails(
     context = start(*CNN, user_internal=True)
     context.set_internal_mem(context.create_mem(64))
     context.set_inputs([Input(0, IMAGE)])
-    if not context.handle.api.has(function):
-        pytest.skip("not in this revision")
+    if not context.handle.api.has(function):  # of the other revision: this one takes another way, or says so
+        with contextlib.suppress(FunctionMissing):
+            call(context)
+        context.run()
+        return
     double.fault(function, -13)
     with pytest.raises(DeviceUnavailable, match=f"{function}.* failed"):
         call(context)
@@ -201,9 +206,13 @@ def test_a_call_on_a_session_fails(
 ) -> None:
     (tmp_path / "there").write_bytes(b"RKKV 300 8 5\n")
     context = chat()
-    if not context.handle.api.has(function):
-        pytest.skip("not in this revision")
     heard = Heard()
+    if not context.handle.api.has(function):  # of the other revision: this one takes another way, or says so
+        with context.session(callbacks=callbacks(result=heard)) as session:
+            with contextlib.suppress(FunctionMissing):
+                SESSION_CALLS[function](session, tmp_path)
+            assert session.run(TokenInput([1])).state is not CallState.ERROR
+        return
     with context.session(callbacks=callbacks(result=heard)) as session:
         double.fault(function, -13)
         with pytest.raises(DeviceUnavailable, match=r"rknn3_session_\w+ failed. error code: RKNN3_ERR_COMM"):

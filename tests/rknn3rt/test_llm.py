@@ -334,7 +334,9 @@ def test_what_only_later_runtimes_do(chat: Chat, version: str) -> None:
 
 def test_pause_and_resume(chat: Chat, version: str) -> None:
     if version == "1.0.0":
-        pytest.skip("needs runtime 1.0.4")
+        with chat().session() as session, pytest.raises(FunctionMissing, match="pause"):
+            session.pause()
+        return
     heard, reached = Heard(), threading.Event()
 
     def result(found: Any, state: CallState) -> int:
@@ -515,6 +517,37 @@ def test_the_librarys_own_asynchronous_runs(chat: Chat, double: Double3) -> None
         with pytest.raises(RknnError, match="COMMUNICATION"):
             session.run(TokenInput([5]))
     assert heard.ids[:5] == counted(5, 5) and double.count("rknn3_session_run") == 0
+
+
+def test_an_interrupt_while_the_thread_starts(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        assert begun.wait(10)
+        raise KeyboardInterrupt
+
+    with chat().session(callbacks=callbacks(result=lambda found, state: begun.set())) as session:
+        for _ in range(3):
+            begun.clear()
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    session.run(TokenInput([1]), ENDLESS)
+            assert session.run(TokenInput([1]), FEW).n_decode_tokens == 5
+
+
+def test_no_thread_can_be_had(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with chat().session(callbacks=callbacks()) as session:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refused)
+            with pytest.raises(ContextInvalid, match="no thread for the run: can't start"):
+                session.run(TokenInput([1]), FEW)
+        session.run(TokenInput([1]), FEW)
 
 
 # -- mistakes ---------------------------------------------------------------------------------------------

@@ -410,6 +410,37 @@ def test_sync_directions(context: Context) -> None:
         context.sync(mem, "sideways")
 
 
+@pytest.fixture
+def by_hand() -> Any:
+    with open_cpu(genuine(IMAGE), extra={"flush_inputs": False, "flush_outputs": False}) as context:
+        yield context
+
+
+def test_what_is_not_synced_is_not_seen(
+    by_hand: Context, expected: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    (_, frame), *results = bind_all(by_hand)
+    attr, out = results[0]
+    with pytest.raises(errors.ContextInvalid, match=r"never synced; call sync\(mem, 'to_device'\)"):
+        by_hand.run()
+    by_hand.sync(frame, "to_device")
+    by_hand.run()
+    assert not out.ndarray.any()
+    by_hand.sync(out, "from_device")
+    wanted = expected[0].data
+    assert np.array_equal(plain(attr, out, wanted.shape[1]), wanted)
+    frame.ndarray[:] = 0
+    with caplog.at_level("WARNING", "rknnlite"):
+        by_hand.run()
+    assert "was written after the last sync" in caplog.text
+    by_hand.sync(out, "both")
+    assert np.array_equal(plain(attr, out, wanted.shape[1]), wanted)
+    by_hand.sync(frame, "both")
+    by_hand.run()
+    by_hand.sync(out, "from_device")
+    assert not np.array_equal(plain(attr, out, wanted.shape[1]), wanted)
+
+
 # -- weights and internal tensors outside ------------------------------------------------------------------------
 
 

@@ -18,13 +18,13 @@ header='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
 mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
 export RULE=":qemu-aarch64:M::$header:$mask:$qemu:FP"
 # The mappings of the new namespace are written from outside; the shell inside waits for them, then becomes root.
-wait_for_root='until [ -s /proc/self/gid_map ] && grep -q . /proc/self/gid_map; do sleep 0.02; done; exec "$@"'
+wait_for_root='until grep -q . /proc/self/gid_map; do sleep 0.02; done; exec "$@"'
 register='mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc &&
     printf "%s" "$RULE" > /proc/sys/fs/binfmt_misc/register && unset RULE && exec "$@"'
-unshare --user --mount bash -c "$wait_for_root" - bash -c "$register" - "$@" <&0 &
+unshare --user --mount --propagation unchanged bash -c "$wait_for_root" - bash -c "$register" - "$@" <&0 &
 inside=$!
 until echo "0 0 4294967295" 2>/dev/null > "/proc/$inside/uid_map"; do
-    kill -0 "$inside" 2>/dev/null || { wait "$inside"; exit; }
+    [ -n "$(jobs -rp)" ] || { wait "$inside"; exit; }
     sleep 0.02
 done
 echo "0 0 4294967295" > "/proc/$inside/gid_map"

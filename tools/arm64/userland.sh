@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes a Debian 12 arm64 userland for run.sh, about 400 MB; does nothing when it is there.
+# Makes a Debian 12 arm64 userland for run.sh, about 600 MB; does nothing when it is there.
 #
 #   userland.sh make [FOLDER]      FOLDER: RKNNLITE_ARM64, else ~/.cache/rknnlite/arm64
 #   userland.sh path [FOLDER]      prints the folder
@@ -8,7 +8,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${2:-${RKNNLITE_ARM64:-${XDG_CACHE_HOME:-$HOME/.cache}/rknnlite/arm64}}
-packages=ca-certificates,python3,python3-numpy,python3-pluggy,python3-psutil,python3-ruamel.yaml,python3-pytest,python3-hypothesis
+packages=ca-certificates,gcc,libc6-dev,python3,python3-numpy,python3-pluggy,python3-psutil,python3-ruamel.yaml,python3-pytest,python3-hypothesis
 
 # The second stage may not make devices (user namespace), so they are there before it starts.
 devices() {

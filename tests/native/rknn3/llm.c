@@ -219,7 +219,7 @@ static int sample(run *r, int wanted, int32_t *token) {
     *token = wanted;
     if (!r->calls.sampling_callback) return RKNN3_SUCCESS;
     memset(r->logits, 0, vocab * sizeof *r->logits);
-    r->logits[wanted] = half_of(8);
+    r->logits[wanted % (int)vocab] = half_of(8);
     *token = r->calls.sampling_callback(r->calls.sampling_userdata, r->logits, (char *)"logits");
     return *token >= 0 && (uint32_t)*token < vocab ? RKNN3_SUCCESS : RKNN3_ERR_RUN_TASK_FAILED;
 }

@@ -1,0 +1,110 @@
+"""export-llm and chat."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rknnlite.cli import chat
+from rknnlite.command import Exit
+from rknnlite.spi_llm import CallState, RunSummary
+from tests.support.llm_models import write_model
+
+from .conftest import Call
+
+
+def test_export_then_info(call: Call, tmp_path: Path) -> None:
+    write_model(tmp_path / "hf", "qwen2")
+    done = call("export-llm", tmp_path / "hf", tmp_path / "out" / "tiny", "--weights", "w8", "--json")
+    assert done.code == 0
+    assert {Path(name).name for name in done.data["files"]} == {"tiny.rknn", "tiny.weight", "tiny.embed.bin"}
+    facts = call("info", tmp_path / "out" / "tiny.rknn", "--json").data
+    assert (facts["family"], facts["weights"]) == ("qwen2", "w8")
+    assert call("run", tmp_path / "out" / "tiny.rknn").code == Exit.MODEL
+    assert "a language model; backend cpu runs it" in call("doctor", tmp_path / "out" / "tiny.rknn").out
+    refused = call("doctor", tmp_path / "out" / "tiny.rknn", "--backend", "rknnrt")
+    assert refused.code == Exit.UNAVAILABLE
+
+
+def test_export_of_nothing(call: Call, tmp_path: Path) -> None:
+    done = call("export-llm", tmp_path, tmp_path / "x")
+    assert done.code == Exit.MODEL
+    assert "config.json" in done.err
+
+
+def test_chat_without_a_package(call: Call, tmp_path: Path) -> None:
+    assert call("chat", tmp_path / "none").code in (Exit.MODEL, Exit.UNAVAILABLE)
+
+
+class Session:
+    """Notes what it was told."""
+
+    def __init__(self) -> None:
+        self.cleared = 0
+        self.template: tuple[str, ...] = ()
+
+    def clear_kvcache(self) -> None:
+        self.cleared += 1
+
+    def set_chat_template(self, *texts: str) -> None:
+        self.template = texts
+
+
+class Parrot:
+    """A conversation that answers with the question; one word at a time."""
+
+    made: list[Parrot]
+
+    def __init__(self, prefix: str, params: Any, **options: Any) -> None:
+        self.session, self.last, self.closed = Session(), None, False
+        self.params = params
+        Parrot.made.append(self)
+
+    def stream(self, prompt: str, limit: int, **turn: Any) -> Iterator[str]:
+        for word in prompt.split():
+            if word == "interrupt":
+                raise KeyboardInterrupt
+            yield word + " "
+        self.last = RunSummary(CallState.FINISH, 3, 4, 0.0, 1.0, 2.0)
+
+    def __enter__(self) -> Parrot:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def parrot(monkeypatch: pytest.MonkeyPatch) -> type[Parrot]:
+    Parrot.made = []
+    monkeypatch.setattr(chat, "Conversation", Parrot)
+    return Parrot
+
+
+def test_questions_from_the_command_line(call: Call, parrot: type[Parrot]) -> None:
+    done = call("chat", "x", "--ask", "hello you", "--ask", "again", "--temperature", "0.5", "--seed", "3")
+    assert done.out == "hello you \nagain \n"
+    (made,) = parrot.made
+    assert made.closed
+    assert (made.params.sampling.temperature, made.params.sampling.seed) == (0.5, 3)
+    data = call("chat", "x", "--ask", "hello you", "--json").data
+    assert (data["answer"], data["decode_tokens"], data["tokens_per_s"]) == ("hello you ", 4, 4.0)
+
+
+def test_the_keyboard(call: Call, parrot: type[Parrot], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("hello\n\n/clear\nyou\n/quit\nnever\n"))
+    done = call("chat", "x", "--system", "S", "--turn", "U", "A")
+    assert done.out == "hello \nyou \n"
+    (made,) = parrot.made
+    assert made.session.cleared == 1
+    assert made.session.template == ("S", "U", "A")
+
+
+def test_ctrl_c_stops_and_closes(call: Call, parrot: type[Parrot]) -> None:
+    done = call("chat", "x", "--ask", "one interrupt two")
+    assert done.code == Exit.INTERRUPTED
+    assert parrot.made[0].closed

@@ -1,0 +1,266 @@
+"""The frame around commands: help, exit codes, errors as text and JSON, plugins' commands, Ctrl-C, closed pipes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rknnlite import errors, hookimpl
+from rknnlite.cli.program import BUILT_IN, parser
+from rknnlite.command import Command, Console, Exit, clean
+from tests.support.corpus import ROOT
+
+from .conftest import RESNET, Call
+
+
+def test_help_lists_every_command(call: Call) -> None:
+    shown = call("--help")
+    assert shown.code == 0
+    for name in BUILT_IN:
+        assert f"  {name}" in shown.out
+    assert "exit codes" in shown.out
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_help_of_each_command_has_an_example(call: Call, name: str) -> None:
+    shown = call(name, "--help")
+    assert shown.code == 0
+    assert "--json" in shown.out
+    assert f"\n  rknnlite {name}" in shown.out
+
+
+def test_wrong_arguments_point_to_help(call: Call) -> None:
+    for words in ([], ["nonsense"], ["info"], ["run", "m.rknn", "--core-mask", "core_9"]):
+        done = call(*words)
+        assert done.code == Exit.USAGE
+        assert "--help" in done.err
+        assert not done.out
+
+
+def test_options_may_stand_between_model_and_inputs(call: Call) -> None:
+    done = call("run", RESNET, "--top", "1", ROOT / "missing.npy")
+    assert "missing.npy cannot be read" in done.err
+    assert done.code == Exit.DATA
+
+
+class Raises(Command):
+    """Raises what it was given."""
+
+    name = "raises"
+    help = "raise"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def run(self, args: Any, console: Console) -> int:
+        raise self.error
+
+
+class Offers:
+    """A plugin with commands."""
+
+    def __init__(self, *commands: Any) -> None:
+        self._commands = commands
+
+    @hookimpl
+    def rknnlite_register_commands(self, register: Any) -> None:
+        for command in self._commands:
+            register(command)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ModelUnsupported("x"), Exit.MODEL),
+        (errors.TargetPlatformUnmatch("x"), Exit.MODEL),
+        (errors.BackendUnavailable("x"), Exit.UNAVAILABLE),
+        (errors.InputInvalid("x"), Exit.DATA),
+        (errors.ParamInvalid("x"), Exit.USAGE),
+        (errors.RknnError("x"), Exit.FAILED),
+        (PermissionError(13, "Permission denied", "/x"), Exit.FAILED),
+        (ZeroDivisionError("x"), Exit.FAILED),
+        (KeyboardInterrupt(), Exit.INTERRUPTED),
+    ],
+)
+def test_exit_codes(call: Call, install: Any, error: BaseException, code: int) -> None:
+    install(mine=Offers(Raises(error)))
+    done = call("raises")
+    assert done.code == code
+    assert done.err.startswith("rknnlite: ")
+    assert "Traceback" not in done.err
+
+
+def test_an_unexpected_error_asks_for_a_report(
+    call: Call, install: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(mine=Offers(Raises(ZeroDivisionError("nought"))))
+    assert "raises failed unexpectedly (ZeroDivisionError: nought); please report" in call("raises").err
+    monkeypatch.setenv("RKNNLITE_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        call("raises")
+
+
+def test_errors_as_json(call: Call, install: Any) -> None:
+    install(mine=Offers(Raises(errors.ModelInvalid("no model"))))
+    done = call("raises", "--json")
+    assert done.data == {"error": "no model", "name": "RKNN_ERR_MODEL_INVALID", "exit": 3}
+
+
+class Greet(Command):
+    """A command as a third party writes it."""
+
+    name = "greet"
+    help = "say hello"
+
+    def arguments(self, parser: Any) -> None:
+        parser.add_argument("who")
+
+    def run(self, args: Any, console: Console) -> int:
+        console.report({"hello": args.who}, f"hello {args.who}")
+        return 0
+
+
+def test_a_plugin_adds_a_command(call: Call, install: Any) -> None:
+    install(mine=Offers(Greet()))
+    assert call("greet", "you").out == "hello you\n"
+    assert call("greet", "you", "--json").data == {"hello": "you"}
+    assert "say hello" in call("--help").out
+
+
+def test_a_broken_plugin_is_named_and_the_rest_works(call: Call, install: Any) -> None:
+    class Broken:
+        @hookimpl
+        def rknnlite_register_commands(self, register: Any) -> None:
+            raise RuntimeError("half installed")
+
+    install(gone=ImportError("no module named gone"), broken=Broken(), mine=Offers(Greet(), object()))
+    done = call("greet", "you")
+    assert done.out == "hello you\n"
+    assert "plugin gone" in done.err
+    assert "plugin broken: its commands are skipped: half installed" in done.err
+    listed = call("plugins", "--json").data
+    problems = {entry["name"]: entry["problem"] for entry in listed if entry["problem"]}
+    assert "no module named gone" in problems["gone"]
+    assert "half installed" in problems["broken"]
+    assert "half installed" in call("doctor").out
+
+
+def test_a_plugin_cannot_replace_our_commands(call: Call, install: Any) -> None:
+    class Info(Greet):
+        name = "info"
+
+    install(mine=Offers(Info()))
+    assert "container" in call("info", RESNET).out
+
+
+def test_names_from_files_do_not_drive_the_terminal() -> None:
+    assert clean("a\033[2Jb\x07\u202ec\tdé\n") == "a\\x1b[2Jb\\x07\\u202ec\tdé\n"
+
+
+def test_a_terminal_that_knows_ascii_only_gets_escapes() -> None:
+    raw = io.BytesIO()
+    console = Console(out=io.TextIOWrapper(raw, "ascii"))
+    console.report({}, "größe")
+    assert raw.getvalue() == b"gr\\xf6\\xdfe\n"
+
+
+def test_json_is_strict() -> None:
+    out = io.StringIO()
+    Console(json=True, out=out).report({"x": float("nan"), "y": (1, 2), "z": Exit.OK})
+    assert json.loads(out.getvalue()) == {"x": None, "y": [1, 2], "z": "OK"}
+
+
+def test_a_progress_bar_appears_on_terminals_only() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream, drawn in ((io.StringIO(), False), (Terminal(), True)):
+        environment = os.environ.get("TERM")
+        os.environ["TERM"] = "xterm"
+        try:
+            with Console(err=stream).progress("work", 2) as bar:
+                bar.step()
+        finally:
+            os.environ["TERM"] = environment or "dumb"
+        assert ("50%" in stream.getvalue()) is drawn
+
+
+def program(*words: Any, **options: Any) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "rknnlite", *map(str, words)], env=environment, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, cwd=ROOT, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_everything(number: int) -> None:
+    with program("bench", RESNET, "--runs", "100000", "--threads", "2") as running:
+        assert running.stderr is not None
+        running.stderr.readline()  # which backend runs: the contexts are being opened
+        running.send_signal(number)
+        _, err = running.communicate(timeout=60)
+    assert running.returncode == Exit.INTERRUPTED
+    assert "interrupted" in err
+    assert "Traceback" not in err
+
+
+def test_a_reader_that_leaves_is_no_error_message() -> None:
+    with program("info", RESNET) as running:
+        assert running.stdout is not None
+        running.stdout.close()
+        assert running.stderr is not None
+        assert "Traceback" not in running.stderr.read()
+
+
+def test_the_start_is_light() -> None:
+    """``info`` neither loads plugins nor anything that takes time."""
+    code = (
+        "import sys; from rknnlite.cli import main; main(['info', sys.argv[1]]); "
+        "print([m for m in ('cv2', 'matplotlib', 'onnx', 'tokenizers', 'rknnlite_cpu', 'psutil') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(RESNET)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_version_is_in_one_place(call: Call) -> None:
+    from rknnlite import __version__
+
+    assert call("--version").out == f"rknnlite {__version__}\n"
+    assert 'version = { attr = "rknnlite._version.__version__" }' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.slow
+def test_info_on_a_large_model_is_quick(tmp_path: Path) -> None:
+    """0.6 s for 12 MB; processor time, so that a busy machine does not decide. The weights are padded to that size."""
+    large = tmp_path / "large.rknn"
+    large.write_bytes(RESNET.read_bytes() + bytes(10 << 20))
+    best = min(_processor_seconds("info", large) for _ in range(3))
+    assert best < 0.6
+
+
+def _processor_seconds(*words: Any) -> float:
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with program(*words) as running:
+        running.communicate()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert running.returncode == 0
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_the_parser_knows_all() -> None:
+    text = parser().format_help()
+    assert all(name in text for name in BUILT_IN)

@@ -1,0 +1,124 @@
+"""Settings: variables, the file, what is wrong in it; the table of keys and the table of extras are complete."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rknnlite import config
+from rknnlite.compat import runtime_clash
+from rknnlite.extras import EXTRAS, missing
+from tests.support.corpus import ROOT
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    config._read.cache_clear()
+    path = tmp_path / "config.yaml"
+    monkeypatch.setenv("RKNNLITE_CONFIG", str(path))
+    for key in config.KEYS.values():
+        monkeypatch.delenv(key.variable, raising=False)
+    return path
+
+
+def test_a_variable_wins_over_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text(
+        "backend: cpu\nthreads: 2\nopencv: false\ndisable: [opencl, riscv]\nop_plugins: [/a, /b]\n"
+    )
+    assert config.get("backend") == "cpu"
+    assert config.get("threads") == "2"
+    assert config.get("opencv") == "0"
+    assert config.get("disable") == "opencl,riscv"
+    assert config.get("op_plugins") == "/a:/b"
+    assert config.get("soc") is None
+    monkeypatch.setenv("RKNNLITE_BACKEND", "")
+    assert config.get("backend") == ""
+    sources = {setting.key.name: setting.source for setting in config.settings()}
+    assert (sources["backend"], sources["threads"], sources["soc"]) == (
+        "RKNNLITE_BACKEND",
+        str(file),
+        "default",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("bakend: cpu", "unknown key 'bakend'"),
+        ("1: cpu", "unknown key 1"),
+        ("backend: [a, b]", "backend cannot be"),
+        ("threads: {a: 1}", "threads cannot be"),
+        ("- a", "must hold 'key: value' lines"),
+        ("a: [", "is no YAML"),
+        ("a: 1\na: 2", "is no YAML"),
+        ("\x00", "is no YAML"),
+        ("x: &a [*a]", ""),
+    ],
+)
+def test_mistakes_are_named_and_nothing_stops(file: Path, text: str, says: str) -> None:
+    file.write_text(text)
+    assert config.get("backend") is None
+    assert any(says in problem and str(file) in problem for problem in config.problems())
+
+
+def test_a_file_that_is_not_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert config.get("backend") is None
+    assert "does not exist" in config.problems()[0]
+    monkeypatch.delenv("RKNNLITE_CONFIG")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(file.parent))
+    assert config.path() == file.parent / "rknnlite" / "config.yaml"
+    assert config.problems() == []
+    monkeypatch.setenv("RKNNLITE_CONFIG", "")
+    assert config.path() is None
+
+
+def test_bytes_and_sizes(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe\xff")
+    assert config.problems()
+    config._read.cache_clear()
+    file.write_bytes(b"#" * (1 << 21))
+    assert "larger than" in config.problems()[0]
+    config._read.cache_clear()
+    file.unlink()
+    file.mkdir()
+    assert config.problems()
+
+
+def test_every_variable_of_the_package_is_a_key() -> None:
+    used = set()
+    for folder in ("rknnlite", "plugins"):
+        for path in (ROOT / folder).rglob("*.py"):
+            used |= set(
+                re.findall(r"environ(?:\.get\(|\[)\"(RKNN[A-Z0-9_]+)\"", path.read_text(encoding="utf-8"))
+            )
+    assert used <= {"RKNNLITE_CONFIG", *(key.variable for key in config.KEYS.values())}
+
+
+def test_extras_are_those_of_the_distribution() -> None:
+    declared = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for extra in EXTRAS.values():
+        assert re.search(rf"^{extra.name} = \[", declared, re.MULTILINE)
+    text = str(missing("plot", "plots need matplotlib"))
+    assert "rknnlite[plot]" in text
+    assert "python3-matplotlib" in text
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "runtime", "clash"),
+    [
+        ("1.4.0", "1.4.0", ""),
+        ("1.4.0", "1.6.0", "convert the network again"),
+        ("1.5.0", "1.5.2", "convert"),
+        ("1.6.0", "1.5.2", ""),
+        ("2.3.2+abc", "1.6.0", "update the runtime"),
+        ("2.3.2", "2.0.0", ""),
+        ("", "2.0.0", ""),
+        ("2.0.0", "unknown", ""),
+    ],
+)
+def test_runtime_and_model(toolkit: str, runtime: str, clash: str) -> None:
+    found = runtime_clash(toolkit, runtime)
+    assert clash in found
+    assert bool(found) is bool(clash)

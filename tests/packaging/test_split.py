@@ -1,0 +1,57 @@
+"""Debian shares our distribution out: the entry points of all plugins are there, the modules of some may not be."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from rknnlite import plugins
+from rknnlite.cli import findings
+from rknnlite.cli.findings import Level
+
+MISSING = "rknnlite_riscv"
+
+
+@pytest.fixture(autouse=True)
+def fresh_manager() -> Iterator[None]:
+    """A manager that has not looked yet, before and after."""
+    for cached in (plugins.manager, plugins.backends, plugins.op_hosts, plugins.commands):
+        cached.cache_clear()
+    yield
+    for cached in (plugins.manager, plugins.backends, plugins.op_hosts, plugins.commands):
+        cached.cache_clear()
+
+
+def without(monkeypatch: pytest.MonkeyPatch, name: str, lacking: str) -> None:
+    """The entry point riscv, whose import fails because ``lacking`` is not there."""
+
+    def load(entry: EntryPoint) -> object:
+        raise ModuleNotFoundError(f"No module named {lacking!r}", name=lacking)
+
+    monkeypatch.setattr(EntryPoint, "load", load)
+    monkeypatch.setattr(plugins, "_entry_points", lambda: [EntryPoint(name, MISSING, plugins.GROUP)])
+
+
+def test_a_plugin_packaged_alone_is_named_and_nobody_complains(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    without(monkeypatch, "riscv", MISSING)
+    with caplog.at_level(logging.WARNING, "rknnlite"):
+        problem = plugins.problems()["riscv"]
+    assert problem == "not installed (Debian: apt install python3-rknnlite-riscv)"
+    assert not caplog.records
+    (found,) = [finding for finding in findings.backends("cpu") if "plugin riscv" in finding.text]
+    assert (found.level, found.remedy) == (Level.INFO, "")
+
+
+@pytest.mark.parametrize(("name", "lacking"), [("riscv", "numpy.nothing"), ("mine", MISSING)])
+def test_whatever_else_is_missing_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str, lacking: str
+) -> None:
+    without(monkeypatch, name, lacking)
+    with caplog.at_level(logging.WARNING, "rknnlite"):
+        assert plugins.problems()[name].startswith("ModuleNotFoundError: ")
+    assert "could not be loaded and is skipped" in caplog.text

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Install packages and run debian/tests, where autopkgtest itself cannot run:   try.sh PACKAGES SOURCE [TEST...]
+#
+# PACKAGES is a folder of .deb files, SOURCE the source package's tree. Installs on this machine: for throw-away places.
+set -eu
+packages=$1 source=$2
+shift 2
+[ $# -gt 0 ] || set -- $(sed -n 's/^Tests: //p' "$source/debian/tests/control")
+needed=$(sed -n 's/^Depends: //p' "$source/debian/tests/control" | tr -d , | tr ' ' '\n' | sort -u | grep -v rknnlite)
+log=$(mktemp -d)
+apt="apt-get -o APT::Sandbox::User=root -o Dpkg::Options::=--force-unsafe-io" # nothing here must survive
+
+quietly() { # quietly NAME COMMAND...
+    name=$1
+    shift
+    "$@" >"$log/$name" 2>&1 || { tail -n 40 "$log/$name" >&2; echo "try.sh: $* failed" >&2; exit 1; }
+}
+
+begin=$(date +%s)
+# shellcheck disable=SC2086
+quietly update $apt update -q
+# shellcheck disable=SC2086
+quietly install $apt install -qy --no-install-recommends "$packages"/*.deb $needed
+echo "try.sh: installed in $(($(date +%s) - begin)) s on $(dpkg --print-architecture)"
+
+failed=0
+cd "$source"
+for name; do
+    AUTOPKGTEST_TMP=$(mktemp -d)
+    export AUTOPKGTEST_TMP
+    begin=$(date +%s)
+    if "debian/tests/$name" >"$log/$name" 2>&1; then verdict=PASS; else verdict=FAIL failed=1; fi
+    printf '%-20s %s (%d s)\n' "$name" "$verdict" "$(($(date +%s) - begin))"
+    case $name:$verdict in
+        *:FAIL) sed 's/^/    /' "$log/$name" ;;
+        resnet18:* | doubles:*) grep -e TOP -e score: "$log/$name" ;;
+    esac
+done
+exit "$failed"

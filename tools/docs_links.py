@@ -1,0 +1,21 @@
+"""A hook of mkdocs: links out of docs/ (to examples and sources) are text there, because the site holds no sources.
+
+In the repository the same links work as they are; ``tests/test_docs.py`` checks that.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+LINK = re.compile(r"\[(?P<text>[^\]]*)\]\(\.\./(?P<path>[^)\s#]+)[^)]*\)")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by mkdocs for every page."""
+    return LINK.sub(_as_text, markdown)
+
+
+def _as_text(match: re.Match[str]) -> str:
+    text, path = match["text"], match["path"]
+    return f"`{path}`" if text.strip("`") == path else f"{text} (`{path}`)"
