@@ -101,7 +101,7 @@ def elements(rng: np.random.Generator, dtype: str, shape: tuple[int, int]) -> np
 def packings() -> list[tuple[str, np.ndarray, Callable[[np.ndarray], np.ndarray]]]:
     rng = np.random.default_rng(0)
     found: list[tuple[str, np.ndarray, Callable[[np.ndarray], np.ndarray]]] = []
-    for rows, columns in ((4096, 4096),):
+    for rows, columns in ((4096, 4096), (4096, 11008)):
         for dtype, lanes, tile in (("INT8", 16, (32, 32)), ("FLOAT16", 8, (16, 32))):
             matrix = elements(rng, dtype, (rows, columns))
             label = f"{dtype.lower()} [{rows}, {columns}]"

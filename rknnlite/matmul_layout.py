@@ -166,9 +166,11 @@ def _side_by_side(work: Callable[[Iterable[int]], None], starts: range, nbytes: 
     if threads == 1:
         work(starts)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for future in [pool.submit(work, starts[number::threads]) for number in range(threads)]:
-            future.result()
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = [pool.submit(work, starts[number::threads]) for number in range(1, threads)]
+        work(starts[::threads])
+        for other in others:
+            other.result()
 
 
 # -- elements as bytes ----------------------------------------------------------------------------------------

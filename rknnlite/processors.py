@@ -5,6 +5,7 @@ psutil is imported where it is needed: it takes longer to load than all the rest
 
 from __future__ import annotations
 
+import os
 import threading
 
 __all__ = ["big_cores", "processors", "stay_on"]
@@ -14,7 +15,7 @@ _BIG = 0.9  # of the highest clock
 
 def processors() -> int:
     """How many processors this process may use."""
-    return len(_allowed())
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else len(_allowed())
 
 
 def _allowed() -> list[int]:

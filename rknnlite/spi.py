@@ -218,11 +218,12 @@ class Context(AsyncCalls, abc.ABC):
 
         with self.exclusive():
             given = arrays[0] if len(arrays) == 1 else list(arrays)
-            self.set_inputs(collect(given, self.inputs, layout, pass_through, shapes=self.shapes))
+            inputs = collect(given, self.inputs, layout, pass_through, shapes=self.shapes)
+            if not raw:
+                return self.frame(inputs, None, [""])
+            self.set_inputs(inputs)
             self.run()
-            outputs = self.get_outputs(want_float=not raw)
-        if not raw:
-            return outputs
+            outputs = self.get_outputs(want_float=False)
         params = [attr.quant or QuantParams(1.0, 0) for attr in self.outputs]
         return [RawOutput(a, p.scale, p.zero_point) for a, p in zip(outputs, params)]
 

@@ -30,7 +30,7 @@ from rknnlite.spi_matmul import (
 )
 from rknnlite.tensor import DType
 
-from .kernels.parallel import matmul
+from .kernels.parallel import matmul, parts_of, run_blocks
 from .kernels.threads import cores, limited
 from .memory import CpuMemory, allocate, from_fd
 from .view import Array
@@ -173,7 +173,7 @@ class CpuMatmul(MatmulContext):
             a, b, c = self.spec.type.dtypes
             left, right = self._value("A", a), self._value("B", b)
             whole = a not in (DType.FLOAT16,)
-            result = self._integers(left, right) if whole else matmul(left, right)
+            result = self._integers(left, right) if whole else _product(left, right)
             elements = self._finished(result, c)
             if self.spec.ac_native:
                 elements = pack_lanes(elements, self._tensors[2].dims[-1])
@@ -185,7 +185,7 @@ class CpuMatmul(MatmulContext):
         found = self._values.get(name)
         if found is None:
             quant = self._quant[name]
-            found = self._stored[name].astype(np.float32)
+            found = _cast(self._stored[name], np.float32)
             if dtype is not DType.FLOAT16:
                 mixed = self.spec.type.dtypes[0] is DType.FLOAT16
                 found = self._centred(found, quant, name, scaled=mixed)
@@ -219,7 +219,7 @@ class CpuMatmul(MatmulContext):
         kind: Any = np.int32 if most * depth < 2**31 else np.int64
         total: Optional[Array] = None
         for start in range(0, depth, step):
-            part = matmul(left[:, start : start + step], right[start : start + step]).astype(kind)
+            part = _cast(_product(left[:, start : start + step], right[start : start + step]), kind)
             total = part if total is None else np.add(total, part, out=total)
         assert total is not None
         return total
@@ -241,8 +241,7 @@ class CpuMatmul(MatmulContext):
         if dtype is DType.BFLOAT16:
             return float_to_bfloat16(result)
         if dtype.is_float:
-            with np.errstate(over="ignore"):
-                return result.astype(dtype.numpy, copy=False)
+            return _cast(result, dtype.numpy)
         low, high = _RANGES[dtype]
         if result.dtype.kind == "f":
             result = np.rint(result)
@@ -269,3 +268,22 @@ class CpuMatmul(MatmulContext):
         self._out = None
         for mem in list(self._memories):
             mem.close()
+
+
+def _product(left: Array, right: Array) -> Array:
+    """One row is a matter of memory, not of computing: a second thread would only stand in the way."""
+    return np.matmul(left, right) if len(left) == 1 else matmul(left, right)
+
+
+def _cast(values: Array, dtype: Any) -> Array:
+    """Elements of another type, rows divided among the threads of the caller's share."""
+    if values.dtype == dtype:
+        return values
+    out = np.empty(values.shape, dtype)
+
+    def work(rows: slice) -> None:
+        with np.errstate(over="ignore"):
+            out[rows] = values[rows]
+
+    run_blocks(work, parts_of(len(values)), values.size)
+    return out

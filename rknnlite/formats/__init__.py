@@ -6,13 +6,11 @@ and a damaged file gives ``ModelInvalid``.
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import struct
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Union
+from typing import Optional, Union
 
 from ..errors import ModelInvalid, ModelUnsupported
 from . import llm, mini, rknn6, rknn_classic
@@ -70,13 +68,9 @@ class ModelFile:
         with self.naming():
             return _read(self.data)
 
-    @contextlib.contextmanager
-    def naming(self) -> Iterator[None]:
+    def naming(self) -> _Naming:
         """What goes wrong with the model inside the block names the file."""
-        try:
-            yield
-        except ModelInvalid as error:
-            raise type(error)(f"{self.label}: {error}") from None
+        return _Naming(self.label)
 
     @cached_property
     def llm(self) -> llm.LlmModel:
@@ -88,6 +82,20 @@ class ModelFile:
             raise ModelUnsupported("this is a network, not a language model; open it without LLM mode")
         except ModelInvalid as error:
             raise type(error)(f"{self.label}: {error}") from None
+
+
+class _Naming:
+    """See ``ModelFile.naming``. No generator: in Python 3.13 that leaves a reference cycle with the caller's frames."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: Optional[BaseException], traceback: object) -> None:
+        if isinstance(error, ModelInvalid):
+            raise type(error)(f"{self._label}: {error}") from None
 
 
 def sniff(data: memoryview) -> int:

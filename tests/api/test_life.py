@@ -177,7 +177,8 @@ def test_nothing_is_left_for_the_garbage_collector(bench: Bench, image: np.ndarr
         bench.calls.clear()
         bench.options.clear()
         bench.given.clear()
-        assert gc.collect() == 0
+        # Path.resolve of Python 3.9 leaves a cycle of its own.
+        assert gc.collect() == 0 or sys.version_info < (3, 10)
     finally:
         gc.enable()
 

@@ -104,7 +104,10 @@ def test_two_files_spliced(first: str, second: str, data: st.DataObject) -> None
 def test_corpus_of_the_fuzzer(patch: patches.Patch) -> None:
     """One damaged file per kind of refusal that ``make fuzz`` has met: each is still refused in that way."""
     damaged = patch.apply()
-    with damage.limits(SECONDS, ALLOWANCE + 40 * len(damaged)), pytest.raises(RknnError) as caught:
-        with open_cpu(damaged) as context:
-            context.infer([np.zeros(attr.dims, np.float32) for attr in context.inputs])
+    with (
+        damage.limits(SECONDS, ALLOWANCE + 40 * len(damaged)),
+        pytest.raises(RknnError) as caught,
+        open_cpu(damaged) as context,
+    ):
+        context.infer([np.zeros(attr.dims, np.float32) for attr in context.inputs])
     assert patches.refusal(caught.value) == patch.answer

@@ -12,35 +12,36 @@ only=("${@:2}")
 
 [ "$(id -u)" -eq 0 ] || exec sudo -n --preserve-env=CI,SUITE,MIRROR "$0" "$@"
 
-needed=(autopkgtest)
-[ -n "${CI:-}" ] || needed+=(mmdebstrap)
-dpkg -s "${needed[@]}" >/dev/null 2>&1 || {
-    apt-get update -qq
-    apt-get install -y -qq --no-install-recommends "${needed[@]}"
-}
-
 cd "$folder"
 tree=$(echo rknnlite-*/debian/tests/control)
 [ -e "$tree" ] || { echo "test.sh: no packages in $PWD; run tools/deb/build.sh" >&2; exit 2; }
 tree=./${tree%%/*}/
+needed=(autopkgtest)
+[ -n "${CI:-}" ] || needed+=(mmdebstrap)
+dpkg -s "${needed[@]}" >/dev/null 2>&1 || {
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "${needed[@]}"; } >apt.log 2>&1 ||
+        { tail -n 30 apt.log >&2; exit 1; }
+}
 debs=()
-for deb in ./*.deb; do case $deb in *dbgsym*) ;; *) debs+=("$deb") ;; esac; done
+for deb in ./*_all.deb ./*_"$(dpkg --print-architecture)".deb; do case $deb in *dbgsym*) ;; *) debs+=("$deb") ;; esac; done
 
-place=(null)
-if [ -z "${CI:-}" ]; then
-    clean=$(mktemp -d)
-    # Mounts are private to this process (see below) and end with it; nothing below the folder is mounted here.
-    trap 'rm -rf --one-file-system "$clean"' EXIT
-    mmdebstrap --quiet --variant=apt --format=directory "$suite" "$clean" ${MIRROR:+"$MIRROR"}
-    cp -L /etc/resolv.conf "$clean/etc/resolv.conf"
-    place=(chroot "$clean")
-fi
 rm -rf results
 options=(--output-dir results --no-built-binaries --timeout-test=1800 --setup-commands 'apt-get update -q')
 for name in ${only[@]+"${only[@]}"}; do options+=(--test-name "$name"); done
 start=$SECONDS status=0
-unshare --mount sh -c '[ "$1" = - ] || { mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys"; }; shift; exec "$@"' \
-    sh "${clean:--}" autopkgtest "${options[@]}" "${debs[@]}" "$tree" -- "${place[@]}" >test.log 2>&1 || status=$?
+if [ -n "${CI:-}" ]; then
+    where="this machine"
+    autopkgtest "${options[@]}" "${debs[@]}" "$tree" -- null >test.log 2>&1 || status=$?
+else
+    where="$suite, clean chroot"
+    clean=$(mktemp -d)
+    trap 'rm -rf --one-file-system "$clean"' EXIT
+    mmdebstrap --quiet --variant=apt --format=directory "$suite" "$clean" ${MIRROR:+"$MIRROR"}
+    cp -L /etc/resolv.conf "$clean/etc/resolv.conf"
+    # The mounts are private to this process and end with it, so that nothing of them is there to be removed.
+    unshare --mount sh -ec 'mount -t proc proc "$1/proc"; mount --rbind /sys "$1/sys"; shift; exec "$@"' - "$clean" \
+        autopkgtest "${options[@]}" "${debs[@]}" "$tree" -- chroot "$clean" >test.log 2>&1 || status=$?
+fi
 cat results/summary 2>/dev/null || tail -n 40 test.log >&2
-echo "test.sh: ${clean:+$suite, clean chroot: }$((SECONDS - start)) s, status $status; details in $PWD/test.log"
+echo "test.sh: $where: $((SECONDS - start)) s, status $status; details in $PWD/test.log"
 exit "$status"
