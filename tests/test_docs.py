@@ -173,7 +173,7 @@ def test_named_make_targets_exist() -> None:
     targets = set(TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
-        named = re.findall(r"(?:^ {4}|`)make ([a-z]+)", text, re.MULTILINE)
+        named = re.findall(r"(?:^ {4}|`)make ([a-z][a-z0-9-]*)", text, re.MULTILINE)
         unknown = [target for target in named if target not in targets]
         assert not unknown, f"{name(path)} names make targets {unknown}; the Makefile has {sorted(targets)}"
 
