@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .buffers import empty
 from .parallel import channel_blocks, matmul, parts_of, run_blocks
 
 __all__ = ["ConvSpec", "conv2d", "depthwise2d", "pad2d", "split_for_exactness", "whole_plane", "windows"]
 
 Array = NDArray[Any]
 _EXACT = 1 << 24
-_WINDOW_ELEMENTS = 1 << 20  # 4 MiB of copied windows at a time
+_WINDOW_ELEMENTS = 1 << 18  # 1 MiB of copied windows at a time: they stay in the cache
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ def pad2d(x: Array, padding: tuple[int, int, int, int], value: float = 0.0) -> A
     if (top, left, bottom, right) == (0, 0, 0, 0):
         return x
     h, w = x.shape[-2:]
-    out = np.full((*x.shape[:-2], h + top + bottom, w + left + right), value, x.dtype)
+    shape = (*x.shape[:-2], h + top + bottom, w + left + right)
+    out = empty(shape) if x.dtype == np.float32 else np.empty(shape, x.dtype)
+    out.fill(value)
     y_end, x_end = max(0, h - max(0, -bottom)), max(0, w - max(0, -right))
     source = x[..., max(0, -top) : y_end, max(0, -left) : x_end]
     y0, x0 = max(0, top), max(0, left)
@@ -83,16 +86,19 @@ def conv2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
     depth, (oh, ow) = weight.shape[1], spec.out_size
     rows = max(1, _WINDOW_ELEMENTS // (depth * ow))
     if rows >= oh and oh * ow <= len(weight):
-        return matmul(weight, view.reshape(n, depth, oh * ow))
-    out = np.empty((n, len(weight), oh * ow), np.float32)
+        columns = empty((n, depth, oh * ow))
+        np.copyto(columns.reshape(view.shape), view)
+        return matmul(weight, columns)
+    out = empty((n, len(weight), oh * ow))
 
     def work(part: slice) -> None:
+        columns = empty((depth, (part.stop - part.start) * ow))
         for item in range(n):
-            columns = view[item, ..., part, :].reshape(depth, -1)
+            source = view[item, ..., part, :]
+            np.copyto(columns.reshape(source.shape), source)
             np.matmul(weight, columns, out=out[item, :, part.start * ow : part.stop * ow])
 
-    blocks = [slice(start, min(start + rows, oh)) for start in range(0, oh, rows)]
-    run_blocks(work, blocks if len(blocks) > 1 else parts_of(oh), out.size * depth // 16)
+    run_blocks(work, parts_of(oh, most=rows), out.size * depth // 16)
     return out
 
 
@@ -105,7 +111,7 @@ def depthwise2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
     """
     n, c = x.shape[:2]
     oh, ow = spec.out_size
-    out = np.empty((n, c, oh, ow), np.float32)
+    out = empty((n, c, oh, ow))
 
     def work(channels: slice) -> None:
         for item in range(n):
@@ -141,8 +147,8 @@ def _depthwise_planes(x: Array, weight: Array, spec: ConvSpec) -> Array:
             shifted = phases[key][:, start : start + length]
             factor = weight[:, ky, kx, None]
             if total is None or part is None:
-                total = np.empty((len(x), oh * columns), np.float32)
-                part = np.empty((len(x), length), np.float32)
+                total = empty((len(x), oh * columns))
+                part = empty((len(x), length))
                 np.multiply(shifted, factor, out=total[:, :length])
             else:
                 np.multiply(shifted, factor, out=part)

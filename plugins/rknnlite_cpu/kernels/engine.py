@@ -17,33 +17,36 @@ __all__ = ["Accumulate", "accumulator"]
 Array = NDArray[Any]
 _SHORT = 1 << 12  # a wider range of data is int16
 Accumulate = Callable[[Array], Array]
-"""[N, IC, H, W] -> [N, OC, OH * OW] with the bias added; float32, or float64 where sums pass 2**24."""
+"""[N, IC, H, W] -> [N, OC, OH * OW], an array of its own; float32, or float64 where sums pass 2**24."""
 
 
 def accumulator(
-    weight: Array, bias: Array, spec: ConvSpec, depthwise: bool, transposed: bool, bounds: tuple[float, float],
+    weight: Array,
+    spec: ConvSpec,
+    depthwise: bool,
+    transposed: bool,
+    bounds: tuple[float, float],
     batch: int = 1,
-) -> Accumulate:  # fmt: skip
+) -> Accumulate:
     """Prepare a convolution.
 
     Args:
         weight: [OC, IC, kh, kw] float32 (depthwise [C, 1, kh, kw]); centred integers when ``bounds`` are given.
-        bias: [OC] float64. bounds: range of the integer inputs, (0, 0) for floating data.
+        bounds: range of the integer inputs, (0, 0) for floating data.
     """
     if transposed:
-        return _transposed(weight, bias, spec, depthwise, bounds, batch)
+        return _transposed(weight, spec, depthwise, bounds, batch)
     if bounds[1] - bounds[0] > _SHORT:
-        return _precise(weight, bias, spec, depthwise)
+        return _precise(weight, spec, depthwise)
     if depthwise:
         taps = np.ascontiguousarray(weight[:, 0])
         if spec.out_size == (1, 1) and max(spec.padding) <= 0:
-            return _biased(lambda x: whole_plane(x, taps, spec), bias)
-        layer = depthwise_layer(taps, spec, batch)
-        return _biased(layer or (lambda x: depthwise2d(x, taps, spec)), bias)
+            return lambda x: whole_plane(x, taps, spec)
+        return depthwise_layer(taps, spec, batch) or (lambda x: depthwise2d(x, taps, spec))
     parts = split_for_exactness(weight, *bounds) if bounds != (0.0, 0.0) else [slice(0, weight.shape[1])]
     matrices = [np.ascontiguousarray(weight[:, part].reshape(weight.shape[0], -1)) for part in parts]
     if len(parts) == 1:
-        return _biased(lambda x: conv2d(x, matrices[0], spec), bias)
+        return lambda x: conv2d(x, matrices[0], spec)
 
     def split(x: Array) -> Array:
         total: Array = conv2d(x[:, parts[0]], matrices[0], spec).astype(np.float64)
@@ -51,10 +54,10 @@ def accumulator(
             total += conv2d(x[:, part], matrix, spec)
         return total
 
-    return _biased(split, bias)
+    return split
 
 
-def _precise(weight: Array, bias: Array, spec: ConvSpec, depthwise: bool) -> Accumulate:
+def _precise(weight: Array, spec: ConvSpec, depthwise: bool) -> Accumulate:
     """int16 data: single products pass 2**24, so everything is added in float64."""
     rows = weight.shape[0]
     taps = weight.astype(np.float64).reshape(rows, -1)
@@ -67,36 +70,19 @@ def _precise(weight: Array, bias: Array, spec: ConvSpec, depthwise: bool) -> Acc
             acc = np.einsum("nctp,ct->ncp", view.reshape(x.shape[0], rows, taps.shape[1], positions), taps)
         else:
             acc = np.matmul(taps, view.reshape(x.shape[0], taps.shape[1], positions))
-        acc += bias.reshape(1, -1, 1)
         return acc
 
     return run
 
 
-def _biased(convolve: Accumulate, bias: Array) -> Accumulate:
-    if not bias.any():
-        return convolve
-    column: Array = bias.astype(np.float32).reshape(1, -1, 1)
-    exact = bool((column.astype(np.float64).reshape(-1) == bias).all())
-
-    def with_bias(x: Array) -> Array:
-        acc = convolve(x)
-        if exact or acc.dtype == np.float64:
-            acc += column if exact else bias.reshape(1, -1, 1)
-            return acc
-        return acc + bias.reshape(1, -1, 1)
-
-    return with_bias
-
-
 def _transposed(
-    weight: Array, bias: Array, spec: ConvSpec, depthwise: bool, bounds: tuple[float, float], batch: int
+    weight: Array, spec: ConvSpec, depthwise: bool, bounds: tuple[float, float], batch: int
 ) -> Accumulate:
     """Zeros between the inputs, then the stored forward kernel with stride 1."""
     (kh, kw), (sy, sx), (top, left) = spec.kernel, spec.strides, spec.pads
     size = ((spec.in_size[0] - 1) * sy + 1, (spec.in_size[1] - 1) * sx + 1)
     inner = replace(spec, strides=(1, 1), pads=(kh - 1 - top, kw - 1 - left), in_size=size)
-    forward = accumulator(weight, bias, inner, depthwise, False, bounds, batch)
+    forward = accumulator(weight, inner, depthwise, False, bounds, batch)
 
     def run(x: Array) -> Array:
         spread = np.zeros((*x.shape[:2], *size), np.float32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from math import prod
 from typing import Any, Optional
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = ["depthwise_layer"]
 
 Array = NDArray[Any]
 _BLOCK_ELEMENTS = 1 << 19
+_KEPT_ELEMENTS = 1 << 18  # 1 MiB of values; making a net takes 0.1 to 0.2 ms
 _FLOAT, _INTS, _INT = 1, 7, 2  # ONNX: element type float; attribute types ints and int
 
 
@@ -85,11 +87,19 @@ def _block(weight: Array, spec: ConvSpec, batch: int) -> Callable[[Array], Array
     model = np.frombuffer(_onnx_conv(weight, spec, pads, (batch, len(weight), *size)), np.uint8)
     shape = (batch, len(weight), spec.out_size[0] * spec.out_size[1])
 
+    # A net keeps its input and output alive: small ones are kept (one per caller at a time), others made anew.
+    keep = batch * len(weight) * size[0] * size[1] + prod(shape) <= _KEPT_ELEMENTS
+    idle: list[Any] = []
+
     def run(x: Array) -> Array:
-        # A net keeps its input and output alive; making one takes 0.15 ms, keeping one megabytes per layer.
-        net = _cv2().dnn.readNetFromONNX(model)
+        try:
+            net = idle.pop()
+        except IndexError:
+            net = _cv2().dnn.readNetFromONNX(model)
         net.setInput(np.ascontiguousarray(x if inside else pad2d(x, padding)))
         result: Array = net.forward().reshape(shape)
+        if keep:
+            idle.append(net)
         return result
 
     return run

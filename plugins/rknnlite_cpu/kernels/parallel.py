@@ -14,6 +14,7 @@ from typing import Any, Optional, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .buffers import empty
 from .threads import cores, limited, share
 
 __all__ = ["channel_blocks", "cores", "matmul", "parts_of", "run_blocks", "run_items"]
@@ -33,10 +34,15 @@ def channel_blocks(channels: int, plane: int) -> list[slice]:
     return [slice(start, min(start + step, channels)) for start in range(0, channels, step)]
 
 
-def parts_of(total: int, unit: int = 1) -> list[slice]:
-    """``range(total)`` cut into one slice per thread of the caller's share, at multiples of ``unit``."""
-    threads = share()
-    step = max(unit, -(-total // (threads * unit)) * unit)
+def parts_of(total: int, unit: int = 1, most: Optional[int] = None) -> list[slice]:
+    """``range(total)`` in even slices, at multiples of ``unit``.
+
+    One slice per thread of the caller's share; several each where slices would be longer than ``most``.
+    """
+    parts = share()
+    if most is not None:
+        parts *= -(-total // (parts * most))
+    step = max(unit, -(-total // (parts * unit)) * unit)
     return [slice(start, min(start + step, total)) for start in range(0, total, step)]
 
 
@@ -46,7 +52,7 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
     The longer side of the result is cut, so that no product is spread over threads and results stay the same.
     """
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-    result = np.empty(shape, np.result_type(a, b)) if out is None else out
+    result = _result(shape, np.result_type(a, b)) if out is None else out
     rows, columns = shape[-2:]
 
     def some_rows(part: slice) -> None:
@@ -59,6 +65,10 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
     work, length = (some_rows, rows) if rows > columns else (some_columns, columns)
     run_blocks(work, parts_of(length, _LANES), operations)
     return result
+
+
+def _result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    return empty(shape) if dtype == np.float32 else np.empty(shape, dtype)
 
 
 def run_blocks(work: Callable[[slice], None], blocks: list[slice], elements: int) -> None:

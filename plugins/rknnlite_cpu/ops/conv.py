@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
 import numpy as np
 
 from rknnlite.graph import ConvParams, Tensor
@@ -10,7 +12,7 @@ from ..kernels.conv import ConvSpec
 from ..kernels.engine import Accumulate, accumulator
 from ..registry import op
 from ..view import Array, Kernel, NodeView, centred_range, decode
-from .tails import TABLES, apply_tail, make_tail
+from .tails import TABLES, apply_tail, bias_column, make_tail
 
 __all__: list[str] = []
 
@@ -47,7 +49,7 @@ def build(view: NodeView) -> Kernel:
     extra = view.tensor(1) if view.has(1) else None
     if conv.quantised and y.quant is None and not y.dtype.is_float:
         raise view.fail(f"quantised convolution with a {y.dtype.short} output")
-    accumulate = _accumulator(view, conv)
+    accumulate, bias = _accumulator(view, conv)
     x = view.tensor(0)
     if x.quant is not None and not conv.quantised:  # a layer on the CPU of an integer model
         on_reals = accumulate
@@ -55,14 +57,14 @@ def build(view: NodeView) -> Kernel:
     shape = y.shape
     tail = make_tail(view, conv, stage)
     if extra is None:
-        return lambda values: [apply_tail(tail, accumulate(values[0]), None).reshape(shape)]
+        return lambda values: [apply_tail(tail, accumulate(values[0]), bias, None).reshape(shape)]
     if view.is_const(1):
         other = np.ascontiguousarray(_like_accumulator(view.constant(1), y))
-        return lambda values: [apply_tail(tail, accumulate(values[0]), other).reshape(shape)]
+        return lambda values: [apply_tail(tail, accumulate(values[0]), bias, other).reshape(shape)]
 
     def with_operand(values: list[Array]) -> list[Array]:
         operand = _like_accumulator(values[1], y)
-        return [apply_tail(tail, accumulate(values[0]), operand).reshape(shape)]
+        return [apply_tail(tail, accumulate(values[0]), bias, operand).reshape(shape)]
 
     if len(view.live) == 1:  # the same tensor twice
         return lambda values: with_operand([values[0], values[0]])
@@ -76,7 +78,8 @@ def _like_accumulator(operand: Array, y: Tensor) -> Array:
     return np.broadcast_to(operand, y.shape).reshape(y.shape[0], y.shape[1], -1)
 
 
-def _accumulator(view: NodeView, conv: ConvParams) -> Accumulate:
+def _accumulator(view: NodeView, conv: ConvParams) -> tuple[Accumulate, Optional[Array]]:
+    """The convolution, and what is to be added per channel."""
     x = view.tensor(0)
     weight = conv.weight().astype(np.float32)
     bias = np.zeros(conv.weight_shape[0], np.float64) if conv.bias is None else conv.bias.astype(np.float64)
@@ -87,6 +90,6 @@ def _accumulator(view: NodeView, conv: ConvParams) -> Accumulate:
         weight -= conv.zero_point.reshape(-1, 1, 1, 1)
         bias = bias + x.quant.zero_point * weight.sum(axis=(1, 2, 3), dtype=np.float64)  # inputs are centred
         low, high = (float(v) for v in centred_range(x))
-    return accumulator(
-        weight, bias, _spec(view, conv), conv.depthwise, conv.transposed, (low, high), x.shape[0]
-    )
+    spec, batch = _spec(view, conv), x.shape[0]
+    run = accumulator(weight, spec, conv.depthwise, conv.transposed, (low, high), batch)
+    return run, bias_column(bias)

@@ -14,12 +14,13 @@ from rknnlite.errors import ModelUnsupported
 from rknnlite.graph import ConvParams, Stage, Tensor
 from rknnlite.tensor import DType
 
+from ..kernels.buffers import empty
 from ..kernels.lut import DenseLut
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..view import Array, NodeView, centred_range, encode
 from .functions import FUNCTIONS
 
-__all__ = ["TABLES", "Tail", "apply_tail", "elu_alpha", "make_tail", "silu_beta", "tail_of"]
+__all__ = ["TABLES", "Tail", "apply_tail", "bias_column", "elu_alpha", "make_tail", "silu_beta", "tail_of"]
 
 TABLES = ("Sigmoid", "Tanh", "Elu", "HardSwish", "HardSigmoid", "Softplus", "ExSwish", "ExGelu", "ExMish")
 """Activations that the NPU evaluates by table."""
@@ -42,13 +43,26 @@ def tail_of(op_type: str) -> str:
     return _SPELLINGS.get(tail.lower(), tail)
 
 
-def apply_tail(tail: Tail, acc: Array, operand: Optional[Array]) -> Array:
-    """Run a tail over ``acc`` [N, OC, OH * OW]; the float32 result takes its place where it can."""
-    out = acc if acc.dtype == np.float32 else np.empty(acc.shape, np.float32)
+def bias_column(bias: Array) -> Optional[Array]:
+    """A bias [OC] to add to [N, OC, OH * OW]: float32 where that holds it exactly; None for nothing to add."""
+    if not bias.any():
+        return None
+    column = bias.reshape(1, -1, 1)
+    single = column.astype(np.float32)
+    return single if (single == column).all() else column
+
+
+def apply_tail(tail: Tail, acc: Array, bias: Optional[Array], operand: Optional[Array]) -> Array:
+    """Run a tail over ``acc`` [N, OC, OH * OW] plus bias; the float32 result takes its place where it can."""
+    out = acc if acc.dtype == np.float32 else empty(acc.shape)
+    keeps = bias is not None and np.result_type(acc, bias) == acc.dtype
 
     def work(channels: slice) -> None:
+        block = acc[:, channels]
+        if bias is not None:
+            block = np.add(block, bias[:, channels], out=block if keeps else None)
         other = None if operand is None else operand[:, channels]
-        tail(acc[:, channels], other, channels, out[:, channels])
+        tail(block, other, channels, out[:, channels])
 
     run_blocks(work, channel_blocks(acc.shape[1], acc.shape[0] * acc.shape[2]), acc.size)
     return out
