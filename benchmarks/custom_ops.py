@@ -98,15 +98,8 @@ def ways(folder: Path, size: int) -> Iterator[tuple[str, Any]]:
     if shutil.which("riscv64-unknown-elf-gcc"):
         plugin = folder / "libpostprocess_argmax.so"
         flags = [
-            "--specs=picolibc.specs",
-            "-march=rv64gc",
-            "-mabi=lp64d",
-            "-mcmodel=medany",
-            "-fpic",
-            "-O2",
-            "-w",
-            "-c",
-        ]
+            "--specs=picolibc.specs", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany", "-fpic", "-O2", "-w", "-c",
+        ]  # fmt: skip
         include = f"-I{ROOT / 'examples' / 'yolo_postprocess'}"
         subprocess.run(["riscv64-unknown-elf-gcc", *flags, include, "-o", plugin, RISCV], check=True)
         yield "RISC-V", postprocess(plugin, size)

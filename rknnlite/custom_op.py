@@ -233,13 +233,13 @@ def as_custom_op(op: Any) -> CustomOp:
 
 
 def _positional(function: Any) -> Optional[int]:
-    """Number of arguments that must or may be given by position; None when that cannot be told."""
+    """Number of arguments that must be given by position; None when that cannot be told."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in kinds for p in parameters)
+    return sum(p.kind in kinds and p.default is p.empty for p in parameters)
 
 
 def distinct(ops: Iterable[CustomOp]) -> list[CustomOp]:

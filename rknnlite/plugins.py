@@ -70,19 +70,24 @@ def manager() -> _Manager:
             continue
         try:
             plugins.register(entry.load(), name=entry.name)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script that was never meant to be imported exits
             if _absent(entry, error):
                 package = f"python3-rknnlite-{entry.name}"
                 plugins.problems[entry.name] = f"{NOT_INSTALLED} (Debian: apt install {package})"
                 continue
-            plugins.problems[entry.name] = f"{type(error).__name__}: {error}"
+            reason = _line(error)
+            plugins.problems[entry.name] = f"{type(error).__name__}: {reason}"
             logger.warning(
-                "plugin %s (%s) could not be loaded and is skipped: %s", entry.name, entry.value, error
+                "plugin %s (%s) could not be loaded and is skipped: %s", entry.name, entry.value, reason
             )
     return plugins
 
 
-def _absent(entry: metadata.EntryPoint, error: Exception) -> bool:
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def _absent(entry: metadata.EntryPoint, error: BaseException) -> bool:
     """Whether it is a plugin of ours that Debian packages alone: its entry point is there, its module may not be."""
     alone = entry.name in _DEBIAN_ALONE and entry.value == f"rknnlite_{entry.name}"
     return alone and isinstance(error, ModuleNotFoundError) and error.name == entry.value
@@ -100,30 +105,54 @@ def problems() -> dict[str, str]:
     return dict(manager().problems)
 
 
-def offers(hook: str, take: Callable[[Any], Any] = lambda thing: thing) -> Iterator[tuple[str, list[Any]]]:
-    """Per plugin what it offers through a hook; one whose hook fails is named and skipped."""
+def _kind(kind: type) -> Callable[[Any], Any]:
+    def check(thing: Any) -> Any:
+        if not isinstance(thing, kind):
+            raise TypeError(f"{thing!r} is no {kind.__name__}")
+        return thing
+
+    return check
+
+
+_TAKEN: dict[str, Callable[[Any], Any]] = {
+    "rknnlite_register_backends": _kind(Backend),
+    "rknnlite_register_op_hosts": _kind(OpHost),
+    "rknnlite_register_custom_ops": as_custom_op,
+}
+
+
+def offers(hook: str) -> Iterator[tuple[str, list[Any]]]:
+    """Per plugin what it offers through a hook; one whose hook fails, or offers another thing, is named and skipped."""
+    take = _TAKEN.get(hook, lambda thing: thing)
     for implementation in getattr(manager().hook, hook).get_hookimpls():
         name = str(implementation.plugin_name)
         offered: list[Any] = []
         try:
             implementation.function(offered.append)
             things = [take(thing) for thing in offered]
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             what = hook.replace("rknnlite_register_", "").replace("_", " ")
-            manager().problems[name] = f"its {what} are skipped: {type(error).__name__}: {error}"
-            logger.warning("plugin %s: its %s are skipped: %s", name, what, error)
+            reason = _line(error)
+            manager().problems[name] = f"its {what} are skipped: {type(error).__name__}: {reason}"
+            logger.warning("plugin %s: its %s are skipped: %s", name, what, reason)
             continue
         yield name, things
 
 
-def _collect(hook: str) -> list[Any]:
-    return [thing for _, things in offers(hook) for thing in things]
+def _by_name(hook: str) -> dict[str, Any]:
+    """What all plugins offer; of two with one name the first is kept."""
+    found: dict[str, Any] = {}
+    for plugin, things in offers(hook):
+        for thing in things:
+            if found.setdefault(thing.name, thing) is not thing:
+                logger.warning("plugin %s: its %s is skipped: the name is taken", plugin, thing.name)
+    return found
 
 
 @functools.cache
 def backends() -> dict[str, Backend]:
     """All backends by name."""
-    return {backend.name: backend for backend in _collect("rknnlite_register_backends")}
+    return _by_name("rknnlite_register_backends")
 
 
 def backend(name: str) -> Backend:
@@ -152,11 +181,14 @@ class _Contested(CustomOp):
     def compute(self, ctx: Any, inputs: Any, outputs: Any) -> None:
         raise AssertionError("init refuses")
 
+    def describe(self) -> str:
+        return f"one of {len(self.offered)}"
+
 
 def custom_ops() -> list[CustomOp]:
     """Custom operators offered by plugins, one per type. A plugin whose hook fails is named and skipped."""
     offered: dict[str, list[tuple[str, CustomOp]]] = {}
-    for plugin, ops in offers("rknnlite_register_custom_ops", as_custom_op):
+    for plugin, ops in offers("rknnlite_register_custom_ops"):
         for op in ops:
             offered.setdefault(op.op_type, []).append((plugin, op))
     return [
@@ -186,7 +218,7 @@ def commands() -> dict[str, Command]:
 @functools.cache
 def op_hosts() -> dict[str, OpHost]:
     """Hosts of compiled operators by name."""
-    return {host.name: host for host in _collect("rknnlite_register_op_hosts")}
+    return _by_name("rknnlite_register_op_hosts")
 
 
 def load_custom_ops(path: str | os.PathLike[str], **options: Any) -> list[CustomOp]:
@@ -224,7 +256,9 @@ def gpu_services() -> GpuServices:
         services = host.gpu()
         if services is not None:
             return services
-        reasons.append(f"{host.name}: {host.probe().reason}")
+        probe = host.probe()
+        if not probe.available:
+            reasons.append(f"{host.name}: {probe.reason}")
     raise BackendUnavailable(
         "no GPU for custom operators; " + ("; ".join(reasons) or "install rknnlite[opencl]")
     )
@@ -233,7 +267,7 @@ def gpu_services() -> GpuServices:
 def _existing(path: str | os.PathLike[str]) -> Path:
     file = Path(path)
     if not file.is_file():
-        raise ParamInvalid(f"{file}: no such file")
+        raise ParamInvalid(f"{file}: {'not a file' if file.exists() else 'no such file'}")
     return file
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import config, plugins, socs
 from .custom_op import OpSource, as_custom_op, distinct
-from .errors import BackendUnavailable
+from .errors import BackendUnavailable, ParamInvalid
 from .formats import ModelFile
 from .log import logger, show
 from .spi import Backend, Context, CustomOp, OpenOptions
@@ -116,6 +116,8 @@ def open_model(
 
 def resolve_ops(sources: Sequence[OpSource]) -> list[CustomOp]:
     """Operators from what may stand for them; raises ParamInvalid, also for two of one type."""
+    if isinstance(sources, (str, os.PathLike)) or not isinstance(sources, Iterable):
+        raise ParamInvalid(f"custom_ops must be a list of operators, not {sources!r}")
     ops: list[CustomOp] = []
     for source in sources:
         if isinstance(source, (str, os.PathLike)):

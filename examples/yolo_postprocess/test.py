@@ -24,15 +24,9 @@ import rknnlite
 
 HERE = Path(__file__).resolve().parent
 COMPILER = [
-    "riscv64-unknown-elf-gcc",
-    "--specs=picolibc.specs",
-    "-march=rv64gc",
-    "-mabi=lp64d",
-    "-mcmodel=medany",
-    "-fpic",
-    "-O2",
-    "-c",
-]
+    "riscv64-unknown-elf-gcc", "--specs=picolibc.specs", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany", "-fpic",
+    "-O2", "-c",
+]  # fmt: skip
 
 
 def boxes_by_operator(picture: np.ndarray) -> np.ndarray:

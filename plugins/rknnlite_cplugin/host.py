@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from rknnlite import config
 from rknnlite.abi import rknn_op as abi
+from rknnlite.childprocess import TIME_LIMIT, checked_limit
 from rknnlite.custom_op import CustomOp
 from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.log import logger
@@ -35,17 +37,16 @@ class CPluginHost(OpHost):
         """The operator of a library.
 
         Options: ``isolate`` (a worker process, default from ``RKNNLITE_ISOLATE_PLUGINS``), ``time_limit`` (seconds
-        per call, isolated only).
+        per call, None for no limit; isolated only).
         """
         if not (path.name.endswith(".so") or ".so." in path.name or is_elf(path)):
             return None
         unknown = set(options) - _OPTIONS
         if unknown:
             raise ParamInvalid(f"{path}: unknown options {sorted(unknown)}; there are {sorted(_OPTIONS)}")
-        limit = options.get("time_limit")
         if options.get("isolate", _isolate_by_default()):
-            return [IsolatedOp(path, limit)]
-        if limit is not None:
+            return [IsolatedOp(path, checked_limit(options.get("time_limit", TIME_LIMIT), path))]
+        if "time_limit" in options:
             raise ParamInvalid(
                 f"{path}: time_limit needs isolate=True: a call in this process cannot be ended"
             )
@@ -54,6 +55,12 @@ class CPluginHost(OpHost):
 
 def _isolate_by_default() -> bool:
     return (config.get("isolate_plugins") or "0") not in ("", "0")
+
+
+@functools.lru_cache(maxsize=256)
+def _loaded(file: Path, isolate: bool, inode: int, changed: int) -> CustomOp:
+    """The operator of a library, loaded once until the file changes: every model that is opened asks for it."""
+    return IsolatedOp(file, TIME_LIMIT) if isolate else CompiledOp(open_library(file))
 
 
 def directories() -> Iterator[Path]:
@@ -73,7 +80,8 @@ def discover() -> list[CustomOp]:
                 reason = unsafe_reason(file)
                 if reason is not None:
                     raise ParamInvalid(reason)
-                found += CPluginHost().load(file, {}) or []
+                status = file.stat()
+                found.append(_loaded(file, _isolate_by_default(), status.st_ino, status.st_mtime_ns))
             except (RknnError, OSError) as error:
                 logger.warning("operator plugin %s is skipped: %s", file, error)
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes as ct
 import os
 import platform
+import re
 import struct
 import sys
 from dataclasses import dataclass, field
@@ -21,9 +22,9 @@ from rknnlite.log import logger
 
 __all__ = ["Library", "is_elf", "open_library", "symbols", "unsafe_reason"]
 
-_RTLD_NOW = os.RTLD_NOW
-_MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv"}
-_ET_DYN, _PT_LOAD = 3, 1
+_RISCV = 243
+_MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", _RISCV: "riscv"}
+_ET_REL, _ET_DYN, _PT_LOAD = 1, 3, 1
 _VERSION = 1
 _SOURCE = Path(__file__).with_name("runtime_symbols.c")
 _SYMBOLS = "librknnlite_symbols.so"
@@ -43,19 +44,27 @@ class Library:
 
 
 def is_elf(path: Path) -> bool:
-    """Whether a file is a shared library of this kind of format at all."""
-    header = _header(path)
-    return header[:4] == b"\x7fELF" and int.from_bytes(header[16:18], "little") == _ET_DYN
+    """Whether a file is a shared library of this kind of format at all; False when it cannot be read."""
+    try:
+        header = _header(path)
+    except OSError:
+        return False
+    return header[:4] == b"\x7fELF" and _word(header, 16) == _ET_DYN
 
 
 def _header(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(20)
+        return file.read(64)
+
+
+def _word(header: bytes, at: int) -> int:
+    return int.from_bytes(header[at : at + 2], "little")
 
 
 def unsafe_reason(path: Path) -> str | None:
     """Why a library found in a folder (not named by the user) must not be loaded; None when it may."""
-    for place in (path.resolve(), path.resolve().parent):
+    real = path.resolve()
+    for place in (real, real.parent, path.parent):
         if buildcache.writable_by_others(place):
             return f"{place} can be written by others than root; run chown root and chmod go-w on it"
     return None
@@ -86,70 +95,68 @@ def _check_header(path: Path) -> None:
         theirs, ours = _header(path), _header(Path(sys.executable))
     except OSError as error:
         raise ParamInvalid(f"{path}: {error.strerror}") from None
-    if theirs[:4] != b"\x7fELF" or len(theirs) < 20:
+    if theirs[:4] != b"\x7fELF" or len(theirs) < 52:
         raise ParamInvalid(f"{path}: not a shared library (no ELF header)")
-    if ours[:4] == b"\x7fELF" and (theirs[4:6], theirs[18:20]) != (ours[4:6], ours[18:20]):
-        number = int.from_bytes(theirs[18:20], "little")
+    machine, kind = _word(theirs, 18), _word(theirs, 16)
+    if machine == _RISCV and kind == _ET_REL:
+        raise ParamInvalid(f"{path}: an object for the RISC-V cores of RK182x; pass it as postprocess")
+    if ours[:4] == b"\x7fELF" and (theirs[4:6], machine) != (ours[4:6], _word(ours, 18)):
         raise ParamInvalid(
-            f"{path}: built for {_MACHINES.get(number, f'machine {number}')} ({32 * theirs[4]} bits), this Python "
+            f"{path}: built for {_MACHINES.get(machine, f'machine {machine}')} ({32 * theirs[4]} bits), this Python "
             f"is {platform.machine()}; compile the plugin for this machine"
         )
-    if int.from_bytes(theirs[16:18], "little") != _ET_DYN:
+    if kind != _ET_DYN:
         raise ParamInvalid(f"{path}: an ELF file, but not a shared library; link it with -shared -fPIC")
-    if not _complete(path):
+    if not _complete(path, theirs):
         raise ParamInvalid(f"{path}: the file ends before its contents do; copy or build it again")
 
 
-def _complete(path: Path) -> bool:
+def _complete(path: Path, header: bytes) -> bool:
     """Whether the parts that get mapped lie inside the file; the loader maps what is missing and crashes."""
-    wide = _header(path)[4] == 2
-    fields = struct.Struct("<IIQQQQ" if wide else "<IIIIII")  # 64 bits: type, flags, offset, -, -, size
-    where, count = (("<Q", 32), 56) if wide else (("<I", 28), 44)
+    wide = header[4] == 2
+    entry = struct.Struct("<I4xQ16xQ" if wide else "<II8xI")  # type, offset, size in the file
+    (start,) = struct.unpack_from("<Q", header, 32) if wide else struct.unpack_from("<I", header, 28)
+    entry_size, count = struct.unpack_from("<HH", header, 54 if wide else 42)
     size = path.stat().st_size
+    if entry_size < entry.size or start + count * entry_size > size:
+        return False
     with path.open("rb") as file:
-        header = file.read(64)
-        if len(header) < 52:
-            return False
-        start = struct.unpack_from(where[0], header, where[1])[0]
-        entry_size, entries = struct.unpack_from("<HH", header, count - 2)
-        for number in range(entries):
-            file.seek(start + number * entry_size)
-            raw = file.read(fields.size)
-            if len(raw) < fields.size:
-                return False
-            entry = fields.unpack(raw)
-            offset, length = (entry[2], entry[5]) if wide else (entry[1], entry[4])
-            if entry[0] == _PT_LOAD and offset + length > size:
-                return False
-    return True
+        file.seek(start)
+        table = file.read(count * entry_size)
+    parts = (entry.unpack_from(table, number * entry_size) for number in range(count))
+    return all(offset + length <= size for kind, offset, length in parts if kind == _PT_LOAD)
 
 
 def _load(path: Path) -> Any:
     """dlopen with whatever the plugin expects from its surroundings."""
     _supply(_SYMBOLS)
-    name = str(path.resolve())
-    try:
-        return ct.CDLL(name, mode=_RTLD_NOW)
-    except OSError as error:
-        text = str(error)
-    if "librknnrt.so" in text and "cannot open" in text:
-        _supply("librknnrt.so")  # linked against the runtime: a library of that name satisfies the loader
-    elif "OpenCL" in text or "undefined symbol: cl" in text:
-        from rknnlite import plugins
-
+    remedies = {_supply_runtime: r"librknnrt\.so.*cannot open", _supply_opencl: r"OpenCL|symbol: cl"}
+    while True:
         try:
-            plugins.gpu_services().preload()
+            return ct.CDLL(str(path.resolve()), mode=os.RTLD_NOW)
+        except OSError as error:
+            text = str(error)
+        remedy = next((remedy for remedy, symptom in remedies.items() if re.search(symptom, text)), None)
+        if remedy is None:
+            if _GET_ATTR.decode() in text:
+                text += f"; {_GET_ATTR.decode()} needs a C compiler here (gcc)"
+            raise ParamInvalid(f"{path}: cannot be loaded: {text}")
+        del remedies[remedy]
+        try:
+            remedy()
         except BackendUnavailable as error:
             raise ParamInvalid(f"{path}: {text}; {error}") from None
-    try:
-        return ct.CDLL(name, mode=_RTLD_NOW)
-    except OSError as error:
-        why = (
-            f"; {_GET_ATTR.decode()} needs a C compiler here (gcc)"
-            if _GET_ATTR.decode() in str(error)
-            else ""
-        )
-        raise ParamInvalid(f"{path}: cannot be loaded: {error}{why}") from None
+
+
+def _supply_runtime() -> None:
+    """For a plugin that is linked against the runtime: a library of that name satisfies the loader."""
+    _supply("librknnrt.so")
+
+
+def _supply_opencl() -> None:
+    from rknnlite import plugins
+
+    plugins.gpu_services().preload()
 
 
 def _supply(name: str) -> None:
@@ -158,14 +165,19 @@ def _supply(name: str) -> None:
         return
     prebuilt = Path(__file__).with_name(name)
     try:
-        library = prebuilt if prebuilt.is_file() else _build(name)
-        loaded = ct.CDLL(str(library), mode=_RTLD_NOW | ct.RTLD_GLOBAL)
+        library = prebuilt if prebuilt.is_file() else _built(name)
+        loaded = ct.CDLL(str(library), mode=os.RTLD_NOW | ct.RTLD_GLOBAL)
         for function in (loaded.rknnlite_op_announce, loaded.rknnlite_op_withdraw):
             function.argtypes = [ct.c_size_t]
         _kept[name] = loaded
     except (BackendUnavailable, ParamInvalid, OSError) as error:
         # A plugin that reads no attributes works without.
         logger.warning("operator plugins cannot read node attributes: %s", error)
+
+
+def _built(name: str) -> Path:
+    purpose = "the attribute access of operator plugins"
+    return buildcache.build_library(name, _SOURCE, purpose, f"-Wl,-soname,{name}")
 
 
 def symbols(library: Library) -> Any:
@@ -177,24 +189,6 @@ def symbols(library: Library) -> Any:
     if loaded is None and _GET_ATTR in library.path.read_bytes():
         raise BackendUnavailable(f"{library.path} reads node attributes; that needs a C compiler here (gcc)")
     return loaded
-
-
-def _build(name: str) -> Path:
-    compiler = os.environ.get("CC") or "cc"
-    command = [
-        compiler,
-        "-shared",
-        "-fPIC",
-        "-O2",
-        f"-Wl,-soname,{name}",
-        "-o",
-        "{out}",
-        _SOURCE.name,
-        "-ldl",
-        "-pthread",
-    ]
-    files = {_SOURCE.name: _SOURCE.read_bytes()}
-    return buildcache.build(name, files, command, "the attribute access of operator plugins")
 
 
 def _checked(path: Path, op: abi.CustomOpStruct, handle: Any) -> Library:

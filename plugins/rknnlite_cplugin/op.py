@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from rknnlite import plugins
 from rknnlite.abi import rknn_op as abi
 from rknnlite.custom_op import CustomOp, OpContext, UseBuiltin
-from rknnlite.errors import RknnError, error_from_code
+from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, error_from_code
 from rknnlite.spi import GpuKernel
 from rknnlite.tensor import TensorAttr
 
@@ -26,12 +28,16 @@ Array = NDArray[Any]
 
 @dataclass
 class NodeBuffers:
-    """Shared memory of one node and arrays that look into it."""
+    """Shared memory of one node and arrays that look into it.
+
+    A forked child would write into the memory of its parent: there they refuse.
+    """
 
     inputs: list[Buffer]
     outputs: list[Buffer]
     in_views: list[Array] = field(repr=False, default_factory=list)
     out_views: list[Array] = field(repr=False, default_factory=list)
+    owner: int = field(default_factory=os.getpid)
 
     @classmethod
     def of(cls, ctx: OpContext) -> NodeBuffers:
@@ -39,8 +45,15 @@ class NodeBuffers:
         ins, outs = ([Buffer.create(attr.size) for attr in attrs] for attrs in (ctx.inputs, ctx.outputs))
         return cls(ins, outs, _views(ins, ctx.inputs), _views(outs, ctx.outputs))
 
+    @property
+    def ours(self) -> bool:
+        """False in a forked child."""
+        return self.owner == os.getpid()
+
     def fill(self, inputs: Sequence[Array]) -> None:
-        """Copy the operator's inputs in."""
+        """Copy the operator's inputs in; raises ContextInvalid in a forked child."""
+        if not self.ours:
+            raise ContextInvalid("the model was opened before a fork; open it in the child process")
         for view, array in zip(self.in_views, inputs):
             view[...] = array
 
@@ -126,14 +139,15 @@ class CompiledOp(CustomOp):
 
     def destroy(self, ctx: OpContext) -> None:
         state, ctx.state = ctx.state, None
-        if state is not None:
-            try:
-                check_code(state.node.destroy(), "destroy", ctx)
-            finally:
-                if state.kernel is not None:
-                    for buffer in (*state.buffers.inputs, *state.buffers.outputs):
-                        plugins.gpu_services().forget(buffer.fd)
-                state.buffers.close()
+        if state is None or not state.buffers.ours:
+            return
+        try:
+            check_code(state.node.destroy(), "destroy", ctx)
+        finally:
+            if state.kernel is not None:
+                for buffer in (*state.buffers.inputs, *state.buffers.outputs):
+                    plugins.gpu_services().forget(buffer.fd)
+            state.buffers.close()
 
     def _kernel(self) -> GpuKernel | None:
         """The built OpenCL kernel of a GPU operator."""
@@ -143,17 +157,23 @@ class CompiledOp(CustomOp):
 
 
 def kernel_source(library: Library) -> tuple[str, str, str]:
-    """Source text, kernel name and build options of a GPU operator; the source may be a file beside it."""
+    """Source text, kernel name and build options of a GPU operator."""
     struct = library.struct
     given = struct.cl_kernel_source
     if not given:
-        raise RknnError(f"{library.path}: operator {library.op_type} has no cl_kernel_source")
+        raise ParamInvalid(f"{library.path}: operator {library.op_type} has no cl_kernel_source")
     if struct.cl_source_size:
         source = given[: struct.cl_source_size].decode("utf-8", "replace")
     else:
-        named = library.path.parent / given.decode()
-        try:
-            source = named.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise RknnError(f"{library.path}: kernel source {named}: {error.strerror}") from None
+        source = _read_source(library, os.fsdecode(given))
     return source, struct.cl_kernel_name.decode(), struct.cl_build_options.decode()
+
+
+def _read_source(library: Library, name: str) -> str:
+    """A kernel source file: beside the library, else where C would look, in the working directory."""
+    beside = library.path.resolve().parent / name
+    file = beside if beside.is_file() else Path(name)
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise ParamInvalid(f"{library.path}: kernel source {beside}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""The process in which isolated operators run: ``python -m rknnlite_cplugin.worker FD``.
+"""The process in which isolated operators run; ``isolated`` starts it and sits at the other end of the socket.
 
 Requests and answers are one JSON object per message on a socket; tensors lie in shared memory whose
 descriptors come with the request. A plugin that crashes takes this process down and nothing else.
@@ -15,16 +15,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rknnlite.childprocess import exactly
 from rknnlite.errors import RknnError
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .library import open_library, symbols
 from .node import Buffer, NativeNode
 
-__all__ = ["COMPUTE", "attr_to_json", "main", "receive", "send"]
+__all__ = ["COMPUTE", "MAX_FDS", "MESSAGE", "attr_to_json", "main", "receive", "send"]
 
 COMPUTE = struct.Struct("<i")
 """The one request and the one answer that are not JSON: node number, return code."""
+MESSAGE = -1
+"""In the place of a node number: a JSON request follows."""
+MAX_FDS = 253
+"""Descriptors that the kernel takes in one message (SCM_MAX_FD)."""
 _LENGTH = struct.Struct("<I")
 _LIMIT = 16 << 20
 
@@ -59,23 +64,12 @@ def receive(sock: socket.socket, max_fds: int = 0) -> tuple[dict[str, Any], list
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(data[: len(data) // 4 * 4])
-    size = _LENGTH.unpack(head + _exactly(sock, _LENGTH.size - len(head)))[0]
+    head += exactly(sock, _LENGTH.size - len(head))
+    size = _LENGTH.unpack(head)[0]
     if size > _LIMIT:
         raise EOFError("nonsense on the socket")
-    message = json.loads(_exactly(sock, size))
-    if not isinstance(message, dict):
-        raise EOFError("nonsense on the socket")
+    message: dict[str, Any] = json.loads(exactly(sock, size))
     return message, list(fds)
-
-
-def _exactly(sock: socket.socket, size: int) -> bytes:
-    parts = b""
-    while len(parts) < size:
-        part = sock.recv(size - len(parts))
-        if not part:
-            raise EOFError("the other side has ended")
-        parts += part
-    return parts
 
 
 class _Worker:
@@ -97,23 +91,26 @@ class _Worker:
         node = NativeNode(
             self._library.struct, request["attrs"], parts[:count], parts[count:], symbols(self._library)
         )
-        self._nodes[request["node"]] = node, buffers
-        return {"code": node.init()}
+        code = node.init()
+        if code == 0:
+            self._nodes[request["node"]] = node, buffers
+        else:
+            _close(buffers)
+        return {"code": code}
 
     def destroy(self, request: dict[str, Any]) -> dict[str, Any]:
         node, buffers = self._nodes.pop(request["node"])
-        code = node.destroy() if request["call"] else 0
-        for buffer in buffers:
-            buffer.close()
+        code = node.destroy()
+        _close(buffers)
         return {"code": code}
 
     def serve(self) -> None:
         while True:
-            number = COMPUTE.unpack(_exactly(self._sock, COMPUTE.size))[0]
-            if number >= 0:
+            number = COMPUTE.unpack(exactly(self._sock, COMPUTE.size))[0]
+            if number != MESSAGE:
                 self._sock.sendall(COMPUTE.pack(self._nodes[number][0].compute()))
                 continue
-            request, fds = receive(self._sock, 253)
+            request, fds = receive(self._sock, MAX_FDS)
             try:
                 answer = self._answer(request, fds)
             except RknnError as error:
@@ -128,12 +125,13 @@ class _Worker:
         return self.destroy(request)
 
 
+def _close(buffers: list[Buffer]) -> None:
+    for buffer in buffers:
+        buffer.close()
+
+
 def main() -> None:
     """Serve until the other side closes."""
-    sock = socket.socket(fileno=int(sys.argv[1]))
+    sock = socket.socket(fileno=int(sys.argv[-1]))
     with contextlib.suppress(EOFError):
         _Worker(sock).serve()
-
-
-if __name__ == "__main__":
-    main()

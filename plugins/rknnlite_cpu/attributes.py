@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rknnlite.formats import IoTensor
 from rknnlite.socs import Soc
 from rknnlite.tensor import DType, Layout, TensorAttr
@@ -46,21 +48,27 @@ def native_input(index: int, io: IoTensor, batch: int, soc: Soc) -> TensorAttr:
 
 
 def native_output(index: int, io: IoTensor, batch: int, soc: Soc) -> TensorAttr:
-    """NC1HWC2 where the file keeps the output in feature layout, else as by default."""
+    """NC1HWC2 where the file keeps the output in feature layout, else as by default.
+
+    Groups are those of the file, and with them the padding that the NPU writes: an RK3588 reports [1, 6, 80, 80, 16]
+    for 80 channels of int8 (seen in public logs of the vendor's YOLOv8 demo), one group more than table 5-1 asks for.
+    """
     attr = default_attr(index, io, batch, is_input=False)
     if len(io.shape) != 4 or len(io.native_shape) != 5:
         return TensorAttr(
             index, io.name, attr.dims, attr.dtype, attr.layout, attr.quant, size_with_stride=attr.size
         )
-    n, c, h, w = attr.dims
-    return _nc1hwc2(index, io, (n, c, h, w), soc)
+    packed = _nc1hwc2(index, io, attr.dims, soc)
+    _, groups, height, width, lanes = io.native_shape
+    wide_enough = all(ours >= need for ours, need in zip(io.native_shape[1:], packed.dims[1:]))
+    dims = (attr.dims[0], groups, height, width, lanes) if wide_enough else packed.dims
+    native = replace(packed, dims=dims, w_stride=0)
+    return replace(native, size_with_stride=native.size)
 
 
-def _nc1hwc2(index: int, io: IoTensor, nchw: tuple[int, int, int, int], soc: Soc) -> TensorAttr:
+def _nc1hwc2(index: int, io: IoTensor, nchw: tuple[int, ...], soc: Soc) -> TensorAttr:
     n, c, h, w = nchw
     lanes = soc.lanes(io.dtype)
     dims = (n, -(-c // lanes), h, w, lanes)
-    size = dims[0] * dims[1] * h * w * lanes * io.dtype.bits // 8
-    return TensorAttr(
-        index, io.name, dims, io.dtype, Layout.NC1HWC2, io.quant, w_stride=w, size_with_stride=size
-    )
+    attr = TensorAttr(index, io.name, dims, io.dtype, Layout.NC1HWC2, io.quant, w_stride=w)
+    return replace(attr, size_with_stride=attr.size)

@@ -26,6 +26,7 @@ from .feed import InputFeed
 from .fidelity import Fidelity, FloatFeed, graph_for
 from .frame import Frame
 from .insight import Feeder, Recorder, Stopwatch, Watches, memory_size, perf_table
+from .kernels.buffers import trim
 from .kernels.parallel import run_items
 from .kernels.threads import cores, limited
 from .postprocess import chosen, converted
@@ -175,9 +176,9 @@ class CpuContext(ZeroCopyContext):
         """Take operators over; also after the first run. ``init`` runs here for every shape in use so far."""
         with self.exclusive():
             for op in distinct(map(as_custom_op, ops)):
-                self._ops[op.op_type] = op
                 for program in self._programs.values():
                     program.register(op)
+                self._ops[op.op_type] = op
 
     def register_postprocess(self, plugin: str | os.PathLike[str] | PostProcess) -> None:
         """Open the plugin for the shapes in use. Raises ContextInvalid after a run, ParamInvalid for a second one."""
@@ -205,15 +206,17 @@ class CpuContext(ZeroCopyContext):
         if self._post is not None:
             self._outputs = self._post.open(self._inputs, self._outputs)
         with self._file.naming():
-            self._feeds = [self._feed(io, index) for io, index in zip(ins, self._graphs[number].inputs)]
+            self._feeds = [
+                self._feed(*each) for each in zip(ins, self._graphs[number].inputs, self.native_inputs)
+            ]
         self._values = self._seconds = self._table = None
         self._bound.clear()
 
-    def _feed(self, io: IoTensor, index: int) -> InputFeed | FloatFeed:
+    def _feed(self, io: IoTensor, index: int, native: TensorAttr) -> InputFeed | FloatFeed:
         stored = self._graphs[self._current].tensors[index]
         if self._fidelity is not Fidelity.FLOAT:
-            return InputFeed(io, stored, self._model.batch)
-        return FloatFeed(io, stored, self._programs[self._current].graph.tensors[index], self._model.batch)
+            return InputFeed(io, stored, native)
+        return FloatFeed(io, stored, self._programs[self._current].graph.tensors[index], native)
 
     # -- common path --------------------------------------------------------------------------------------
 
@@ -378,6 +381,7 @@ class CpuContext(ZeroCopyContext):
         self._given.clear()
         for mem in list(self._memories):
             mem.close()
+        trim()
 
 
 def _as_nhwc(shape: tuple[int, ...]) -> tuple[int, ...]:

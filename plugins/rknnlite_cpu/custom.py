@@ -90,7 +90,8 @@ class CustomNode:
             f"{self._model_name}: custom operator {self._op.op_type} ({self._op.describe()}) failed in {step} "
             f'at node "{self._ctx.node.name}" on inputs {[list(array.shape) for array in inputs]}: {cause}'
         )
-        failure.code = getattr(error, "code", failure.code) if isinstance(error, RknnError) else failure.code
+        if isinstance(error, RknnError):
+            failure.code = error.code
         return failure
 
 

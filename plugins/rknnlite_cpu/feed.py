@@ -9,7 +9,7 @@ from rknnlite.formats import IoTensor
 from rknnlite.graph import Tensor
 from rknnlite.layout import nc1hwc2_to_nchw
 from rknnlite.spi import Input
-from rknnlite.tensor import DType, Layout
+from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .view import Array, encode
 
@@ -20,10 +20,12 @@ class InputFeed:
     """Prepared once per input; real = (pixel - mean[c]) / std[c], then as the tensor stores it.
 
     For uint8 data on a quantised tensor each channel has only 256 possible values: a table per channel.
+    ``native`` is what the context reports: elements that pass through lie so.
     """
 
-    def __init__(self, io: IoTensor, tensor: Tensor, batch: int) -> None:
-        self._io, self._tensor, self._batch = io, tensor, batch
+    def __init__(self, io: IoTensor, tensor: Tensor, native: TensorAttr) -> None:
+        self._io, self._tensor, self._native = io, tensor, native
+        self._batch = max(1, native.dims[0] // max(1, io.shape[0]))
         channels = io.shape[1] if len(io.shape) == 4 else 0
         self._mean = _per_channel(io.mean, channels, 0.0)
         self._std = _per_channel(io.std, channels, 1.0)
@@ -89,9 +91,9 @@ class InputFeed:
             )
 
     def _passed(self, data: Array) -> list[Array]:
-        """Stored elements, untouched: NHWC for 1, 3, 4 channels, NC1HWC2 for others, else the model's order."""
-        tensor, io = self._tensor, self._io
-        kind = tensor.dtype.numpy
+        """Stored elements, untouched, in the native layout; NHWC will do where that is NC1HWC2."""
+        io, native = self._io, self._native
+        kind = self._tensor.dtype.numpy
         raw = np.ascontiguousarray(data)
         flat = (
             raw.reshape(-1).view(kind)
@@ -100,19 +102,12 @@ class InputFeed:
         )
         shape = (io.shape[0] * self._batch, *io.shape[1:])
         count = int(np.prod(shape))
-        native = tuple(io.native_shape)
-        padded = (shape[0], *native[1:])
-        in_groups = len(shape) == 4 and len(native) == 5 and shape[1] not in (1, 3, 4)
-        if in_groups and (flat.size == int(np.prod(padded)) or flat.size != count):
-            if flat.size != int(np.prod(padded)):
-                raise InputInvalid(
-                    f"input {io.name}: {flat.size} elements passed through, NC1HWC2 {list(padded)} needs "
-                    f"{int(np.prod(padded))}"
-                )
-            stored = nc1hwc2_to_nchw(flat.reshape(padded), shape[1])
+        if native.layout is Layout.NC1HWC2 and flat.size == native.n_elems:
+            stored = nc1hwc2_to_nchw(flat.reshape(native.dims), shape[1])
         elif flat.size != count:
-            raise InputInvalid(f"input {io.name}: {flat.size} elements passed through, {count} needed")
-        elif len(shape) == 4:
+            needed = f"{native.n_elems} needed ({native.layout.name} {list(native.dims)})"
+            raise InputInvalid(f"input {io.name}: {flat.size} elements passed through, {needed}")
+        elif native.layout in (Layout.NHWC, Layout.NC1HWC2):
             n, c, h, w = shape
             stored = flat.reshape(n, h, w, c).transpose(0, 3, 1, 2)
         else:

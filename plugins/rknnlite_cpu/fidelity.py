@@ -22,7 +22,7 @@ from rknnlite.formats import IoTensor
 from rknnlite.graph import ConvParams, Graph, Node, Stage, Tensor, TensorRole
 from rknnlite.quant import RANGES
 from rknnlite.spi import Input
-from rknnlite.tensor import DType
+from rknnlite.tensor import DType, TensorAttr
 
 from .feed import InputFeed
 from .ops.tails import INDEX_UNITS, TABLES, tail_of
@@ -61,10 +61,10 @@ def graph_for(fidelity: Fidelity, graph: Graph) -> Graph:
 class FloatFeed:
     """``InputFeed`` of a graph in float: real values, unrounded; stored elements that pass through are decoded."""
 
-    def __init__(self, io: IoTensor, stored: Tensor, real: Tensor, batch: int) -> None:
+    def __init__(self, io: IoTensor, stored: Tensor, real: Tensor, native: TensorAttr) -> None:
         self._stored = stored
-        self._as_stored = InputFeed(io, stored, batch)
-        self._as_real = InputFeed(io, real, batch)
+        self._as_stored = InputFeed(io, stored, native)
+        self._as_real = InputFeed(io, real, native)
 
     def values(self, item: Input) -> list[Array]:
         """One value per batch item. Raises InputInvalid for wrong shape, size or values."""

@@ -68,13 +68,18 @@ class Program:
         self._plan_drops()
 
     def register(self, op: CustomOp) -> None:
-        """Give the nodes of the operator's type to it; whoever computed them before is closed."""
+        """Give the nodes of the operator's type to it; whoever computed them is closed when it is ready."""
         for step in self.steps:
             if step.node.op == op.op_type:
                 previous = self._custom.pop(step.node.index, None)
+                try:
+                    step.kernel = self._kernel(NodeView(self.graph, step.node), {op.op_type: op})
+                except BaseException:
+                    if previous is not None:
+                        self._custom[step.node.index] = previous
+                    raise
                 if previous is not None:
                     previous.close()
-                step.kernel = self._kernel(NodeView(self.graph, step.node), {op.op_type: op})
 
     def twin(self, ops: Mapping[str, CustomOp]) -> Program:
         """The same program for another caller: weights are shared, custom operators get nodes of their own."""

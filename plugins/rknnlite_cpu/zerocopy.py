@@ -20,6 +20,7 @@ from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, TargetPlatf
 from rknnlite.formats import IoTensor, Model
 from rknnlite.layout import nchw_to_nc1hwc2, nchw_to_nhwc
 from rknnlite.spi import AttrKind, Context, Input, Memory
+from rknnlite.spi_async import Unchanged, debugging
 from rknnlite.tensor import Layout, TensorAttr
 
 from .attributes import native_input, native_output
@@ -48,6 +49,7 @@ class ZeroCopyContext(Context):
         self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
         self._given: dict[str, CpuMemory] = {}
         self._common = False
+        self._unchanged: Optional[Unchanged] = None
 
     @property
     def lent(self) -> Model:
@@ -163,10 +165,15 @@ class ZeroCopyContext(Context):
             mem, attr = self._bound[True, i]
             data = self._coherence.read(mem, f"input {io.name}")
             found.append(_read(data, attr, natives[i]))
+        if debugging():
+            self._unchanged = Unchanged([self._bound[True, i][0].ndarray for i in range(len(ins))])
         return found
 
     def _write_bound(self, frame: Frame) -> None:
-        """Put the results into the memory bound to the outputs."""
+        """Put the results into the memory bound to the outputs; raises InputInvalid, see ``Unchanged``."""
+        unchanged, self._unchanged = self._unchanged, None
+        if unchanged is not None:
+            unchanged.check()
         stored: Optional[list[Array]] = None
         real: Optional[list[Array]] = None
         for index, native in enumerate(self.native_outputs):
@@ -178,7 +185,7 @@ class ZeroCopyContext(Context):
                 real = real or frame.floats()
                 value = real[index].astype(attr.dtype.numpy)
             if attr.layout is Layout.NC1HWC2:
-                value = nchw_to_nc1hwc2(value, attr.dims[-1])
+                value = _packed(value, attr.dims)
             elif attr.layout is Layout.NHWC:
                 value = nchw_to_nhwc(value)
             self._coherence.write(mem, np.ascontiguousarray(value).reshape(-1).view(np.uint8))
@@ -276,6 +283,17 @@ def _as_nhwc(native: TensorAttr, plain: TensorAttr, is_input: bool) -> TensorAtt
         dims = (n, h, w, c)
     nhwc = replace(native, dims=dims, layout=Layout.NHWC, w_stride=0, size_with_stride=0)
     return replace(nhwc, w_stride=dims[2], size_with_stride=nhwc.size)
+
+
+def _packed(value: Array, dims: tuple[int, ...]) -> Array:
+    """[N, C, H, W] -> NC1HWC2 of ``dims``, which may have more groups, rows and columns than the values fill."""
+    packed = nchw_to_nc1hwc2(value, dims[-1])
+    if packed.shape == dims:
+        return packed
+    out = np.zeros(dims, packed.dtype)
+    _, groups, height, width, _ = packed.shape
+    out[:, :groups, :height, :width] = packed
+    return out
 
 
 def _elements(data: Array, attr: TensorAttr, count: int) -> Array:

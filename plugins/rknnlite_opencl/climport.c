@@ -12,12 +12,14 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
 #define CL_SUCCESS 0
 #define CL_OUT_OF_HOST_MEMORY (-6)
 #define CL_INVALID_VALUE (-30)
 #define CL_INVALID_OPERATION (-59)
+#define CL_INVALID_BUFFER_SIZE (-61)
 #define CL_MEM_USE_HOST_PTR (1u << 3)
 #define CL_MEM_REFERENCE_COUNT 0x1105
 #define CL_IMPORT_TYPE_ARM 0x40B2
@@ -46,6 +48,13 @@ static void *function(const char *name)
     return found ? found : library ? dlsym(library, name) : NULL;
 }
 
+/* Whether a file has `size` bytes, its last page counted whole; one that cannot tell has. */
+static int holds(int fd, size_t size)
+{
+    const off_t page = sysconf(_SC_PAGESIZE), end = lseek(fd, 0, SEEK_END);
+    return end < 0 || size <= (size_t)((end + page - 1) / page * page);
+}
+
 static void *import_fd(void *context, uint64_t flags, int fd, size_t size, int32_t *error)
 {
     create_buffer create = (create_buffer)function("clCreateBuffer");
@@ -55,6 +64,9 @@ static void *import_fd(void *context, uint64_t flags, int fd, size_t size, int32
 
     *error = CL_INVALID_OPERATION;
     if (create == NULL || retain == NULL || fstat(fd, &status) != 0)
+        return NULL;
+    *error = CL_INVALID_BUFFER_SIZE;
+    if (!holds(fd, size))
         return NULL;
     for (e = entries; e != NULL; e = e->next)
         if (e->context == context && e->device == status.st_dev && e->inode == status.st_ino && e->size == size)

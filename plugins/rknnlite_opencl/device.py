@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
 import os
 import threading
 import warnings
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from rknnlite import buildcache
 from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.log import logger
 
 __all__ = ["Device", "device", "unavailable"]
-
-_logger = logging.getLogger("rknnlite.opencl")
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,8 @@ class Device:
     context: Any
     queue: Any
     name: str
-    lock: threading.Lock
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    owner: int = field(default_factory=os.getpid)
 
     def build(self, source: str, name: str, options: str) -> Any:
         """A kernel object of its own; the program comes from the cache when it was built before.
@@ -45,16 +43,22 @@ class Device:
             ) from None
 
     def _program(self, source: str, options: str) -> Any:
+        if "#include" in source:  # what is included may change
+            return self._compile(source, options)
         target = self.context.devices[0]
         key = repr((source, options, target.name, target.version, target.driver_version)).encode()
         file = buildcache.cache_dir() / f"{hashlib.sha256(key).hexdigest()[:32]}.clbin"
-        if file.is_file():
+        binary = buildcache.fetch(file)
+        if binary is not None:
             try:
-                return self.cl.Program(self.context, [target], [file.read_bytes()]).build(options)
-            except self.cl.Error as error:  # a newer driver, a damaged file: build anew
-                _logger.debug("cached kernel %s is not used: %s", file.name, error)
+                return self.cl.Program(self.context, [target], [binary]).build(options)
+            except self.cl.Error as error:  # the driver has changed after all: build anew
+                logger.debug("cached kernel %s is not used: %s", file.name, error)
         program = self._compile(source, options)
-        _keep(file, program.get_info(self.cl.program_info.BINARIES)[0])
+        try:
+            buildcache.keep(file, program.get_info(self.cl.program_info.BINARIES)[0])
+        except OSError as error:
+            logger.debug("the kernel cannot be kept: %s", error)
         return program
 
     def _compile(self, source: str, options: str) -> Any:
@@ -65,12 +69,6 @@ class Device:
                 return program.build(options, cache_dir=False)
         except self.cl.Error as error:
             raise ParamInvalid(f"the OpenCL kernel does not build on {self.name}: {error}") from None
-
-
-def _keep(file: Path, binary: bytes) -> None:
-    part = file.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-    part.write_bytes(binary)
-    part.replace(file)
 
 
 @functools.cache
@@ -90,7 +88,7 @@ def _found() -> Device | str:
         return "no OpenCL device; the driver is installed but finds no GPU (permissions of /dev/mali0 or /dev/dri?)"
     chosen = next((d for d in devices if d.type & cl.device_type.GPU), devices[0])
     context = cl.Context([chosen])
-    return Device(cl, context, cl.CommandQueue(context), chosen.name.strip(), threading.Lock())
+    return Device(cl, context, cl.CommandQueue(context), chosen.name.strip())
 
 
 def device() -> Device:
@@ -98,10 +96,18 @@ def device() -> Device:
     found = _found()
     if isinstance(found, str):
         raise BackendUnavailable(found)
+    if found.owner != os.getpid():
+        raise BackendUnavailable(
+            "OpenCL was started before a fork and its threads stayed in the parent process; use it in the child only, "
+            "or start processes with spawn"
+        )
     return found
 
 
 def unavailable() -> str | None:
     """Why there is no device; None when there is one."""
-    found = _found()
-    return found if isinstance(found, str) else None
+    try:
+        device()
+    except BackendUnavailable as error:
+        return str(error)
+    return None

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rknnlite.custom_op import CustomOp, OpContext, as_custom_op
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
+from rknnlite.tensor import TensorAttr
 
 from .device import Device, device, unavailable
 
@@ -123,12 +124,19 @@ class OpenClOp(CustomOp):
             self._fallback.destroy(ctx)
 
     def _prepare(self, opened: Device, ctx: OpContext) -> _Launch:
-        text = self._source.read_text(encoding="utf-8") if isinstance(self._source, Path) else self._source
-        kernel = opened.build(text, self._kernel, self._options)
+        kernel = opened.build(self._text(), self._kernel, self._options)
         wanted = kernel.num_args
         if wanted != len(self._args):
             raise ParamInvalid(f"kernel {self._kernel} takes {wanted} arguments, {len(self._args)} are given")
         return _Launch(opened, kernel, ctx, self._args, self._size(ctx), self._local_size)
+
+    def _text(self) -> str:
+        if not isinstance(self._source, Path):
+            return self._source
+        try:
+            return self._source.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ParamInvalid(f"kernel source {self._source}: {error.strerror}") from None
 
     def _size(self, ctx: OpContext) -> tuple[int, ...]:
         size = self._global_size
@@ -151,28 +159,41 @@ class _Launch:
         cl = opened.cl
         self._device, self._kernel = opened, kernel
         self._sizes = global_size, local_size
-        self._inputs = [cl.Buffer(opened.context, cl.mem_flags.READ_ONLY, max(1, a.size)) for a in ctx.inputs]
-        self._outputs = [
-            cl.Buffer(opened.context, cl.mem_flags.WRITE_ONLY, max(1, a.size)) for a in ctx.outputs
-        ]
-        kernel.set_args(*(self._value(arg, ctx) for arg in args))
+        reads, writes = cl.mem_flags.READ_ONLY, cl.mem_flags.WRITE_ONLY
+        self._inputs = [self._buffer(reads, attr) for attr in ctx.inputs]
+        self._outputs = [self._buffer(writes, attr) for attr in ctx.outputs]
+        values = [self._value(arg, ctx) for arg in args]
+        for number, value in enumerate(values, 1):
+            if isinstance(value, (int, float, str)) and not isinstance(value, np.generic):
+                raise ParamInvalid(
+                    f"argument {number} of the kernel is {value!r}, and its type in C is unknown; write it as "
+                    f"np.int32({value!r}) or the like"
+                )
+        try:
+            kernel.set_args(*values)
+        except cl.Error as error:
+            raise ParamInvalid(f"the kernel does not take its arguments: {error}") from None
+
+    def _buffer(self, flags: int, attr: TensorAttr) -> Any:
+        """Memory for a tensor, zero at first."""
+        cl = self._device.cl
+        zeros = np.zeros(max(1, attr.size), np.uint8)
+        return cl.Buffer(self._device.context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=zeros)
 
     def _value(self, arg: Argument, ctx: OpContext) -> Any:
-        if isinstance(arg, (In, Out)):
-            buffers = self._inputs if isinstance(arg, In) else self._outputs
-            if not 0 <= arg.index < len(buffers):
-                raise ParamInvalid(
-                    f"{arg} for a node with {len(self._inputs)} inputs, {len(self._outputs)} outputs"
-                )
-            return buffers[arg.index]
+        if isinstance(arg, In):
+            return _at(self._inputs, arg, arg.index)
+        if isinstance(arg, Out):
+            return _at(self._outputs, arg, arg.index)
         if isinstance(arg, Attr):
             return np.dtype(arg.dtype).type(ctx.attr(arg.name, arg.default))
         if isinstance(arg, Count):
-            return np.int32(ctx.outputs[arg.output].n_elems)
+            return np.int32(_at(ctx.outputs, arg, arg.output).n_elems)
         return arg(ctx) if callable(arg) else arg
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        """Copy in, launch, copy out."""
+        """Copy in, launch, copy out. Raises BackendUnavailable in a forked child."""
+        device()
         cl, queue = self._device.cl, self._device.queue
         with self._device.lock:
             for buffer, array in zip(self._inputs, inputs):
@@ -183,6 +204,14 @@ class _Launch:
             queue.finish()
 
     def release(self) -> None:
-        """Give the buffers back."""
+        """Give the buffers back, but for a forked child: they are its parent's."""
+        if unavailable() is not None:
+            return
         for buffer in (*self._inputs, *self._outputs):
             buffer.release()
+
+
+def _at(tensors: Sequence[Any], arg: Argument, index: int) -> Any:
+    if not 0 <= index < len(tensors):
+        raise ParamInvalid(f"{arg} for a node with {len(tensors)} tensors on that side")
+    return tensors[index]

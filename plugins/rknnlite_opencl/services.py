@@ -57,16 +57,9 @@ def _importer() -> Any:
     """Our import function; None where the OpenCL library has one."""
     if hasattr(_library(), "clImportMemoryARM"):
         return None
-    prebuilt = _SOURCE.with_name("librknnlite_climport.so")
-    path = prebuilt if prebuilt.is_file() else _build()
-    return ct.CDLL(str(path), mode=os.RTLD_NOW | ct.RTLD_GLOBAL)
-
-
-def _build() -> Path:
-    compiler = os.environ.get("CC") or "cc"
-    command = [compiler, "-shared", "-fPIC", "-O2", "-pthread", "-o", "{out}", _SOURCE.name, "-ldl"]
-    files = {_SOURCE.name: _SOURCE.read_bytes()}
-    return buildcache.build("librknnlite_climport.so", files, command, "clImportMemoryARM for GPU operators")
+    purpose = "clImportMemoryARM for GPU operators"
+    library = buildcache.build_library("librknnlite_climport.so", _SOURCE, purpose)
+    return ct.CDLL(str(library), mode=os.RTLD_NOW | ct.RTLD_GLOBAL)
 
 
 def imports() -> int:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from rknnlite import buildcache, config
 from rknnlite.abi import rknn3_op as abi
-from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.childprocess import TIME_LIMIT, checked_limit
+from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid
 from rknnlite.spi import OpHost, PostProcess, Probe
 from rknnlite.tensor import TensorAttr
 
@@ -23,7 +24,7 @@ __all__ = ["RiscvHost", "RiscvPostProcess"]
 _RISCV, _ET_REL = 243, 1
 _STUB = Path(__file__).with_name("stub.c")
 _CPU = "rv64,v=true,vext_spec=v1.0"
-_TIME_LIMIT = 10.0
+_PACKAGES = "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user"
 _NATIVE = platform.machine() == "riscv64"
 
 
@@ -39,53 +40,66 @@ def _emulator() -> list[str]:
     return [found or "qemu-riscv64", "-cpu", _CPU]
 
 
+def _lacking() -> str | None:
+    """Which tools are missing and what to install; None when all are there."""
+    missing = [tool for tool in (_compiler(), *_emulator()[:1]) if shutil.which(tool) is None]
+    if not missing:
+        return None
+    return f"{' and '.join(missing)} missing; install {'gcc' if _NATIVE else _PACKAGES}"
+
+
 class RiscvHost(OpHost):
     """Runs post-process plugins made for the RISC-V cores of RK1820/RK1828."""
 
     name = "riscv"
 
     def probe(self) -> Probe:
-        needs = [_compiler(), *_emulator()[:1]]
-        missing = [tool for tool in needs if shutil.which(tool) is None]
-        if missing:
-            packages = "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user"
-            return Probe(False, f"{' and '.join(missing)} missing; install {packages}")
-        return Probe(
-            True, "post-process plugins of RK182x under " + (needs[-1] if len(needs) > 1 else "this CPU")
-        )
+        lacking = _lacking()
+        if lacking:
+            return Probe(False, lacking)
+        return Probe(True, "post-process plugins of RK182x under " + (_emulator() or ["this CPU"])[0])
 
     def load_postprocess(self, path: Path, options: Mapping[str, Any]) -> PostProcess | None:
-        """A relocatable RISC-V object; option ``time_limit``: seconds per call (10)."""
-        header = path.open("rb").read(20)
-        if header[:4] != b"\x7fELF":
+        """A relocatable RISC-V object; option ``time_limit``: seconds per call (10), None for no limit."""
+        try:
+            with path.open("rb") as file:
+                header = file.read(20)
+        except OSError as error:
+            raise ParamInvalid(f"{path}: {error.strerror}") from None
+        if header[:4] != b"\x7fELF" or len(header) < 20:
             if path.suffix in (".so", ".o"):
                 raise ParamInvalid(f"{path}: not an ELF object")
             return None
         kind, machine = (int.from_bytes(header[i : i + 2], "little") for i in (16, 18))
         if machine != _RISCV or header[4] != 2:
             raise ParamInvalid(
-                f"{path}: built for machine {machine}; a post-process plugin is 64-bit RISC-V ({_RISCV})"
+                f"{path}: built for machine {machine}; a post-process plugin is 64-bit RISC-V ({_RISCV}), and a "
+                "compiled operator of the model goes into custom_ops"
             )
         if kind != _ET_REL:
             raise ParamInvalid(
-                f"{path}: a linked file; a post-process plugin is a relocatable object (ld -r)"
+                f"{path}: a linked file; a post-process plugin is a relocatable object: compile with -c, join several "
+                "objects with ld -r"
             )
         unknown = set(options) - {"time_limit"}
         if unknown:
             raise ParamInvalid(f"{path}: unknown options {sorted(unknown)}; there is time_limit")
-        return RiscvPostProcess(path, float(options.get("time_limit", _TIME_LIMIT)))
+        return RiscvPostProcess(path, checked_limit(options.get("time_limit", TIME_LIMIT), path))
 
 
 class RiscvPostProcess(PostProcess):
     """One plugin; the process is started by ``open`` and kept until ``close``."""
 
-    def __init__(self, path: Path, time_limit: float) -> None:
+    def __init__(self, path: Path, time_limit: float | None) -> None:
         self._path = path
         self._limit = time_limit
         self._process: Process | None = None
 
     def open(self, inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> list[TensorAttr]:
         self.close()
+        lacking = _lacking()
+        if lacking:
+            raise BackendUnavailable(f"post-process plugin {self._path}: {lacking}")
         command = [*_emulator(), str(self._program())]
         self._process = Process(self._path.name, command, inputs, outputs, self._limit)
         return list(self._process.results)
@@ -107,7 +121,7 @@ class RiscvPostProcess(PostProcess):
         try:
             return buildcache.build("postprocess", files, command, f"post-process plugin {self._path}")
         except ParamInvalid as error:
-            if abi.REGISTER_FUNCTION in str(error):
+            if f"undefined reference to `{abi.REGISTER_FUNCTION}'" in str(error):
                 raise ParamInvalid(
                     f"{self._path}: no function {abi.REGISTER_FUNCTION}(int); is it static, or compiled as C++?"
                 ) from None

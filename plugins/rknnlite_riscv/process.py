@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import ctypes as ct
+import logging
 import mmap
 import os
-import signal
-import socket
 import struct
 import subprocess
-import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.abi import rknn3_op as abi
-from rknnlite.errors import ParamInvalid, RknnError, RunTimeout, error_from_code
+from rknnlite.childprocess import ChildProcess, exactly
+from rknnlite.errors import ParamInvalid, RknnError, error_from_code
 from rknnlite.log import logger
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
@@ -67,11 +66,10 @@ class Process:
         command: Sequence[str],
         inputs: Sequence[TensorAttr],
         outputs: Sequence[TensorAttr],
-        limit: float,
+        limit: Optional[float],
     ) -> None:
         self._name = name
         self._limit = limit
-        self._over = ""
         self._inputs: list[Array] = []
         self._outputs: list[Array] = []
         if max(len(inputs), len(outputs)) > _MAX_TENSORS:
@@ -89,12 +87,12 @@ class Process:
             for target, attr in zip(header.outputs, outputs):
                 _describe(target, attr)
             self._header = header
-            self._start(command, fd)
+            self._child = ChildProcess(name, [*command, str(fd)], [fd], **_chatter())
             try:
-                self._ask(_OPEN, "opening")
-                self.results = [self._result(i) for i in range(header.n_results)]
+                self._ask(_OPEN, "init, get_output_num or get_attrs")
+                self.results = [self._result(i) for i in range(min(header.n_results, _MAX_TENSORS))]
                 self._lay_out(fd, outputs)
-                self._ask(_MAP, "opening")
+                self._ask(_MAP, "the mapping of tensors")
             except BaseException:
                 self.close()
                 raise
@@ -103,6 +101,7 @@ class Process:
 
     def compute(self, arrays: Sequence[Array]) -> list[Array]:
         """Results (copies) from the model's outputs in their stored type."""
+        self._child.check()
         for view, array in zip(self._inputs, arrays):
             view[...] = array
         self._ask(_COMPUTE, "compute")
@@ -116,56 +115,22 @@ class Process:
 
     def close(self) -> None:
         """Let the plugin tidy up and end the process; calling it again does nothing."""
-        if not self._over:
+        if self._child.alive:
             try:
                 self._ask(_CLOSE, "deinit")
             except RknnError as error:
                 logger.warning("%s", error)
-        self._over = self._over or "is closed"
         self._inputs, self._outputs = [], []
-        self._finalizer()
-
-    # -- the process ------------------------------------------------------------------------------------------
-
-    def _start(self, command: Sequence[str], fd: int) -> None:
-        ours, theirs = socket.socketpair()
-        chatter = (
-            None if logger.isEnabledFor(10) else subprocess.DEVNULL
-        )  # plugins print; it goes to stderr, if at all
-        with theirs:
-            process = subprocess.Popen(
-                [*command, str(fd), str(theirs.fileno())],
-                pass_fds=[fd, theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the program; the plugin ends when the socket does
-                stdout=chatter if chatter is not None else 2,
-                stderr=chatter,
-            )
-        ours.settimeout(self._limit)
-        self._process, self._sock = process, ours
-        self._finalizer = weakref.finalize(self, _end, process, ours)
+        self._child.close()
 
     def _ask(self, command: int, step: str) -> None:
-        if self._over:
-            raise RknnError(f"plugin {self._name} {self._over}; open the model again")
-        try:
-            self._sock.sendall(_CODE.pack(command))
-            answer = self._sock.recv(_CODE.size, socket.MSG_WAITALL)
-            if len(answer) < _CODE.size:
-                raise EOFError
-        except (socket.timeout, TimeoutError):
-            self._process.kill()
-            self._over = f"was ended because {step} took longer than {self._limit:g} s"
-            raise RunTimeout(f"plugin {self._name} {self._over}") from None
-        except (OSError, EOFError):
-            self._over = f"ended in {step}: {_ending(self._process)}"
-            raise RknnError(f"plugin {self._name} {self._over}") from None
-        code = _CODE.unpack(answer)[0]
+        with self._child.exchange(step, self._limit) as sock:
+            sock.sendall(_CODE.pack(command))
+            (code,) = _CODE.unpack(exactly(sock, _CODE.size))
         if code != 0:
             text = self._header.text.decode("utf-8", "replace") or f"{step} answers {code}"
-            kind = ParamInvalid if command == _OPEN else None
             message = f"plugin {self._name}: {text}"
-            raise kind(message) if kind else error_from_code(code, message)
+            raise ParamInvalid(message) if command == _OPEN else error_from_code(code, message)
 
     # -- tensors ----------------------------------------------------------------------------------------------
 
@@ -198,7 +163,7 @@ class Process:
             at = _aligned(at + attr.size)
         header.inputs_end = at = _page(max(at, begin + 1))
         ends = []
-        for i in range(header.n_results):
+        for i in range(len(self.results)):
             header.result_at[i] = at
             ends.append(at + header.results[i].aligned_size)
             at = _aligned(ends[-1] + len(_GUARD))
@@ -222,12 +187,8 @@ def _describe(target: abi.TensorAttr3, attr: TensorAttr) -> None:
             f"tensor {attr.name} is {attr.dtype.short}, a type that post-process plugins do not know; convert the "
             "model in float16 or int8, or keep the network's end in one of them (hybrid quantisation)"
         )
-    target.index, target.n_dims, target.n_elems, target.aligned_size = (
-        attr.index,
-        len(dims),
-        attr.n_elems,
-        attr.size,
-    )
+    target.index, target.n_dims = attr.index, len(dims)
+    target.n_elems, target.aligned_size = attr.n_elems, attr.size
     target.name = attr.name.encode()[: abi.MAX_NAME - 1]
     target.shape[: len(dims)] = dims
     target.n_stride = len(dims)
@@ -241,21 +202,10 @@ def _describe(target: abi.TensorAttr3, attr: TensorAttr) -> None:
         target.qnt_info.scale, target.qnt_info.zero_point = attr.quant.scale, attr.quant.zero_point
 
 
-def _ending(process: subprocess.Popen[bytes]) -> str:
-    try:
-        status = process.wait(2)
-    except subprocess.TimeoutExpired:
-        return "it stopped answering"
-    return f"signal {-status} ({signal.Signals(-status).name})" if status < 0 else f"status {status}"
-
-
-def _end(process: subprocess.Popen[bytes], sock: socket.socket) -> None:
-    sock.close()
-    try:
-        process.wait(1)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def _chatter() -> dict[str, Any]:
+    """Where what plugins print goes: to stderr when debugging, else nowhere."""
+    shown = logger.isEnabledFor(logging.DEBUG)
+    return {"stdout": 2 if shown else subprocess.DEVNULL, "stderr": None if shown else subprocess.DEVNULL}
 
 
 def _aligned(size: int) -> int:

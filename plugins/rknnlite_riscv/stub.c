@@ -1,6 +1,7 @@
 /* The process around a post-process plugin: linked with the plugin's object, run by qemu-riscv64 (or, on a RISC-V
  * machine, as it is). It waits for commands on a socket and works on a shared memory file; see process.py.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,6 +76,7 @@ extern custom_op *rknn3_register_custom_ops_plugin(int index);
 
 static header *shared;
 static custom_op *op;
+static int opened; /* init has succeeded, deinit has not run */
 static op_context ctx;
 static tensor in[MAX_TENSORS], out[MAX_TENSORS];
 static tensor_mem in_mem[MAX_TENSORS], out_mem[MAX_TENSORS];
@@ -160,6 +162,24 @@ static int get_param(op_context *context, const char *name, void *attr)
     return ERR_ARGUMENT; /* a post-process plugin has no node, hence no attributes */
 }
 
+/* What the headers of picolibc and newlib refer to and other C libraries do not have: <ctype.h>, <assert.h>. */
+
+char _ctype_[257]; /* flags of EOF, then of 0 to 255 */
+
+__attribute__((constructor)) static void fill_ctype(void)
+{
+    for (int c = 0; c < 128; c++)
+        _ctype_[1 + c] = (isupper(c) ? 1 : 0) | (islower(c) ? 2 : 0) | (isdigit(c) ? 4 : 0) | (isspace(c) ? 8 : 0)
+            | (ispunct(c) ? 16 : 0) | (iscntrl(c) ? 32 : 0) | (isxdigit(c) && !isdigit(c) ? 64 : 0)
+            | (c == ' ' ? 128 : 0);
+}
+
+void __assert_func(const char *file, int line, const char *function, const char *condition)
+{
+    fprintf(stderr, "%s:%d: %s: assertion %s failed\n", file, line, function, condition);
+    abort();
+}
+
 /* -- commands --------------------------------------------------------------------------------------------- */
 
 static int open_plugin(void)
@@ -182,6 +202,7 @@ static int open_plugin(void)
     ctx.get_param = get_param;
     if (op->init != NULL && (code = op->init(&ctx)) != 0)
         return shared->text[0] ? code : complain(code, "init answers %ld", code);
+    opened = 1;
     count = op->get_output_num(&ctx);
     if (count < 1 || count > MAX_TENSORS)
         return complain(ERR_FAIL, "get_output_num answers %ld", count);
@@ -223,6 +244,13 @@ static int compute(void)
     return code ? code : op->compute(&ctx, in, shared->n_outputs, out, shared->n_results);
 }
 
+static int close_plugin(void)
+{
+    const int code = opened && op->deinit != NULL ? op->deinit(&ctx) : 0;
+    opened = 0;
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     int fd = argc > 2 ? atoi(argv[1]) : -1, sock = argc > 2 ? atoi(argv[2]) : -1;
@@ -232,6 +260,7 @@ int main(int argc, char **argv)
     if (shared == MAP_FAILED || shared->magic != MAGIC)
         return 2;
     while (read(sock, &command, sizeof command) == sizeof command) {
+        shared->text[0] = '\0';
         if (command == OPEN)
             code = open_plugin();
         else if (command == MAP)
@@ -239,10 +268,11 @@ int main(int argc, char **argv)
         else if (command == COMPUTE)
             code = compute();
         else
-            code = op != NULL && op->deinit != NULL ? op->deinit(&ctx) : 0;
+            code = close_plugin();
         if (write(sock, &code, sizeof code) != sizeof code || command == CLOSE)
             break;
     }
+    close_plugin(); /* the context was dropped without a word */
     fflush(NULL);
     return 0;
 }

@@ -7,6 +7,11 @@ from typing import Any
 __all__ = ["get_node_attr"]
 
 
+_FIELDS = ("", "f", "i", "s", "t", "g", "floats", "ints", "strings", "tensors", "graphs")
+"""The field with the value of an ONNX attribute by its type, a number of onnx.proto; onnx need not be installed."""
+_FIRST_LIST = _FIELDS.index("floats")
+
+
 def get_node_attr(node: Any, name: str) -> Any:
     """An attribute of the node that an operator computes, None when it is absent.
 
@@ -15,22 +20,20 @@ def get_node_attr(node: Any, name: str) -> Any:
         name: attribute name.
 
     Returns:
-        int, float, str or a list of them, as the PC toolkit's function of that name does.
+        What the PC toolkit's function of that name answers: int, float or str, a list of int or float, a list of
+        bytes for several texts.
     """
     attrs = getattr(node, "attrs", None)
-    if attrs is not None:
-        return attrs.get(name)
-    return next((_onnx_value(a) for a in node.attribute if a.name == name), None)
+    if attrs is None:
+        return next((_onnx_value(a) for a in node.attribute if a.name == name), None)
+    value = attrs.get(name)
+    if isinstance(value, list) and any(isinstance(item, str) for item in value):
+        return [item.encode() for item in value]
+    return value
 
 
 def _onnx_value(attribute: Any) -> Any:
-    """The value of an ONNX AttributeProto; type numbers of onnx.proto, so that onnx need not be installed."""
-    kind = attribute.type
-    if kind in (3, 8):  # STRING, STRINGS
-        texts = [
-            text.decode(errors="replace") for text in (attribute.strings if kind == 8 else [attribute.s])
-        ]
-        return texts if kind == 8 else texts[0]
-    if kind in (6, 7):  # FLOATS, INTS
-        return list(attribute.floats if kind == 6 else attribute.ints)
-    return {1: attribute.f, 2: attribute.i}.get(kind)
+    value = getattr(attribute, _FIELDS[attribute.type])
+    if isinstance(value, bytes):
+        return value.decode()
+    return list(value) if attribute.type >= _FIRST_LIST else value

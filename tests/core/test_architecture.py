@@ -22,6 +22,7 @@ FLOORS = [
         "_version",
         "abi",
         "buildcache",
+        "childprocess",
         "perf",
         "dumps",
         "config",

@@ -34,19 +34,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
     def build(source: Path, *flags: str, name: str = "librkcst_test.so") -> Path:
         target = tmp_path_factory.mktemp("plugin") / name
-        command = [
-            "cc",
-            "-shared",
-            "-fPIC",
-            "-O1",
-            "-w",
-            f"-I{CUSTOM_OP}",
-            "-o",
-            str(target),
-            str(source),
-            *flags,
-        ]
-        subprocess.run(command, check=True)
+        command = ["cc", "-shared", "-fPIC", "-O1", "-w", f"-I{CUSTOM_OP}", "-o", str(target), str(source)]
+        subprocess.run([*command, *flags], check=True)
         return target
 
     return build

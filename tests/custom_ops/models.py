@@ -19,7 +19,7 @@ PROBE = DATA / "probe.rk3588.fp16.rknn"
 
 
 def dual_golden() -> Golden:
-    return goldens(DATA / "dual.rk3588.i8.npz")[0]
+    return goldens(EXAMPLES / "plugin_package" / "tests" / "dual_for_RK3588.npz")[0]
 
 
 def probe_golden() -> Golden:

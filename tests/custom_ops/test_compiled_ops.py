@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import rknnlite
 from rknnlite.api import RKNNLite
@@ -106,6 +109,7 @@ def refused(path: Path, text: str) -> None:
 
 def test_missing_file(tmp_path: Path) -> None:
     refused(tmp_path / "none.so", "no such file")
+    refused(tmp_path, "not a file")
 
 
 def test_not_a_library(tmp_path: Path) -> None:
@@ -121,6 +125,32 @@ def test_wrong_architecture(tmp_path: Path, example: Path) -> None:
     data[18:20] = (183 if data[18] != 183 else 62).to_bytes(2, "little")
     (tmp_path / "other.so").write_bytes(data)
     refused(tmp_path / "other.so", "built for (aarch64|x86_64).*compile the plugin for this machine")
+
+
+def test_a_risc_v_object_is_told_where_it_belongs(tmp_path: Path, example: Path) -> None:
+    data = bytearray(example.read_bytes())
+    data[16:20] = (1).to_bytes(2, "little") + (243).to_bytes(2, "little")
+    (tmp_path / "plugin.so").write_bytes(data)
+    refused(tmp_path / "plugin.so", "RISC-V cores of RK182x; pass it as postprocess")
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    changes=st.dictionaries(st.integers(0, 199), st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]), max_size=8),
+    size=st.integers(0, 4000),
+)
+def test_a_damaged_header_is_refused_before_the_loader_sees_it(
+    changes: dict[int, int], size: int, example: Path, tmp_path: Path
+) -> None:
+    """The loader itself may crash on such files, so only what comes before it is asked."""
+    from rknnlite_cplugin import library
+
+    data = bytearray(example.read_bytes())
+    for at, value in changes.items():
+        data[at] = value
+    (tmp_path / "some.so").write_bytes(data[:size] if size < 1000 else data)
+    with contextlib.suppress(ParamInvalid):
+        library._check_header(tmp_path / "some.so")
 
 
 def test_truncated_library(tmp_path: Path, example: Path) -> None:
@@ -154,6 +184,15 @@ def test_unknown_options(example: Path) -> None:
         rknnlite.load_custom_ops(example, speed=9)
     with pytest.raises(ParamInvalid, match="time_limit needs isolate"):
         rknnlite.load_custom_ops(example, time_limit=1)
+    for limit in (0, -1, "2", True, float("nan")):
+        with pytest.raises(ParamInvalid, match="time_limit must be a number of seconds above 0 or None"):
+            rknnlite.load_custom_ops(example, isolate=True, time_limit=limit)
+
+
+def test_an_isolated_operator_is_nothing_for_librknnrt(example: Path) -> None:
+    (op,) = rknnlite.load_custom_ops(example, isolate=True)
+    with pytest.raises(ParamInvalid, match="isolate=True is for the CPU reference"):
+        op.native  # noqa: B018
 
 
 # -- operators that fail --------------------------------------------------------------------------------------------
@@ -193,7 +232,7 @@ def test_minus_14_asks_for_the_builtin(options: dict[str, Any], behaviour: Behav
 def test_a_crash_stays_in_the_worker(flag: str, text: str, behaviour: Behaviour) -> None:
     ops = rknnlite.load_custom_ops(behaviour(flag), isolate=True)
     with rknnlite.open(DUAL, custom_ops=ops) as context:
-        for expected in (text, "register the operator anew"):
+        for expected in (text, "open the model again"):
             with pytest.raises(CustomOpFailed, match=expected):
                 context.infer(dual_golden().inputs)
         context.register_ops(rknnlite.load_custom_ops(behaviour(), isolate=True))
@@ -201,7 +240,7 @@ def test_a_crash_stays_in_the_worker(flag: str, text: str, behaviour: Behaviour)
 
 
 def test_a_plugin_that_never_returns_is_ended(behaviour: Behaviour) -> None:
-    with pytest.raises(CustomOpFailed, match=r"did not return within 0\.5 s") as caught:
+    with pytest.raises(CustomOpFailed, match=r"did not return from compute within 0\.5 s") as caught:
         run_dual(behaviour("-DHANG"), isolate=True, time_limit=0.5)
     assert caught.value.code == RunTimeout.code
 
@@ -233,6 +272,17 @@ def test_a_directory_that_others_can_write_is_not_used(
     with rknnlite.open(DUAL) as context, pytest.raises(ModelUnsupported):
         context.infer(dual_golden().inputs)
     assert "can be written by others" in caplog.text
+
+
+def test_a_link_in_a_directory_that_others_can_write_is_not_followed(
+    folder: Path, example: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "librkcst_dual_residual.so").unlink()
+    (folder / "librkcst_link.so").symlink_to(example)
+    rknnlite.open(DUAL).infer(dual_golden().inputs)
+    folder.chmod(0o777)
+    rknnlite.open(DUAL)
+    assert "op_plugins can be written by others" in caplog.text
 
 
 def test_two_libraries_for_one_type_are_named(folder: Path) -> None:

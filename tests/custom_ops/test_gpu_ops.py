@@ -97,6 +97,20 @@ def test_a_compiled_plugin_loads_where_opencl_has_no_import_function(gpu_plugin:
     infer_dual(gpu_plugin)
 
 
+def test_a_compiled_plugin_linked_against_the_runtime_loads_without_it(
+    leaky: Callable[..., Path], compiled: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "stub.c").write_text("void rknn_mem_sync(void) {}\n")
+    runtime = compiled(tmp_path / "stub.c", "-Wl,-soname,librknnrt.so", name="librknnrt.so")
+    library = leaky(f"-L{runtime.parent}", "-Wl,--no-as-needed", "-lrknnrt")
+    runtime.unlink()
+    script = "import sys, rknnlite\nprint(rknnlite.load_custom_ops(sys.argv[1])[0].op_type)\n"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", script, str(library)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "cstDualResidual\n", done.stderr
+
+
 def test_what_a_careless_plugin_imports_is_kept_once_and_given_back(leaky: Callable[..., Path]) -> None:
     before = imports()
     with rknnlite.open(DUAL, custom_ops=[leaky()]) as context:
@@ -115,6 +129,29 @@ def test_built_kernels_are_kept() -> None:
     assert added.stat().st_mtime_ns == stamp
     added.write_bytes(b"damaged")
     infer_dual(dual_op(options="-DNOT_SEEN_BEFORE"))
+
+
+def test_kernels_that_include_something_are_built_every_time(tmp_path: Path) -> None:
+    source = """#include "scale.h"
+    __kernel void dual(__global const float *x, __global const float *y, __global float *l, __global float *r)
+    { int i = get_global_id(0); l[i] = x[i] * SCALE - y[i]; r[i] = y[i] * SCALE - x[i]; }"""
+    args = [In(0), In(1), Out(0), Out(1)]
+    op = dual_op(source=source, kernel="dual", args=args, options=f"-I {tmp_path}")
+    header = tmp_path / "scale.h"
+    header.write_text("#define SCALE 0.5f\n")
+    infer_dual(op)
+    header.write_text("#define SCALE 3.0f\n")
+    with rknnlite.open(DUAL, custom_ops=[op]) as context:
+        answer = context.infer(dual_golden().inputs)[1]
+    assert np.abs(answer - dual_golden().outputs[1]).max() > 1
+
+
+def test_a_kernel_file_is_looked_for_in_the_working_directory_too(
+    gpu_plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = shutil.copy(gpu_plugin, tmp_path)
+    monkeypatch.chdir(gpu_plugin.parent)
+    infer_dual(alone)
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------
@@ -137,6 +174,8 @@ def test_a_kernel_that_is_not_there(leaky: Callable[..., Path]) -> None:
 
 
 def test_a_kernel_file_that_is_not_there(gpu_plugin: Path, tmp_path: Path) -> None:
+    with pytest.raises(CustomOpFailed, match=r"kernel source none\.cl: No such file"):
+        infer_dual(dual_op(source=Path("none.cl")))
     alone = shutil.copy(gpu_plugin, tmp_path)
     with pytest.raises(CustomOpFailed, match=r"kernel source .*dual_residual\.cl"):
         infer_dual(alone)
@@ -147,12 +186,21 @@ def test_a_kernel_file_that_is_not_there(gpu_plugin: Path, tmp_path: Path) -> No
     [
         (ARGS[:-1], "takes 9 arguments, 8 are given"),
         ([*ARGS[:-1], Attr("beta")], "no attribute 'beta'; there are: alpha"),
-        ([In(5), *ARGS[1:]], r"In\(index=5\) for a node with 2 inputs, 2 outputs"),
+        ([In(5), *ARGS[1:]], r"In\(index=5\) for a node with 2 tensors on that side"),
+        ([*ARGS[:-1], Count(2)], r"Count\(output=2\) for a node with 2"),
+        ([In(0), 0, *ARGS[2:]], r"argument 2 of the kernel is 0, .* write it as np\.int32\(0\)"),
+        ([*ARGS[:-1], Attr("alpha", np.float64)], r"does not take its arguments: .*arg#9"),
     ],
 )
 def test_wrong_arguments(args: Any, text: str) -> None:
     with pytest.raises(CustomOpFailed, match=text):
         infer_dual(dual_op(args=args))
+
+
+def test_more_memory_than_a_tensor_has_cannot_be_imported(leaky: Callable[..., Path]) -> None:
+    infer_dual(leaky("-DMORE=4000"))  # up to the end of the page it can
+    with pytest.raises(CustomOpFailed, match="compute of the plugin answers -61"):
+        infer_dual(leaky("-DMORE=1000000"))
 
 
 def test_gpu_plugins_are_not_isolated(gpu_plugin: Path) -> None:

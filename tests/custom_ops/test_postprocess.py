@@ -18,6 +18,7 @@ from rknnlite.spi import Context, PostProcess
 from rknnlite.tensor import DType, Layout, TensorAttr
 from tests.support.corpus import genuine, goldens
 
+from .conftest import C_SOURCES
 from .models import DUAL, PlainDual, dual_golden
 
 Argmax = Callable[..., Path]
@@ -89,6 +90,22 @@ def test_a_dynamic_model_opens_the_plugin_per_shape() -> None:
     assert len({str(dims) for dims in opened[:-1]}) == len(stored)
 
 
+def test_a_plugin_of_two_objects_with_what_a_c_library_offers(
+    riscv: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Mathematics, heap, static data, errno, character classes; as many outputs as the model asks for."""
+    parts = [riscv(C_SOURCES / "library_riscv.c", f"-D{half}") for half in ("PLUGIN", "HELPER")]
+    joined = tmp_path / "libpostprocess_joined.so"
+    subprocess.run(["riscv64-unknown-elf-ld", "-r", "-o", joined, *parts], check=True)
+    with rknnlite.open(DUAL, custom_ops=[PlainDual()], postprocess=joined) as context:
+        sizes = [attr.n_elems for attr in context.outputs]
+        assert sizes == [1, 2, 3, 4, 5]  # one more than twice the model's two
+        for run in (1, 2):
+            answers = context.infer(dual_golden().inputs)
+            expected = [np.sqrt(np.arange(n)) + np.log1p(n) + run for n in sizes]
+            assert all(np.allclose(a, e, rtol=1e-6) for a, e in zip(answers, expected))
+
+
 def test_linked_programs_are_kept(argmax: Argmax, monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = argmax()
     open_dual(plugin).close()
@@ -144,7 +161,7 @@ def test_failures_in_compute_are_errors_and_nothing_more(flag: str, text: str, a
 def test_a_plugin_that_never_returns_is_ended(argmax: Argmax) -> None:
     with (
         open_dual(argmax("-DHANG"), time_limit=0.5) as context,
-        pytest.raises(RunTimeout, match=r"longer than 0\.5 s"),
+        pytest.raises(RunTimeout, match=r"did not return from compute within 0\.5 s"),
     ):
         context.infer(dual_golden().inputs)
 
@@ -171,9 +188,27 @@ def test_files_that_are_no_plugins(tmp_path: Path, compiled: Callable[..., Path]
         open_dual(42)
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("return nowhere();", "undefined reference to `nowhere'"),
+        ("return 0;", "registers no post-process operator"),
+        ("for (;;);", r"did not return from init, get_output_num or get_attrs within 0\.5 s"),
+        ("return (void *)8;", r"ended in init, .*: signal 11 \(SIGSEGV\)"),
+    ],
+)
+def test_entry_functions_that_go_wrong(
+    body: str, text: str, riscv: Callable[..., Path], tmp_path: Path
+) -> None:
+    source = tmp_path / "entry.c"
+    source.write_text(f"void *nowhere(void);\nvoid *rknn3_register_custom_ops_plugin(int i) {{ {body} }}\n")
+    with pytest.raises(RknnError, match=text):
+        open_dual(riscv(source), time_limit=0.5)
+
+
 def test_a_missing_compiler_is_named(argmax: Argmax, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNLITE_RISCV_CC", "riscv64-no-such-gcc")
-    with pytest.raises(RknnError, match="needs the compiler riscv64-no-such-gcc"):
+    with pytest.raises(RknnError, match="riscv64-no-such-gcc missing; install gcc-riscv64"):
         open_dual(argmax())
 
 

@@ -14,7 +14,7 @@ from rknnlite.api import RKNNLite
 from rknnlite.api.custom_op import get_node_attr
 from rknnlite.custom_op import as_custom_op
 from rknnlite.errors import ModelUnsupported, ParamInvalid
-from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, UseBuiltin
+from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from tests.support.corpus import fixture_file
 
 from .models import DUAL, PROBE, FullDual, PlainDual, Probe, dual_golden, probe_golden
@@ -82,12 +82,21 @@ def test_attributes_and_integer_tensors_arrive_as_they_are() -> None:
         assert np.array_equal(answer, expected)
 
 
-def test_get_node_attr_reads_onnx_nodes_too() -> None:
+def test_get_node_attr_answers_what_the_toolkits_own_does() -> None:
+    """Values by which rknn-toolkit2 2.5.0 answers, for a node of ours and for one of ONNX."""
     helper = pytest.importorskip("onnx.helper")
-    node = helper.make_node("cstX", ["a"], ["b"], f=0.5, i=3, s="t", floats=[1.0, 2.0], ints=[1, 2])
-    assert [get_node_attr(node, n) for n in ("f", "i", "s", "floats", "ints", "no")] == [
-        0.5, 3, "t", [1.0, 2.0], [1, 2], None,
-    ]  # fmt: skip
+    given = {"f": 0.5, "i": 3, "s": "t", "floats": [1.0, 2.0], "ints": [1, 2], "strings": ["a", "b"]}
+    answered = {**given, "strings": [b"a", b"b"], "absent": None}
+    for node in (OpNode("cstX", "node", given), helper.make_node("cstX", ["a"], ["b"], **given)):
+        assert {name: get_node_attr(node, name) for name in answered} == answered
+
+
+def test_get_node_attr_hands_tensors_of_onnx_out() -> None:
+    onnx = pytest.importorskip("onnx")
+    table = onnx.numpy_helper.from_array(np.arange(3, dtype=np.float32))
+    node = onnx.helper.make_node("cstX", ["a"], ["b"], table=table, tables=[table, table])
+    assert get_node_attr(node, "table") == table
+    assert get_node_attr(node, "tables") == [table, table]
 
 
 # -- life --------------------------------------------------------------------------------------------------------
@@ -121,6 +130,15 @@ def test_registering_again_replaces_only_the_same_type() -> None:
         assert first.calls == ["init", "destroy"]
         assert_close_to_simulator(context.infer(dual_golden().inputs), context)
     assert second.calls == ["init", "compute", "destroy"]
+
+
+def test_an_operator_that_cannot_take_over_leaves_the_one_before_in_place() -> None:
+    before = FullDual()
+    with rknnlite.open(DUAL, custom_ops=[before]) as context:
+        with pytest.raises(CustomOpFailed, match="not ready"):
+            context.register_ops([failing("init", OSError("not ready"))])
+        assert "destroy" not in before.calls
+        assert_close_to_simulator(context.infer(dual_golden().inputs), context)
 
 
 def test_one_object_serves_two_contexts() -> None:
@@ -254,11 +272,26 @@ def test_inputs_cannot_be_written() -> None:
         context.infer(dual_golden().inputs)
 
 
+def test_a_plain_class_may_have_arguments_of_its_own() -> None:
+    class Own(PlainDual):
+        def compute(self, node: Any, inputs: list[np.ndarray], scale: float = 1) -> list[np.ndarray]:
+            return super().compute(node, inputs)
+
+    with rknnlite.open(DUAL, custom_ops=[Own()]) as context:
+        assert_close_to_simulator(context.infer(dual_golden().inputs), context)
+
+
 @pytest.mark.parametrize("op", [object(), type("NoCompute", (), {"op_type": "cstX"})(),
                                 type("Odd", (), {"op_type": "cstX", "compute": lambda self: None})()])  # fmt: skip
 def test_things_that_are_no_operators(op: Any) -> None:
     with pytest.raises(ParamInvalid, match="custom operator"):
         as_custom_op(op)
+
+
+@pytest.mark.parametrize("ops", [PlainDual(), "librkcst_dual.so", None])
+def test_operators_come_in_a_list(ops: Any) -> None:
+    with pytest.raises(ParamInvalid, match="custom_ops must be a list of operators, not"):
+        rknnlite.open(DUAL, custom_ops=ops)
 
 
 def test_two_operators_of_one_type_are_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib import metadata
 from pathlib import Path
 
@@ -13,12 +12,18 @@ from rknnlite_dual.op import DualResidual
 import rknnlite
 from rknnlite.spi import OpContext, OpNode
 
-MODEL = Path(os.environ.get("DUAL_MODEL") or Path(__file__).parents[2] / "custom_op" / "dual_for_RK3588.rknn")
+MODEL = Path(__file__).with_name("dual_for_RK3588.rknn")
+ANSWERS = np.load(MODEL.with_suffix(".npz"))
+"""Inputs, and what the simulator answered to them when the model was converted."""
+PICTURES = [ANSWERS["in0"], ANSWERS["in1"]]
 
 
-def pictures(seed: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return [rng.integers(0, 256, (1, 32, 32, 3), dtype=np.uint8) for _ in range(2)]
+def check(context: rknnlite.Context) -> None:
+    """Run the model; an int8 output may be one step off, seldom."""
+    for number, (output, attr) in enumerate(zip(context.infer(PICTURES), context.outputs)):
+        steps = np.abs(output - ANSWERS[f"out{number}"]) / attr.quant.scale
+        assert steps.max() < 1.01
+        assert (steps > 0.5).mean() < 0.01
 
 
 def test_the_arithmetic() -> None:
@@ -44,11 +49,9 @@ def test_inputs_of_two_shapes_are_an_error() -> None:
         DualResidual().init(ctx, [np.zeros(2), np.zeros(3)], [np.zeros(2)] * 2)
 
 
-def test_a_genuine_model_runs_with_it() -> None:
+def test_a_genuine_model_gives_the_simulators_numbers() -> None:
     with rknnlite.open(MODEL, backend="cpu", custom_ops=[DualResidual()]) as context:
-        features, difference = context.infer(pictures(1))
-    assert features.shape == (1, 4, 32, 32)
-    assert np.abs(difference).max() > 0
+        check(context)
 
 
 def test_the_installed_package_is_found() -> None:
@@ -57,4 +60,4 @@ def test_the_installed_package_is_found() -> None:
     if "rknnlite_dual" not in {entry.value for entry in named}:
         pytest.skip("install the package first: pip install -e .")
     with rknnlite.open(MODEL, backend="cpu") as context:
-        context.infer(pictures(1))
+        check(context)

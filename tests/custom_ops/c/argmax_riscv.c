@@ -125,6 +125,7 @@ static int op_compute(rknn3_custom_op_context *ctx, rknn3_tensor *in, uint32_t n
     *(volatile int8_t *)in[0].mem->virt_addr = 1;
 #endif
 #ifdef HANG
+    fprintf(stderr, "hangs\n");
     for (volatile int forever = 1; forever;)
         ;
 #endif

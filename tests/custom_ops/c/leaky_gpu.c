@@ -10,6 +10,9 @@
 #ifndef KERNEL
 #define KERNEL "dual"
 #endif
+#ifndef MORE
+#define MORE 0
+#endif
 #ifndef BODY
 #define BODY "l[i] = x[i] * SCALE - y[i]; r[i] = y[i] * SCALE - x[i];"
 #endif
@@ -29,9 +32,11 @@ static int compute(rknn_custom_op_context *ctx, rknn_custom_op_tensor *in, uint3
 
     for (cl_uint i = 0; i < 4; i++) {
         int fd = tensors[i]->mem.fd;
-        cl_mem buffer = clImportMemoryARM(ctx->gpu_ctx.cl_context, CL_MEM_READ_WRITE, type, &fd, tensors[i]->mem.size,
-                                          &error);
-        if (error || clSetKernelArg(kernel, i, sizeof buffer, &buffer))
+        cl_mem buffer = clImportMemoryARM(ctx->gpu_ctx.cl_context, CL_MEM_READ_WRITE, type, &fd,
+                                          tensors[i]->mem.size + MORE, &error);
+        if (error)
+            return error;
+        if (clSetKernelArg(kernel, i, sizeof buffer, &buffer))
             return -1;
     }
     if (clEnqueueNDRangeKernel(ctx->gpu_ctx.cl_command_queue, kernel, 1, NULL, &count, NULL, 0, NULL, NULL))

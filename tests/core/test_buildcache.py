@@ -1,0 +1,87 @@
+"""What is built on first use: kept whole, built anew when damaged, and possible where nothing can be kept."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rknnlite import buildcache
+from rknnlite.errors import BackendUnavailable, ParamInvalid
+
+COPY = ["cp", "source", "{out}"]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def build(content: bytes = b"content", command: list[str] = COPY) -> Path:
+    return buildcache.build("result", {"source": content}, command, "the test")
+
+
+def test_the_same_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = build()
+    assert buildcache.fetch(first) == b"content"
+    assert first.read_bytes().startswith(b"content")
+    monkeypatch.setattr("subprocess.run", lambda *a, **k: pytest.fail("built again"))
+    assert build() == first
+
+
+def test_other_sources_and_other_commands_are_other_results() -> None:
+    assert len({build(), build(b"other"), build(command=["cp", "-p", "source", "{out}"])}) == 3
+
+
+@pytest.mark.parametrize("damage", [b"", b"conte", b"content" + bytes(32)])
+def test_a_damaged_entry_is_built_anew(damage: bytes) -> None:
+    build().write_bytes(damage)
+    assert buildcache.fetch(build()) == b"content"
+
+
+def test_several_may_build_at_once(cache: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: build(), range(16)))
+    assert [buildcache.fetch(file) for file in found] == [b"content"]
+    assert len([file for file in cache.rglob("*") if file.is_file()]) == 1  # no parts are left
+
+
+def test_where_nothing_can_be_kept_a_temporary_folder_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path / "file" / "cache"))
+    with caplog.at_level(logging.WARNING):
+        assert buildcache.fetch(build()) == b"content"
+        assert build() == build()
+    assert caplog.text.count("cannot be kept") == 1
+    assert "name a folder in RKNNLITE_CACHE" in caplog.text
+
+
+def test_a_user_without_a_home_can_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("RKNNLITE_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    assert buildcache.fetch(build()) == b"content"
+
+
+def test_a_folder_that_others_can_write_is_refused(cache: Path) -> None:
+    cache.mkdir()
+    cache.chmod(0o777)
+    with pytest.raises(ParamInvalid, match=r"can be written by other users.*chmod go-w"):
+        build()
+
+
+def test_what_goes_wrong_is_said() -> None:
+    with pytest.raises(BackendUnavailable, match="the test needs the compiler no-such-compiler"):
+        build(command=["no-such-compiler"])
+    with pytest.raises(ParamInvalid, match=r"the test: cp ended with status 1:\n.*nowhere"):
+        build(command=["cp", "nowhere", "{out}"])
+    with pytest.raises(ParamInvalid, match=r"the test cannot be built in .*result"):
+        build(command=["true"])
