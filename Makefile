@@ -20,8 +20,8 @@ BENCH ?= benchmarks/models
 FUZZ ?= 300
 
 # What the tests of custom operators need beside Python; without them those tests are skipped.
-PACKAGES := gcc libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers qemu-user \
-	gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf
+PACKAGES := gcc gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
+	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf
 
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
@@ -31,7 +31,7 @@ help:
 	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
 	@echo "make sanitize      tests of librknnrt with the test double under AddressSanitizer and UBSan (gcc)"
-	@echo "make arm64         tests of librknnrt for arm64 in a Debian 12 userland under qemu (root; RKNNLITE_ARM64=folder)"
+	@echo "make arm64         tests of librknnrt in a Debian 12 arm64 userland under qemu (root; ARCH=armhf, RKNNLITE_ARM64=folder)"
 	@echo "make docs          the documentation as a site, build/site/index.html"
 	@echo "make man           man pages and bash completion, build/man and build/completion"
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
@@ -73,7 +73,7 @@ compare: $(VENV)/.with-compare
 	$(PY) -m pytest tests/llm/test_transformers.py $(PYTEST_ARGS)
 
 arm64:
-	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,HOME"); \
+	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,ARCH,HOME"); \
 	$$root tools/arm64/test.sh $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
 
 docs: $(VENV)/.with-docs

@@ -23,6 +23,7 @@ from rknnlite.abi.rknn_op import (
     CustomOpStruct,
     CustomOpTensor,
     GpuOpContext,
+    OutputStruct,
     Target,
     TensorAttrStruct,
     TensorMem,
@@ -203,16 +204,6 @@ class InputStruct(ct.Structure):
         ("pass_through", ct.c_uint8),
         ("type", ct.c_int32),
         ("fmt", ct.c_int32),
-    )
-
-
-class OutputStruct(ct.Structure):
-    _fields_ = (
-        ("want_float", ct.c_uint8),
-        ("is_prealloc", ct.c_uint8),
-        ("index", ct.c_uint32),
-        ("buf", ct.c_void_p),
-        ("size", ct.c_uint32),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes as ct
 import weakref
-from typing import Any
 
 from rknnlite import binding, socs
 from rknnlite.errors import ContextInvalid, RknnError
@@ -20,6 +19,7 @@ from .feed import InputFeed
 from .fetch import OutputFetch
 from .memory import RknnrtMemory
 from .native import Native
+from .public import Handle
 from .session import Session
 from .settings import Settings
 
@@ -59,7 +59,7 @@ class AskingContext(Context):
         self._core_mask: int | None = None
         self._common = self._zero_copy = self._ready = self._ran = self._running = False
         self._frame: int | None = None
-        self._cell = session.cell
+        self._argument = abi.CONTEXT.from_param(session.value)  # the context, converted once for all calls
         self._rknn_run = self._library.quick("rknn_run")
         self._inputs_set = self._library.quick("rknn_inputs_set")
         self._outputs_get = self._library.quick("rknn_outputs_get")
@@ -89,9 +89,9 @@ class AskingContext(Context):
         return self._session
 
     @property
-    def handle(self) -> Any:
-        """``rknn_context`` as a ctypes object for C calls of the program; its value is 0 after ``close``."""
-        return self._need().cell
+    def handle(self) -> Handle:
+        """``rknn_context`` as a number for C calls of the program through ``lib``."""
+        return Handle(self._need().cell)
 
     @property
     def lib(self) -> ct.CDLL:

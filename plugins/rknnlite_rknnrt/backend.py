@@ -5,6 +5,7 @@ from __future__ import annotations
 from rknnlite import config, socs
 from rknnlite.errors import BackendUnavailable, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
+from rknnlite.log import logger
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
 from rknnlite.spi_matmul import MatmulContext, MatmulSpec
 
@@ -49,15 +50,21 @@ class RknnrtBackend(Backend):
         """Load the model.
 
         Raises:
-            LibraryNotFound and its like, TargetPlatformUnmatch, and the typed error of what the library answers.
+            LibraryNotFound and its like, TargetPlatformUnmatch, ParamInvalid (unknown SoC), and the typed error of
+            what the library answers.
         """
         settings = Settings.of(options)
         library = load(settings.library)
         here = board()
+        wanted = socs.get(options.soc) if options.soc else None
+        if here is not None and wanted is not None and wanted.name not in (here.name, *here.accepts):
+            logger.warning(
+                "%s was asked for, but this board is an %s: that runs the model", wanted.name, here.name
+            )
         clash = platform_clash(model, here)
         if clash:
             raise TargetPlatformUnmatch(clash)
-        return RknnrtContext(library, model, settings, options, here or _soc_of(model, options.soc))
+        return RknnrtContext(library, model, settings, options, here or wanted or _soc_of(model))
 
     def matmul(self, spec: MatmulSpec) -> MatmulContext:
         """A product on the NPU; raises what the library answers, with the limit of the SoC that explains it."""
@@ -74,13 +81,10 @@ def board() -> socs.Soc | None:
         return None
 
 
-def _soc_of(model: ModelFile, wanted: str | None) -> socs.Soc:
-    """The SoC when the machine does not say: the one asked for, else the model's, else the commonest."""
-    named = [wanted] if wanted else []
+def _soc_of(model: ModelFile) -> socs.Soc:
+    """The SoC when neither the machine nor the caller says: the model's, else the commonest."""
     meta = metadata(model)
-    if meta is not None:
-        named += [meta.platform, *meta.platforms]
-    for name in named:
+    for name in (meta.platform, *meta.platforms) if meta is not None else ():
         try:
             return socs.get(name)
         except ParamInvalid:

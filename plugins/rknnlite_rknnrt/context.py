@@ -32,6 +32,11 @@ from .zerocopy import ZeroCopyContext
 
 __all__ = ["RknnrtContext"]
 
+_HOLLOW = "a context that collects information only takes no inputs"
+_UNFLUSHED = (
+    "{0}=False leaves the cache to the program: use bind, sync and run, or open the model without {0}"
+)
+
 
 class RknnrtContext(ZeroCopyContext):
     """See ``rknnlite.spi.Context``. ``handle`` and ``lib`` serve programs that call C functions themselves."""
@@ -74,7 +79,8 @@ class RknnrtContext(ZeroCopyContext):
         self._outputs = [as_nchw(attr) for attr in outputs] if self._shape_chosen else outputs
         command = QUERIES[self._kind(AttrKind.NATIVE_INPUT)]
         query = self._library.function("rknn_query")
-        self._feed = InputFeed(self._inputs, functools.partial(query_attr, query, self._value, command))
+        if self._settings.flush_inputs:
+            self._feed = InputFeed(self._inputs, functools.partial(query_attr, query, self._value, command))
         self._fetch = {}
         self._places = []
         self._bound.clear()
@@ -150,9 +156,9 @@ class RknnrtContext(ZeroCopyContext):
             self._follow_shapes(inputs)
         feed = self._feed
         if feed is None:
-            raise ContextInvalid("a context that collects information only takes no inputs")
+            raise ContextInvalid(_HOLLOW if self._settings.info_only else _UNFLUSHED.format("flush_inputs"))
         held = feed.put(inputs)
-        code = self._inputs_set(self._cell, feed.count, feed.reference)
+        code = self._inputs_set(self._argument, feed.count, feed.reference)
         del held  # the library has its copy
         if code:
             self._ready = False
@@ -188,7 +194,7 @@ class RknnrtContext(ZeroCopyContext):
         self._ran = False
         self._running = True
         try:
-            code = self._rknn_run(self._cell, extend)
+            code = self._rknn_run(self._argument, extend)
         finally:
             self._running = False
         if code or self._failures:
@@ -235,10 +241,10 @@ class RknnrtContext(ZeroCopyContext):
         finally:
             self._owner.release()
 
-    def get_outputs_into(self, arrays: Sequence[Array]) -> None:
+    def get_outputs_into(self, arrays: Sequence[Array], want_float: bool = True) -> None:
         self._take()
         try:
-            fetch = self._fetch.get(True) or self._new_fetch(True)
+            fetch = self._fetch.get(want_float) or self._new_fetch(want_float)
             fetch.aim(arrays)
             self._get(fetch)
         finally:
@@ -254,12 +260,14 @@ class RknnrtContext(ZeroCopyContext):
             into = fetch.fresh()
         else:
             fetch.aim(into)
-        fetch.get(self._outputs_get, self._outputs_release, self._cell)
+        fetch.get(self._outputs_get, self._outputs_release, self._argument)
         if self._settings.async_mode:
             self._frame = fetch.frame_id
         return into
 
     def _new_fetch(self, want_float: bool) -> OutputFetch:
+        if not self._settings.flush_outputs:
+            raise ContextInvalid(_UNFLUSHED.format("flush_outputs"))
         fetch = OutputFetch(self._outputs, want_float, self._settings.async_mode)
         self._fetch[want_float] = fetch
         return fetch
@@ -269,7 +277,7 @@ class RknnrtContext(ZeroCopyContext):
             raise ContextInvalid(MIXED)
         if not self._ran:
             raise ContextInvalid("run the model before asking for outputs")
-        fetch.get(self._outputs_get, self._outputs_release, self._cell)
+        fetch.get(self._outputs_get, self._outputs_release, self._argument)
         if self._settings.async_mode:
             self._frame = fetch.frame_id
 

@@ -37,7 +37,6 @@ class _Slot:
     """One input: its structure, and what stays the same from frame to frame."""
 
     def __init__(self, attr: TensorAttr, native: NativeQuery, struct: abi.InputStruct) -> None:
-        self.index = attr.index
         self._attr, self._native, self._struct = attr, native, struct
         self._shape = attr.dims
         self._given: np.dtype[Any] | None = (
@@ -127,7 +126,7 @@ class InputFeed:
 
     def __init__(self, attrs: Sequence[TensorAttr], native: NativeQuery) -> None:
         structs = abi.array_of(abi.InputStruct, len(attrs))()
-        self.count = ct.c_uint32(len(attrs))
+        self.count = len(attrs)
         self.reference = ct.byref(structs)  # keeps the array alive
         self._names = [attr.name for attr in attrs]
         self._slots = [_Slot(attr, native, struct) for attr, struct in zip(attrs, structs)]
@@ -138,13 +137,14 @@ class InputFeed:
         Raises:
             InputInvalid: number, shape, element type or (passed through) bytes do not fit.
         """
-        if len(inputs) != len(self._slots):
+        if len(inputs) != self.count:
             raise InputInvalid(f"the model needs inputs {self._names}, {len(inputs)} were given")
-        held = []
-        for slot, item in zip(self._slots, inputs):
-            if item.index != slot.index:
+        held: list[Array] = []
+        for item in inputs:
+            index = item.index
+            if index != len(held):
                 return self.put(self._sorted(inputs))
-            held.append(slot.put(item))
+            held.append(self._slots[index].put(item))
         return held
 
     def _sorted(self, inputs: Sequence[Input]) -> list[Input]:
@@ -152,4 +152,4 @@ class InputFeed:
         missing = [name for index, name in enumerate(self._names) if index not in by_index]
         if missing:
             raise InputInvalid(f"the model needs inputs {self._names}; {missing} are missing")
-        return [by_index[index] for index in range(len(self._slots))]
+        return [by_index[index] for index in range(self.count)]

@@ -53,12 +53,15 @@ class OutputFetch:
 
     def __init__(self, attrs: Sequence[TensorAttr], want_float: bool, count_frames: bool) -> None:
         structs = abi.array_of(abi.OutputStruct, len(attrs))()
-        self._count = ct.c_uint32(len(attrs))
+        self._count = len(attrs)
         self._reference = ct.byref(structs)  # keeps the array alive
+        self._bytes = abi.array_of(ct.c_char, ct.sizeof(structs)).from_buffer(structs)
         self._extend = abi.OutputExtend() if count_frames else None
         self._extend_reference = ct.byref(self._extend) if self._extend is not None else None
         self._plans = [_Plan(attr, want_float, struct) for attr, struct in zip(attrs, structs)]
+        self._blank = self._bytes.raw  # what the library does to the structures does not last
         self._aimed: list[Array] = []
+        self._target = self._blank
 
     @property
     def frame_id(self) -> int | None:
@@ -68,7 +71,7 @@ class OutputFetch:
     def fresh(self) -> list[Array]:
         """New arrays, not initialised; the next ``get`` fills them."""
         arrays = []
-        self._aimed = []
+        self._bytes.raw = self._blank
         for plan in self._plans:
             array = _empty(plan.dims, plan.dtype)
             plan.struct.buf = _addressof(_from_buffer(array)) if plan.size else None  # type: ignore[arg-type]
@@ -76,23 +79,27 @@ class OutputFetch:
         return arrays
 
     def aim(self, arrays: Sequence[Array]) -> None:
-        """Let the next ``get`` fill the caller's arrays; nothing to do for those of the last time.
+        """Let the next ``get`` fill the caller's arrays; those of the last time are not looked at again.
 
         Raises:
             OutputInvalid: shape, element type or layout of an array do not fit.
         """
         aimed = self._aimed
-        if aimed and len(aimed) == len(arrays) and all(map(operator.is_, aimed, arrays)):
-            return
+        if not aimed or len(aimed) != len(arrays) or not all(map(operator.is_, aimed, arrays)):
+            self._take(arrays)
+        self._bytes.raw = self._target
+
+    def _take(self, arrays: Sequence[Array]) -> None:
+        """Remember where the arrays are; they are held, so that numpy cannot move their data."""
         self._aimed = []
         if len(arrays) != len(self._plans) or not all(map(_Plan.fits, self._plans, arrays)):
-            shapes = [list(plan.dims) for plan in self._plans]
-            raise OutputInvalid(
-                f"C-contiguous, writable {self._plans[0].dtype} arrays of shapes {shapes} are needed"
-            )
+            needed = [f"{plan.dtype} {list(plan.dims)}" for plan in self._plans]
+            raise OutputInvalid(f"C-contiguous, writable arrays are needed: {', '.join(needed)}")
+        self._bytes.raw = self._blank
         for plan, array in zip(self._plans, arrays):
             plan.struct.buf = address(array)
-        self._aimed = list(arrays)  # held, so that numpy cannot move their data
+        self._target = self._bytes.raw
+        self._aimed = list(arrays)
 
     def get(self, outputs_get: Any, outputs_release: Any, context: Any) -> None:
         """Fetch the outputs of the last run into the arrays of ``fresh`` or ``aim``.
@@ -103,17 +110,16 @@ class OutputFetch:
         code = outputs_get(context, self._count, self._reference, self._extend_reference)
         if code:
             raise call_error("rknn_outputs_get", code)
-        code = outputs_release(context, self._count, self._reference)
+        short = None
         for plan in self._plans:
-            if plan.struct.size != plan.size:
-                self._refuse_short(plan)
-        if code:
-            raise call_error("rknn_outputs_release", code)
-
-    def _refuse_short(self, plan: _Plan) -> None:
-        got, plan.struct.size = plan.struct.size, plan.size
-        if got < plan.size:
+            if plan.struct.size < plan.size:
+                short = plan, plan.struct.size
+        code = outputs_release(context, self._count, self._reference)
+        if short is not None:
+            plan, got = short
             raise OutputInvalid(
                 f"rknn_outputs_get filled {got} of {plan.size} bytes of output {plan.name}; "
                 "the library does not fit the model, update the runtime"
             )
+        if code:
+            raise call_error("rknn_outputs_release", code)

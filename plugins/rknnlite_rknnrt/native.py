@@ -1,20 +1,9 @@
-"""Objects of the C library as Python objects: each is given back exactly once, and children before parents.
-
-A ``Native`` gives its object back when nobody holds it any more. Whatever lives inside another object (memory
-in a context, a duplicate in its original) holds a reference to it, so plain reference counting yields the
-right order, also when an exception unwinds; at interpreter exit ``weakref.finalize`` goes from the youngest to
-the oldest. After ``fork`` the child owns nothing: its finalizers are switched off.
-"""
+"""What the library's codes mean here: typed errors that name the call, the code and what to do."""
 
 from __future__ import annotations
 
-import os
-import weakref
-from collections.abc import Callable
-from typing import Any
-
+import rknnlite.abi.native
 from rknnlite.errors import ERROR_NAMES, RknnError, error_from_code
-from rknnlite.log import logger
 
 __all__ = ["Native", "call_error", "check"]
 
@@ -48,88 +37,8 @@ def check(function: str, code: int, detail: str = "") -> None:
         raise call_error(function, code, detail)
 
 
-class Native:
-    """One object of the C library.
+class Native(rknnlite.abi.native.Native):
+    """An object of librknnrt; one that cannot be given back is logged with what its code means."""
 
-    Args:
-        value: what C calls it: a context number, a pointer, an address.
-        destroy: called once with ``args``; returns a code (0: done). Must not refer to this object.
-        parents: objects that have to outlive this one.
-        guard: lock that a call into the library holds; nothing is destroyed under such a call.
-    """
-
-    __slots__ = ("__weakref__", "_finalizer", "_inside", "_parents", "value")
-
-    def __init__(
-        self,
-        value: Any,
-        destroy: Callable[..., int],
-        args: tuple[Any, ...],
-        parents: tuple[Any, ...] = (),
-        guard: Any = None,
-    ) -> None:
-        self.value = value
-        self._parents = parents
-        self._inside: set[object] = set()  # one mark per object inside, until C has destroyed that
-        mark, places = object(), tuple(parent._inside for parent in parents)
-        for place in places:
-            place.add(mark)
-        self._finalizer = weakref.finalize(self, _destroy, destroy, args, guard, mark, places)
-        _living.add(self)
-
-    @property
-    def alive(self) -> bool:
-        """Whether the object has not been given back."""
-        return self._finalizer.alive
-
-    def release(self) -> None:
-        """Give the object back now, whoever still holds it; again does nothing."""
-        self._finalizer()
-        self._parents = ()
-
-    def retire(self) -> None:
-        """Give the object back now if nothing is left inside, else when the last of that has gone.
-
-        For the end of a context: a frame that a kept traceback holds must not keep the NPU's memory.
-        """
-        if not self._inside:
-            self.release()
-
-    def disown(self) -> None:
-        """Never give the object back: another process owns it."""
-        self._finalizer.detach()
-
-
-_PATIENCE = 5.0  # seconds that a finalizer waits for a call under way in another thread
-
-
-def _destroy(
-    destroy: Callable[..., int],
-    args: tuple[Any, ...],
-    guard: Any,
-    mark: object,
-    places: tuple[set[object], ...],
-) -> None:
-    if guard is not None and not guard.acquire(timeout=_PATIENCE):
-        logger.error("a context is still running in another thread and is not released")
-        return
-    try:
-        code = destroy(*args)
-        for place in places:
-            place.discard(mark)
-    finally:
-        if guard is not None:
-            guard.release()
-    if code:
-        logger.error("%s", call_error(getattr(destroy, "__name__", "release"), code))
-
-
-_living: weakref.WeakSet[Native] = weakref.WeakSet()
-
-
-def _forget_after_fork() -> None:
-    for native in list(_living):
-        native.disown()
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)
+    __slots__ = ()
+    explain = staticmethod(call_error)

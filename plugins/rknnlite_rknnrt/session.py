@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from rknnlite import socs
+from rknnlite.abi.library import is_file
 from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 
 from . import abi
 from .diagnose import encrypted, init_error
-from .loader import Library, is_file
+from .loader import Library
 from .memory import without_context
 from .native import Native, check
 from .settings import Settings

@@ -26,6 +26,7 @@ __all__ = [
     "LibraryUnusable",
     "LibraryWrongArchitecture",
     "Search",
+    "is_file",
     "open_library",
     "version_in",
 ]
@@ -76,20 +77,20 @@ class Search:
         if named:
             path = Path(named)
             for candidate in (path, *(path / name for name in self.names)):
-                if _is_file(candidate):
+                if is_file(candidate):
                     return candidate
             source = "" if explicit else f" (from {self.variable})"
             raise LibraryNotFound(f"there is no runtime library {path}{source}; {self.remedy}")
         looked = [*filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")), *self.directories]
         for directory in looked:
             for name in self.names:
-                if _is_file(Path(directory) / name):
+                if is_file(Path(directory) / name):
                     return Path(directory) / name
         raise LibraryNotFound(f"no {' or '.join(self.names)} in {', '.join(looked)}; {self.remedy}")
 
 
-def _is_file(path: Path) -> bool:
-    """Whether there is a file, as far as this user may look."""
+def is_file(path: Path) -> bool:
+    """Whether there is a file, as far as this user may look; never raises."""
     try:
         return path.is_file()
     except OSError:

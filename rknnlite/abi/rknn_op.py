@@ -1,4 +1,4 @@
-"""Custom operators of librknnrt (headers 2.3.2): structures, callback types and the plugin's entry point.
+"""Structures of librknnrt (headers 2.3.2) that plugins and faces share: custom operators with their callbacks, outputs.
 
 ``aarch64`` and ``x86_64`` agree on every layout; on 32-bit ARM pointers and contexts shrink, which ctypes
 works out by itself.
@@ -25,6 +25,7 @@ __all__ = [
     "CustomOpStruct",
     "CustomOpTensor",
     "GpuOpContext",
+    "OutputStruct",
     "Target",
     "TensorAttrStruct",
     "TensorMem",
@@ -78,6 +79,16 @@ class TensorMem(ct.Structure):
         ("size", ct.c_uint32),
         ("flags", ct.c_uint32),
         ("priv_data", ct.c_void_p),
+    )
+
+
+class OutputStruct(ct.Structure):
+    _fields_ = (
+        ("want_float", ct.c_uint8),
+        ("is_prealloc", ct.c_uint8),
+        ("index", ct.c_uint32),
+        ("buf", ct.c_void_p),
+        ("size", ct.c_uint32),
     )
 
 

@@ -22,10 +22,12 @@ from .rknn_runtime import RKNNRuntime
 __all__ = ["RKNNLite"]
 
 _FACE_VERSION = "2.5.0"
+_ROOT = str(Path(__file__).resolve().parent.parent)
 _INVALID_PATH = "Invalid RKNN model path: "
 _NOT_LOADED = "Model is not loaded yet, this interface should be called after load_rknn!"
 _NOT_INITED = "Runtime environment is not inited, please call init_runtime to init it first!"
 _INIT = "Catch exception when init runtime!"
+_FORKED = "The runtime was opened before a fork and belongs to the parent process; this one opens its own."
 _OPS = "Catch exception when register custom op."
 _CORE = "Catch exception when set npu core mode."
 _SET = "Catch exception when setting inputs."
@@ -67,9 +69,10 @@ class RKNNLite:
         self.rknn_user_key: bytes | None = None
         self._model_label = ""
         self._custom_ops: dict[str, CustomOp] = {}
+        self._init_args: tuple[Any, ...] = ()
         self.load_model_in_npu = False
         self.rknn_runtime: RKNNRuntime | None = None
-        self.root_dir = str(Path(__file__).resolve().parent.parent)
+        self.root_dir = _ROOT
         line = f"rknn-toolkit-lite2 version: {_FACE_VERSION} (spoken by rknnlite {__version__})"
         self.rknn_log.greet(line, verbose, verbose_file, file)
 
@@ -134,6 +137,7 @@ class RKNNLite:
                 self.rknn_log.e(_NOT_LOADED, False)
                 return -1
             self._drop_runtime()
+            self._init_args = (target, device_id, async_mode, core_mask)
             runtime = self._build(target, device_id, async_mode)
             if runtime is None:
                 return -1
@@ -220,10 +224,17 @@ class RKNNLite:
                 inputs, data_type, data_format, inputs_pass_through, get_frame_id, reuse_outputs, step
             )
         except Exception as error:
-            self.rknn_log.tell(_STEPS[step[0]], error)
-            return None
+            if not runtime.is_inherited:
+                self.rknn_log.tell(_STEPS[step[0]], error)
+                return None
         finally:
             unlisten(token)
+        self.rknn_log.w(_FORKED)
+        if self.init_runtime(*self._init_args):
+            return None
+        return self.inference(
+            inputs, data_type, data_format, inputs_pass_through, get_frame_id, reuse_outputs
+        )
 
     # -- questions ----------------------------------------------------------------------------------------
 

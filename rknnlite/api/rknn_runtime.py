@@ -5,8 +5,8 @@ Unlike the face its methods raise: an ``RknnError``, with the number of the C AP
 
 from __future__ import annotations
 
-import ctypes
 import operator
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +22,7 @@ from ..log import level as log_level
 from ..runtime import open_model
 from ..spi import Context, CustomOp, Input
 from ..tensor import Layout, TensorAttr
+from ._c_functions import CFunctions, RKNNOutput
 from ._inputs import prepare
 from ._tensor_attr import RKNNPerfRun, RKNNTensorAttr
 from .rknn_log import RKNNLog
@@ -30,18 +31,6 @@ __all__ = ["RKNNOutput", "RKNNRuntime"]
 
 Array = NDArray[Any]
 _BANNER = "=" * 46
-
-
-class RKNNOutput(ctypes.Structure):
-    """``rknn_output`` of the C API, for programs that call ``rknn_outputs_get`` on ``lib`` themselves."""
-
-    _fields_ = (
-        ("want_float", ctypes.c_uint8),
-        ("is_prealloc", ctypes.c_uint8),
-        ("index", ctypes.c_uint32),
-        ("buf", ctypes.c_void_p),
-        ("size", ctypes.c_uint32),
-    )
 
 
 class RKNNRuntime:
@@ -76,6 +65,8 @@ class RKNNRuntime:
         self.graph_is_built = False
         self._soc = _known_soc(target)
         self._ctx: Context | None = None
+        self._lib: Any = None
+        self._process = 0
         self._turn = threading.RLock()
         self._frame = 0
         self._per_layer = False
@@ -97,6 +88,7 @@ class RKNNRuntime:
         self.release()
         context = open_model(file, soc=self._soc.name if self._soc else None, **self._options(rknn_user_key))
         self._ctx = context
+        self._process = os.getpid()
         self._shapes = context.shapes
         self._read_attrs(context)
         self.graph_is_built = True
@@ -108,6 +100,7 @@ class RKNNRuntime:
     def release(self) -> None:
         """Close the context; may be called again."""
         context, self._ctx = self._ctx, None
+        self._lib = None
         self.graph_is_built = False
         self._frame = 0
         self._current = None
@@ -176,13 +169,22 @@ class RKNNRuntime:
 
     @property
     def context(self) -> Any:
-        """The handle of the C API, None where the backend has none."""
-        return getattr(self._ctx, "handle", None)
+        """The number to call functions of ``lib`` with; None while no model is open."""
+        handle = getattr(self._ctx, "handle", None)
+        return handle if handle is not None or self._ctx is None else self.lib.context
 
     @property
     def lib(self) -> Any:
-        """The loaded vendor library (ctypes), None where the backend has none."""
-        return getattr(self._ctx, "lib", None)
+        """The vendor's library by ctypes, or what stands for it where none computes; None while no model is open."""
+        if self._ctx is not None and self._lib is None:
+            library = getattr(self._ctx, "lib", None)
+            self._lib = CFunctions(self._ctx, self.rknn_log) if library is None else library
+        return self._lib
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether the model was opened by a parent process and cannot be used in this one."""
+        return self._ctx is not None and self._ctx.closed and self._process != os.getpid()
 
     @property
     def is_dynamic_shape(self) -> bool:

@@ -211,7 +211,7 @@ def test_several_inputs_in_order_and_by_name(bench: Bench, capfd: pytest.Capture
         plain_input(2, "cache", (1, 2, 8)),
     ]
     rknn = face(bench, capfd)
-    picture, tokens = np.ones((1, 3, 4, 6), np.uint8), np.arange(5)[None]
+    picture, tokens = np.ones((1, 3, 4, 6), np.uint8), np.arange(5, dtype=np.int64)[None]
     cache = np.zeros((1, 2, 8), np.float16)
     rknn.inference([picture, tokens, cache], data_format=["nchw", None, None], inputs_pass_through=[0, 0, 1])
     assert [item.data.shape for item in bench.given] == [(1, 3, 4, 6), (1, 5), (1, 2, 8)]

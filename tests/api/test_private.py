@@ -6,13 +6,17 @@ import ctypes
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rknnlite import errors
+from rknnlite.abi import rknn_op
 from rknnlite.api import RKNNLite
+from rknnlite.api._c_ops import StructOp, read_attr
 from rknnlite.api.rknn_runtime import RKNNOutput, RKNNRuntime
+from rknnlite.spi import OpContext, OpNode, UseBuiltin
 
 from .fake_backend import Bench, Gate, image_input, output, plain_input
 
@@ -147,8 +151,89 @@ def test_sdk_version_has_three_values(runtime: RKNNRuntime) -> None:
     assert (api, driver) == ("9.9.9 (fake@2026-01-01)", "0.9.8")
 
 
-def test_context_and_lib_are_none_without_a_vendor_library(runtime: RKNNRuntime) -> None:
-    assert runtime.context is None and runtime.lib is None
+def test_c_functions_without_a_vendor_library(
+    runtime: RKNNRuntime, image: np.ndarray, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What programs in the field call is there, and answers codes; see also test_field_programs.py."""
+    lib, context = runtime.lib, runtime.context
+    number = (ctypes.c_uint32 * 2)()
+    assert lib.rknn_query(context, 0, ctypes.byref(number), ctypes.sizeof(number)) == 0
+    assert list(number) == [1, 1]
+    text = (ctypes.c_char * 512)()
+    assert lib.rknn_query(ctypes.c_uint64(context), ctypes.c_int(5), text, ctypes.c_uint32(512)) == 0
+    assert text.value == b"9.9.9 (fake@2026-01-01)" and text[256:261] == b"0.9.8"
+    duration = ctypes.c_int64()
+    runtime.set_inputs([image])
+    assert lib.rknn_run(context, None) == lib.rknn_set_core_mask(context, 3) == 0
+    assert lib.rknn_query(context, 4, ctypes.byref(duration), 8) == 0 and duration.value == 1234
+    assert capfd.readouterr().err == ""
+
+
+WRONG_QUERIES = [
+    (lambda runtime, room: runtime.lib.rknn_query(runtime.context + 1, 0, room, 8), -7, "context is closed"),
+    (lambda runtime, room: runtime.lib.rknn_query(runtime.context, 0, None, 8), -5, "a pointer is NULL"),
+    (lambda runtime, room: runtime.lib.rknn_query(runtime.context, 0, room, 4), -5, "4 bytes, the answer 8"),
+    (lambda runtime, room: runtime.lib.rknn_query(runtime.context, 99, room, 8), -5, "command 99"),
+    (lambda runtime, room: runtime.lib.rknn_outputs_get(runtime.context, 9, room, None), -9, "9 outputs"),
+]
+
+
+@pytest.mark.parametrize("call, code, text", WRONG_QUERIES)
+def test_c_functions_that_are_called_wrongly(
+    runtime: RKNNRuntime, capfd: pytest.CaptureFixture[str], call: Any, code: int, text: str
+) -> None:
+    assert call(runtime, (ctypes.c_uint8 * 64)()) == code
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("E rknn_") and text in line and f"({code})" in line
+
+
+@pytest.mark.parametrize(
+    "step, target, why", [(None, 1, "needs op_type and compute"), ("compute", 2, "the GPU")]
+)
+def test_operators_that_cannot_be_registered(
+    runtime: RKNNRuntime, capfd: pytest.CaptureFixture[str], step: str | None, target: int, why: str
+) -> None:
+    struct = rknn_op.CustomOpStruct(version=1, target=target, op_type=b"cstX")
+    callback = rknn_op.CALLBACK(lambda *arguments: 0)
+    if step:
+        setattr(struct, step, callback)
+    assert runtime.lib.rknn_register_custom_ops(runtime.context, ctypes.byref(struct), 1) == -5
+    assert why in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("step, code", [("init", -1), ("prepare", -3), ("compute", -9), ("init", -14)])
+def test_codes_of_operators(step: str, code: int) -> None:
+    struct = rknn_op.CustomOpStruct(version=1, target=1, op_type=b"cstX")
+    callbacks = {name: rknn_op.CALLBACK(lambda *arguments: 0) for name in ("init", "prepare", "compute")}
+    callbacks[step] = rknn_op.CALLBACK(lambda *arguments: code)
+    for name, callback in callbacks.items():
+        setattr(struct, name, callback)
+    op, ctx = StructOp(struct), OpContext(OpNode("cstX", "node"))
+    kind, text = (UseBuiltin, "-14") if code == -14 else (errors.RknnError, f"{step} answers {code}")
+    with pytest.raises(kind, match=text):
+        op.init(ctx, [], [])
+        op.compute(ctx, [], [])
+
+
+def test_attributes_that_an_operator_reads() -> None:
+    """As the runtime shows them: int64, float32, bool, bytes of a text; scalars and lists."""
+    given = {"n": -7, "alpha": 0.25, "flag": True, "s": "word", "ints": [1, -2], "floats": [0.5, -1.0]}
+    seen: dict[str, Any] = {}
+
+    def init(op_ctx: Any, *tensors: Any) -> int:
+        for name in (*given, "absent"):
+            attr = rknn_op.CustomOpAttr()
+            read_attr(op_ctx, name.encode(), ctypes.byref(attr))
+            seen[name] = (attr.dtype, ctypes.string_at(attr.data, 1), attr.n_elems) if attr.data else None
+        return 0
+
+    struct = rknn_op.CustomOpStruct(version=1, target=1, op_type=b"cstX", init=rknn_op.CALLBACK(init))
+    struct.compute = rknn_op.CALLBACK(lambda *arguments: 0)
+    StructOp(struct).init(OpContext(OpNode("cstX", "node", given)), [], [])
+    assert {name: entry and (entry[0], entry[2]) for name, entry in seen.items()} == {
+        "n": (8, 1), "alpha": (0, 1), "flag": (9, 1), "s": (3, 4), "ints": (8, 2), "floats": (0, 2), "absent": None,
+    }  # fmt: skip
+    assert seen["n"][1] == b"\xf9" and seen["s"][1] == b"w"
 
 
 def test_after_release(rknn: RKNNLite, runtime: RKNNRuntime, image: np.ndarray) -> None:

@@ -349,12 +349,13 @@ EXPORT int rknn_outputs_get(rknn_context ctx, uint32_t n, rknn_output outputs[],
 EXPORT int rknn_outputs_release(rknn_context ctx, uint32_t n, rknn_output outputs[]) {
     int code = enter(ID_rknn_outputs_release);
     if (!get(ctx)) return RKNN_ERR_CTX_INVALID;
-    for (uint32_t k = 0; k < n; k++)
+    for (uint32_t k = 0; k < n; k++) {
         if (!outputs[k].is_prealloc && outputs[k].buf) {
             free(outputs[k].buf);
-            outputs[k].buf = NULL;
             live(LIVE_OUTPUTS, -1);
         }
+        memset(&outputs[k], 0, sizeof(outputs[k])); /* nobody says what a library leaves in there */
+    }
     live(LIVE_OUTPUTS, -1);
     return code;
 }

@@ -24,6 +24,7 @@ static const char *const names[] = {
 static const char *const live_names[] = {LIVE_NAMES};
 
 static atomic_long counts[FUNCTION_COUNT];
+static atomic_uint delays_us[FUNCTION_COUNT];
 static atomic_int lives[LIVE_COUNT];
 uint32_t extra_latency_us, last_flags, last_registered;
 
@@ -67,11 +68,6 @@ static int strike(function_id id, int is_short) {
     return code;
 }
 
-int enter(function_id id) {
-    atomic_fetch_add(&counts[id], 1);
-    return strike(id, 0);
-}
-
 int is_short(function_id id) { return strike(id, 1); }
 
 void live(live_id id, int change) { atomic_fetch_add(&lives[id], change); }
@@ -87,6 +83,12 @@ void sleep_until_us(int64_t when) {
         struct timespec t = {rest / 1000000, (rest % 1000000) * 1000};
         nanosleep(&t, NULL);
     }
+}
+
+int enter(function_id id) {
+    atomic_fetch_add(&counts[id], 1);
+    if (delays_us[id]) sleep_until_us(now_us() + delays_us[id]); /* before the handles are looked at */
+    return strike(id, 0);
 }
 
 void remember(void *object, int kind) {
@@ -163,6 +165,9 @@ EXPORT int double_live(const char *what) {
 
 EXPORT void double_latency(uint32_t microseconds) { extra_latency_us = microseconds; }
 
+/* Every call of a function takes so much longer. */
+EXPORT void double_delay(const char *name, uint32_t microseconds) { delays_us[id_of(name)] = microseconds; }
+
 /* The flags of the last rknn_init. */
 EXPORT uint32_t double_flags(void) { return last_flags; }
 
@@ -173,7 +178,7 @@ EXPORT uint32_t double_registered(void) { return last_registered; }
 EXPORT void double_reset(void) {
     n_faults = 0;
     extra_latency_us = 0;
-    for (int i = 0; i < FUNCTION_COUNT; i++) counts[i] = 0;
+    for (int i = 0; i < FUNCTION_COUNT; i++) counts[i] = delays_us[i] = 0;
     lives[MISORDERED] = lives[RACES] = 0;
     copied_bytes = 0;
 }

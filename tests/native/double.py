@@ -70,11 +70,17 @@ def build(mini: bool = False, defines: tuple[str, ...] = ()) -> Path:
     ready = os.environ.get("RKNN_DOUBLE_DIR")
     if ready and not defines:
         return Path(ready) / name
-    extra = tuple(os.environ.get("RKNN_DOUBLE_CFLAGS", "").split())
+    extra = (*_for_arm(), *os.environ.get("RKNN_DOUBLE_CFLAGS", "").split())
     kind = ("-DMINI",) if mini else ()
     return compile_c(
         SOURCES, (*FLAGS, f"-Wl,-soname,{name}", *kind, *(f"-D{d}" for d in defines), *extra), name
     )
+
+
+def _for_arm() -> tuple[str, ...]:
+    """What 32-bit ARM needs to know float16; elsewhere it is there."""
+    target = os.environ.get("CC") or platform.machine()
+    return ("-mfp16-format=ieee",) if target.startswith(("arm-linux", "armv")) else ()
 
 
 def model(*lines: str) -> bytes:
@@ -103,6 +109,10 @@ class Double:
     def latency(self, microseconds: int) -> None:
         """Time that a run takes in addition to what the model says."""
         self.lib.double_latency(microseconds)
+
+    def delay(self, function: str, microseconds: int) -> None:
+        """Time that every call of a function takes in addition."""
+        self.lib.double_delay(function.encode(), microseconds)
 
     def flags(self) -> int:
         """Flags of the last ``rknn_init``."""

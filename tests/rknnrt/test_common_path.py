@@ -145,6 +145,17 @@ def test_outputs_into_given_arrays(start: Start) -> None:
         assert np.array_equal(arrays[1], np.ones((1, 8)))
 
 
+def test_stored_elements_into_given_arrays(start: Start) -> None:
+    context = start(*AFFINE)
+    mine = np.empty((1, 10), np.int8)
+    for seed in (1, 2):
+        floats = context.infer(picture(seed))
+        context.get_outputs_into([mine], want_float=False)
+        assert np.array_equal(mine, scores_stored(picture(seed))) and np.array_equal(
+            floats[0], scores(picture(seed))
+        )
+
+
 @pytest.mark.parametrize(
     "array",
     [
@@ -158,9 +169,7 @@ def test_outputs_into_given_arrays(start: Start) -> None:
 def test_given_arrays_that_do_not_fit(start: Start, array: np.ndarray) -> None:
     context = start(*AFFINE)
     context.infer(picture())
-    with pytest.raises(
-        OutputInvalid, match=r"C-contiguous, writable float32 arrays of shapes \[\[1, 10\]\] are needed"
-    ):
+    with pytest.raises(OutputInvalid, match=r"C-contiguous, writable arrays are needed: float32 \[1, 10\]"):
         context.get_outputs_into([array])
     with pytest.raises(OutputInvalid):
         context.get_outputs_into([])

@@ -15,6 +15,7 @@ from rknnlite.errors import (
     BackendUnavailable,
     DeviceUnavailable,
     ModelInvalid,
+    ParamInvalid,
     RknnError,
     TargetPlatformUnmatch,
 )
@@ -120,6 +121,23 @@ def test_a_model_for_another_board(double: Double, monkeypatch: pytest.MonkeyPat
     ):
         rknnlite.open(genuine("conv_relu.rk3588.i8"))
     assert double.count("rknn_init") == 0
+
+
+def test_an_unknown_soc(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RKNNLITE_SOC", "rk9999")
+    with pytest.raises(ParamInvalid, match=r"unknown SoC 'rk9999'; known: rk3588, "):
+        rknnlite.open(model(*AFFINE))
+
+
+def test_a_soc_that_this_board_is_not(
+    double: Double, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A program written for another board names its SoC as target; here the model runs where it is."""
+    monkeypatch.setenv("RKNNLITE_SOC", "rk3588")
+    rknnlite.open(model(*AFFINE), soc="rk3588").close()
+    assert caplog.text == ""
+    rknnlite.open(model(*AFFINE), soc="rk3566").close()
+    assert "rk3566 was asked for, but this board is an rk3588: that runs the model" in caplog.text
 
 
 def test_sister_chips_share_models(double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,16 @@ def test_inputs_by_name_and_in_order(face: Face) -> None:
         assert np.array_equal(got, identity(picture())) and np.array_equal(following, state)
 
 
+def test_35_inputs_with_int64_caches(face: Face) -> None:
+    """A streaming transducer: features, and 34 states that come back as outputs."""
+    states = [f"state{i} {'int64' if i % 2 else 'float32'} 2 1 4" for i in range(34)]
+    lines_ = ["input x float32 2 1 4", *(f"input {state}" for state in states)]
+    lines_ += ["output y float32 2 1 4", *(f"output next_{state}" for state in states), "op affine 1 0"]
+    caches = [np.arange(4, dtype=np.int64 if i % 2 else np.float32).reshape(1, 4) for i in range(34)]
+    outputs = face(*lines_).inference(inputs=[np.zeros((1, 4), np.float32), *caches])
+    assert all(np.array_equal(got, cache) for got, cache in zip(outputs[1:], caches))
+
+
 def test_no_mask_is_set_for_auto(face: Face, double: Double) -> None:
     face(*AFFINE, core_mask=RKNNLite.NPU_CORE_AUTO)
     assert double.count("rknn_set_core_mask") == 0
@@ -231,8 +241,8 @@ def test_lib_and_context(face: Face) -> None:
     outputs[0].want_float = 1
     assert runtime.lib.rknn_outputs_get(runtime.context, 1, outputs, None) == 0
     got = np.ctypeslib.as_array(ct.cast(outputs[0].buf, ct.POINTER(ct.c_float)), (1, 10)).copy()
-    assert runtime.lib.rknn_outputs_release(runtime.context, 1, outputs) == 0
     assert outputs[0].size == 40 and np.array_equal(got, scores(picture()))
+    assert runtime.lib.rknn_outputs_release(runtime.context, 1, outputs) == 0
 
 
 def test_operators_registered_by_hand(face: Face) -> None:

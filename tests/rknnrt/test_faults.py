@@ -16,7 +16,7 @@ from rknnlite_rknnrt import device
 import rknnlite
 from rknnlite.api import RKNNLite
 from rknnlite.errors import ERROR_NAMES, DeviceUnavailable, OutOfMemory, RknnError, error_from_code
-from rknnlite.spi import Input
+from rknnlite.spi import CustomOp, Input, OpContext
 from tests.native.double import Double, model
 
 from .models import AFFINE, DYNAMIC, picture, scores
@@ -43,6 +43,13 @@ def start_and_wait(context: Any) -> None:
     context.wait(context.start())
 
 
+class Twice(CustomOp):
+    op_type = "cstTwice"
+
+    def compute(self, ctx: OpContext, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+        outputs[0][...] = 2 * inputs[0]
+
+
 NATIVE: dict[str, Act] = {
     "rknn_query": lambda c: c.versions,
     "rknn_inputs_set": run_once,
@@ -57,6 +64,7 @@ NATIVE: dict[str, Act] = {
     "rknn_set_internal_mem": lambda c: c.set_internal_mem(c.create_mem(4096)),
     "rknn_set_io_mem": lambda c: c.bind(c.native_inputs[0], c.create_mem(4096)),
     "rknn_mem_sync": lambda c: c.sync(c.create_mem(16), "both"),
+    "rknn_register_custom_ops": lambda c: c.register_ops([Twice()]),
 }
 
 
@@ -101,12 +109,18 @@ def test_shapes(start: Callable[..., Any], double: Double, code: int) -> None:
     context.set_shapes([(1, 8, 12, 3), (1, 6)])
 
 
+def import_again(context: Any) -> None:
+    memory = context.create_mem(64)
+    context.import_mem(memory.fd, 64)
+
+
 @pytest.mark.parametrize(
     "function, act",
     [
         ("rknn_create_mem", lambda c: c.create_mem(64)),
         ("rknn_create_mem2", lambda c: c.create_mem(64, 2)),
         ("rknn_create_mem_from_phys", lambda c: c.import_phys(4096, 64)),
+        ("rknn_create_mem_from_fd", import_again),
     ],
 )
 def test_no_memory(start: Callable[..., Any], double: Double, function: str, act: Act) -> None:

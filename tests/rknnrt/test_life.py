@@ -140,6 +140,39 @@ def test_close_waits_for_a_run(start: Start, double: Double) -> None:
     assert np.array_equal(results[0][0], scores(picture()))
 
 
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "rknn_query": lambda context: context.versions,
+    "rknn_inputs_set": lambda context: context.set_inputs([Input(0, picture())]),
+    "rknn_outputs_get": lambda context: context.get_outputs(),
+    "rknn_outputs_release": lambda context: context.get_outputs(),
+    "rknn_set_core_mask": lambda context: context.set_core_mask(1),
+    "rknn_create_mem": lambda context: context.create_mem(64),
+    "rknn_dup_context": lambda context: context.dup().close(),
+}
+
+
+@pytest.mark.parametrize("function", sorted(CALLS))
+def test_close_waits_for_any_call(start: Start, double: Double, function: str) -> None:
+    """The double dies, as the genuine library does, when a context goes while a call is on its way into it."""
+    context = start(*AFFINE)
+    context.infer(picture())
+    double.reset()
+    double.delay(function, 30_000)
+    failed: list[Exception] = []
+
+    def call() -> None:
+        try:
+            CALLS[function](context)
+        except Exception as error:
+            failed.append(error)
+
+    thread = in_thread(call)
+    wait_for(double, function)
+    context.close()
+    thread.join()
+    assert not failed and double.live() == {}
+
+
 def test_memory_waits_for_a_run(start: Start, double: Double) -> None:
     context = start(*AFFINE, "latency 50000")
     memories = [context.create_mem(4096) for _ in range(2)]
@@ -264,7 +297,7 @@ def test_the_end_while_a_daemon_thread_runs(library: Path, tmp_path: Path) -> No
         tmp_path,
         """
         import threading
-        from rknnlite_rknnrt import native
+        from rknnlite.abi import native
         native._PATIENCE = 0.01
         context = rknnlite.open(PATH, verbose=True)
         work = lambda: context.infer(np.zeros((1, 4, 6, 3), np.uint8))

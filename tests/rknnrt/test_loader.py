@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
 import shutil
 from pathlib import Path
 
 import pytest
 from rknnlite_rknnrt import loader
 from rknnlite_rknnrt.backend import RknnrtBackend
-from rknnlite_rknnrt.loader import (
+from rknnlite_rknnrt.loader import load
+
+import rknnlite
+from rknnlite.abi.library import (
     FunctionMissing,
     LibraryIncomplete,
     LibraryNotFound,
     LibraryUnusable,
     LibraryWrongArchitecture,
-    find,
-    load,
 )
-
-import rknnlite
 from rknnlite.api import RKNNLite
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from tests.native.double import Double, compile_c, compiler, model
@@ -32,7 +33,11 @@ def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without the runtime."""
     monkeypatch.delenv("RKNNLITE_LIBRARY", raising=False)
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
-    monkeypatch.setattr(loader, "DIRECTORIES", ())
+    usual_places(monkeypatch)
+
+
+def usual_places(monkeypatch: pytest.MonkeyPatch, *directories: str) -> None:
+    monkeypatch.setattr(loader, "SEARCH", dataclasses.replace(loader.SEARCH, directories=directories))
 
 
 def copy(library: Path, to: Path) -> Path:
@@ -42,38 +47,38 @@ def copy(library: Path, to: Path) -> Path:
 
 def test_an_explicit_path_comes_first(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNLITE_LIBRARY", "/nowhere/librknnrt.so")
-    assert find(library) == library
-    assert find(copy(library, tmp_path / "librknnrt.so").parent) == tmp_path / "librknnrt.so"
+    assert load(library).path == library
+    assert load(copy(library, tmp_path / "librknnrt.so").parent).path == tmp_path / "librknnrt.so"
 
 
 def test_then_the_variable(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/nowhere")
     monkeypatch.setenv("RKNNLITE_LIBRARY", str(library))
-    assert find() == library
+    assert load().path == library
 
 
 def test_then_the_path_of_the_linker_and_the_usual_places(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = copy(library, tmp_path / "usr" / "librknnrt.so")
-    monkeypatch.setattr(loader, "DIRECTORIES", ("/nowhere", str(usual.parent)))
-    assert find() == usual
+    usual_places(monkeypatch, "/nowhere", str(usual.parent))
+    assert load().path == usual
     mini = copy(library, tmp_path / "opt" / "librknnmrt.so")
     monkeypatch.setenv("LD_LIBRARY_PATH", f":{mini.parent}")
-    assert find() == mini
+    assert load().path == mini
 
 
 def test_not_found_says_where_it_was_looked_for_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "DIRECTORIES", ("/usr/lib",))
+    usual_places(monkeypatch, "/none")
     with pytest.raises(
-        LibraryNotFound, match=r"no librknnrt.so or librknnmrt.so in /usr/lib; install the runtime"
+        LibraryNotFound, match=r"no librknnrt.so or librknnmrt.so in /none; install the runtime"
     ):
-        find()
+        load()
     with pytest.raises(LibraryNotFound, match=r"there is no runtime library /nowhere/x.so; install"):
-        find("/nowhere/x.so")
+        load("/nowhere/x.so")
     monkeypatch.setenv("RKNNLITE_LIBRARY", "/nowhere/y.so")
     with pytest.raises(LibraryNotFound, match=r"/nowhere/y.so \(from RKNNLITE_LIBRARY\)"):
-        find()
+        load()
 
 
 def test_a_folder_that_may_not_be_read_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +90,10 @@ def test_a_folder_that_may_not_be_read_is_no_crash(monkeypatch: pytest.MonkeyPat
     assert RknnrtBackend().probe().reason.startswith("no librknnrt.so")
 
 
-@pytest.mark.parametrize("machine, name", [(40, "armhf"), (243, "riscv"), (21, "ELF machine 21")])
+OTHER_ARM = (40, "armhf") if ctypes.sizeof(ctypes.c_void_p) == 8 else (183, "aarch64")
+
+
+@pytest.mark.parametrize("machine, name", [OTHER_ARM, (243, "riscv"), (21, "ELF machine 21")])
 def test_wrong_architecture(library: Path, tmp_path: Path, machine: int, name: str) -> None:
     wrong = copy(library, tmp_path / "librknnrt.so")
     content = bytearray(wrong.read_bytes())
@@ -111,7 +119,7 @@ def test_a_library_that_was_copied_in_part(library: Path, tmp_path: Path) -> Non
     for size in (64, 4000, len(whole) - 1):
         path.write_bytes(whole[:size])
         with pytest.raises(
-            LibraryUnusable, match=f"cut off: it has {size} of {len(whole)} bytes; copy it again"
+            LibraryUnusable, match=f"is truncated: it has {size} bytes of {len(whole)}; copy it again"
         ):
             load(path)
 

@@ -117,6 +117,15 @@ def test_flags_reach_the_library(start: Start, double: Double, options: dict[str
     assert double.flags() == flags
 
 
+@pytest.mark.parametrize("option", ["flush_inputs", "flush_outputs"])
+def test_without_flushing_there_is_no_common_path(start: Start, option: str) -> None:
+    """The library would compute with what is in memory, not with what the program wrote."""
+    with pytest.raises(
+        ContextInvalid, match=f"{option}=False leaves the cache to the program: use bind, sync"
+    ):
+        start(*AFFINE, **{option: False}).infer(picture())
+
+
 def test_illegal_settings() -> None:
     with pytest.raises(ParamInvalid, match=r"priority 'urgent' is not one of high, medium, low"):
         Settings.of(OpenOptions(extra={"priority": "urgent"}))
@@ -348,15 +357,18 @@ def test_cores_of_a_batch(start: Start) -> None:
             context.set_batch_core_num(count)
 
 
-def test_programs_may_call_c_themselves(start: Start) -> None:
+def test_programs_may_call_c_themselves(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     context = start(*AFFINE)
     number = abi.InputOutputNum()
-    query = context.lib.rknn_query
-    query.argtypes = None  # a program's own prototypes disturb nobody
-    assert query(context.handle, 0, ct.byref(number), ct.sizeof(number)) == 0
+    query, handle = context.lib.rknn_query, context.handle
+    assert query(handle, 0, ct.byref(number), ct.sizeof(number)) == 0
     assert (number.n_input, number.n_output) == (1, 1)
-    assert np.array_equal(context.infer(picture())[0], scores(picture()))
-    handle = context.handle
+    for same in (int(handle), abi.CONTEXT(handle), handle.value):
+        assert query(same, 0, ct.byref(number), ct.sizeof(number)) == 0
+    with monkeypatch.context() as patch:  # a program's own prototypes disturb nobody
+        patch.setattr(query, "argtypes", [abi.CONTEXT, ct.c_int, ct.c_void_p, ct.c_uint32])
+        assert query(handle, 0, ct.byref(number), ct.sizeof(number)) == 0
+        assert np.array_equal(context.infer(picture())[0], scores(picture()))
     context.close()
     assert handle.value == 0  # C answers an error to that, a stale number would kill the process
     assert query(handle, 0, ct.byref(number), ct.sizeof(number)) == -7

@@ -1,22 +1,27 @@
 #!/bin/bash
-# Runs a command where the kernel hands arm64 programs to qemu-user; other processes do not notice.
+# Runs a command where the kernel hands programs for ARM to qemu-user; other processes do not notice.
 #
-#   enter.sh COMMAND...      (root)
+#   enter.sh COMMAND...      (root)  ARCH: arm64 (default) or armhf
 #
-# If the machine runs arm64 programs already (binfmt-support, systemd-binfmt, an arm64 host) the command gets only
+# If the machine runs such programs already (binfmt-support, systemd-binfmt, an ARM host) the command gets only
 # mounts of its own. Otherwise it gets a user namespace too, where binfmt_misc is private (Linux 6.7 and later).
 set -eu
 [ "$(id -u)" = 0 ] || { echo "enter.sh: run as root (sudo)" >&2; exit 2; }
-qemu=$(command -v qemu-aarch64-static) || { echo "enter.sh: apt-get install qemu-user-static" >&2; exit 2; }
+case ${ARCH:-arm64} in
+    arm64) name=qemu-aarch64 machine=aarch64 class='\x02' number='\xb7' ;;
+    armhf) name=qemu-arm machine=armv7l class='\x01' number='\x28' ;;
+    *) echo "enter.sh: ARCH is arm64 or armhf, not $ARCH" >&2; exit 2 ;;
+esac
+qemu=$(command -v "$name-static") || { echo "enter.sh: apt-get install qemu-user-static" >&2; exit 2; }
 
-if [ "$(uname -m)" = aarch64 ] || grep -qs '^enabled' /proc/sys/fs/binfmt_misc/qemu-aarch64; then
+if [ "$(uname -m)" = "$machine" ] || grep -qs '^enabled' "/proc/sys/fs/binfmt_misc/$name"; then
     exec unshare --mount "$@"
 fi
 
-# Magic and mask of little-endian 64-bit ELF for aarch64; F: the interpreter is opened now, P: argv[0] is kept.
-header='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+# Magic and mask of little-endian ELF for the machine; F: the interpreter is opened now, P: argv[0] is kept.
+header='\x7fELF'$class'\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00'$number'\x00'
 mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
-export RULE=":qemu-aarch64:M::$header:$mask:$qemu:FP"
+export RULE=":$name:M::$header:$mask:$qemu:FP"
 # The mappings of the new namespace are written from outside; the shell inside waits for them, then becomes root.
 wait_for_root='until grep -q . /proc/self/gid_map; do sleep 0.02; done; exec "$@"'
 register='mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc &&

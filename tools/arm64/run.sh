@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs a command in the arm64 userland of userland.sh, under qemu-user.
+# Runs a command in the userland of userland.sh, under qemu-user; ARCH: arm64 (default) or armhf.
 #
 #   run.sh COMMAND...            (root)  for instance: run.sh python3 -m pytest tests/rknnrt
 #

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tests for arm64: the double of librknnrt is cross-compiled, pytest runs in the userland. Limits of CPU time say
-# nothing under emulation, so the test of them is left out.
+# Tests for arm64, or with ARCH=armhf for 32-bit ARM: the double of librknnrt is cross-compiled, pytest runs in the
+# userland. Limits of CPU time say nothing under emulation, so the test of them is left out.
 #
 #   test.sh [PYTEST ARGUMENTS]   (root)  ARM64_TESTS: what to run, default tests/rknnrt tests/core tests/api
 set -eu
@@ -8,8 +8,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
 libraries=$(mktemp -d)
 trap 'rm -rf "$libraries"' EXIT
-cross=aarch64-linux-gnu-gcc
-command -v "$cross" >/dev/null || { echo "test.sh: apt-get install gcc-aarch64-linux-gnu" >&2; exit 2; }
+case ${ARCH:-arm64} in armhf) system=arm-linux-gnueabihf ;; *) system=aarch64-linux-gnu ;; esac
+cross=$system-gcc
+command -v "$cross" >/dev/null || { echo "test.sh: apt-get install gcc-$system" >&2; exit 2; }
 
 "$here/userland.sh" make
 cd "$source"

@@ -1,13 +1,14 @@
 #!/bin/bash
-# Makes a Debian 12 arm64 userland for run.sh, about 600 MB; does nothing when it is there.
+# Makes a Debian 12 userland for run.sh, about 600 MB; does nothing when it is there. ARCH: arm64 (default) or armhf.
 #
-#   userland.sh make [FOLDER]      FOLDER: RKNNLITE_ARM64, else ~/.cache/rknnlite/arm64
+#   userland.sh make [FOLDER]      FOLDER: RKNNLITE_ARM64, else ~/.cache/rknnlite/arm64 (or armhf)
 #   userland.sh path [FOLDER]      prints the folder
 #
 # Needs root, debootstrap and qemu-user-static. MIRROR chooses the archive.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-folder=${2:-${RKNNLITE_ARM64:-${XDG_CACHE_HOME:-$HOME/.cache}/rknnlite/arm64}}
+arch=${ARCH:-arm64}
+folder=${2:-${RKNNLITE_ARM64:-${XDG_CACHE_HOME:-$HOME/.cache}/rknnlite/$arch}}
 packages=ca-certificates,gcc,libc6-dev,python3,python3-numpy,python3-pluggy,python3-psutil,python3-ruamel.yaml,python3-pytest,python3-hypothesis
 
 # The second stage may not make devices (user namespace), so they are there before it starts.
@@ -21,7 +22,7 @@ devices() {
 make_userland() {
     [ -e "$folder/.made" ] && return
     mkdir -p "$folder"
-    debootstrap --foreign --arch=arm64 --variant=minbase --include="$packages" bookworm "$folder" \
+    debootstrap --foreign --arch="$arch" --variant=minbase --include="$packages" bookworm "$folder" \
         ${MIRROR:+"$MIRROR"}
     devices
     # container=lxc: debootstrap then does not insist on making devices and mounts itself

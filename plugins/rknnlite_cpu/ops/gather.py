@@ -18,7 +18,7 @@ def _checked(view: NodeView, index: Array, size: int) -> Array:
         raise view.fail(
             f"index {int(whole.min())}..{int(whole.max())} outside 0..{size - 1}; check the input ids"
         )
-    return whole
+    return whole.astype(np.intp, copy=False)
 
 
 @real_op("Gather")

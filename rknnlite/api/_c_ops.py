@@ -1,0 +1,122 @@
+"""Operators that a program registers by ``lib.rknn_register_custom_ops`` where no vendor library computes.
+
+The program fills ``rknn_custom_op`` itself and keeps its callbacks alive; they are called as librknnrt calls them.
+"""
+
+from __future__ import annotations
+
+import ctypes as ct
+import itertools
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..abi import rknn_op as abi
+from ..custom_op import CustomOp, OpContext, UseBuiltin
+from ..errors import ParamInvalid, RknnError
+from ..tensor import DType, TensorAttr
+from ._tensor_attr import RKNNTensorAttr
+
+__all__ = ["StructOp", "attr_struct", "read_attr"]
+
+Array = NDArray[Any]
+_numbers = itertools.count(1)
+
+
+class StructOp(CustomOp):
+    """One ``rknn_custom_op`` of the program."""
+
+    def __init__(self, struct: abi.CustomOpStruct) -> None:
+        self._struct = abi.CustomOpStruct.from_buffer_copy(struct)
+        self.op_type = struct.op_type.decode("utf-8", "replace")
+        if not self.op_type or not struct.compute:
+            raise ParamInvalid("an operator needs op_type and compute")
+        if struct.target != abi.Target.CPU:
+            raise ParamInvalid(
+                f"operator {self.op_type} is made for the GPU; register its library with reg_custom_op(path)"
+            )
+
+    def describe(self) -> str:
+        return "registered by rknn_register_custom_ops"
+
+    def init(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
+        ctx.state = _Node(ctx)
+        if ctx.state.call(self._struct.init, "init", inputs, outputs) == abi.SKIP_CUSTOM_OP_COMPUTE:
+            raise UseBuiltin(f"init of {self.op_type} answers -14")
+
+    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
+        ctx.state.call(self._struct.prepare, "prepare", inputs, outputs)
+        ctx.state.call(self._struct.compute, "compute", inputs, outputs)
+
+    def destroy(self, ctx: OpContext) -> None:
+        if self._struct.destroy:
+            self._struct.destroy(ct.byref(ctx.state.context))
+
+
+class _Node:
+    """One node as callbacks see it: a context with a number of its own, and the tensors."""
+
+    def __init__(self, ctx: OpContext) -> None:
+        self.attrs = ctx.attrs
+        self.kept: dict[str, Array] = {}  # values that a callback may look at until the node goes
+        self.context = abi.CustomOpContext(target=abi.Target.CPU, internal_ctx=next(_numbers))
+        self._inputs, self._outputs = _tensors(ctx.inputs), _tensors(ctx.outputs)
+        _nodes[self.context.internal_ctx] = self
+
+    def call(self, callback: Any, step: str, inputs: Sequence[Array], outputs: Sequence[Array]) -> int:
+        """Call ``callback`` (NULL: 0) on the arrays; raises RknnError for a code other than 0 and -14."""
+        if not callback:
+            return 0
+        for tensor, array in zip((*self._inputs, *self._outputs), (*inputs, *outputs)):
+            tensor.mem.virt_addr, tensor.mem.size = array.ctypes.data, array.nbytes
+        tensors = (self._inputs, len(inputs), self._outputs, len(outputs))
+        code = int(callback(ct.byref(self.context), *tensors))
+        if code not in (0, abi.SKIP_CUSTOM_OP_COMPUTE):
+            raise RknnError(f"{step} answers {code}")
+        return code
+
+
+_nodes: weakref.WeakValueDictionary[int, _Node] = weakref.WeakValueDictionary()
+
+
+def read_attr(op_ctx: Any, name: bytes, answer: Any) -> None:
+    """``rknn_custom_op_get_op_attr``: ``n_elems`` is 0 for an attribute that the node does not have."""
+    context = ct.cast(op_ctx, ct.POINTER(abi.CustomOpContext)).contents
+    found = ct.cast(answer, ct.POINTER(abi.CustomOpAttr)).contents
+    node, key = _nodes.get(context.internal_ctx), bytes(name).decode()
+    found.name, found.n_elems, found.data = key.encode(), 0, None
+    if node is not None and key in node.attrs:
+        value = node.kept.setdefault(key, _stored(node.attrs[key]))
+        found.dtype, found.n_elems, found.data = (
+            DType.from_numpy(value.dtype),
+            value.size,
+            value.ctypes.data,
+        )
+
+
+def _stored(value: Any) -> Array:
+    """An attribute as the runtime shows it: int64, float32, bool, or the bytes of a text."""
+    if isinstance(value, str):
+        return np.frombuffer(value.encode(), np.uint8)
+    array = np.atleast_1d(np.asarray(value))
+    kinds = {"i": np.int64, "f": np.float32, "b": np.bool_}
+    return array.astype(kinds.get(array.dtype.kind, np.float32))
+
+
+def _tensors(attrs: Sequence[TensorAttr]) -> Any:
+    array = (abi.CustomOpTensor * len(attrs))()
+    for tensor, attr in zip(array, attrs):
+        tensor.attr, tensor.mem.fd = attr_struct(attr), -1
+    return array
+
+
+def attr_struct(attr: TensorAttr) -> abi.TensorAttrStruct:
+    """``rknn_tensor_attr`` of an attribute."""
+    twin = RKNNTensorAttr.of(attr)
+    fields = [name for name, *_ in abi.TensorAttrStruct._fields_ if name != "dims"]
+    struct = abi.TensorAttrStruct(**{name: getattr(twin, name) for name in fields})
+    struct.dims[: twin.n_dims] = twin.dims
+    return struct
