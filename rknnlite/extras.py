@@ -41,7 +41,7 @@ EXTRAS = {
         ),
         Extra(
             "llm",
-            "text for language models, export-llm, chat",
+            "chat templates of language models, and tokenizers other than byte-level BPE",
             ("tokenizers", "jinja2"),
             ("python3-jinja2",),
             "tokenizers",

@@ -13,21 +13,16 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from rknnlite.dumps import Dump, DumpWriter
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.spi import (
-    Context,
-    Input,
-    Memory,
-    OpenOptions,
-    PostProcess,
-)
+from rknnlite.spi import Context, Input, Memory, OpenOptions, PerfRow, PerfTable, PostProcess
 from rknnlite.tensor import Layout, TensorAttr
 
 from .asking import AskingContext
 from .convert import from_native, to_native
 from .handle import Handle
-from .insight import dump_features, profile_ops
+from .insight import dump, dump_features, profile_ops
 from .loader import Library
 from .native import check
 from .settings import Settings
@@ -203,6 +198,23 @@ class Rknn3Context(AskingContext):
             )
 
     # -- insight ------------------------------------------------------------------------------------------
+
+    def perf_table(self) -> PerfTable:
+        """One row, the whole model: ``librknn3_api`` prints figures per operator itself, see ``profile_ops``."""
+        with self.exclusive():
+            if not self._us:
+                raise ContextInvalid("run the model before asking for figures")
+            row = PerfRow("1", "Model", "NPU", self._label, float(self._us))
+            note = "the whole of rknn3_run; librknn3_api prints figures per operator itself: profile_ops()"
+            return PerfTable([row], cores=self.soc.cores, note=note)
+
+    def dump(self, directory: str | os.PathLike[str], golden: Dump | None = None) -> Dump:
+        if golden is not None:
+            raise ParamInvalid("the coprocessor computes on its own values; a dump of it takes no golden")
+        with self.exclusive():
+            feeds = self._feeds()
+            info = {"model": self._label, "backend": self.backend_name, "soc": self.soc.name}
+            return dump(self._need(), feeds, DumpWriter(directory, **info), Path(directory))
 
     def profile_ops(self, log_level: int = 1) -> None:
         """Run once on the last inputs and let the library print a table: 0 totals, 1 per op, 2 with bandwidth."""

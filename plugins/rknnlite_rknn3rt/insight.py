@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from rknnlite.errors import ParamInvalid
+import numpy as np
+
+from rknnlite.dumps import Dump, DumpWriter
+from rknnlite.errors import ParamInvalid, RknnError
 
 from .handle import Handle
 from .native import check
 
-__all__ = ["dump_features", "profile_ops"]
+__all__ = ["dump", "dump_features", "profile_ops"]
 
 Feeds = tuple[Any, int, Any, int]
 
@@ -39,3 +43,23 @@ def dump_features(
     code = handle.call("rknn3_dump_features", *feeds, os.fsencode(directory), *more)
     check("rknn3_dump_features", code, f"is there room in {directory}?")
     return sorted(directory.glob("*.npy"))
+
+
+def dump(handle: Handle, feeds: Feeds, writer: DumpWriter, folder: Path) -> Dump:
+    """What ``rknn3_dump_features`` writes, with the manifest of ``rknnlite.dumps``; ``folder`` is the writer's.
+
+    The library names a file by its tensor and tells nothing more: no node, no operator, no scale.
+    """
+    with tempfile.TemporaryDirectory(dir=folder) as rough:
+        for path in sorted(dump_features(handle, feeds, Path(rough), 0, None), key=_written):
+            try:
+                array = np.load(path, allow_pickle=False)
+            except (OSError, ValueError, EOFError) as error:
+                raise RknnError(f"the library wrote {path.name}, which is no array: {error}") from None
+            writer.add(path.stem, array, dtype=array.dtype.name)
+    return writer.close()
+
+
+def _written(path: Path) -> tuple[int, str]:
+    """Files in the order of computation, as far as the clock of the file system tells."""
+    return path.stat().st_mtime_ns, path.name

@@ -176,9 +176,7 @@ class Rknn3LlmSession(LlmSession):
             future = self._begin("run", inputs, params)
             return future.result()
         except BaseException:
-            if (
-                future is not None and not future.done()
-            ):  # an interrupt: this thread only waits, the run goes on
+            if future is not None and not future.done():  # this thread was interrupted, the run goes on
                 self._stop_and_wait(future)
             raise
         finally:

@@ -30,6 +30,7 @@ class Settings:
         native_async: runs of a language model go through ``rknn3_session_run_async``, in a thread of the library's
             own, instead of ``rknn3_session_run``. The C API has no call that waits for such a run: its end is known
             by the last callback alone, how it failed is not known, and ``close`` relies on the library to wait.
+        collect_perf: asks for nothing here: every run is timed, see ``perf_table``.
         postprocess: path of a post-process plugin.
         decrypt_key_path: key file of an encrypted model (runtime 1.0.4 and after).
         decrypt_key: the same as bytes.
@@ -43,6 +44,7 @@ class Settings:
     user_weight: bool = False
     user_sram: bool = False
     native_async: bool = False
+    collect_perf: bool = False
     postprocess: Any = None
     decrypt_key_path: Any = None
     decrypt_key: Optional[bytes] = None

@@ -1,3 +1,3 @@
-"""``rknnlite.rknn3.rknn3_runtime` under the vendor's name."""
+"""``rknnlite.rknn3.rknn3_runtime`` under the vendor's name."""
 
 from rknnlite.rknn3.rknn3_runtime import *

@@ -1,3 +1,3 @@
-"""``rknnlite.rknn3.rknn3_session` under the vendor's name."""
+"""``rknnlite.rknn3.rknn3_session`` under the vendor's name."""
 
 from rknnlite.rknn3.rknn3_session import *

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -68,7 +69,7 @@ class CheckedCallbacks:
 
     def checked_ids(self, ids: Any, whose: str) -> Array:
         """Ids as int32 (n,); raises InputInvalid for one outside the vocabulary or for none at all."""
-        array = np.asarray(ids)
+        array = _array(ids, whose)
         if array.ndim == 2 and len(array) == 1:
             array = array[0]
         if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
@@ -87,11 +88,18 @@ class CheckedCallbacks:
         return self.checked_embeddings(self.given.embed(tokens), len(tokens), "the embed callback")
 
     def checked_embeddings(self, values: Any, count: int | None, whose: str) -> Array:
-        """float16 or float32 values as float32 (n, hidden); raises InputInvalid for another shape, type or NaN."""
-        array = np.asarray(values)
+        """float16 or float32 values as float32 (n, hidden); ``count`` None: one sequence of any length.
+
+        Raises InputInvalid for another shape or type, and for values that are not finite.
+        """
+        array = _array(values, whose)
         if array.dtype.kind != "f" or array.size == 0 or array.shape[-1:] != (self._hidden,):
             raise InputInvalid(
                 f"{whose} gave {array.dtype} {list(array.shape)}; needed is float16 [n_tokens, {self._hidden}]"
+            )
+        if count is None and array.size != math.prod(array.shape[-2:]):
+            raise InputInvalid(
+                f"{whose} gave {list(array.shape)}; a run takes one sequence, [1, n_tokens, hidden]"
             )
         array = array.reshape(-1, self._hidden).astype(np.float32)
         if count is not None and len(array) != count:
@@ -114,6 +122,13 @@ class CheckedCallbacks:
                 f"the sampling callback chose token {token}, the vocabulary is 0..{self._vocab_size - 1}"
             )
         return token
+
+
+def _array(values: Any, whose: str) -> Array:
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise InputInvalid(f"{whose} gave {_short(values)}: {error}") from None
 
 
 def _check_status(name: str, answer: Any) -> None:

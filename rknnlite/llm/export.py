@@ -98,9 +98,7 @@ def export_llm(
         embed_sample=sample_digest(embed),
     )
     package.model.write_bytes(container.write(model, words.token_bytes() if words else None))
-    _ = ModelFile(
-        package.model
-    ).llm  # what was written can be read, or it is an error here and not at the user's
+    _ = ModelFile(package.model).llm  # what cannot be read is an error here and not at the user's
     return package
 
 

@@ -69,6 +69,7 @@ def stream(
     finally:
         session.stop()
         _wait(run)
+        del run  # or the error that it holds would keep this frame, and the frame the run
 
 
 async def astream(
@@ -95,6 +96,7 @@ async def astream(
     finally:
         session.stop()
         await loop.run_in_executor(None, _wait, run)
+        del run  # as above
 
 
 def _start(

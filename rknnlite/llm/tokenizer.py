@@ -1,6 +1,6 @@
-"""Text to token ids and back, from ``PREFIX.tokenizer.gguf`` (extra ``llm``: the package ``tokenizers``).
+"""Text to token ids and back, from ``PREFIX.tokenizer.gguf``, by the package ``tokenizers`` (extra ``llm``).
 
-Without that package byte-level BPE, which is what most models have, is computed in Python (``bpe``).
+Without it byte-level BPE, which is what most models have, is computed in Python (``bpe``).
 
 The GGUF file is the one that llama.cpp reads too. Files of our own also carry the tokenizer as its authors
 published it (``tokenizer.huggingface.json``); without it byte-level BPE is rebuilt from tokens and merges.

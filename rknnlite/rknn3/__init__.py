@@ -5,10 +5,11 @@ Nothing but translation: every method calls the core and turns its errors into o
 
 from __future__ import annotations
 
+from . import rknn3_types
 from .rknn3_lite import RKNN3Lite
 from .rknn3_log import rknn3Log
 from .rknn3_session import RKNN3Session
 from .rknn3_types import *  # noqa: F403
 
 __all__ = ["RKNN3Lite", "RKNN3Session", "rknn3Log"]
-"""Of the types, which can be imported from here too, ``rknn3_types`` keeps the list."""
+__all__ += rknn3_types.__all__

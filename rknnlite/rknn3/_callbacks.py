@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,37 +12,41 @@ from numpy.typing import NDArray
 
 from ..abi.rknn3_llm import RKLLMResult
 from ..abi.rknn3_types import Float16, RKNN3Tensor
-from ..errors import ParamInvalid
+from ..errors import ContextInvalid, ParamInvalid
 from ..spi_llm import CallState, LlmCallbacks, LlmOutput, LlmResult, OutputState
 from ._callback_types import CallbackMisuse, RKLLMCallback, invoke
 from .rknn3_types import rknn_dtype_to_numpy_dtype
 
-__all__ = ["Bridge"]
+__all__ = ["Bridge", "is_from_callback"]
 
 Array = NDArray[Any]
+_MARK = "_rknnlite_from_callback"  # in the dictionary of an exception
 _SLACK = 4096
 """Ids behind ``n_tokens_max`` that a tokenizer callback may overwrite without harm: it is told, not trusted."""
 
 
-class _Noting:
-    """Notes what the functions raise that it wraps; apart from the bridge, so that they do not hold each other."""
+def _watched(function: Callable[..., Any], inside: set[int]) -> Callable[..., Any]:
+    """The function; ``inside`` knows the threads that are in it, and what it raises is marked as the program's own."""
 
-    def __init__(self) -> None:
-        self.raised: BaseException | None = None
+    def call(*args: Any) -> Any:
+        thread = threading.get_ident()
+        inside.add(thread)
+        try:
+            return function(*args)
+        except CallbackMisuse:
+            raise
+        except BaseException as error:
+            vars(error)[_MARK] = True
+            raise
+        finally:
+            inside.discard(thread)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with its exceptions noted."""
+    return call
 
-        def call(*args: Any) -> Any:
-            try:
-                return function(*args)
-            except CallbackMisuse:
-                raise
-            except BaseException as error:
-                self.raised = error
-                raise
 
-        return call
+def is_from_callback(error: BaseException) -> bool:
+    """Whether a callback of the program raised this."""
+    return _MARK in vars(error)
 
 
 class Bridge:
@@ -49,7 +54,7 @@ class Bridge:
 
     def __init__(self, given: RKLLMCallback | LlmCallbacks | None, hidden: int) -> None:
         """``hidden``: values per embedding. Raises ParamInvalid for what are no callbacks."""
-        self._noting = _Noting()
+        self._inside: set[int] = set()
         self._hidden = hidden
         if given is None:
             self.callbacks = LlmCallbacks()
@@ -60,14 +65,18 @@ class Bridge:
         else:
             raise ParamInvalid(f"llm_callback must be an RKLLMCallback, not {given!r:.80}")
 
-    def is_from_callback(self, error: BaseException | None) -> bool:
-        """Whether a callback raised this last; it is forgotten with that, because its traceback holds much."""
-        raised, self._noting.raised = self._noting.raised, None
-        return raised is not None and raised is error
+    def refuse_inside(self, call: str) -> None:
+        """Raise ContextInvalid when this thread is in a callback."""
+        if threading.get_ident() in self._inside:
+            raise ContextInvalid(
+                f"{call} was called from inside a callback; there only session_stop and session_query_state are allowed"
+            )
 
     def _plain(self, given: LlmCallbacks) -> LlmCallbacks:
         names = ("result", "tokenizer", "embed", "sampling", "output")
-        wrapped = {name: self._noting(f) for name in names if (f := getattr(given, name)) is not None}
+        wrapped = {
+            name: _watched(f, self._inside) for name in names if (f := getattr(given, name)) is not None
+        }
         return LlmCallbacks(**wrapped, outputs=given.outputs)
 
     def _from_struct(self, given: RKLLMCallback) -> LlmCallbacks:
@@ -82,7 +91,7 @@ class Bridge:
         )
 
     def _result(self, given: RKLLMCallback) -> Callable[[LlmResult, CallState], int]:
-        function, userdata = self._noting(_calling(given, "result_callback")), given.result_userdata
+        function, userdata = self._calling(given, "result_callback"), given.result_userdata
 
         def result(tokens: LlmResult, state: CallState) -> int:
             ids = (ct.c_int * max(1, len(tokens.token_ids)))(*tokens.token_ids)
@@ -92,7 +101,7 @@ class Bridge:
         return result
 
     def _tokenizer(self, given: RKLLMCallback) -> Callable[[str], Sequence[int]]:
-        function, userdata = self._noting(_calling(given, "tokenizer_callback")), given.tokenizer_userdata
+        function, userdata = self._calling(given, "tokenizer_callback"), given.tokenizer_userdata
 
         def tokenizer(text: str) -> Sequence[int]:
             data = text.encode("utf-8", "replace")
@@ -109,7 +118,7 @@ class Bridge:
         return tokenizer
 
     def _embed(self, given: RKLLMCallback) -> Callable[[Array], Array]:
-        function, userdata = self._noting(_calling(given, "embed_callback")), given.embed_userdata
+        function, userdata = self._calling(given, "embed_callback"), given.embed_userdata
         hidden = self._hidden
 
         def embed(tokens: Array) -> Array:
@@ -131,7 +140,7 @@ class Bridge:
         return embed
 
     def _sampling(self, given: RKLLMCallback) -> Callable[[Array, str], int]:
-        function, userdata = self._noting(_calling(given, "sampling_callback")), given.sampling_userdata
+        function, userdata = self._calling(given, "sampling_callback"), given.sampling_userdata
 
         def sampling(logits: Array, name: str) -> int:
             with np.errstate(over="ignore"):
@@ -146,7 +155,7 @@ class Bridge:
     def _output(
         self, given: RKLLMCallback, tensors: _Outputs
     ) -> Callable[[Sequence[LlmOutput], OutputState], int]:
-        function, userdata = self._noting(_calling(given, "output_callback")), given.output_userdata
+        function, userdata = self._calling(given, "output_callback"), given.output_userdata
 
         def output(outputs: Sequence[LlmOutput], state: OutputState) -> int:
             tensors.fill(outputs)
@@ -154,14 +163,13 @@ class Bridge:
 
         return output
 
+    def _calling(self, given: RKLLMCallback, name: str) -> Callable[..., int]:
+        """A call of one of the C functions, which live as long as the structure does."""
 
-def _calling(given: RKLLMCallback, name: str) -> Callable[..., int]:
-    """A call of one of the C functions, which live as long as the structure does."""
+        def call(*args: Any, owner: RKLLMCallback = given) -> int:
+            return invoke(getattr(owner, name), *args)
 
-    def call(*args: Any, owner: RKLLMCallback = given) -> int:
-        return invoke(getattr(owner, name), *args)
-
-    return call
+        return _watched(call, self._inside)
 
 
 class _Outputs:

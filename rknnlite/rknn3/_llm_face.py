@@ -19,6 +19,7 @@ from ..abi.rknn3_llm import (
 )
 from ..errors import ContextInvalid, InputInvalid, ParamInvalid
 from ..spi_llm import KvClear, KvPolicy, LlmState
+from ._callbacks import is_from_callback
 from ._face import Face
 from ._turn import Turn
 from .rknn3_session import RKNN3Session
@@ -180,7 +181,7 @@ class LlmFace(Face):
             with self.rknn_log.listening():
                 return 0, action(session)
         except Exception as error:
-            if session.is_callback_error(error):
+            if is_from_callback(error):
                 raise
             self._tell(_RUN, error)
             return -1, []

@@ -6,6 +6,7 @@ import ctypes as ct
 from typing import Any, Callable
 
 from ..abi.rknn3_enums import RKNN3QueryCmd as Cmd
+from ..abi.rknn3_enums import RKNN3TensorLayout
 from ..abi.rknn3_llm import RKNN3LLMConfig
 from ..abi.rknn3_types import (
     RKN3NodeMemInfo,
@@ -16,6 +17,7 @@ from ..abi.rknn3_types import (
     RKNN3PerfRun,
     RKNN3SDKVersion,
     RKNN3ShapeConfig,
+    RKNN3TensorAttr,
 )
 from ..errors import ParamInvalid
 from .rknn3_runtime import RKNN3Runtime, list_devices
@@ -100,7 +102,10 @@ def _current(runtime: RKNN3Runtime) -> int:
 
 
 def dynamic_shapes(runtime: RKNN3Runtime) -> list[dict[str, Any]]:
-    """One dictionary per legal set of input shapes; empty for a model with static shapes."""
+    """One dictionary per legal set of input shapes; empty for a model with static shapes.
+
+    Shapes of images are NCHW there, as programs for the later package read them; ``inference`` takes NHWC.
+    """
     context = runtime.cnn()
     current = _current(runtime)
     return [
@@ -108,19 +113,22 @@ def dynamic_shapes(runtime: RKNN3Runtime) -> list[dict[str, Any]]:
             "shape_id": number,
             "is_default": number == 0,
             "is_current": number == current,
-            "inputs": [
-                {
-                    "index": attr.index,
-                    "name": attr.name.decode("utf-8", "replace"),
-                    "shape": list(shape),
-                    "layout": rknn3_get_layout_string(attr.layout),
-                    "dtype": rknn3_get_type_string(attr.dtype),
-                }
-                for attr, shape in zip(runtime.attrs(False), shapes)
-            ],
+            "inputs": [_input(attr, shape) for attr, shape in zip(runtime.attrs(False), shapes)],
         }
         for number, shapes in enumerate(context.shapes)
     ]
+
+
+def _input(attr: RKNN3TensorAttr, shape: tuple[int, ...]) -> dict[str, Any]:
+    image = attr.layout == RKNN3TensorLayout.RKNN3_TENSOR_NHWC
+    layout = RKNN3TensorLayout.RKNN3_TENSOR_NCHW if image else attr.layout
+    return {
+        "index": attr.index,
+        "name": attr.name.decode("utf-8", "replace"),
+        "shape": [shape[0], shape[3], shape[1], shape[2]] if image else list(shape),
+        "layout": rknn3_get_layout_string(layout),
+        "dtype": rknn3_get_type_string(attr.dtype),
+    }
 
 
 def _llm_config(runtime: RKNN3Runtime, index: int) -> RKNN3LLMConfig:

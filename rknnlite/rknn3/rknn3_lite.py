@@ -36,6 +36,7 @@ _LOAD = "Catch exception when load model data!"
 _MODEL_INIT = "rknn3_model_init,"
 _STEPS = {ModelInvalid: _LOAD, BackendUnavailable: "Catch exception when load library!"}
 _RUN = "Catch exception when running RKNN model."
+_RELEASE = "Catch exception when release runtime."
 _NEEDS_DEVICE = (
     "It needs the device: an RK1820 or RK1828 with librknn3_api.so. The CPU reference runs RKNPU2 networks and "
     "packages of rknnlite export-llm"
@@ -282,9 +283,15 @@ class RKNN3Lite(LlmFace):
 
     # -- life ---------------------------------------------------------------------------------------------
 
-    def release(self) -> None:
-        """Stop a run, close sessions and runtime; may be called at any time and again. The files stay loaded."""
-        self._drop_runtime()
+    def release(self, session_index: int | None = None) -> None:
+        """Stop a run, close sessions and runtime, or only one session; may be called at any time and again.
+
+        The files stay loaded.
+        """
+        if session_index is None:
+            self._drop_runtime()
+        else:
+            self._try(_RELEASE, lambda: self._close_session(session_index))
 
     def _drop_runtime(self) -> int:
         def dropped() -> None:
@@ -294,7 +301,7 @@ class RKNN3Lite(LlmFace):
                 self.rknn_runtime.release()
                 self.rknn_runtime = None
 
-        return self._try("Catch exception when release runtime.", dropped)
+        return self._try(_RELEASE, dropped)
 
 
 def _file(path: Any) -> Path | None:

@@ -48,6 +48,7 @@ class RKNN3Session:
 
     def run_async(self, turn: Turn, **changes: Any) -> Figures:
         """Queue a run; the figures of the beginning. Later runs wait for earlier ones."""
+        self._bridge.refuse_inside("session_run_async")
         inputs, params = self._prepared(turn, changes)
         now = time.perf_counter()
         self._queue.put(lambda: self._run_queued(inputs, params))
@@ -55,15 +56,13 @@ class RKNN3Session:
 
     def wait(self, timeout: float | None = None) -> Figures:
         """Wait for all queued runs: the figures of the last one. Raises its error, or RunTimeout."""
+        self._bridge.refuse_inside("session_wait")
         return self._queue.wait(timeout)
 
     def stream(self, turn: Turn, decode: Callable[[Sequence[int]], str], **changes: Any) -> Iterator[str]:
         """Run and yield text; leaving the loop stops the run."""
         inputs, params = self._prepared(turn, changes)
-        try:
-            yield from stream(self.core, inputs, decode, params)
-        finally:
-            self._bridge.is_from_callback(None)
+        yield from stream(self.core, inputs, decode, params)
 
     def astream(
         self, turn: Turn, decode: Callable[[Sequence[int]], str], **changes: Any
@@ -71,10 +70,6 @@ class RKNN3Session:
         """``stream`` for ``async for``."""
         inputs, params = self._prepared(turn, changes)
         return astream(self.core, inputs, decode, params)
-
-    def is_callback_error(self, error: BaseException) -> bool:
-        """Whether a callback of the program raised this; asked once."""
-        return self._bridge.is_from_callback(error)
 
     def _prepared(self, turn: Turn, changes: dict[str, Any]) -> tuple[list[LlmInput], InferParams]:
         wanted = {name: value for name, value in changes.items() if value is not None}
@@ -89,6 +84,7 @@ class RKNN3Session:
             trace = error.__traceback__
             self._log.tell("Catch exception when running LLM model.", error, code_name(error))
             error.__traceback__ = trace  # the log drops what it has told
+            del trace  # it holds this frame
             raise
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -100,12 +96,9 @@ class RKNN3Session:
 
     def close(self) -> None:
         """Stop, forget queued runs, free the cache; no callback follows."""
+        self._bridge.refuse_inside("release")
         self._queue.close(self.core.stop)
-        try:
-            self.core.close()
-        except ContextInvalid:  # from inside a callback: the session goes on
-            self._queue.open()
-            raise
+        self.core.close()
 
 
 def _figures(summary: RunSummary) -> Figures:
@@ -137,30 +130,25 @@ class _Queue:
     def wait(self, timeout: float | None) -> Figures:
         """What the last job returned or raised, when all are done."""
         with self._changed:
-            if self._thread is threading.current_thread():
-                raise ContextInvalid("waiting for runs inside a callback of one would never end")
             if not self._changed.wait_for(lambda: self._thread is None, timeout):
                 raise RunTimeout(f"runs are still going on after {timeout} s")
             error, self._error = self._error, None
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame
         return self._last
 
     def close(self, stop: Callable[[], None]) -> None:
         """Forget the jobs that wait, let the one under way stop, and wait for it."""
         with self._changed:
             thread = self._thread
-            if thread is threading.current_thread():
-                raise ContextInvalid("release was called from inside a callback; call session_stop there")
             self._closed, self._error = True, None
             self._jobs.clear()
         while thread is not None and thread.is_alive():
             stop()
             thread.join(0.02)
-
-    def open(self) -> None:
-        """Take jobs again."""
-        self._closed = False
 
     def _loop(self) -> None:
         while True:

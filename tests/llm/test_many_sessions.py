@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import time
+import weakref
 
 import psutil
 import pytest
 
-from rknnlite.llm import open_llm
+from rknnlite.errors import ParamInvalid
+from rknnlite.llm import open_llm, stream
 from rknnlite.spi_llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
 from tests.llm.conftest import Maker, embed_of
+
+
+def test_errors_leave_no_reference_cycles(package: Maker) -> None:
+    """The future of a run holds its error, the error its frames: none of these may hold the future."""
+    gc.collect()
+    gc.disable()
+    try:
+        context = open_llm(package().model)
+        session = context.session()
+        watched = [weakref.ref(context), weakref.ref(session)]
+        with pytest.raises(ParamInvalid):
+            session.run_async(TokenInput([1])).result()  # without an embed callback
+        with pytest.raises(ParamInvalid):
+            list(stream(session, TokenInput([1]), str))
+        del context, session
+        for thread in threading.enumerate():  # one that has told the end of a run may still be on its way out
+            if thread.name == "rknnlite-llm":
+                thread.join()
+        assert [ref() for ref in watched] == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.slow

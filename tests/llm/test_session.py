@@ -151,9 +151,8 @@ def test_literal_template_surrounds_the_prompt_and_keeps_the_system_prompt(
     short = InferParams(max_new_tokens=1)
     assert session.run(PromptInput("hi"), short).n_prefill_tokens == len("[system]<u>hi</u>")
     assert texts[0] == "[system]<u>hi</u>"
-    assert session.run(PromptInput("you"), short).n_prefill_tokens == len(
-        "<u>you</u>"
-    )  # the system prompt is there
+    # the system prompt is there already
+    assert session.run(PromptInput("you"), short).n_prefill_tokens == len("<u>you</u>")
     session.run(PromptInput("!"), replace(short, keep_history=True))
     assert texts[-1] == "<u>!</u>"
     session.clear_kvcache(KvClear.KEEP_SYSTEM_PROMPT)

@@ -121,6 +121,17 @@ def test_an_exception_stops_the_run_and_is_raised_with_its_traceback(
     assert rknn.session_run(prompt="hello", max_new_tokens=1)[0] == 0
 
 
+def test_the_first_exception_counts_whatever_follows(opened: Opener, talk: Talk) -> None:
+    def bursting(*_: Any) -> int:
+        raise LookupError("the first")
+
+    def told(userdata: Any, result_ptr: Any, state: int) -> int:
+        raise ZeroDivisionError(f"told of state {state}")
+
+    with pytest.raises(LookupError, match="the first"):
+        opened(callback=talk.callback(embed=bursting, result=told)).session_run(prompt="hello")
+
+
 def test_keyboard_interrupt_passes_through(opened: Opener, talk: Talk) -> None:
     def interrupted(*_: Any) -> int:
         raise KeyboardInterrupt
@@ -214,14 +225,15 @@ def test_without_a_tokenizer_there_is_no_text(
     assert rknn.init_runtime("rk1820", 0xFF, [{}], talk.callback(embed=None)) == 0
     assert rknn.session_run(tokens=[1, 2]) == (-1, [])
     assert rknn.session_run(embeds=talk.table[:3], max_new_tokens=1)[0] == 0
-    assert (
-        rknn.session_run(embeds=talk.table[:3], max_new_tokens=2)[0] == -1
-    )  # the answer's tokens need it too
+    # the answer's tokens need it too
+    assert rknn.session_run(embeds=talk.table[:3], max_new_tokens=2)[0] == -1
     rknn.release()
 
 
 CALLS = {
     "session_run": lambda rknn: rknn.session_run(prompt="again"),
+    "session_run_async": lambda rknn: rknn.session_run_async(prompt="again"),
+    "session_wait": lambda rknn: rknn.session_wait(),
     "clear_kvcache": lambda rknn: rknn.clear_kvcache(),
     "save_kvcache": lambda rknn: rknn.save_kvcache("nowhere"),
     "set_chat_template": lambda rknn: rknn.set_chat_template("", "", ""),

@@ -94,7 +94,9 @@ def test_dynamic_shapes_follow_the_arrays(opened: Opener) -> None:
         outputs = rknn.inference(golden.inputs)
         assert outputs is not None and [o.shape for o in outputs] == [o.shape for o in golden.outputs]
         number = rknn.rknn3_query(RKNN3QueryCmd.RKNN3_QUERY_DYNAMIC_SHAPE_CONFIG).current_shape_id
-        assert infos[number]["inputs"][0]["shape"] == list(golden.inputs[0].shape)
+        n, h, w, c = golden.inputs[0].shape
+        told = infos[number]["inputs"][0]
+        assert told["shape"] == [n, c, h, w] and told["layout"] == "NCHW"
         assert tuple(rknn.get_inputs_tensor_attr()[0].shape[:4]) == golden.inputs[0].shape
     assert rknn.inference([np.zeros((1, 3, 3, 3), np.uint8)]) is None
     assert opened().get_dynamic_shape_infos() == []

@@ -148,6 +148,8 @@ def test_what_a_run_may_be_given(rknn: RKNN3Lite, talk: Talk, capsys: Captured) 
         ({"embeds": rows.astype(np.int8)}, "needed is float16"),
         ({"embeds": rows[:, :-1]}, "needed is float16"),
         ({"embeds": rows[:0]}, "needed is float16"),
+        ({"embeds": np.stack([rows, rows])}, "a run takes one sequence"),
+        ({"embeds": [[0.0], [0.0, 0.0]]}, ""),
         ({"embeds": "rows"}, "needed is float16"),
         ({"embeds": np.full_like(rows, np.inf)}, "not finite"),
         ({"embeds": rows, "inputs": [object()]}, "inputs holds a object"),

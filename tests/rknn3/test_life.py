@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
 import threading
 import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import psutil
 import pytest
 
 from rknn3lite.api import RKNN3Lite
+from rknnlite.errors import RknnError
 from rknnlite.llm import Package
 from tests.rknn3.conftest import ARGS, Talk
 from tests.support.corpus import genuine
@@ -67,8 +70,6 @@ def test_a_few_lives(package: Package) -> None:
 
 def test_no_reference_cycles(package: Package) -> None:
     """What a face holds goes with it, without the help of the collector: a run leaves nothing behind."""
-    import weakref
-
     gc.collect()
     gc.disable()
     try:
@@ -81,6 +82,44 @@ def test_no_reference_cycles(package: Package) -> None:
         watched = [weakref.ref(rknn), weakref.ref(rknn.rknn_runtime), weakref.ref(rknn.llm)]
         rknn.release()
         del rknn
+        assert [ref() for ref in watched] == [None, None, None]
+    finally:
+        gc.enable()
+
+
+def _async(rknn: RKNN3Lite, **turn: Any) -> None:
+    rknn.session_run_async(**turn)
+    rknn.session_wait()
+
+
+FAILING = {
+    "run": lambda rknn, **turn: rknn.session_run(**turn),
+    "async run": _async,
+    "stream": lambda rknn, **turn: list(rknn.stream(**turn)),
+}
+
+
+@pytest.mark.parametrize("way", FAILING)
+@pytest.mark.parametrize("turn", [{"tokens": [1]}, {"tokens": [-1]}], ids=["a callback raises", "bad input"])
+def test_errors_leave_no_reference_cycles(package: Package, way: str, turn: dict[str, Any]) -> None:
+    """An exception holds frames and frames hold a model: nothing of it may hold the exception."""
+
+    def raising(*_: Any) -> int:
+        raise ZeroDivisionError
+
+    gc.collect()
+    gc.disable()
+    try:
+        rknn = RKNN3Lite(llm_mode=True)
+        rknn.load_rknn(package.model, package.weight)
+        rknn.init_runtime("rk1820", 0xFF, [ARGS], Talk(package).callback(result=raising))
+        watched = [weakref.ref(rknn), weakref.ref(rknn.llm), weakref.ref(rknn.rknn_runtime.llm_context)]
+        with contextlib.suppress(ZeroDivisionError, RknnError):
+            FAILING[way](rknn, **turn)
+        del rknn
+        for thread in threading.enumerate():  # one that has told the end of a run may still be on its way out
+            if thread.name in ("rknnlite-llm", "rknn3lite-runs"):
+                thread.join()
         assert [ref() for ref in watched] == [None, None, None]
     finally:
         gc.enable()

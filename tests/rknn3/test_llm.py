@@ -323,6 +323,9 @@ def test_sessions_share_a_model(rknn: RKNN3Lite, talk: Talk, package: Package) -
     state = rknn.session_query_state(session_index=1)
     assert state.n_total_tokens == 7 < rknn.session_query_state().n_total_tokens
     assert rknn.session_run(tokens=[1], session_index=2) == (-1, [])
+    rknn.release(session_index=1)
+    assert rknn.session_run(tokens=[1], session_index=1) == (-1, [])
+    assert run(rknn, talk, tokens=[1, 2, 3]) == tokens
 
 
 def test_what_the_callbacks_leave_out_comes_from_the_files_of_the_package(package: Package) -> None:

@@ -145,7 +145,7 @@ def test_waiting_has_a_limit_and_release_ends_what_waits(opened: Opener, talk: T
     assert rknn.session_run_async(tokens=[1]) == (-1, []) and len(talk.calls) == count
 
 
-def test_waiting_inside_a_callback_is_refused(opened: Opener, talk: Talk) -> None:
+def test_waiting_for_a_run_inside_its_callback_is_refused(opened: Opener, talk: Talk) -> None:
     answers: list[Any] = []
 
     def result(userdata: Any, result_ptr: Any, state: int) -> int:

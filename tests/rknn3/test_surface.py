@@ -99,7 +99,7 @@ SIGNATURES = {
     "get_devices_id": "(self)",
     "get_inputs_tensor_attr": "(self)",
     "get_outputs_tensor_attr": "(self)",
-    "release": "(self)",
+    "release": "(self",
     "stream": "(self, prompt=None, decode=None",
     "astream": "(self, prompt=None, decode=None",
     "rknn3_query": "(self, cmd, index=0)",

@@ -15,6 +15,7 @@ import pytest
 import rknnlite
 from rknnlite.abi.library import FunctionMissing
 from rknnlite.abi.rknn3_enums import RKNN3ImFmt
+from rknnlite.dumps import Dump
 from rknnlite.errors import (
     ContextInvalid,
     DeviceUnavailable,
@@ -520,6 +521,24 @@ def test_profile_and_dump(start: Start, tmp_path: Path, version: str) -> None:
             context.dump_features(tmp_path, core_mask=1)
     else:
         context.dump_features(tmp_path, core_mask=1, selector="Conv")
+
+
+def test_figures_and_dumps_of_any_backend(start: Start, tmp_path: Path, caplog: Any) -> None:
+    context = start(*CNN, collect_perf=True)
+    assert not caplog.records
+    with pytest.raises(ContextInvalid, match="run the model before"):
+        context.perf_table()
+    context.infer(IMAGE)
+    table = context.perf_table()
+    assert [(row.op, row.time_us) for row in table] == [("Model", context.last_run_us)]
+    assert "profile_ops()" in str(table)
+    dump = context.dump(tmp_path / "dump")
+    assert (dump.names, dump.info["backend"]) == (["image"], "rknn3rt")
+    assert dump.value("image").tolist() == FLAT[0].tolist()
+    assert Dump.read(tmp_path / "dump").entry("image").dtype == "float32"
+    assert sorted(path.name for path in dump.folder.iterdir()) == ["0000_image.npy", "manifest.json"]
+    with pytest.raises(ParamInvalid, match="takes no golden"):
+        context.dump(tmp_path / "again", dump)
 
 
 def test_custom_string(start: Start, version: str) -> None:

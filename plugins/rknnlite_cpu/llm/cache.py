@@ -61,9 +61,7 @@ class KvCache:
         slots = np.arange(self.used)
         if not self.wrapped:
             return slots
-        laps = (
-            self.total - 1 - slots
-        ) // self.ring  # whole turns of the ring between the slot and the last token
+        laps = (self.total - 1 - slots) // self.ring  # turns of the ring between the slot and the last token
         return np.where(slots < self.keep, slots, slots + laps * self.ring)
 
     def store(self, layer: int, keys: Array, values: Array) -> None:

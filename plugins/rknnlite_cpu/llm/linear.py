@@ -25,9 +25,7 @@ __all__ = ["Linear", "Scratch", "half_bits", "make_linear"]
 
 Array = NDArray[Any]
 
-_CHUNK = (
-    1 << 20
-)  # weights widened at a time, 4 MiB of float32: fewer make more calls, each takes microseconds
+_CHUNK = 1 << 20  # weights widened at a time, 4 MiB of float32: fewer need more calls, and a call takes time
 _F16_MASK = np.int32(-0x70000001)
 HALF_SHIFT = np.float32(2.0**-96)
 HALF_REST = np.float32(2.0**-16)

@@ -174,6 +174,8 @@ class CpuLlmSession(LlmSession):
         else:
             self._give_back()
             future.set_result(summary)
+        finally:
+            del future  # or its error would keep this frame, and the frame the future
 
     def _run(self, main: Any, params: InferParams, calls: CheckedCallbacks) -> RunSummary:
         calls = calls.fresh()
