@@ -8,6 +8,7 @@ int4 elements are int8 arrays here; in memory two share a byte, the earlier one 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -26,9 +27,12 @@ __all__ = [
 
 Array = NDArray[Any]
 _WORDS = {8: np.dtype(np.float64), 16: np.dtype(np.complex128)}  # bytes that numpy moves at once
-_FOUR, _EIGHT = 4, 8  # rows of a tile that are interleaved first, and then
+_FIRST, _THEN = 4, {1: 4, 2: 8}  # rows that are interleaved first, and then by bytes of an element (measured)
+_CHUNK = np.dtype(np.complex128)  # 16 bytes that numpy moves at once
 _ROWS = 128  # of B at a time: the scratch stays in the cache
-_BLOCK = (64, 256)  # rows and words of A at a time
+_BLOCK = (512, 32)  # rows and words of A at a time
+_WAY = 4096  # rows a multiple of these bytes apart share few cache lines:
+_NARROW_BLOCK = (16, 1024)  # then fewer at a time
 _MANY = 1 << 23  # bytes from which threads pay
 
 
@@ -61,24 +65,18 @@ def unpack_lanes(native: Array, width: int) -> Array:
 
 
 def _turned(source: Array) -> Array:
-    """[rows, groups, lanes] -> [groups, rows, lanes].
-
-    Blocks go over a buffer of their own: rows that lie a power of two apart would push each other out of the cache.
-    """
+    """[rows, groups, lanes] -> [groups, rows, lanes]."""
     rows, groups, lanes = source.shape
     out = np.empty((groups, rows, lanes), source.dtype)
     word = _WORDS.get(lanes * source.itemsize)
     here, there = (source, out) if word is None else (source.view(word)[..., 0], out.view(word)[..., 0])
-    step, across = _BLOCK
+    step, across = _BLOCK if source.strides[0] % _WAY else _NARROW_BLOCK
 
     def work(starts: Iterable[int]) -> None:
-        buffer = np.empty((step, across + 1, *here.shape[2:]), here.dtype)
         for start in starts:
             for left in range(0, groups, across):
                 block = here[start : start + step, left : left + across]
-                part = buffer[: block.shape[0], : block.shape[1]]
-                part[...] = block
-                there[left : left + across, start : start + step] = part.swapaxes(0, 1)
+                there[left : left + across, start : start + step] = block.swapaxes(0, 1)
 
     _side_by_side(work, range(0, rows, step), source.nbytes)
     return out
@@ -129,32 +127,34 @@ def _merge() -> Any:
 
 
 def _interleave(source: Array, out: Array) -> bool:
-    """Turn the tiles by interleaving rows: four rows of elements to words of four, eight rows of words to columns.
+    """Turn the tiles by interleaving: a few rows of elements to words, a few rows of those to chunks of columns.
 
     False where the tile, the element or OpenCV does not allow it.
     """
-    merge, (columns, _, tile_n, tile_k) = _merge(), out.shape
-    if merge is None or source.itemsize > 2 or tile_k != _FOUR * _EIGHT:
+    merge, (columns, depth, tile_n, tile_k) = _merge(), out.shape
+    then = _THEN.get(source.itemsize)
+    if merge is None or then is None or tile_k % (_FIRST * then):
         return False
     element: Any = np.uint8 if source.itemsize == 1 else np.uint16
     word: Any = np.int32 if source.itemsize == 1 else np.float64  # bits are moved, never computed with
-    width = source.shape[1]
+    width, parts = source.shape[1], tile_k // (_FIRST * then)
     rows = source.view(element)
-    target = out.reshape(columns, -1, tile_n * tile_k).view(np.float64)
+    target = out.view(_CHUNK).reshape(columns, depth, tile_n, parts, -1)
     step = min(_ROWS, len(rows))
 
     def work(starts: Iterable[int]) -> None:
-        words = np.empty((step // _FOUR, width, _FOUR), element)
-        turned = np.empty((step // tile_k, width, _EIGHT), word)
+        words = np.empty((step // _FIRST, width, _FIRST), element)
+        chunks = np.empty((step // (_FIRST * then), width, then), word)
         for start in starts:
-            part = rows[start : start + step]
-            some, tiles = words[: len(part) // _FOUR], turned[: len(part) // tile_k]
-            merge([part[i::_FOUR] for i in range(_FOUR)], some)
-            flat = some.reshape(len(some), -1).view(word)
-            merge([flat[i::_EIGHT] for i in range(_EIGHT)], tiles)
-            at = start // tile_k
-            groups = tiles.reshape(len(tiles), columns, -1).view(np.float64)
-            target[:, at : at + len(tiles)] = groups.transpose(1, 0, 2)
+            some = rows[start : start + step]
+            tiles, at = len(some) // tile_k, start // tile_k
+            here, there = words[: len(some) // _FIRST], chunks[: tiles * parts]
+            merge([some[i::_FIRST] for i in range(_FIRST)], here)
+            flat = here.reshape(len(here), -1).view(word)
+            merge([flat[i::then] for i in range(then)], there)
+            found = there.view(_CHUNK).reshape(tiles, parts, columns, tile_n, -1)
+            for part in range(parts):
+                target[:, at : at + tiles, :, part] = found[:, part].swapaxes(0, 1)
 
     _side_by_side(work, range(0, len(rows), step), source.nbytes)
     return True
@@ -163,14 +163,16 @@ def _interleave(source: Array, out: Array) -> bool:
 def _side_by_side(work: Callable[[Iterable[int]], None], starts: range, nbytes: int) -> None:
     """Call ``work`` with all starts, divided among as many threads as there are processors where it is much."""
     threads = min(processors(), len(starts)) if nbytes >= _MANY else 1
-    if threads == 1:
-        work(starts)
-        return
-    with ThreadPoolExecutor(threads - 1) as pool:
-        others = [pool.submit(work, starts[number::threads]) for number in range(1, threads)]
-        work(starts[::threads])
-        for other in others:
-            other.result()
+    others = [_threads(os.getpid()).submit(work, starts[number::threads]) for number in range(1, threads)]
+    work(starts[::threads])
+    for other in others:
+        other.result()
+
+
+@functools.lru_cache(1)
+def _threads(pid: int) -> ThreadPoolExecutor:
+    """Threads of this process: they do not go over a fork."""
+    return ThreadPoolExecutor(max(1, processors() - 1), thread_name_prefix="rknnlite-layout")
 
 
 # -- elements as bytes ----------------------------------------------------------------------------------------

@@ -26,9 +26,10 @@ from .socs import Soc
 from .spi import Context
 from .spi_async import Unchanged, debugging
 
-__all__ = ["Pool", "PoolStats", "WorkerStats"]
+__all__ = ["Cores", "Pool", "PoolStats", "WorkerStats"]
 
 Cores = Union[str, int, Sequence[int]]
+_WIDE = 4  # the CPU reference holds elements as float32 that take a byte on the NPU
 _AT_EXIT = 5.0  # seconds that a program which ends waits for calls under way
 
 
@@ -76,7 +77,7 @@ class Pool:
             self.size = size or _default_size(first.soc, computes_here)
             share = max(1, processors() // self.size)
             masks = _masks(first.soc, self.size, cores)
-            _check_memory(first, self.size)
+            _check_memory(first, self.size, _WIDE if computes_here else 1)
             again = functools.partial(_open, source, backend, share, options)
             while len(contexts) < self.size:
                 contexts.append(_another(first, again, len(contexts), self.size))
@@ -91,7 +92,8 @@ class Pool:
         self.soc, self.backend_name = first.soc, first.backend_name
         self.inputs, self.outputs = first.inputs, first.outputs
         self._look_ahead = 2 * self.size
-        self._crew = Crew(again, queue or 4 * self.size, timeout, post, big_cores() if pin else ())
+        self._post = post
+        self._crew = Crew(again, queue or 4 * self.size, timeout, big_cores() if pin else ())
         self._crew.start(list(zip(contexts, masks)))
         self._finalizer = weakref.finalize(self, self._crew.stop, True, _AT_EXIT)
 
@@ -105,46 +107,46 @@ class Pool:
         Raises:
             ContextInvalid: the pool is closed, or no worker is left.
         """
-        job = self._job(inputs, options)
+        job = _job(_infer, inputs, options, self._post)
+        self._crew.put(job)
+        return job.future
+
+    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
+        """Queue ``function(context, *arguments, **options)``: for what ``infer`` does not do, such as bound memory.
+
+        The function has the worker's context to itself as long as it runs; its result is that of the future.
+        """
+        job = _job(function, arguments, options)
         self._crew.put(job)
         return job.future
 
     async def infer(self, *inputs: Any, **options: Any) -> Any:
-        """The same for coroutines; a full queue suspends the coroutine, not the event loop."""
+        """``submit`` for coroutines; a full queue suspends the coroutine, not the event loop."""
         import asyncio
 
-        job = self._job(inputs, options)
+        job = _job(_infer, inputs, options, self._post)
         if not self._crew.put(job, wait=False):
             await asyncio.get_running_loop().run_in_executor(None, self._crew.put, job)
         return await asyncio.wrap_future(job.future)
 
-    def map(self, items: Iterable[Any], look_ahead: Optional[int] = None, **options: Any) -> Iterator[Any]:
+    def map(
+        self,
+        items: Iterable[Any],
+        look_ahead: Optional[int] = None,
+        call: Optional[Callable[..., Any]] = None,
+        **options: Any,
+    ) -> Iterator[Any]:
         """Results in the order of ``items``, each of which is what ``infer`` takes as its only argument.
 
-        ``items`` may be endless: at most ``look_ahead`` of them (two per worker) are under way at any time. An
-        exception of a call is raised in its place and ends the iteration; calls that have not begun are cancelled.
+        ``items`` may be endless: at most ``look_ahead`` of them (two per worker) are under way at any time. With
+        ``call`` a result is ``call(context, item)``. An exception of a call is raised in its place and ends the
+        iteration; calls that have not begun are cancelled.
         """
         ahead = self._look_ahead if look_ahead is None else look_ahead
         if ahead < 1:
             raise ParamInvalid(f"look_ahead must be at least 1, not {ahead}")
-        return self._map(items, ahead, options)
-
-    def _map(self, items: Iterable[Any], ahead: int, options: dict[str, Any]) -> Iterator[Any]:
-        pending: deque[Future[Any]] = deque()
-        try:
-            for item in items:
-                pending.append(self.submit(item, **options))
-                if len(pending) >= ahead:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
-
-    @staticmethod
-    def _job(inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Job:
-        return Job(inputs, dict(options), Unchanged(inputs) if debugging() else None)
+        begin = self.submit if call is None else functools.partial(self.call, call)
+        return _in_order(begin, items, ahead, options)
 
     # -- figures and life ---------------------------------------------------------------------------------
 
@@ -172,6 +174,35 @@ class Pool:
         return f"<Pool of {self.size} on {self.backend_name} ({self.soc.name})>"
 
 
+def _infer(context: Context, *inputs: Any, **options: Any) -> list[Any]:
+    return context.infer(*inputs, **options)
+
+
+def _job(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+    post: Optional[Callable[[Any], Any]] = None,
+) -> Job:
+    return Job(function, arguments, options, post, Unchanged(arguments) if debugging() else None)
+
+
+def _in_order(
+    begin: Callable[..., Future[Any]], items: Iterable[Any], ahead: int, options: Mapping[str, Any]
+) -> Iterator[Any]:
+    pending: deque[Future[Any]] = deque()
+    try:
+        for item in items:
+            pending.append(begin(item, **options))
+            if len(pending) >= ahead:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()
+
+
 def _check_arguments(
     size: Optional[int], queue: Optional[int], timeout: Optional[float], options: Mapping[str, Any]
 ) -> None:
@@ -191,7 +222,7 @@ def _another(first: Context, again: Callable[[], Context], made: int, size: int)
     """A further context: a duplicate where that is legal, else the model is opened again."""
     try:
         return again() if first.shapes else first.dup()
-    except OutOfMemory as error:
+    except (OutOfMemory, MemoryError) as error:
         raise OutOfMemory(f"{made} of {size} workers fit into memory; use size={made}. ({error})") from None
     except RknnError:
         return again()
@@ -219,15 +250,15 @@ def _masks(soc: Soc, size: int, cores: Cores) -> list[Optional[int]]:
     return list(masks)
 
 
-def _check_memory(first: Context, size: int) -> None:
-    """Refuse a size that cannot fit, by what one context says it needs."""
+def _check_memory(first: Context, size: int, width: int) -> None:
+    """Refuse a size that cannot fit, by what one context says it needs; ``width`` is bytes held per byte needed."""
     import psutil  # a slow import
 
     try:
         need = first.memory()
     except RknnError:
         return
-    each = need.total - (0 if first.shapes else need.weight)
+    each = (need.total - (0 if first.shapes else need.weight)) * width
     free = psutil.virtual_memory().available
     if each > 0 and (size - 1) * each > free:
         fits = 1 + free // each

@@ -41,10 +41,12 @@ _PATIENCE = 10.0  # seconds that a worker waits for another one to duplicate its
 
 @dataclass(eq=False)
 class Job:
-    """One call and where its answer goes."""
+    """One call and where its answer goes: ``function(context, *arguments, **options)``, then ``post`` of that."""
 
-    arrays: tuple[Any, ...]
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
     options: dict[str, Any]
+    post: Optional[Callable[[Any], Any]] = None
     unchanged: Optional[Unchanged] = None
     future: Future[Any] = field(default_factory=Future)
     asked: float = field(default_factory=time.monotonic)
@@ -83,7 +85,6 @@ class Crew:
         reopen: opens the model once more.
         limit: calls that may wait; ``put`` blocks beyond that.
         timeout: seconds that a call may take in a worker; None: no limit.
-        post: applied to the outputs of every call, in the worker.
         pin: processors that the threads stay on; empty: any.
     """
 
@@ -92,10 +93,9 @@ class Crew:
         reopen: Callable[[], Context],
         limit: int,
         timeout: Optional[float],
-        post: Optional[Callable[[list[Any]], Any]],
         pin: Sequence[int] = (),
     ) -> None:
-        self._reopen, self._post, self._pin = reopen, post, list(pin)
+        self._reopen, self._pin = reopen, list(pin)
         self._limit, self._timeout = limit, timeout
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
@@ -103,6 +103,7 @@ class Crew:
         self._workers: list[Worker] = []
         self._lost: list[Worker] = []
         self._gone: list[Worker] = []
+        self._watcher: Optional[threading.Thread] = None
         self._latencies: deque[float] = deque(maxlen=_KEPT)
         self._broken: Optional[BaseException] = None
         self._stopping = False
@@ -114,7 +115,8 @@ class Crew:
         for number, (context, mask) in enumerate(contexts):
             self._begin(Worker(number, mask, context))
         if self._timeout is not None:
-            threading.Thread(target=self._watch, name="rknnlite-pool-watch", daemon=True).start()
+            self._watcher = threading.Thread(target=self._watch, name="rknnlite-pool-watch", daemon=True)
+            self._watcher.start()
 
     def _begin(self, worker: Worker) -> None:
         name = f"rknnlite-pool-{worker.number}"
@@ -128,7 +130,11 @@ class Crew:
     def put(self, job: Job, wait: bool = True) -> bool:
         """Queue a call; False when the queue is full and ``wait`` is not set. Raises ContextInvalid."""
         with self._changed:
-            inside = any(worker.thread is threading.current_thread() for worker in self._workers)
+            # A future's callback may ask for more; those who answer futures must not wait for themselves.
+            inside = threading.current_thread() in (
+                self._watcher,
+                *(worker.thread for worker in self._workers),
+            )
             while len(self._jobs) >= self._limit and not inside and not self._closed():
                 if not wait:
                     return False
@@ -242,7 +248,7 @@ class Crew:
         result: Any = None
         try:
             try:
-                result = worker.context.infer(*job.arrays, **job.options)
+                result = job.function(worker.context, *job.arguments, **job.options)
             except _CALLERS:
                 raise
             except RknnError as error:
@@ -250,8 +256,8 @@ class Crew:
                 raise
             if job.unchanged is not None:
                 job.unchanged.check()
-            if self._post is not None:
-                result = self._post(result)
+            if job.post is not None:
+                result = job.post(result)
         except BaseException as error:
             failure = error
         with self._changed:

@@ -171,12 +171,12 @@ class Context(AsyncCalls, abc.ABC):
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         """Outputs of the last run in logical order: float32, or the stored elements (``want_float`` False)."""
 
-    def get_outputs_into(self, arrays: Sequence[Array]) -> None:
-        """Write the float32 outputs of the last run into ``arrays``, one C-contiguous float32 array each.
+    def get_outputs_into(self, arrays: Sequence[Array], want_float: bool = True) -> None:
+        """As ``get_outputs``, but into ``arrays``: one C-contiguous array of the very shape and element type each.
 
         A backend overrides it where it can write there directly.
         """
-        for array, output in zip(arrays, self.get_outputs(True)):
+        for array, output in zip(arrays, self.get_outputs(want_float)):
             array[...] = output
 
     @property
@@ -247,6 +247,10 @@ class Context(AsyncCalls, abc.ABC):
     def import_mem(self, handle: int, size: int, offset: int = 0) -> Memory:
         """Wrap ``size`` bytes from ``offset`` of a file descriptor (dma-buf, memfd), which stays the caller's."""
         raise ParamInvalid(f"backend {self.backend_name} cannot import memory yet")
+
+    def import_fd(self, fd: int, size: int = 0, offset: int = 0) -> Memory:
+        """``import_mem`` of all that a descriptor holds from ``offset`` on; of ``size`` bytes where that is given."""
+        return self.import_mem(fd, size or max(0, _held(fd) - offset), offset)
 
     def import_phys(self, address: int, size: int, virtual: int = 0) -> Memory:
         """Wrap memory known by its physical address (and, for the CPU, its virtual one)."""
@@ -360,3 +364,11 @@ class Backend(abc.ABC):
         Raises ModelInvalid, ModelUnsupported, ParamInvalid or TargetPlatformUnmatch.
         """
         raise RknnError(f"backend {self.name} runs no language models")
+
+
+def _held(fd: int) -> int:
+    """Bytes behind a descriptor: files tell their size, dma-bufs where they end. Raises ParamInvalid."""
+    try:
+        return os.fstat(fd).st_size or os.lseek(fd, 0, os.SEEK_END)
+    except OSError as error:
+        raise ParamInvalid(f"file descriptor {fd} cannot be imported: {error.strerror}") from None

@@ -23,14 +23,14 @@ from rknnlite.spi_matmul import (
     MatmulShape,
     MatmulSpec,
     MatmulTensor,
-    MatmulType,
     check_limits,
     facts_of,
     tensors_of,
 )
 from rknnlite.tensor import DType
 
-from .kernels.parallel import matmul, parts_of, run_blocks
+from .kernels.gemm import cast, in_blocks, row_sums
+from .kernels.parallel import matmul
 from .kernels.threads import cores, limited
 from .memory import CpuMemory, allocate, from_fd
 from .view import Array
@@ -44,7 +44,6 @@ _RANGES = {
     DType.INT16: (-(2**15), 2**15 - 1),
     DType.INT32: (-(2**31), 2**31 - 1),
 }
-_MASKED = (MatmulType.INT8_INT8_INT32, MatmulType.INT8_INT4_INT32)
 
 
 class _Quant:
@@ -185,7 +184,7 @@ class CpuMatmul(MatmulContext):
         found = self._values.get(name)
         if found is None:
             quant = self._quant[name]
-            found = _cast(self._stored[name], np.float32)
+            found = cast(self._stored[name], np.float32)
             if dtype is not DType.FLOAT16:
                 mixed = self.spec.type.dtypes[0] is DType.FLOAT16
                 found = self._centred(found, quant, name, scaled=mixed)
@@ -217,10 +216,12 @@ class CpuMatmul(MatmulContext):
         if self.spec.b_quant.per_group and quant_b.scale.size > 1:
             return self._grouped(left, right, step)
         kind: Any = np.int32 if most * depth < 2**31 else np.int64
+        if len(left) == 1:
+            return cast(row_sums(left, right, step), kind).sum(axis=0, dtype=kind, keepdims=True)
         total: Optional[Array] = None
         for start in range(0, depth, step):
-            part = _cast(_product(left[:, start : start + step], right[start : start + step]), kind)
-            total = part if total is None else np.add(total, part, out=total)
+            part = matmul(left[:, start : start + step], right[start : start + step])
+            total = cast(part, kind) if total is None else in_blocks(_add, part, total)
         assert total is not None
         return total
 
@@ -236,31 +237,47 @@ class CpuMatmul(MatmulContext):
 
     def _finished(self, result: Array, dtype: DType) -> Array:
         """Products -> elements of C."""
-        if result.dtype.kind == "i" or (result.dtype == np.float64):
+        if result.dtype == np.float32 and dtype in (DType.FLOAT32, DType.FLOAT16):
+            return cast(result, dtype.numpy)
+        if result.dtype == dtype.numpy and self._columns_alike():
+            return result
+
+        def convert(rows: Array, out: Array) -> None:
+            with np.errstate(over="ignore"):
+                out[...] = self._elements(rows, dtype)
+
+        return in_blocks(convert, result, np.empty(result.shape, dtype.numpy))
+
+    def _elements(self, result: Array, dtype: DType) -> Array:
+        if result.dtype != np.float32:
             result = self._scaled(result, dtype)
         if dtype is DType.BFLOAT16:
             return float_to_bfloat16(result)
         if dtype.is_float:
-            return _cast(result, dtype.numpy)
+            return result
         low, high = _RANGES[dtype]
         if result.dtype.kind == "f":
             result = np.rint(result)
         elif result.dtype == dtype.numpy:
             return result
-        return np.clip(result, low, high).astype(dtype.numpy)
+        return np.clip(result, low, high)
 
     def _scaled(self, result: Array, dtype: DType) -> Array:
         """Integer products in the unit of C: untouched for wide integers, unless the columns of B have scales."""
         a, b, c = (self._quant[name] for name in "ABC")
         columns = b.scale if result.dtype.kind == "i" else np.ones(1)  # groups carry theirs already
         if dtype in (DType.INT32, DType.INT16):
-            unit = columns / columns.max() if self.spec.b_quant is not BQuant.LAYER else np.ones(1)
-            return result if (unit == 1).all() else result * unit
+            return result if self._columns_alike() else result * (columns / columns.max())
         factor = a.scale * columns
         if dtype.is_float:
             return result * factor if (factor != 1).any() else result.astype(np.float64)
         scaled: Array = result * (factor / c.scale)
         return np.rint(scaled) + c.zero
+
+    def _columns_alike(self) -> bool:
+        """Whether wide integers need no scale: B has one for all, or one per column and all the same."""
+        scale = self._quant["B"].scale
+        return self.spec.b_quant is BQuant.LAYER or bool((scale == scale.max()).all())
 
     def _release(self) -> None:
         self._values.clear()
@@ -270,20 +287,12 @@ class CpuMatmul(MatmulContext):
             mem.close()
 
 
+def _add(part: Array, total: Array) -> None:
+    np.add(total, part, out=total, casting="unsafe", dtype=total.dtype)
+
+
 def _product(left: Array, right: Array) -> Array:
-    """One row is a matter of memory, not of computing: a second thread would only stand in the way."""
-    return np.matmul(left, right) if len(left) == 1 else matmul(left, right)
-
-
-def _cast(values: Array, dtype: Any) -> Array:
-    """Elements of another type, rows divided among the threads of the caller's share."""
-    if values.dtype == dtype:
-        return values
-    out = np.empty(values.shape, dtype)
-
-    def work(rows: slice) -> None:
-        with np.errstate(over="ignore"):
-            out[rows] = values[rows]
-
-    run_blocks(work, parts_of(len(values)), values.size)
-    return out
+    """float32 [M, N]."""
+    if len(left) > 1:
+        return matmul(left, right)
+    return row_sums(left, right).sum(axis=0, keepdims=True)

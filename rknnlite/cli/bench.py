@@ -1,45 +1,43 @@
-"""``rknnlite bench``: how fast a model runs: latencies and frames per second, per number of threads and core mask."""
+"""``rknnlite bench``: how fast a model runs: latencies and frames per second of pools, per size and core mask."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..command import Command, Console, Exit, Progress
 from ..inputs import collect
 from ..perf import grid
-from ..spi import Context, Input
+from ..pool import Cores, Pool
+from ..spi import Context, Input, Memory
+from ..tensor import TensorAttr
 from .feeding import arrays_for
-from .options import add_inputs, add_model, core_mask, open_context
+from .options import add_inputs, add_model, core_mask, model_file, opening
 
 __all__ = ["COMMAND", "Measured", "Plan"]
 
-Array = NDArray[Any]
 _MOST_THREADS = 64
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One row of the table: how many threads, each with a context of its own, on which cores, by which path."""
+    """One row of the table: workers of the pool, the mask of each (None: as a pool spreads them), and the path."""
 
     threads: int
     mask: Optional[int]
     zero_copy: bool
 
     @property
-    def label(self) -> str:
-        """The plan in a few words."""
-        mask = "default" if self.mask is None else f"{self.mask:#x}"
-        return f"{self.threads} x {mask}" + (", zero-copy" if self.zero_copy else "")
+    def cores(self) -> Cores:
+        """What ``Pool`` is told."""
+        if self.mask is None:
+            return "spread"
+        return self.mask or "auto"
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Measured:
 
     @classmethod
     def of(cls, plan: Plan, seconds: Sequence[float], wall: float, run_us: Sequence[int]) -> Measured:
-        """Sum up the latencies of all threads; ``wall`` is the time from the first start to the last end."""
+        """Sum up the latencies of all workers; ``wall`` is the time from the first call to the last result."""
         milliseconds = np.asarray(seconds) * 1000
         p50, p95, p99 = (float(value) for value in np.percentile(milliseconds, (50, 95, 99)))
         return cls(
@@ -90,14 +88,17 @@ class Bench(Command):
         add_model(parser)
         add_inputs(parser)
         parser.add_argument(
-            "--runs", type=_positive, default=50, metavar="N", help="runs per thread (default: 50)"
-        )
-        parser.add_argument("--warmup", type=_whole, default=5, metavar="N", help="runs before (default: 5)")
-        parser.add_argument(
-            "--threads", type=_counts, default=[1], metavar="N,...", help="numbers of threads"
+            "--runs", type=_positive, default=50, metavar="N", help="runs per worker (default: 50)"
         )
         parser.add_argument(
-            "--core-masks", type=_masks, metavar="MASK,...", help="core masks to try, instead of --core-mask"
+            "--warmup", type=_whole, default=5, metavar="N", help="runs per worker before (default: 5)"
+        )
+        parser.add_argument("--threads", type=_counts, default=[1], metavar="N,...", help="sizes of the pool")
+        parser.add_argument(
+            "--core-masks",
+            type=_masks,
+            metavar="MASK,...",
+            help="core masks to try (default: one core per worker)",
         )
         parser.add_argument(
             "--zero-copy",
@@ -146,7 +147,7 @@ def _table(rows: Sequence[Measured]) -> str:
     headers = ("threads", "cores", "zero-copy", "FPS", "mean ms", "p50", "p95", "p99", "max", "RSS MiB")
     cells = [
         [
-            str(row.threads), "default" if row.core_mask is None else f"{row.core_mask:#x}",
+            str(row.threads), _cores(row),
             "yes" if row.zero_copy else "no", f"{row.fps:.1f}", f"{row.mean_ms:.2f}", f"{row.p50_ms:.2f}",
             f"{row.p95_ms:.2f}", f"{row.p99_ms:.2f}", f"{row.max_ms:.2f}", f"{row.rss_bytes / 2**20:.0f}",
         ]
@@ -155,136 +156,81 @@ def _table(rows: Sequence[Measured]) -> str:
     return "\n".join(grid(headers, cells))
 
 
+def _cores(row: Measured) -> str:
+    if row.core_mask is not None:
+        return f"{row.core_mask:#x}"
+    return "spread" if row.threads > 1 else "default"
+
+
 def _measure(plan: Plan, args: argparse.Namespace, progress: Progress) -> Measured:
-    """Open the contexts, run them side by side, close them; also when interrupted."""
-    asked = argparse.Namespace(**{**vars(args), "core_mask": plan.mask})
-    with ExitStack() as stack:
-        contexts = [stack.enter_context(open_context(asked)) for _ in range(plan.threads)]
-        for context in contexts if plan.threads > 1 else ():  # on the CPU reference: share the machine
-            context.limit_threads(max(1, (os.cpu_count() or 1) // plan.threads))
-        frames = [_frame(context, args, plan.zero_copy) for context in contexts]
-        team = _Team(contexts, frames, args.warmup, args.runs, progress)
-        return Measured.of(plan, *team.work())
+    """A pool of the plan's size and masks, kept busy; also closed when interrupted."""
+    frame = _Frame(args, plan.zero_copy)
+    options = opening(argparse.Namespace(**{**vars(args), "core_mask": None}))
+    with Pool(model_file(args.model), plan.threads, plan.cores, **options) as pool:
+        for _ in pool.map(range(plan.threads * args.warmup), call=frame):
+            progress.step()
+        started, seconds, run_us = time.perf_counter(), [], []
+        for one, one_us in pool.map(range(plan.threads * args.runs), call=frame):
+            seconds.append(one)
+            run_us.append(one_us)
+            progress.step()
+        return Measured.of(plan, seconds, time.perf_counter() - started, run_us)
 
 
-def _frame(context: Context, args: argparse.Namespace, zero_copy: bool) -> Callable[[], object]:
-    """What is timed: one frame from input arrays to output arrays, or on bound buffers."""
-    if zero_copy and context.shapes:
-        context.set_shapes(context.shapes[0])  # buffers have the size of one entry
-    arrays = arrays_for(args.inputs, context.inputs, args.bgr)
-    items = collect(arrays, context.inputs, args.layout, False, shapes=context.shapes)
-    if zero_copy:
-        return _bound_frame(context, items)
+class _Frame:
+    """What is timed in a worker: one frame from input arrays to output arrays, or on bound buffers."""
 
-    def frame() -> None:
-        with context.exclusive():
+    def __init__(self, args: argparse.Namespace, zero_copy: bool) -> None:
+        self._args, self._zero_copy = args, zero_copy
+        self._ready: dict[Context, Callable[[], object]] = {}
+
+    def __call__(self, context: Context, number: int) -> tuple[float, int]:
+        """Seconds, and microseconds of the run as the backend times it."""
+        if context not in self._ready:
+            self._ready[context] = self._prepared(context)
+        frame = self._ready[context]
+        started = time.perf_counter()
+        frame()
+        return time.perf_counter() - started, context.last_run_us
+
+    def _prepared(self, context: Context) -> Callable[[], object]:
+        if self._zero_copy and context.shapes:
+            context.set_shapes(context.shapes[0])  # buffers have the size of one entry
+        arrays = arrays_for(self._args.inputs, context.inputs, self._args.bgr)
+        items = collect(arrays, context.inputs, self._args.layout, False, shapes=context.shapes)
+        if self._zero_copy:
+            return _bound_frame(context, items)
+
+        def frame() -> None:
             context.set_inputs(items)
             context.run()
             context.get_outputs(True)
 
-    return frame
+        return frame
 
 
 def _bound_frame(context: Context, items: Sequence[Input]) -> Callable[[], object]:
-    inputs = [
-        (attr, context.create_mem(attr.size_with_stride or attr.size)) for attr in context.native_inputs
-    ]
-    outputs = [
-        (attr, context.create_mem(attr.size_with_stride or attr.size)) for attr in context.native_outputs
-    ]
-    for attr, memory in (*inputs, *outputs):
-        context.bind(attr, memory)
-    for (_, memory), item in zip(
-        inputs, items
-    ):  # what the bytes mean does not matter here, that they are there does
-        data = np.ascontiguousarray(item.data).view(np.uint8).reshape(-1)[: memory.size]
+    inputs = [_bound(context, attr) for attr in context.native_inputs]
+    outputs = [_bound(context, attr) for attr in context.native_outputs]
+    for attr, memory, item in zip(context.native_inputs, inputs, items):
+        # What the elements mean does not matter here, that they are numbers does.
+        data = item.data.reshape(-1).astype(attr.dtype.numpy).view(np.uint8)[: memory.size]
         memory.ndarray[: data.size] = data
 
     def frame() -> None:
-        with context.exclusive():
-            for _, memory in inputs:
-                context.sync(memory, "to_device")
-            context.run()
-            for _, memory in outputs:
-                context.sync(memory, "from_device")
+        for memory in inputs:
+            context.sync(memory, "to_device")
+        context.run()
+        for memory in outputs:
+            context.sync(memory, "from_device")
 
     return frame
 
 
-class _Team:
-    """Threads that run one frame after another, one context each."""
-
-    def __init__(
-        self,
-        contexts: Sequence[Context],
-        frames: Sequence[Callable[[], object]],
-        warmup: int,
-        runs: int,
-        progress: Progress,
-    ) -> None:
-        self._contexts, self._frames, self._warmup, self._runs = contexts, frames, warmup, runs
-        self._progress = progress
-        self._stop = threading.Event()
-        self._barrier = threading.Barrier(len(frames))
-        self._errors: list[BaseException] = []
-        self._seconds: list[float] = []
-        self._run_us: list[int] = []
-        self._lock = threading.Lock()
-        self._starts: list[float] = []
-        self._ends: list[float] = []
-
-    def work(self) -> tuple[list[float], float, list[int]]:
-        """Latencies, the time it took in all, and the runs as the backend timed them."""
-        threads = [
-            threading.Thread(target=self._one, args=pair) for pair in zip(self._contexts, self._frames)
-        ]
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.2)
-        finally:  # Ctrl-C comes out of join: nobody may be left running
-            self._stop.set()
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join()
-        if self._errors:
-            raise self._errors[0]
-        return self._seconds, max(self._ends) - min(self._starts), self._run_us
-
-    def _one(self, context: Context, frame: Callable[[], object]) -> None:
-        seconds, run_us = [], []
-        try:
-            for _ in range(self._warmup):
-                self._step(frame)
-            self._barrier.wait()
-            start = time.perf_counter()
-            for _ in range(self._runs):
-                before = time.perf_counter()
-                self._step(frame)
-                seconds.append(time.perf_counter() - before)
-                run_us.append(context.last_run_us)
-            end = time.perf_counter()
-        except threading.BrokenBarrierError:
-            return
-        except BaseException as error:
-            self._errors.append(error)
-            self._stop.set()
-            self._barrier.abort()
-            return
-        with self._lock:
-            self._seconds += seconds
-            self._run_us += run_us
-            self._starts.append(start)
-            self._ends.append(end)
-
-    def _step(self, frame: Callable[[], object]) -> None:
-        if self._stop.is_set():
-            self._barrier.abort()
-            raise threading.BrokenBarrierError
-        frame()
-        self._progress.step()
+def _bound(context: Context, attr: TensorAttr) -> Memory:
+    memory = context.create_mem(attr.size_with_stride or attr.size)
+    context.bind(attr, memory)
+    return memory
 
 
 COMMAND = Bench()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from rknnlite_cpu.kernels import threads
 
@@ -259,6 +263,26 @@ def test_bytes_will_do() -> None:
         assert pool.submit(*golden.inputs).result()[0].shape == golden.outputs[0].shape
         raw = pool.submit(*golden.inputs, raw=True).result()
         assert raw[0].data.dtype == np.int8
+
+
+def test_memory_is_counted_as_the_reference_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """float32, four times what the NPU needs; the weights of a duplicate cost nothing."""
+    with rknnlite.open(genuine("mean_std.rk3588.i8"), backend="cpu") as context:
+        need = context.memory()
+    each = 4 * (need.total - need.weight)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2 * each + 1))
+    with pytest.raises(errors.OutOfMemory, match="3 fit; use size=3"):
+        rknnlite.Pool(genuine("mean_std.rk3588.i8"), 4, backend="cpu")
+    rknnlite.Pool(genuine("mean_std.rk3588.i8"), 3, backend="cpu").close()
+
+
+def test_the_file_does_not_stay_in_memory() -> None:
+    """It is mapped, and its pages are given back when the weights are unpacked."""
+    path = EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"
+    with rknnlite.Pool(path, 2, backend="cpu"):
+        areas = re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text())
+        resident = [int(re.findall(r"Rss: +(\d+)", area)[0]) for area in areas if path.name in area]
+        assert sum(resident) <= 64  # KiB, of 1.8 MB
 
 
 def test_a_bad_model_raises_at_once() -> None:

@@ -273,6 +273,24 @@ def test_a_callback_may_submit_although_the_queue_is_full(pool_of: MakePool) -> 
     assert [float(f.result(10)[0].max()) for f in more] == [answer(i) for i in range(5)]
 
 
+def test_a_callback_of_a_call_given_up_may_submit_although_the_queue_is_full(
+    pool_of: MakePool, double: Double
+) -> None:
+    """It runs in the thread that watches the time: if that waited, a successor that hangs would never be found out."""
+    pool = pool_of(size=1, queue=1, timeout=0.1)
+    double.latency(400_000)
+    more: list[Any] = []
+    first = pool.submit(image(1))
+    first.add_done_callback(lambda _: more.extend(pool.submit(image(i)) for i in range(4)))
+    began = time.monotonic()
+    with pytest.raises(errors.RunTimeout):
+        first.result(10)
+    while len(more) < 4 and time.monotonic() - began < 10:
+        wait(more, 0.01)
+    assert [type(future.exception(10)) for future in more] == [errors.RunTimeout] * 4
+    assert time.monotonic() - began < 5 * 0.4
+
+
 def test_coroutines(pool_of: MakePool) -> None:
     pool = pool_of(queue=1)
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from rknnlite import errors
-from rknnlite.layout import nc1hwc2_to_nchw, nchw_to_nc1hwc2
 from rknnlite.spi import AttrKind, Context, Memory
 from rknnlite.tensor import DType, Layout, TensorAttr
 from tests.support.corpus import DATA, genuine, golden_of, open_cpu
+
+from .memories import bound, elements, fill, plain
 
 IMAGE = "mean_std.rk3588.i8"
 DEEP = "vit_like.rk3588.i8"
@@ -27,47 +28,6 @@ EVERY = sorted(
     and path.with_suffix(".npz").exists()
     and path.stat().st_size < 60_000
 )
-
-
-def bound(context: Context, attr: TensorAttr, **edits: Any) -> tuple[TensorAttr, Memory]:
-    """Memory of the right size, bound to what ``attr`` describes."""
-    attr = dataclasses.replace(attr, **edits)
-    size = max(attr.size_with_stride, attr.size)
-    if attr.h_stride:
-        size = size // attr.dims[1] * attr.h_stride
-    mem = context.create_mem(size)
-    context.bind(attr, mem)
-    return attr, mem
-
-
-def elements(attr: TensorAttr, mem: Memory) -> np.ndarray:
-    """The tensor in ``mem``, rows with their padding."""
-    flat = mem.ndarray.view(attr.dtype.numpy)
-    if attr.layout is Layout.NHWC and attr.w_stride:
-        n, h, _, c = attr.dims
-        return flat[: n * (attr.h_stride or h) * attr.w_stride * c].reshape(n, -1, attr.w_stride, c)
-    return flat[: attr.n_elems].reshape(attr.dims)
-
-
-def fill(attr: TensorAttr, mem: Memory, nhwc: np.ndarray) -> None:
-    """Write an input as the caller has it (rank 4: NHWC) where ``attr`` says it belongs."""
-    place = elements(attr, mem)
-    if attr.layout is Layout.NHWC:
-        place[:, : attr.dims[1], : attr.dims[2]] = nhwc
-    elif attr.layout is Layout.NC1HWC2:
-        place[...] = nchw_to_nc1hwc2(nhwc.transpose(0, 3, 1, 2), attr.dims[-1])
-    elif attr.layout is Layout.NCHW:
-        place[...] = nhwc.transpose(0, 3, 1, 2)
-    else:
-        place[...] = nhwc
-
-
-def plain(attr: TensorAttr, mem: Memory, channels: int) -> np.ndarray:
-    """An output in the model's order."""
-    found = elements(attr, mem)
-    if attr.layout is Layout.NC1HWC2:
-        return nc1hwc2_to_nchw(found, channels)
-    return found.transpose(0, 3, 1, 2) if attr.layout is Layout.NHWC else found
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -439,6 +399,24 @@ def test_what_is_not_synced_is_not_seen(
     by_hand.run()
     by_hand.sync(out, "from_device")
     assert not np.array_equal(plain(attr, out, wanted.shape[1]), wanted)
+
+
+def test_memory_that_is_written_during_a_run(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a board the NPU may read either content; with RKNNLITE_DEBUG=1 the run says so."""
+    (_, frame), *_ = bind_all(context)
+    compute = type(context)._compute  # type: ignore[attr-defined]
+
+    def disturbed(self: Any, *args: Any) -> Any:
+        frame.ndarray[0] ^= 1
+        return compute(self, *args)
+
+    monkeypatch.setattr(type(context), "_compute", disturbed)
+    context.run()
+    monkeypatch.setenv("RKNNLITE_DEBUG", "1")
+    with pytest.raises(errors.InputInvalid, match="input 0 was changed while"):
+        context.run()
+    monkeypatch.setattr(type(context), "_compute", compute)
+    context.run()
 
 
 # -- weights and internal tensors outside ------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from rknnlite import config
 
 from .conv import ConvSpec, depthwise2d, pad2d
 
-__all__ = ["depthwise_layer"]
+__all__ = ["depthwise_layer", "module"]
 
 Array = NDArray[Any]
 _BLOCK_ELEMENTS = 1 << 19
@@ -27,8 +27,8 @@ _FLOAT, _INTS, _INT = 1, 7, 2  # ONNX: element type float; attribute types ints 
 
 
 @functools.cache
-def _cv2() -> Any:
-    """The module, or None when it is missing or switched off (``RKNNLITE_OPENCV=0``)."""
+def module() -> Any:
+    """``cv2``, or None when it is missing or switched off (``RKNNLITE_OPENCV=0``)."""
     if config.get("opencv") == "0":
         return None
     try:
@@ -40,7 +40,7 @@ def _cv2() -> Any:
 
 def depthwise_layer(weight: Array, spec: ConvSpec, batch: int) -> Optional[Callable[[Array], Array]]:
     """weight [C, kh, kw] -> function [N, C, H, W] -> [N, C, OH * OW], or None when OpenCV cannot serve."""
-    if _cv2() is None or not _trusted(spec.kernel, spec.strides, spec.dilations):
+    if module() is None or not _trusted(spec.kernel, spec.strides, spec.dilations):
         return None
     return _layer(weight, spec, batch)
 
@@ -95,7 +95,7 @@ def _block(weight: Array, spec: ConvSpec, batch: int) -> Callable[[Array], Array
         try:
             net = idle.pop()
         except IndexError:
-            net = _cv2().dnn.readNetFromONNX(model)
+            net = module().dnn.readNetFromONNX(model)
         net.setInput(np.ascontiguousarray(x if inside else pad2d(x, padding)))
         result: Array = net.forward().reshape(shape)
         if keep:

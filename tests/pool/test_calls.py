@@ -1,0 +1,91 @@
+"""Functions that have a worker's context to themselves: bound memory in a pool, figures, errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rknnlite
+from rknnlite import errors
+from rknnlite.spi import Context
+from tests.native.double import Double
+
+from .conftest import answer, image
+
+MakePool = Callable[..., rknnlite.Pool]
+
+
+class Bound:
+    """Memory bound once per context; a call fills it, runs and reads."""
+
+    def __init__(self) -> None:
+        self.views: dict[Context, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __call__(self, context: Context, value: int) -> float:
+        if context not in self.views:
+            self.views[context] = self._bind(context)
+        frame, scores = self.views[context]
+        frame[...] = value
+        context.run()
+        return float(scores.max())
+
+    def _bind(self, context: Context) -> tuple[np.ndarray, np.ndarray]:
+        (native,), (out,) = context.native_inputs, context.native_outputs
+        frame, scores = (context.create_mem(attr.size_with_stride) for attr in (native, out))
+        context.bind(native, frame)
+        context.bind(out, scores)
+        return frame.ndarray.view(np.int8), scores.ndarray.view(out.dtype.numpy)
+
+
+def test_memory_bound_in_every_worker(pool_of: MakePool, double: Double) -> None:
+    pool, bound = pool_of(), Bound()
+    assert list(pool.map(range(50), call=bound)) == [answer(value) for value in range(50)]
+    assert len(bound.views) <= 3 and double.count("rknn_inputs_set") == 0
+    assert pool.stats().calls == 50
+    bound.views.clear()  # views keep the library's memory
+
+
+def test_a_function_gets_its_arguments_and_gives_its_result(pool_of: MakePool) -> None:
+    pool = pool_of(size=1, post=lambda outputs: "for infer only")
+    found = pool.call(lambda context, *words, end: (context.soc.name, *words, end), "a", "b", end="c")
+    assert found.result(10) == ("rk3588", "a", "b", "c")
+    assert pool.submit(image(1)).result(10) == "for infer only"
+
+
+def test_an_error_of_the_function_is_the_callers(pool_of: MakePool) -> None:
+    def fails(context: Context) -> None:
+        raise ZeroDivisionError("mine")
+
+    pool = pool_of(size=1)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        pool.call(fails).result(10)
+    assert (pool.submit(image(1)).result(10)[0] == answer(1)).all()
+    assert not pool.stats().workers[0].replaced
+
+
+def test_an_error_of_the_runtime_inside_it_costs_the_context(pool_of: MakePool, double: Double) -> None:
+    pool = pool_of(size=1)
+    double.fault("rknn_run", -1)
+    with pytest.raises(errors.RknnError):
+        pool.call(lambda context: context.infer(image(1))).result(10)
+    assert (pool.submit(image(2)).result(10)[0] == answer(2)).all()
+    assert pool.stats().workers[0].replaced == 1
+
+
+def test_nobody_else_uses_the_context_meanwhile(pool_of: MakePool) -> None:
+    pool = pool_of(size=1)
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(context: Context) -> Any:
+        entered.set()
+        leave.wait(10)
+        return context.infer(image(5))[0]
+
+    held, other = pool.call(hold), pool.submit(image(6))
+    assert entered.wait(10) and not other.done()
+    leave.set()
+    assert (held.result(10) == answer(5)).all() and (other.result(10)[0] == answer(6)).all()
