@@ -35,7 +35,7 @@ help:
 	@echo "make docs          the documentation as a site, build/site/index.html"
 	@echo "make man           man pages and bash completion, build/man and build/completion"
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
-	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu (root or sudo)"
+	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu; ARCH=armhf: 32 bit"
 	@echo "make pip-test      wheel and sdist, tried in fresh environments with the oldest and the newest dependencies"
 	@echo "make packages      apt-get what the tests of custom operators need (Debian 12)"
 	@echo "make clean         remove .venv, caches and build results"
@@ -60,6 +60,10 @@ bench: $(VENV)/.with-test
 	$(PY) benchmarks/import_time.py
 	$(PY) benchmarks/leak.py
 	$(PY) benchmarks/custom_ops.py
+	$(PY) benchmarks/rknnrt_overhead.py
+	$(PY) benchmarks/pool.py
+	$(PY) benchmarks/zero_copy.py
+	$(PY) benchmarks/matmul.py
 	@if [ -d "$(BENCH)" ]; then $(PY) benchmarks/cpu_reference.py "$(BENCH)"; \
 	else echo "cpu_reference.py needs models, see benchmarks/README.md; then: make bench BENCH=FOLDER"; fi
 

@@ -6,6 +6,7 @@ import abc
 import argparse
 import dataclasses
 import enum
+import functools
 import json
 import math
 import os
@@ -55,13 +56,13 @@ class Console:
 
     @property
     def out(self) -> TextIO:
-        """stdout."""
-        return self._out or sys.stdout
+        """stdout; where it is closed, nowhere."""
+        return self._out or sys.stdout or _nowhere()
 
     @property
     def err(self) -> TextIO:
-        """stderr."""
-        return self._err or sys.stderr
+        """stderr, likewise."""
+        return self._err or sys.stderr or _nowhere()
 
     def report(self, data: Any, text: str = "") -> None:
         """The result: ``data`` as one line of JSON with ``--json``, else ``text``."""
@@ -142,6 +143,11 @@ class Command(abc.ABC):
     @abc.abstractmethod
     def run(self, args: argparse.Namespace, console: Console) -> int:
         """Do it and return an exit code. Give everything back on any exception, KeyboardInterrupt included."""
+
+
+@functools.cache
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def clean(text: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ DOCUMENTS = sorted(
 )
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+INDENTED = re.compile(r"(?<=\n\n)(?: {4}[^\n]*\n|\n(?= {4}))+")
 TARGET = re.compile(r"^([a-z][\w-]*):", re.MULTILINE)
 
 
@@ -44,8 +48,9 @@ def blocks(language: str) -> list[object]:
 
 @pytest.mark.parametrize("code", blocks("python"))
 def test_block_runs(code: str, tmp_path: Path) -> None:
-    """Each block is a program of its own; paths in it are relative to a folder that holds the examples."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    """Each block is a program of its own; paths in it are those of the repository."""
+    for folder in ("examples", "tests"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=tmp_path,
@@ -79,16 +84,19 @@ if name in ("rknnlite", "python3"):
 if name == "sudo":
     os.execvp(words[0], words)
 if name == "pip":
-    unknown = set(re.findall(r"rknnlite\\[(\\w+)\\]", " ".join(words))) - set({extras!r})
+    unknown = set(re.findall(r"\\[(\\w+)\\]", " ".join(words))) - set({extras!r})
     sys.exit(f"no such extra: {{unknown}}" if unknown else 0)
 if name in ("cat", "tee", "grep", "stat"):
     os.execv(f"/usr/bin/{{name}}", [name, *map(below, words)])
+if name == "make":
+    unknown = set(w for w in words if "=" not in w) - set({targets!r})
+    sys.exit(f"no such target: {{unknown}}" if unknown else 0)
 if name == "docker":
     mounted = [w for flag, w in zip(words, words[1:]) if flag == "--device"]
     [below(word) for word in mounted]
 '''
 HARMLESS = ("apt", "docker", "udevadm", "usermod")
-STAND_INS = ("rknnlite", "python3", "sudo", "pip", "cat", "tee", "grep", "stat", *HARMLESS)
+STAND_INS = ("rknnlite", "python3", "sudo", "pip", "make", "cat", "tee", "grep", "stat", *HARMLESS)
 MORE_OF_THE_BOARD = {
     "proc/interrupts": " 47:  1  0  GICv3 142 Level  fdab0000.npu\n",
     "proc/irq/47/smp_affinity_list": "0-7\n",
@@ -110,8 +118,9 @@ def test_shell_block_runs(code: str, tmp_path: Path) -> None:
     tools.mkdir()
     work.mkdir()
     (work / "examples").symlink_to(ROOT / "examples")
+    extras, targets = [*EXTRAS, "all"], make_targets()
     for command in STAND_INS:
-        script = SHIM.format(python=sys.executable, root=str(root), extras=[*EXTRAS, "all"])
+        script = SHIM.format(python=sys.executable, root=str(root), extras=extras, targets=targets)
         (tools / command).write_text(script)
         (tools / command).chmod(0o755)
     environment = {
@@ -137,6 +146,17 @@ def test_there_is_no_block_that_nobody_runs() -> None:
     for path in DOCUMENTS:
         for language, _ in FENCE.findall(path.read_text(encoding="utf-8")):
             assert language in ("python", "sh", "yaml"), f"{name(path)} has a block in {language!r}"
+
+
+# Fragments; tests/custom_ops and tests/rknn3 run the whole.
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_no_program_hides_in_an_indented_block(path: Path) -> None:
+    """Indented blocks show output, formulas and trees of files; whatever is Python belongs into a fence and runs."""
+    text = FENCE.sub("", path.read_text(encoding="utf-8"))
+    for block in INDENTED.findall(text):
+        with contextlib.suppress(SyntaxError):
+            ast.parse(textwrap.dedent(block))
+            pytest.fail(f"nobody runs this block:\n{block}")
 
 
 def test_readme_shows_both_interfaces() -> None:
@@ -169,13 +189,18 @@ def anchor_of(heading: str) -> str:
     return words.replace(" ", "-")
 
 
+def make_targets() -> list[str]:
+    """Targets of the Makefile."""
+    return sorted(set(TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8"))))
+
+
 def test_named_make_targets_exist() -> None:
-    targets = set(TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
+    targets = make_targets()
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
         named = re.findall(r"(?:^ {4}|`)make ([a-z][a-z0-9-]*)", text, re.MULTILINE)
         unknown = [target for target in named if target not in targets]
-        assert not unknown, f"{name(path)} names make targets {unknown}; the Makefile has {sorted(targets)}"
+        assert not unknown, f"{name(path)} names make targets {unknown}; the Makefile has {targets}"
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -183,6 +208,26 @@ def test_every_page_is_in_the_navigation() -> None:
         re.findall(r"([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     )
     assert listed == {path.name for path in (ROOT / "docs").glob("*.md")}
+
+
+def test_the_architecture_names_every_room() -> None:
+    """Each module and folder of the core and of the CPU reference stands in a table of rooms, or fits a pattern there."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE))
+    shown = re.findall(r"`([\w*]+(?:\.py|\.yaml|/))`", rooms)
+    for folder in (ROOT / "rknnlite", ROOT / "plugins" / "rknnlite_cpu"):
+        for path in sorted(folder.iterdir()):
+            room = path.name + "/" * path.is_dir()
+            if not room.startswith("_") and room != "py.typed":
+                assert any(fnmatch(room, pattern) for pattern in shown), f"{folder.name}: {room}"
+
+
+def test_the_reference_has_every_public_name() -> None:
+    import rknnlite
+
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    there = {"__version__", "RknnError", "hookimpl"}  # two belong to the modules errors and hookspecs
+    assert {name for name in rknnlite.__all__ if f"::: rknnlite.{name}\n" not in page} == there
 
 
 @pytest.mark.slow
@@ -226,6 +271,13 @@ def test_every_documented_message_is_one_that_the_code_has() -> None:
         assert message in everything, f"no code says {message!r}"
 
 
+def test_every_headline_of_the_vendors_is_documented() -> None:
+    found = {text for text in texts() if re.match(r"Catch exception when \w|Invalid RKNN \w", text)}
+    assert len(found) > 20
+    for text in found:
+        assert f"`{text.strip(' .:')}" in TROUBLE, f"docs/troubleshooting.md does not have {text!r}"
+
+
 def test_every_error_class_and_code_is_documented() -> None:
     for code, word in errors.ERROR_NAMES.items():
         if code < 0 and not word.startswith("RKNN_WARNING"):
@@ -239,6 +291,15 @@ def test_every_setting_is_documented() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     for key in config.KEYS.values():
         assert f"| `{key.name}` | `{key.variable}` |" in page
+
+
+def test_every_extra_and_debian_package_is_documented() -> None:
+    from rknnlite.extras import EXTRAS
+
+    page = (ROOT / "docs" / "getting-started.md").read_text(encoding="utf-8")
+    control = (ROOT / "debian" / "control").read_text(encoding="utf-8")
+    assert all(f"| `rknnlite[{extra}]` |" in page for extra in EXTRAS)
+    assert all(package in page for package in re.findall(r"^Package: (.*)$", control, re.MULTILINE))
 
 
 def test_every_command_and_exit_code_is_documented() -> None:

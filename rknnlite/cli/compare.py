@@ -10,10 +10,9 @@ from typing import Any
 from ..accuracy import Comparison, Distance, TensorError, compare
 from ..command import Command, Console, Exit
 from ..errors import ParamInvalid
-from ..formats import ModelFile
 from .feeding import arrays_for
 from .info import attribute
-from .options import add_inputs, add_opening, opening, output_file
+from .options import add_inputs, add_opening, between, model_file, opening, output_file
 from .page import Bar, Page
 
 __all__ = ["COMMAND", "page"]
@@ -48,7 +47,7 @@ class Compare(Command):
         )
         parser.add_argument(
             "--min-cosine",
-            type=float,
+            type=between(float, -1, 1),
             metavar="X",
             help=f"exit with {int(Exit.BELOW)} when an output is below",
         )
@@ -93,7 +92,7 @@ def _inputs(args: argparse.Namespace) -> Any:
         raise ParamInvalid(
             "one side must be a .rknn file or a dump of one: its inputs say what the ONNX file gets"
         )
-    model = ModelFile(models[0]).model
+    model = model_file(models[0]).model
     attrs = [attribute(i, io, model.batch, True) for i, io in enumerate(model.inputs)]
     return arrays_for(args.inputs, attrs, args.bgr)
 

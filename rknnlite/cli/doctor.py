@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..command import Command, Console, Exit
+from ..errors import ModelInvalid
 from . import findings
 from .board import Board
 from .findings import Finding, Level
@@ -23,7 +24,13 @@ def examine(board: Board, backend: str | None = None, model: Path | None = None)
         *findings.speed(board),
         *findings.backends(backend, board.soc()),
     ]
-    return found + list(findings.model(model_file(model), board, backend)) if model else found
+    if model is None:
+        return found
+    try:
+        file = model_file(model)
+    except ModelInvalid as error:
+        return [*found, Finding("model", Level.FAIL, str(error), "name a .rknn file that can be read")]
+    return found + list(findings.model(file, board, backend))
 
 
 class Doctor(Command):

@@ -8,6 +8,7 @@ from pathlib import Path
 from ..command import Command, Console, Exit
 from ..formats.llm import WEIGHT_FORMATS
 from ..llm.export import KV_CACHES, export_llm
+from .options import between
 
 __all__ = ["COMMAND"]
 
@@ -32,7 +33,11 @@ class ExportLlm(Command):
             "--max-context", type=int, metavar="N", help="tokens of the KV cache (default: 4096)"
         )
         parser.add_argument(
-            "--core-num", type=int, default=8, metavar="N", help="cores of the coprocessor (default: 8)"
+            "--core-num",
+            type=between(int, 1, 32),
+            default=8,
+            metavar="N",
+            help="cores of the coprocessor (default: 8)",
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:

@@ -71,7 +71,8 @@ def _read(path: Path, attr: TensorAttr, bgr: bool) -> Array:
             return np.asarray(np.load(path, allow_pickle=False))
         if suffix in _PICTURES:
             return _picture(path, attr, bgr)
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(4 * attr.n_elems + 1)  # one too many: a device may be endless
     except OSError as error:
         raise InputInvalid(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError) as error:
@@ -85,10 +86,15 @@ def _raw(data: bytes, path: Path, attr: TensorAttr) -> Array:
     kind = kinds.get(len(data))
     if kind is None:
         raise InputInvalid(
-            f"{path} has {len(data)} bytes; input {attr.name} {list(attr.dims)} takes {attr.n_elems} (uint8), "
+            f"{path} has {_bytes_of(data, attr)} bytes; input {attr.name} {list(attr.dims)} takes {attr.n_elems} (uint8), "
             f"{2 * attr.n_elems} (float16) or {4 * attr.n_elems} (float32); or give .npy, .npz or a picture"
         )
     return np.frombuffer(data, kind).reshape(attr.dims)
+
+
+def _bytes_of(data: bytes, attr: TensorAttr) -> str:
+    most = 4 * attr.n_elems
+    return f"more than {most}" if len(data) > most else str(len(data))
 
 
 def _picture(path: Path, attr: TensorAttr, bgr: bool) -> Array:

@@ -19,7 +19,7 @@ from ..extras import EXTRAS
 from ..formats import ModelFile
 from ..runtime import choose_backend
 from ..socs import Soc
-from ..spi import Backend
+from ..spi import Backend, OpenOptions, Probe
 from .board import Board, Clock
 from .devices import safe_probe
 from .info import is_package, runs_on
@@ -221,8 +221,9 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
     for probe, backend in probed:
         level = Level.OK if probe.available else Level.FAIL if backend.name == chosen else Level.INFO
         mark = " (chosen)" if backend.name == chosen else ""
-        remedy = "" if level is not Level.FAIL else "do what the line above says, or choose another backend"
-        yield Finding(topic, level, f"{backend.name}{mark}: {probe.reason}", remedy)
+        reason, remedy = (probe.reason, "") if probe.available else _cause(probe)
+        remedy = remedy or ("choose another backend: rknnlite devices" if level is Level.FAIL else "")
+        yield Finding(topic, level, f"{backend.name}{mark}: {reason}", remedy)
     if not usable:
         yield Finding(
             topic, Level.FAIL, "no backend can run models here", "rknnlite plugins shows what is installed"
@@ -230,11 +231,26 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
     best = next((probe for probe, _ in probed if probe.available), None)
     if soc is not None and best is not None and best.priority <= 0 and not wanted:
         text = f"this {soc.name.upper()} has an NPU, but models run on the CPU reference"
-        yield Finding(topic, Level.WARN, text, "do what the lines of rknnrt above say")
+        fitting = [
+            probe for probe, backend in probed if backend.generation == soc.generation and probe != best
+        ]
+        remedies = [_cause(probe)[1] or "mend what the lines under 'board' name" for probe in fitting]
+        yield Finding(topic, Level.WARN, text, next(iter(remedies), "install the plugin that drives it"))
+    yield from _plugins(topic)
+
+
+def _plugins(topic: str) -> Iterator[Finding]:
+    """Those that are switched off, not installed, or broken."""
     for name, problem in sorted(plugins.problems().items()):
         off = "RKNNLITE_DISABLE" in problem or problem.startswith(plugins.NOT_INSTALLED)
         remedy = "" if off else f"update or remove that package, or RKNNLITE_DISABLE={name}"
         yield Finding(topic, Level.INFO if off else Level.WARN, f"plugin {name}: {problem}", remedy)
+
+
+def _cause(probe: Probe) -> tuple[str, str]:
+    """Why a backend is not available, and what to do about it: reasons have the form "cause; remedy"."""
+    cause, _, remedy = probe.reason.partition("; ")
+    return cause, remedy
 
 
 def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding]:
@@ -272,10 +288,25 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
     except RknnError as error:
         yield Finding(topic, Level.FAIL, str(error), "see the backends above")
         return
-    yield _pairing(topic, backend, found.toolkit_version)
-    refusal = backend.refuses(file)
+    refusal, probe = backend.refuses(file), safe_probe(backend)
     if refusal:
         yield Finding(topic, Level.FAIL, f"backend {backend.name} refuses it: {refusal}", "see rknnlite info")
+        return
+    if probe.version:
+        yield _pairing(topic, backend, found.toolkit_version, probe.version)
+    if not probe.library:  # nobody's C code is asked what might crash it
+        yield _trial(topic, backend, file)
+
+
+def _trial(topic: str, backend: Backend, file: ModelFile) -> Finding:
+    """Whether a backend opens the model; custom operators may still be missing then."""
+    try:
+        backend.open(file, OpenOptions()).close()
+    except Exception as error:  # it may be anybody's plugin
+        cause, _, remedy = (str(error) or type(error).__name__).partition("; ")
+        text = f"backend {backend.name} does not open it: {cause}"
+        return Finding(topic, Level.FAIL, text, remedy or "look the message up in docs/troubleshooting.md")
+    return Finding(topic, Level.OK, f"backend {backend.name} opens it")
 
 
 def _language_model(topic: str, file: ModelFile, wanted: str | None) -> Iterator[Finding]:
@@ -298,10 +329,7 @@ def _language_model(topic: str, file: ModelFile, wanted: str | None) -> Iterator
     )
 
 
-def _pairing(topic: str, backend: Backend, toolkit: str) -> Finding:
-    runtime = safe_probe(backend).version
-    if not runtime:
-        return Finding(topic, Level.OK, f"it would run on backend {backend.name}")
+def _pairing(topic: str, backend: Backend, toolkit: str, runtime: str) -> Finding:
     clash = compat.runtime_clash(toolkit, runtime)
     text = f"model of toolkit {toolkit or 'unknown'}, runtime {runtime} (backend {backend.name})"
     if clash:

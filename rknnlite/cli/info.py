@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Union
 
@@ -15,10 +15,13 @@ from ..formats import IoTensor, Model, ModelFile
 from ..formats import llm as llm_package
 from ..graph import Graph, TensorRole
 from ..perf import grid
+from ..socs import Soc
 from ..tensor import Layout, TensorAttr
 from .options import model_file
 
 __all__ = ["COMMAND", "attribute", "is_package", "runs_on"]
+
+_PICTURES = (1, 3, 4)  # numbers of channels whose rows the NPU reads as they are
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,26 @@ def _weights(graph: Graph) -> int:
     return sum(tensor.nbytes for tensor in graph.tensors if tensor.role is TensorRole.CONST)
 
 
-def attribute(index: int, io: IoTensor, batch: int, is_input: bool) -> TensorAttr:
-    """What the runtime reports for an input (rank 4: NHWC) or output."""
+def attribute(index: int, io: IoTensor, batch: int, is_input: bool, soc: Soc | None = None) -> TensorAttr:
+    """What the runtime on ``soc`` reports for an input (rank 4: NHWC) or output; without one rows are not padded.
+
+    Inputs of rank 4 come with the rows of their native form. Outputs that the NPU leaves in feature layout come
+    with the bytes of that, rows padded as well, and no ``w_stride`` (seen in logs of RK3588 and RK3576).
+    """
     shape = (io.shape[0] * batch, *io.shape[1:]) if io.shape else io.shape
     if len(shape) != 4:
         return TensorAttr(index, io.name, shape, io.dtype, Layout.UNDEFINED, io.quant)
     n, c, h, w = shape
-    dims, layout = ((n, h, w, c), Layout.NHWC) if is_input else (shape, Layout.NCHW)
-    return TensorAttr(index, io.name, dims, io.dtype, layout, io.quant)
+    row = -(-w // soc.align) * soc.align if soc else w
+    if is_input:
+        row = row if c in _PICTURES else w
+        attr = TensorAttr(index, io.name, (n, h, w, c), io.dtype, Layout.NHWC, io.quant, w_stride=row)
+        return replace(attr, size_with_stride=attr.size // w * row if w else 0)
+    attr = TensorAttr(index, io.name, shape, io.dtype, Layout.NCHW, io.quant)
+    if soc is None or len(io.native_shape) != 5:
+        return attr
+    _, blocks, rows, _, lanes = io.native_shape
+    return replace(attr, size_with_stride=n * blocks * rows * row * lanes * io.dtype.bits // 8)
 
 
 def is_package(file: ModelFile) -> bool:
@@ -63,8 +78,12 @@ def is_package(file: ModelFile) -> bool:
 
 def runs_on(model: Model) -> list[str]:
     """SoCs that take the file, in capitals."""
+    return [soc.name.upper() for soc in _socs(model)]
+
+
+def _socs(model: Model) -> list[Soc]:
     accepted = {name.lower() for name in (*model.platforms, model.platform)}
-    return [soc.name.upper() for soc in socs.table().values() if set(soc.accepts) & accepted]
+    return [soc for soc in socs.table().values() if set(soc.accepts) & accepted]
 
 
 class Info(Command):
@@ -86,8 +105,9 @@ class Info(Command):
             return Exit.OK
         model = file.model
         operators = Operators.of(model)
-        inputs = [attribute(i, io, model.batch, True) for i, io in enumerate(model.inputs)]
-        outputs = [attribute(i, io, model.batch, False) for i, io in enumerate(model.outputs)]
+        soc = next(iter(_socs(model)), None)
+        inputs = [attribute(i, io, model.batch, True, soc) for i, io in enumerate(model.inputs)]
+        outputs = [attribute(i, io, model.batch, False, soc) for i, io in enumerate(model.outputs)]
         data = {
             "file": str(args.model), "bytes": len(file.data), "container": model.container,
             "toolkit": model.toolkit_version, "compiler": model.compiler_version,
@@ -106,6 +126,7 @@ class Info(Command):
 def _fields(attr: TensorAttr) -> dict[str, Any]:
     return {
         "index": attr.index, "name": attr.name, "dims": attr.dims, "n_elems": attr.n_elems, "bytes": attr.size,
+        "w_stride": attr.w_stride, "bytes_with_stride": attr.size_with_stride or attr.size,
         "layout": attr.layout.name, "type": attr.dtype.short,
         "scale": attr.quant.scale if attr.quant else None, "zero_point": attr.quant.zero_point if attr.quant else None,
     }  # fmt: skip

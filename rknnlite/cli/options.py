@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import runpy
+import stat
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import ModelInvalid
 from ..formats import ModelFile
@@ -16,6 +19,7 @@ __all__ = [
     "add_inputs",
     "add_model",
     "add_opening",
+    "between",
     "core_mask",
     "model_file",
     "open_context",
@@ -23,6 +27,8 @@ __all__ = [
     "output_file",
 ]
 
+Number = TypeVar("Number", int, float)
+_KINDS: dict[type, str] = {int: "whole number", float: "number"}
 _MASKS = {
     "auto": 0, "0": 1, "1": 2, "2": 4, "0_1": 3, "0_1_2": 7, "all": 0xFFFF,
 }  # fmt: skip
@@ -45,6 +51,19 @@ def core_mask(text: str) -> int:
             f"{text!r} is no core mask; give auto, all, core_0, core_0_1, ... or a number such as 0x3"
         )
     return value
+
+
+def between(kind: type[Number], low: Number, high: Number) -> Callable[[str], Number]:
+    """A number with limits, for argparse; NaN is none."""
+
+    def parse(text: str) -> Number:
+        with contextlib.suppress(ValueError):
+            value = kind(text)
+            if low <= value <= high:
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is no {_KINDS[kind]} from {low} to {high}")
+
+    return parse
 
 
 def _operators(path: str) -> list[Any]:
@@ -90,8 +109,8 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--fidelity",
-        choices=("npu", "float"),
-        help="CPU reference: the NPU's numbers, or the network in float",
+        choices=("npu", "table", "float"),
+        help="CPU reference: the NPU's numbers, those by the file's tables, or the network in float",
     )
 
 
@@ -122,9 +141,15 @@ def opening(args: argparse.Namespace) -> dict[str, Any]:
 
 def model_file(path: Path) -> ModelFile:
     """The file, or an error that says what the path is instead."""
-    if path.is_dir():
-        raise ModelInvalid(f"{path} is a folder; give the path of a .rknn file")
-    return ModelFile(path)
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):  # opening a pipe would wait for somebody who writes
+            path.open("rb").close()
+            return ModelFile(path)
+    except (OSError, ValueError) as error:
+        raise ModelInvalid(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    kind = "folder" if stat.S_ISDIR(mode) else "device or pipe"
+    raise ModelInvalid(f"{path} is a {kind}; give the path of a .rknn file")
 
 
 def output_file(path: Path) -> Path:

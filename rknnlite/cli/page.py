@@ -18,13 +18,17 @@ h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
 table { border-collapse: collapse; width: 100%; font-size: 12px }
 th { text-align: left; border-bottom: 2px solid #888; position: sticky; top: 0; background: #fff }
 td, th { padding: 2px 8px; vertical-align: top } tr:nth-child(even) td { background: #f6f6f6 }
-td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+.t { white-space: nowrap }
 .b { display: inline-block; height: 0.8em; background: #3a7ca5; vertical-align: baseline }
 p.s { color: #666; font-size: 12px }
 @media (prefers-color-scheme: dark) {
   body { background: #1b1b1b; color: #ddd } th { background: #1b1b1b } tr:nth-child(even) td { background: #242424 }
 }
 """
+
+
+_BAR = 7.0  # width of a whole, in em
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,8 @@ class Page:
 
     def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         """Add a table; all text is escaped."""
-        head = "".join(f"<th>{html.escape(header)}</th>" for header in headers)
+        columns = zip(*rows) if rows else [()] * len(headers)
+        head = "".join(map(_head, headers, columns))
         body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
         self._parts.append(f"<h2>{html.escape(title)}</h2>\n<table><tr>{head}</tr>\n{body}\n</table>")
 
@@ -67,13 +72,19 @@ class Page:
         path.write_text(str(self), encoding="utf-8", errors="backslashreplace")
 
 
+def _head(header: str, cells: Sequence[Cell]) -> str:
+    """Above a column, to the right where that holds numbers."""
+    numbers = cells and all(value is None or isinstance(value, (int, float)) for value in cells)
+    return f'<th class="n">{html.escape(header)}</th>' if numbers else f"<th>{html.escape(header)}</th>"
+
+
 def _cell(value: Cell) -> str:
     if value is None:
         return '<td class="n"></td>'
     if isinstance(value, Bar):
-        width = 100 * min(1.0, max(0.0, value.share))
-        bar = f'<span class="b" style="width:{width * 0.6:.1f}%"></span>'
-        return f"<td>{bar} {html.escape(value.text)}</td>"
+        width = _BAR * min(1.0, max(0.0, value.share))
+        bar = f'<span class="b" style="width:{width:.1f}em"></span>'
+        return f'<td class="t">{bar} {html.escape(value.text)}</td>'
     if isinstance(value, (int, float)):
         return (
             f'<td class="n">{value:.5g}</td>' if isinstance(value, float) else f'<td class="n">{value}</td>'

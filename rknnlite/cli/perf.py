@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from ..command import Command, Console, Exit
 from ..errors import RknnError
@@ -38,6 +39,8 @@ class Perf(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         for file in filter(None, (args.plot, args.html)):
             output_file(file)
+        if args.plot:
+            _figure_class()  # what is missing is told before the work
         with open_context(args, collect_perf=True) as context:
             arrays = arrays_for(args.inputs, context.inputs, args.bgr)
             for _ in range(2):  # the first run warms up
@@ -108,22 +111,26 @@ def page(table: PerfTable, memory: MemorySize | None, model: str, backend: str, 
     return report
 
 
-def draw(table: PerfTable, path: Path, model: str) -> None:
-    """Time per layer and per operator as a PNG; raises BackendUnavailable without matplotlib."""
+def _figure_class() -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise missing("plot", "plots need matplotlib", error) from None
+    return Figure
+
+
+def draw(table: PerfTable, path: Path, model: str) -> None:
+    """Time per layer and per operator as a PNG; raises BackendUnavailable without matplotlib."""
     rows = list(table)
     height = min(_TALLEST, max(4.0, 1.5 + _INCHES_PER_LAYER * len(rows)))
-    figure = Figure(figsize=(14, height), layout="constrained")
+    figure = _figure_class()(figsize=(14, height), layout="constrained")
     layers, operators = figure.subplots(1, 2, width_ratios=(2, 1))
     places = list(range(len(rows)))
     layers.barh(places, [row.time_us or 0.0 for row in rows], color="tab:blue")
     layers.set_yticks(places, [f"{row.op} {row.name}"[:70] for row in rows], fontsize=6, parse_math=False)
     layers.invert_yaxis()
     layers.set_xlabel("time per layer (us)")
-    ranks = table.ranking[:20]
+    ranks = [rank for rank in table.ranking if rank.total_us][:20]
     operators.barh(range(len(ranks)), [rank.total_us for rank in ranks], color="tab:gray")
     operators.set_yticks(range(len(ranks)), [rank.op for rank in ranks], fontsize=7, parse_math=False)
     operators.invert_yaxis()

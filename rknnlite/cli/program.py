@@ -155,7 +155,7 @@ def _run(args: argparse.Namespace) -> int:
             console, error, next((code for kind, code in _CODES if isinstance(error, kind)), Exit.FAILED)
         )
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
         return _fail(console, OSError(what), Exit.FAILED)
     except MemoryError as error:
         return _fail(
@@ -177,7 +177,8 @@ def _fail(console: Console, error: Exception, code: Exit, text: str = "") -> int
     text = text or str(error)
     if console.json:
         name = error.name if isinstance(error, RknnError) else type(error).__name__
-        console.report({"error": text, "name": name, "exit": int(code)})
+        with contextlib.suppress(OSError):  # a full disk is what is to be told
+            console.report({"error": text, "name": name, "exit": int(code)})
     console.note(text)
     return code
 

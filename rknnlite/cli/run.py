@@ -15,7 +15,7 @@ from ..command import Command, Console, Exit
 from ..spi import Context
 from ..tensor import TensorAttr
 from .feeding import arrays_for
-from .options import add_inputs, add_model, open_context
+from .options import add_inputs, add_model, between, open_context
 
 __all__ = ["COMMAND"]
 
@@ -77,7 +77,11 @@ class Run(Command):
         parser.add_argument("--out", type=Path, metavar="FOLDER", help="write every output there as .npy")
         parser.add_argument("--raw", action="store_true", help="outputs as stored (int8, ...), not float32")
         parser.add_argument(
-            "--top", type=int, default=5, metavar="N", help="largest values to show (default: 5)"
+            "--top",
+            type=between(int, 0, _LIST),
+            default=5,
+            metavar="N",
+            help="largest values to show (default: 5)",
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
@@ -102,7 +106,7 @@ def _results(context: Context, arrays: list[Array], args: argparse.Namespace) ->
         if args.out:
             file = args.out / f"{attr.index}_{re.sub(r'[^A-Za-z0-9._-]+', '_', attr.name)[:80]}.npy"
             np.save(file, array, allow_pickle=False)
-        results.append(Result.of(attr, array, max(0, args.top), file, args.raw))
+        results.append(Result.of(attr, array, args.top, file, args.raw))
     return results
 
 

@@ -11,6 +11,7 @@ from typing import Optional
 from ..command import Command, Console, Exit
 from ..errors import DeviceUnavailable
 from .board import Board, Reading
+from .options import between
 
 __all__ = ["COMMAND", "Sample", "sample"]
 
@@ -18,6 +19,7 @@ _NO_DRIVER = (
     "this machine has no RKNPU driver: nothing to watch. On a board, look at dmesg | grep -i rknpu; 'rknnlite doctor' "
     "says more"
 )
+_DAY = 86400  # seconds
 _CLEAR = "\033[H\033[J"
 
 
@@ -71,10 +73,18 @@ class Top(Command):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "--interval", type=float, default=1.0, metavar="S", help="seconds between two looks"
+            "--interval",
+            type=between(float, 0, _DAY),
+            default=1.0,
+            metavar="S",
+            help="seconds between two looks",
         )
         parser.add_argument(
-            "--count", type=int, default=0, metavar="N", help="looks to take; 0: until Ctrl-C"
+            "--count",
+            type=between(int, 0, 10**9),
+            default=0,
+            metavar="N",
+            help="looks to take; 0: until Ctrl-C",
         )
         parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
 

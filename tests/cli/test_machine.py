@@ -16,6 +16,7 @@ from rknnlite.cli.doctor import examine
 from rknnlite.cli.findings import Finding, Level
 from rknnlite.command import Exit
 from rknnlite.spi import Backend, Probe
+from tests.support.corpus import genuine
 
 from .conftest import BOARD, RESNET, Call
 
@@ -102,12 +103,21 @@ def test_a_healthy_board(machine: Machine) -> None:
 
 
 def test_each_finding_that_is_not_good_has_a_remedy(machine: Machine) -> None:
-    roots = [
-        Board(machine(BOARD, **{"sys/kernel/debug/rknpu/version": "RKNPU driver: v0.8.2\n"}), NOBODY),
-    ]
-    for board in roots:
-        for finding in examine(board, "rknnrt", RESNET):
+    board = Board(machine(BOARD, **{"sys/kernel/debug/rknpu/version": "RKNPU driver: v0.8.2\n"}), NOBODY)
+    empty = Board(board.root / "nothing")
+    for found in (
+        examine(board, None, RESNET), examine(board, "rknnrt", RESNET), examine(empty, "rknn3rt", RESNET),
+        examine(empty, "nobody", RESNET), examine(empty, None, Path("no/such/file")),
+    ):  # fmt: skip
+        assert any(finding.level in (Level.WARN, Level.FAIL) for finding in found)
+        for finding in found:
             assert finding.remedy or finding.level in (Level.OK, Level.INFO), finding
+            assert "line above" not in finding.remedy
+
+
+def test_a_board_without_its_library_says_how_to_get_it(machine: Machine) -> None:
+    warning = by_text(examine(Board(machine(BOARD), ALL)), "models run on the CPU reference")
+    assert "install the runtime of your board's SDK" in warning.remedy
 
 
 def test_no_permission_names_the_group(machine: Machine) -> None:
@@ -159,7 +169,8 @@ class Runtime(Backend):
     name = "runtime"
 
     def __init__(self, version: str, available: bool = True) -> None:
-        self._probe = Probe(available, "there" if available else "no library", 100, version=version)
+        reason = "there" if available else "no library"
+        self._probe = Probe(available, reason, 100, library="libruntime.so", version=version)
 
     def probe(self) -> Probe:
         return self._probe
@@ -190,6 +201,14 @@ def test_the_row_of_model_and_runtime(call: Call, install: Any, machine: Machine
     new = call("doctor", RESNET, "--root", root)
     assert new.code == 0
     assert "compatible" in new.out
+
+
+def test_a_model_that_does_not_open(call: Call, machine: Machine) -> None:
+    done = call("doctor", genuine("removed.rk3588.i8"), "--root", machine({}))
+    assert done.code == Exit.UNAVAILABLE
+    assert "does not open it" in done.out
+    assert "the weights were removed" in done.out
+    assert "backend cpu opens it" in call("doctor", RESNET, "--root", machine({})).out
 
 
 def test_the_chosen_backend_decides_the_exit_code(call: Call, install: Any, machine: Machine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,14 @@ def test_info_says_what_the_file_says(call: Call) -> None:
     assert data["bytes"] == RESNET.stat().st_size
 
 
+def test_info_prints_strides_as_the_runtime_does(call: Call) -> None:
+    """Rows of 28 pixels are padded to 32; 20 channels of 10 rows of 12 pixels lie as 32 of 10 rows of 16."""
+    picture = call("info", "--json", genuine("espcn_like.rk3588.i8")).data["inputs"][0]
+    assert (picture["dims"], picture["w_stride"], picture["bytes_with_stride"]) == ([1, 20, 28, 3], 32, 1920)
+    result = call("info", "--json", genuine("squeeze_excite.rk3588.i8")).data["outputs"][0]
+    assert (result["dims"], result["w_stride"], result["bytes_with_stride"]) == ([1, 20, 10, 12], 0, 5120)
+
+
 def test_info_lists_shapes_batch_and_custom_operators(call: Call) -> None:
     dynamic = call("info", EXAMPLES / "dynamic_shape" / "dynamic_for_RK3588.rknn")
     assert "3 sets" in dynamic.out
@@ -79,8 +88,29 @@ def test_files_that_are_no_models(call: Call, tmp_path: Path, content: bytes, sa
         assert done.code == Exit.MODEL
         assert says in done.err
         assert str(file) in done.err
-    assert call("info", tmp_path).code == Exit.MODEL
-    assert call("info", tmp_path / "none.rknn").code == Exit.MODEL
+
+
+def test_paths_that_lead_to_no_file(call: Call, tmp_path: Path) -> None:
+    """A pipe is not opened: that would wait for somebody who writes."""
+    os.mkfifo(tmp_path / "pipe")
+    for path, says in (
+        (tmp_path, "is a folder"), (tmp_path / "pipe", "is a device or pipe"), (tmp_path / "none", "No such file"),
+        (Path("/dev/zero"), "is a device or pipe"), (Path("x" * 5000), "too long"),
+    ):  # fmt: skip
+        for command in ("info", "run", "perf"):
+            done = call(command, path)
+            assert done.code == Exit.MODEL
+            assert str(path) in done.err
+            assert says in done.err
+        done = call("doctor", path)
+        assert done.code == Exit.UNAVAILABLE
+        assert says in done.out
+
+
+def test_an_endless_input_is_not_read_to_its_end(call: Call) -> None:
+    done = call("run", RESNET, "/dev/zero")
+    assert done.code == Exit.DATA
+    assert "has more than 602112 bytes" in done.err
 
 
 # -- run -----------------------------------------------------------------------------------------------------
@@ -114,6 +144,12 @@ def test_run_takes_npy_npz_raw_and_names(call: Call, tmp_path: Path) -> None:
     nchw = tmp_path / "nchw.npy"
     np.save(nchw, pixels.transpose(0, 3, 1, 2))
     assert call("run", RESNET, nchw, "--layout", "nchw", "--json").data["outputs"] == results[0]
+
+
+def test_run_in_every_fidelity(call: Call) -> None:
+    model = genuine("act_silu.rk3588.i8")
+    for fidelity in ("npu", "table", "float"):
+        assert call("run", model, "--fidelity", fidelity, "--json").data["outputs"]
 
 
 def test_run_writes_outputs(call: Call, tmp_path: Path) -> None:

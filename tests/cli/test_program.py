@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_cpu.backend import CpuBackend
 
 from rknnlite import errors, hookimpl
-from rknnlite.cli.program import BUILT_IN, parser
+from rknnlite.cli.program import BUILT_IN, main, parser
 from rknnlite.command import Command, Console, Exit, clean
 from tests.support.corpus import ROOT
 
@@ -43,6 +44,20 @@ def test_wrong_arguments_point_to_help(call: Call) -> None:
         assert done.code == Exit.USAGE
         assert "--help" in done.err
         assert not done.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("top", "--interval", "nan"), ("top", "--interval", "inf"), ("top", "--count", "-2"), ("top", "--count", "x"),
+        ("compare", "a", "b", "--min-cosine", "2"), ("export-llm", "a", "b", "--core-num", "0"),
+        ("run", RESNET, "--top", "-1"),
+    ],
+)  # fmt: skip
+def test_numbers_have_limits(call: Call, words: Any) -> None:
+    done = call(*words)
+    assert done.code == Exit.USAGE
+    assert " number from " in done.err
 
 
 def test_options_may_stand_between_model_and_inputs(call: Call) -> None:
@@ -153,6 +168,39 @@ def test_a_broken_plugin_is_named_and_the_rest_works(call: Call, install: Any) -
     assert "half installed" in call("doctor").out
 
 
+def test_a_plugin_that_exits_or_offers_the_wrong_thing_stops_nobody(call: Call, install: Any) -> None:
+    class Wrong:
+        @hookimpl
+        def rknnlite_register_backends(self, register: Any) -> None:
+            register("no backend")
+
+        @hookimpl
+        def rknnlite_register_op_hosts(self, register: Any) -> None:
+            raise SystemExit("half\ninstalled")
+
+    install(script=SystemExit("usage: script"), wrong=Wrong())
+    done = call("run", RESNET, "--backend", "cpu")
+    assert done.code == Exit.OK
+    assert "plugin script" in done.err
+    assert "'no backend' is no Backend" in done.err
+    problems = {entry["name"]: entry["problem"] for entry in call("plugins", "--json").data}
+    assert problems["script"] == "SystemExit: usage: script"
+    assert problems["wrong"] == "its op hosts are skipped: SystemExit: half installed"
+
+
+def test_a_plugin_cannot_replace_our_backend(call: Call, install: Any) -> None:
+    class Impostor(CpuBackend):
+        pass
+
+    class Offer:
+        @hookimpl
+        def rknnlite_register_backends(self, register: Any) -> None:
+            register(Impostor())
+
+    install(mine=Offer())
+    assert "plugin mine: its cpu is skipped: the name is taken" in call("devices").err
+
+
 def test_a_plugin_cannot_replace_our_commands(call: Call, install: Any) -> None:
     class Info(Greet):
         name = "info"
@@ -196,9 +244,9 @@ def test_a_progress_bar_appears_on_terminals_only() -> None:
 
 def program(*words: Any, **options: Any) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
-        [sys.executable, "-m", "rknnlite", *map(str, words)], env=environment, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, cwd=ROOT, **options,
+        [sys.executable, "-m", "rknnlite", *map(str, words)], env=environment, text=True, cwd=ROOT, **{**pipes, **options}
     )  # fmt: skip
 
 
@@ -220,6 +268,20 @@ def test_a_reader_that_leaves_is_no_error_message() -> None:
         running.stdout.close()
         assert running.stderr is not None
         assert "Traceback" not in running.stderr.read()
+
+
+@pytest.mark.parametrize("words", [("info", RESNET), ("plugins", "--json")])
+def test_a_full_disk_is_told(words: Any) -> None:
+    with Path("/dev/full").open("w") as full, program(*words, stdout=full) as running:
+        assert running.stderr is not None
+        assert running.stderr.read() == "rknnlite: No space left on device\n"
+    assert running.returncode == Exit.FAILED
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_closed_streams_are_nowhere(monkeypatch: pytest.MonkeyPatch, closed: str) -> None:
+    monkeypatch.setattr(sys, closed, None)
+    assert main(["run", str(RESNET), "--backend", "cpu"]) == Exit.OK
 
 
 def test_the_start_is_light() -> None:

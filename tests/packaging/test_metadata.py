@@ -101,10 +101,25 @@ def test_debian_names_what_the_extras_name() -> None:
         assert extra.name in extras()
 
 
+def test_the_extra_all_is_all_of_them() -> None:
+    (every,) = extras()["all"]
+    assert set(re.findall(r"\w+", every.partition("[")[2])) == set(EXTRAS)
+
+
 def test_replaces_the_packages_of_the_vendor() -> None:
     package = fields()["python3-rknnlite"]
     assert "python3-rknnlite2" in relation(package["Provides"])
     assert package["Provides"] == package["Conflicts"] == package["Replaces"]
+
+
+def test_every_debian_package_is_tried_after_installation() -> None:
+    """By a script of debian/tests, and every script is listed."""
+    text = (DEBIAN / "tests" / "control").read_text("utf-8")
+    needed = {name for line in re.findall(r"^Depends: (.*)$", text, re.MULTILINE) for name in relation(line)}
+    scripts = {name for line in re.findall(r"^Tests: (.*)$", text, re.MULTILINE) for name in line.split()}
+    beneath = set(relation(fields()["rknnlite"]["Depends"]))
+    assert set(fields()) - {"source"} <= needed | beneath
+    assert scripts == {path.name for path in (DEBIAN / "tests").iterdir()} - {"control"}
 
 
 def test_only_what_is_compiled_has_an_architecture() -> None:

@@ -14,6 +14,6 @@ class EntryPoint:
         self.name, self.value, self._plugin = name, f"{name}_package", plugin
 
     def load(self) -> Any:
-        if isinstance(self._plugin, Exception):
+        if isinstance(self._plugin, BaseException):
             raise self._plugin
         return self._plugin

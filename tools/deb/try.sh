@@ -1,12 +1,11 @@
 #!/bin/sh
 # Install packages and run debian/tests, where autopkgtest itself cannot run:   try.sh PACKAGES SOURCE [TEST...]
 #
-# PACKAGES is a folder of .deb files, SOURCE the source package's tree. Installs on this machine: for throw-away places.
+# PACKAGES is a folder of .deb files, SOURCE the source package's tree. Installs on this machine what the tests name: for
+# throw-away places.
 set -eu
 packages=$1 source=$2
 shift 2
-[ $# -gt 0 ] || set -- $(sed -n 's/^Tests: //p' "$source/debian/tests/control")
-needed=$(sed -n 's/^Depends: //p' "$source/debian/tests/control" | tr -d , | tr ' ' '\n' | sort -u | grep -v rknnlite)
 log=$(mktemp -d)
 apt="apt-get -o APT::Sandbox::User=root -o Dpkg::Options::=--force-unsafe-io" # nothing here must survive
 
@@ -16,11 +15,27 @@ quietly() { # quietly NAME COMMAND...
     "$@" >"$log/$name" 2>&1 || { tail -n 40 "$log/$name" >&2; echo "try.sh: $* failed" >&2; exit 1; }
 }
 
+field() { # field NAME TEST: what debian/tests/control says about a test
+    awk -v RS= -v test="$2" '$0 ~ "(^|\n)Tests:[^\n]* " test "( |\n)"' "$source/debian/tests/control" |
+        sed -n "s/^$1: //p" | tr -d ,
+}
+
+if [ $# -eq 0 ]; then # all that are meant for this machine
+    for name in $(sed -n 's/^Tests: //p' "$source/debian/tests/control"); do
+        case " $(field Architecture "$name") " in '  ' | *" $(dpkg --print-architecture) "*) set -- "$@" "$name" ;; esac
+    done
+fi
+needed=$packages/python3-rknnlite_*.deb
+for name in $(for test; do field Depends "$test"; done | tr ' ' '\n' | sort -u); do
+    case $name in rknnlite* | python3-rknnlite-*) name=$packages/${name}_*.deb ;; esac
+    needed="$needed $name"
+done
+
 begin=$(date +%s)
 # shellcheck disable=SC2086
 quietly update $apt update -q
 # shellcheck disable=SC2086
-quietly install $apt install -qy --no-install-recommends "$packages"/*.deb $needed
+quietly install $apt install -qy --no-install-recommends $needed
 echo "try.sh: installed in $(($(date +%s) - begin)) s on $(dpkg --print-architecture)"
 
 failed=0

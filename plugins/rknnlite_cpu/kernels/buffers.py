@@ -22,8 +22,8 @@ Array = NDArray[Any]
 
 _SMALLEST, _LARGEST = 1 << 14, 1 << 21
 """Elements. Smaller arrays come from the heap without faults; larger ones would keep too much memory idle."""
-_IDLE = 1 << 21
-"""Elements kept idle at most: 8 MiB."""
+_IDLE = 1 << 23
+"""Elements kept idle at most: 32 MiB."""
 _FIT = 4
 """An array takes no block of more than so many times its size."""
 

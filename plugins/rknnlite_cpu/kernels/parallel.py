@@ -22,7 +22,7 @@ __all__ = ["channel_blocks", "cores", "matmul", "parts_of", "run_blocks", "run_i
 Array = NDArray[Any]
 T = TypeVar("T")
 
-BLOCK_ELEMENTS = 1 << 16  # 256 KiB of float32: a block and its scratch stay in the second-level cache
+BLOCK_ELEMENTS = 1 << 18  # 1 MiB of float32: a block stays in the second-level cache
 _PARALLEL_ELEMENTS = 1 << 18  # below this, waking threads costs more than it saves
 _PER_ELEMENT = 16  # multiply-adds of a matrix product in the time of one element of a loop
 _LANES = 16  # columns that a kernel of the matrix product takes at once
@@ -63,7 +63,8 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
 
     operations = result.size * a.shape[-1] // _PER_ELEMENT
     work, length = (some_rows, rows) if rows > columns else (some_columns, columns)
-    run_blocks(work, parts_of(length, _LANES), operations)
+    parts = parts_of(length, _LANES) if operations >= _PARALLEL_ELEMENTS else [slice(0, length)]
+    run_blocks(work, parts, operations)
     return result
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..kernels.buffers import empty
 from ..kernels.conv import ConvSpec, pad2d, windows
+from ..kernels.parallel import channel_blocks, run_blocks
 from ..registry import op, real_op
 from ..view import Array, Kernel, NodeView, decode, encode
 
@@ -48,16 +50,28 @@ def max_pool(view: NodeView) -> Kernel:
 
 
 def maximum(x: Array, spec: ConvSpec) -> Array:
-    """Maximum over windows [N, C, H, W] -> [N, C, OH, OW], rows first, then columns."""
+    """Maximum over windows [N, C, H, W] -> [N, C, OH, OW] of float32, block by block of channels."""
+    n, c, h, w = x.shape
+    out = empty((n, c, *spec.out_size))
+
+    def work(channels: slice) -> None:
+        _largest(x[:, channels], spec, out[:, channels])
+
+    run_blocks(work, channel_blocks(c, n * h * w), x.size)
+    return out
+
+
+def _largest(x: Array, spec: ConvSpec, out: Array) -> None:
+    """Rows first, then columns."""
     padded = pad2d(x, spec.padding, -np.inf)
     (kh, kw), (ty, tx), (dy, dx), (oh, ow) = spec.kernel, spec.strides, spec.dilations, spec.out_size
-    rows = padded[:, :, 0 : (oh - 1) * ty + 1 : ty]
+    rows = empty((*x.shape[:2], oh, padded.shape[3]))
+    rows[...] = padded[:, :, 0 : (oh - 1) * ty + 1 : ty]
     for k in range(1, kh):
-        rows = np.maximum(rows, padded[:, :, k * dy : k * dy + (oh - 1) * ty + 1 : ty])
-    out = rows[..., 0 : (ow - 1) * tx + 1 : tx]
+        np.maximum(rows, padded[:, :, k * dy : k * dy + (oh - 1) * ty + 1 : ty], out=rows)
+    out[...] = rows[..., 0 : (ow - 1) * tx + 1 : tx]
     for k in range(1, kw):
-        out = np.maximum(out, rows[..., k * dx : k * dx + (ow - 1) * tx + 1 : tx])
-    return np.ascontiguousarray(out)
+        np.maximum(out, rows[..., k * dx : k * dx + (ow - 1) * tx + 1 : tx], out=out)
 
 
 def _max_indices(x: Array, spec: ConvSpec) -> Array:
