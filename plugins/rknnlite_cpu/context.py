@@ -19,8 +19,8 @@ from rknnlite.perf import CoreMemory, MemorySize, PerfTable
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, OpenOptions, PostProcess, Versions
 from rknnlite.tensor import Layout, TensorAttr
+from rknnlite.tensor_attrs import default_attr
 
-from .attributes import default_attr
 from .coherence import Coherence
 from .feed import InputFeed
 from .fidelity import Fidelity, FloatFeed, graph_for
@@ -201,8 +201,8 @@ class CpuContext(ZeroCopyContext):
             self._io[number] = self._model.io(number)
         self._current = number
         ins, outs = self._io[number]
-        self._inputs = [default_attr(i, io, self.batch, True) for i, io in enumerate(ins)]
-        self._outputs = [default_attr(i, io, self.batch, False) for i, io in enumerate(outs)]
+        self._inputs = [default_attr(i, io, self.batch, True, self._soc) for i, io in enumerate(ins)]
+        self._outputs = [default_attr(i, io, self.batch, False, self._soc) for i, io in enumerate(outs)]
         if self._post is not None:
             self._outputs = self._post.open(self._inputs, self._outputs)
         with self._file.naming():

@@ -22,8 +22,8 @@ from rknnlite.layout import nchw_to_nc1hwc2, nchw_to_nhwc
 from rknnlite.spi import AttrKind, Context, Input, Memory
 from rknnlite.spi_async import Unchanged, debugging
 from rknnlite.tensor import Layout, TensorAttr
+from rknnlite.tensor_attrs import native_input, native_output
 
-from .attributes import native_input, native_output
 from .coherence import Coherence
 from .frame import Frame
 from .memory import CpuMemory, allocate, from_fd

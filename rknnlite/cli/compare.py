@@ -10,8 +10,8 @@ from typing import Any
 from ..accuracy import Comparison, Distance, TensorError, compare
 from ..command import Command, Console, Exit
 from ..errors import ParamInvalid
+from ..tensor_attrs import default_attr
 from .feeding import arrays_for
-from .info import attribute
 from .options import add_inputs, add_opening, between, model_file, opening, output_file
 from .page import Bar, Page
 
@@ -93,7 +93,7 @@ def _inputs(args: argparse.Namespace) -> Any:
             "one side must be a .rknn file or a dump of one: its inputs say what the ONNX file gets"
         )
     model = model_file(models[0]).model
-    attrs = [attribute(i, io, model.batch, True) for i, io in enumerate(model.inputs)]
+    attrs = [default_attr(i, io, model.batch, True) for i, io in enumerate(model.inputs)]
     return arrays_for(args.inputs, attrs, args.bgr)
 
 

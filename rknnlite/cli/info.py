@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Union
 
 from .. import socs
 from ..command import Command, Console, Exit
 from ..errors import ModelInvalid
-from ..formats import IoTensor, Model, ModelFile
+from ..formats import Model, ModelFile
 from ..formats import llm as llm_package
 from ..graph import Graph, TensorRole
 from ..perf import grid
 from ..socs import Soc
-from ..tensor import Layout, TensorAttr
+from ..tensor import TensorAttr
+from ..tensor_attrs import default_attr
 from .options import model_file
 
-__all__ = ["COMMAND", "attribute", "is_package", "runs_on"]
-
-_PICTURES = (1, 3, 4)  # numbers of channels whose rows the NPU reads as they are
+__all__ = ["COMMAND", "is_package", "runs_on"]
 
 
 @dataclass(frozen=True)
@@ -47,28 +46,6 @@ class Operators:
 
 def _weights(graph: Graph) -> int:
     return sum(tensor.nbytes for tensor in graph.tensors if tensor.role is TensorRole.CONST)
-
-
-def attribute(index: int, io: IoTensor, batch: int, is_input: bool, soc: Soc | None = None) -> TensorAttr:
-    """What the runtime on ``soc`` reports for an input (rank 4: NHWC) or output; without one rows are not padded.
-
-    Inputs of rank 4 come with the rows of their native form. Outputs that the NPU leaves in feature layout come
-    with the bytes of that, rows padded as well, and no ``w_stride`` (seen in logs of RK3588 and RK3576).
-    """
-    shape = (io.shape[0] * batch, *io.shape[1:]) if io.shape else io.shape
-    if len(shape) != 4:
-        return TensorAttr(index, io.name, shape, io.dtype, Layout.UNDEFINED, io.quant)
-    n, c, h, w = shape
-    row = -(-w // soc.align) * soc.align if soc else w
-    if is_input:
-        row = row if c in _PICTURES else w
-        attr = TensorAttr(index, io.name, (n, h, w, c), io.dtype, Layout.NHWC, io.quant, w_stride=row)
-        return replace(attr, size_with_stride=attr.size // w * row if w else 0)
-    attr = TensorAttr(index, io.name, shape, io.dtype, Layout.NCHW, io.quant)
-    if soc is None or len(io.native_shape) != 5:
-        return attr
-    _, blocks, rows, _, lanes = io.native_shape
-    return replace(attr, size_with_stride=n * blocks * rows * row * lanes * io.dtype.bits // 8)
 
 
 def is_package(file: ModelFile) -> bool:
@@ -106,8 +83,8 @@ class Info(Command):
         model = file.model
         operators = Operators.of(model)
         soc = next(iter(_socs(model)), None)
-        inputs = [attribute(i, io, model.batch, True, soc) for i, io in enumerate(model.inputs)]
-        outputs = [attribute(i, io, model.batch, False, soc) for i, io in enumerate(model.outputs)]
+        inputs = [default_attr(i, io, model.batch, True, soc) for i, io in enumerate(model.inputs)]
+        outputs = [default_attr(i, io, model.batch, False, soc) for i, io in enumerate(model.outputs)]
         data = {
             "file": str(args.model), "bytes": len(file.data), "container": model.container,
             "toolkit": model.toolkit_version, "compiler": model.compiler_version,

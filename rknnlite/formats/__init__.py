@@ -47,6 +47,10 @@ class ModelFile:
             view = memoryview(self._source)  # type: ignore[arg-type]
             return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
         try:
+            if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
+                raise ModelInvalid(
+                    "cannot be read: it is a pipe, a socket or a device; give a file, or the bytes of one"
+                )
             with self.path.open("rb") as file:
                 if not file.seek(0, 2):
                     return memoryview(b"")

@@ -33,7 +33,7 @@ FLOORS = [
         "vendor_files",
     },
     {"tensor", "layout", "quant", "socs", "binding", "matmul_layout"},
-    {"formats", "graph"},
+    {"formats", "graph", "tensor_attrs"},
     {
         "spi",
         "spi_async",

@@ -117,6 +117,12 @@ def test_folder(tmp_path: Path) -> None:
         _ = ModelFile(tmp_path).model
 
 
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelInvalid, match="pipe: cannot be read: it is a pipe"):
+        _ = ModelFile(tmp_path / "pipe").model
+
+
 def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "secret.rknn"
     path.write_bytes(one_node())

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Optional
 
-from rknnlite.formats import IoTensor
-from rknnlite.socs import Soc
-from rknnlite.tensor import DType, Layout, TensorAttr
+from .formats import IoTensor
+from .socs import Soc
+from .tensor import DType, Layout, TensorAttr
 
 __all__ = ["default_attr", "native_input", "native_output"]
 
 
-def default_attr(index: int, io: IoTensor, batch: int, is_input: bool) -> TensorAttr:
-    """What RKNN_QUERY_INPUT_ATTR and OUTPUT_ATTR answer: rank 4 inputs NHWC, outputs in the model's order."""
+_PICTURES = (1, 3, 4)  # channels of inputs that stay NHWC on the NPU
+
+
+def default_attr(
+    index: int, io: IoTensor, batch: int, is_input: bool, soc: Optional[Soc] = None
+) -> TensorAttr:
+    """What RKNN_QUERY_INPUT_ATTR and OUTPUT_ATTR answer: rank 4 inputs NHWC, outputs in the model's order.
+
+    Inputs of rank 4 come with the rows of their native form. Outputs that the NPU leaves in feature layout come
+    with the bytes of that, rows padded as well, and no ``w_stride`` (seen in public logs of RK3588 and RK3576).
+    Without a SoC rows are not padded.
+    """
     shape = (io.shape[0] * batch, *io.shape[1:]) if io.shape else io.shape
-    if len(shape) == 4 and is_input:
-        n, c, h, w = shape
-        return TensorAttr(index, io.name, (n, h, w, c), io.dtype, Layout.NHWC, io.quant)
-    layout = Layout.NCHW if len(shape) == 4 else Layout.UNDEFINED
-    return TensorAttr(index, io.name, shape, io.dtype, layout, io.quant)
+    if len(shape) != 4:
+        return TensorAttr(index, io.name, shape, io.dtype, Layout.UNDEFINED, io.quant)
+    n, c, h, w = shape
+    row = _aligned(w, soc.align) if soc else w
+    if is_input:
+        row = row if c in _PICTURES else w
+        attr = TensorAttr(index, io.name, (n, h, w, c), io.dtype, Layout.NHWC, io.quant, w_stride=row)
+        return replace(attr, size_with_stride=attr.size // w * row if w else 0)
+    attr = TensorAttr(index, io.name, shape, io.dtype, Layout.NCHW, io.quant)
+    if soc is None or len(io.native_shape) != 5:
+        return attr
+    _, blocks, rows, _, lanes = io.native_shape
+    return replace(attr, size_with_stride=n * blocks * rows * row * lanes * io.dtype.bits // 8)
 
 
 def _aligned(value: int, align: int) -> int:
@@ -38,7 +57,7 @@ def native_input(index: int, io: IoTensor, batch: int, soc: Soc) -> TensorAttr:
         return TensorAttr(
             index, io.name, (n, c, h, w), io.dtype, Layout.NCHW, io.quant, size_with_stride=attr.size
         )
-    if c in (1, 3, 4):
+    if c in _PICTURES:
         stride = _aligned(w, soc.align)
         size = n * h * stride * c * io.dtype.bits // 8
         return TensorAttr(
