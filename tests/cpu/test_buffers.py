@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -73,6 +74,34 @@ def test_little_stays_idle() -> None:
     assert resident() - before < 40 * MB, "32 MiB are kept"
     buffers.trim()
     assert resident() - before < 4 * MB
+
+
+def test_a_forked_child_leaves_its_parent_alone() -> None:
+    """Neither arrays in use nor idle blocks are shared, and a lock held elsewhere does not stop the child."""
+    used, spare = buffers.empty(TWO_MB), buffers.empty(TWO_MB)
+    used.fill(1)
+    del spare
+    child = os.fork()
+    if not child:
+        used.fill(2)
+        buffers.empty(TWO_MB).fill(2)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert used.min() == used.max() == 1
+
+
+def test_the_collector_gives_memory_back_at_any_time() -> None:
+    """Arrays in cycles are dropped whenever the collector runs, also while another block is taken."""
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for step in range(3000):
+            cycle: list[object] = [buffers.empty((20_000 + step % 9 * 5_000,))]
+            cycle.append(cycle)
+            array = buffers.empty((20_000 + step % 7 * 3_000,))
+            assert array.base._block.size >= array.size
+    finally:
+        gc.set_threshold(*threshold)
 
 
 def test_threads_never_share_a_block() -> None:
