@@ -31,8 +31,8 @@ import cv2  # noqa: E402
 import numpy as np  # noqa: E402
 
 import rknnlite  # noqa: E402
-from rknnlite import matmul_layout  # noqa: E402
-from rknnlite.spi_matmul import MatmulType  # noqa: E402
+from rknnlite.matmul import layout  # noqa: E402
+from rknnlite.spi.matmul import MatmulType  # noqa: E402
 
 SIZES = [(1, 4096, 4096), (128, 4096, 4096), (1024, 1024, 1024), (512, 2048, 2048)]
 SPEED = {
@@ -125,16 +125,14 @@ def packings() -> list[tuple[str, np.ndarray, Callable[[np.ndarray], np.ndarray]
         for dtype, lanes, tile in (("INT8", 16, (32, 32)), ("FLOAT16", 8, (16, 32))):
             matrix = elements(rng, dtype, (rows, columns))
             label = f"{dtype.lower()} [{rows}, {columns}]"
-            found.append(
-                (f"pack A {label}", matrix, lambda x, lanes=lanes: matmul_layout.pack_lanes(x, lanes))
-            )
-            found.append((f"pack B {label}", matrix, lambda x, tile=tile: matmul_layout.pack_b(x, tile)))
-            native = matmul_layout.pack_lanes(matrix, lanes)
+            found.append((f"pack A {label}", matrix, lambda x, lanes=lanes: layout.pack_lanes(x, lanes)))
+            found.append((f"pack B {label}", matrix, lambda x, tile=tile: layout.pack_b(x, tile)))
+            native = layout.pack_lanes(matrix, lanes)
             found.append(
                 (
                     f"unpack A, C {label}",
                     native,
-                    lambda x: matmul_layout.unpack_lanes(x, x.shape[0] * x.shape[2]),
+                    lambda x: layout.unpack_lanes(x, x.shape[0] * x.shape[2]),
                 )
             )
     return found

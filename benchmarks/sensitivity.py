@@ -17,8 +17,8 @@ import numpy as np
 from agreement import compare
 from numpy.typing import NDArray
 from rknnlite_cpu.feed import InputFeed
-from rknnlite_cpu.program import Program
-from rknnlite_cpu.view import Kernel, decode
+from rknnlite_cpu.node_view import Kernel, decode
+from rknnlite_cpu.plan import ExecutionPlan
 
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Input
@@ -37,7 +37,7 @@ def disturbed(kernel: Kernel, rate: float, rng: np.random.Generator) -> Kernel:
     return run
 
 
-def outputs(program: Program, feeds: dict[int, Array]) -> list[Array]:
+def outputs(program: ExecutionPlan, feeds: dict[int, Array]) -> list[Array]:
     """Real values of all outputs."""
     values = program.run(feeds)
     return [decode(values[i], program.graph.tensors[i]) for i in program.graph.outputs]
@@ -47,7 +47,7 @@ def measure(path: Path, rate: float) -> None:
     """Print both distances for every output."""
     model = ModelFile(path).model
     graph = model.graph()
-    program = Program(graph, path.name)
+    program = ExecutionPlan(graph, path.name)
     with np.load(path.with_suffix(".npz")) as golden:
         arrays = [golden[f"in{i}"] for i in range(len(graph.inputs))]
         theirs = [

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pluggy
 
-from .command import Command
 from .spi import Backend, CustomOp, OpHost
+from .spi.command import Command
 
 __all__ = ["hookimpl", "hookspec"]
 

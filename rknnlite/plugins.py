@@ -12,12 +12,12 @@ from typing import Any
 import pluggy
 
 from . import config, hookspecs
-from .command import Command
-from .custom_op import CustomOp, as_custom_op
 from .errors import BackendUnavailable, ParamInvalid
 from .log import logger
-from .op_host import GpuServices, OpHost, PostProcess
 from .spi import Backend
+from .spi.command import Command
+from .spi.custom_op import CustomOp, as_custom_op
+from .spi.op_host import GpuServices, OpHost, PostProcess
 
 __all__ = [
     "GROUP",

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from . import config, plugins, socs
-from .custom_op import OpSource, as_custom_op, distinct
 from .errors import BackendUnavailable, ParamInvalid
 from .formats import ModelFile
 from .log import logger, show
 from .spi import Backend, Context, CustomOp, OpenOptions
+from .spi.custom_op import OpSource, as_custom_op, distinct
 
 __all__ = ["choose_backend", "open_model", "resolve_ops"]
 

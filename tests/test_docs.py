@@ -304,7 +304,7 @@ def test_every_extra_and_debian_package_is_documented() -> None:
 
 def test_every_command_and_exit_code_is_documented() -> None:
     from rknnlite.cli.program import BUILT_IN
-    from rknnlite.command import Exit
+    from rknnlite.spi.command import Exit
 
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     assert all(f"| `{command}" in page for command in BUILT_IN)

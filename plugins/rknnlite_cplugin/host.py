@@ -10,11 +10,11 @@ from typing import Any
 
 from rknnlite import config
 from rknnlite.abi import rknn_op as abi
-from rknnlite.childprocess import TIME_LIMIT, checked_limit
-from rknnlite.custom_op import CustomOp
 from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.log import logger
+from rknnlite.native.childprocess import TIME_LIMIT, checked_limit
 from rknnlite.spi import OpHost, Probe
+from rknnlite.spi.custom_op import CustomOp
 
 from .isolated import IsolatedOp
 from .library import is_elf, open_library, unsafe_reason

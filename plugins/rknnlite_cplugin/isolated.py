@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite.abi import rknn_op as abi
-from rknnlite.childprocess import ChildProcess, exactly
-from rknnlite.custom_op import CustomOp, OpContext
 from rknnlite.errors import ParamInvalid
+from rknnlite.native.childprocess import ChildProcess, exactly
+from rknnlite.spi.custom_op import CustomOp, OpContext
 
 from .op import Array, NodeBuffers, check_code
 from .worker import COMPUTE, MAX_FDS, MESSAGE, attr_to_json, receive, send

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rknnlite import buildcache
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
+from rknnlite.native import buildcache
 
 __all__ = ["Library", "is_elf", "open_library", "symbols", "unsafe_reason"]
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from rknnlite import plugins
 from rknnlite.abi import rknn_op as abi
-from rknnlite.custom_op import CustomOp, OpContext, UseBuiltin
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, error_from_code
 from rknnlite.spi import GpuKernel
+from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin
 from rknnlite.tensor import TensorAttr
 
 from .library import Library, symbols

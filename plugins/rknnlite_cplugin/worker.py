@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rknnlite.childprocess import exactly
 from rknnlite.errors import RknnError
+from rknnlite.native.childprocess import exactly
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .library import open_library, symbols

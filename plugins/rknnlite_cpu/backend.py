@@ -6,8 +6,8 @@ from rknnlite import socs
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
-from rknnlite.spi_llm import LlmContext, LlmOptions
-from rknnlite.spi_matmul import MatmulContext, MatmulSpec
+from rknnlite.spi.llm import LlmContext, LlmOptions
+from rknnlite.spi.matmul import MatmulContext, MatmulSpec
 
 from .context import CpuContext
 

@@ -8,30 +8,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rknnlite._version import __version__
-from rknnlite.binding import MIXED
-from rknnlite.custom_op import as_custom_op, distinct
-from rknnlite.dumps import Dump, DumpWriter, default_folder
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
 from rknnlite.formats import NO_ATTRIBUTES, Attributes, IoTensor, Model, ModelFile
+from rknnlite.formats.tensor_attrs import default_attr
 from rknnlite.graph import Graph
 from rknnlite.log import level, logger
-from rknnlite.perf import CoreMemory, MemorySize, PerfTable
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, OpenOptions, PostProcess, Versions
+from rknnlite.spi.custom_op import as_custom_op, distinct
+from rknnlite.spi.dumps import Dump, DumpWriter, default_folder
+from rknnlite.spi.perf import CoreMemory, MemorySize, PerfTable
+from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import Layout, TensorAttr
-from rknnlite.tensor_attrs import default_attr
 
-from .coherence import Coherence
+from .cache_coherence import CacheCoherence
 from .feed import InputFeed
 from .fidelity import Fidelity, FloatFeed, graph_for
 from .frame import Frame
-from .insight import Feeder, Recorder, Stopwatch, Watches, memory_size, perf_table
 from .kernels.buffers import trim
 from .kernels.parallel import run_items
 from .kernels.threads import cores, limited
+from .node_view import Array
+from .observers import Feeder, Recorder, Stopwatch, Watches, memory_size, perf_table
+from .plan import ExecutionPlan, Watch
 from .postprocess import chosen, converted
-from .program import Program, Watch
-from .view import Array
 from .zerocopy import ZeroCopyContext, lender
 
 __all__ = ["CpuContext"]
@@ -68,7 +68,7 @@ class CpuContext(ZeroCopyContext):
         self._seconds: Mapping[int, float] | None = None
         self._table: PerfTable | None = None
         self._graphs: dict[int, Graph] = {}
-        self._programs: dict[int, Program] = {}
+        self._programs: dict[int, ExecutionPlan] = {}
         self._io: dict[int, tuple[list[IoTensor], list[IoTensor]]] = {}
         self._feeds: list[InputFeed | FloatFeed] = []
         self._values: list[list[Array]] | None = None
@@ -78,7 +78,9 @@ class CpuContext(ZeroCopyContext):
         self._fetched = 0
         self._options = options
         self._outside = options.extra.get("outside")
-        self._coherence = Coherence(*(options.extra.get(f"flush_{way}puts", True) for way in ("in", "out")))
+        self._coherence = CacheCoherence(
+            *(options.extra.get(f"flush_{way}puts", True) for way in ("in", "out"))
+        )
         self._threads = max(1, min(options.threads or cores(), cores()))
         self._lanes = MOST_LANES
         self._last_run_us = self._frames = 0
@@ -196,7 +198,7 @@ class CpuContext(ZeroCopyContext):
             with self._file.naming():
                 graph = self._model.graph(number, self._attributes)
             computed = graph_for(self._fidelity, graph)
-            self._programs[number] = Program(computed, self._label, self._ops, self._model.custom_ops)
+            self._programs[number] = ExecutionPlan(computed, self._label, self._ops, self._model.custom_ops)
             self._graphs[number] = graph
             self._io[number] = self._model.io(number)
         self._current = number

@@ -15,7 +15,7 @@ from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.tensor import DType, Layout, TensorAttr
 
-from .view import Array, NodeView, decode, encode
+from .node_view import Array, NodeView, decode, encode
 
 __all__ = ["CustomNode"]
 

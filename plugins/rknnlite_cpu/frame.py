@@ -10,8 +10,8 @@ import numpy as np
 
 from rknnlite.graph import Graph, Tensor
 
-from .insight import stored_elements
-from .view import Array, decode, encode
+from .node_view import Array, decode, encode
+from .observers import stored_elements
 
 __all__ = ["Frame", "to_float"]
 

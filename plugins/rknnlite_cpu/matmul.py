@@ -14,9 +14,9 @@ import numpy as np
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, OutputInvalid, ParamInvalid
-from rknnlite.matmul_layout import float_to_bfloat16, from_bytes, pack_lanes, to_bytes, unpack_b, unpack_lanes
+from rknnlite.matmul.layout import float_to_bfloat16, from_bytes, pack_lanes, to_bytes, unpack_b, unpack_lanes
 from rknnlite.spi import Memory
-from rknnlite.spi_matmul import (
+from rknnlite.spi.matmul import (
     BLayout,
     BQuant,
     MatmulContext,
@@ -33,7 +33,7 @@ from .kernels.gemm import cast, in_blocks, row_sums
 from .kernels.parallel import matmul
 from .kernels.threads import cores, limited
 from .memory import CpuMemory, allocate, from_fd
-from .view import Array
+from .node_view import Array
 
 __all__ = ["CpuMatmul"]
 
@@ -60,7 +60,7 @@ class _Quant:
 
 
 class CpuMatmul(MatmulContext):
-    """See ``rknnlite.spi_matmul.MatmulContext``."""
+    """See ``rknnlite.spi.matmul.MatmulContext``."""
 
     def __init__(self, spec: MatmulSpec) -> None:
         soc = spec.soc or socs.detect() or socs.get("rk3588")

@@ -14,20 +14,19 @@ from typing import Any, Optional
 
 import numpy as np
 
-from rknnlite import binding
-from rknnlite.binding import MIXED, Place
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, TargetPlatformUnmatch
 from rknnlite.formats import IoTensor, Model
+from rknnlite.formats.tensor_attrs import native_input, native_output
 from rknnlite.layout import nchw_to_nc1hwc2, nchw_to_nhwc
-from rknnlite.spi import AttrKind, Context, Input, Memory
-from rknnlite.spi_async import Unchanged, debugging
+from rknnlite.spi import AttrKind, Context, Input, Memory, zero_copy
+from rknnlite.spi.exclusive import Unchanged, debugging
+from rknnlite.spi.zero_copy import MIXED, Place
 from rknnlite.tensor import Layout, TensorAttr
-from rknnlite.tensor_attrs import native_input, native_output
 
-from .coherence import Coherence
+from .cache_coherence import CacheCoherence
 from .frame import Frame
 from .memory import CpuMemory, allocate, from_fd
-from .view import Array
+from .node_view import Array
 
 __all__ = ["ZeroCopyContext", "lender"]
 
@@ -39,7 +38,7 @@ class ZeroCopyContext(Context):
     """Creates, imports and binds memory; a subclass says what the current inputs and outputs are."""
 
     _outside: Optional[str] = None
-    _coherence: Coherence
+    _coherence: CacheCoherence
     _inputs: list[TensorAttr]
     _outputs: list[TensorAttr]
 
@@ -137,8 +136,8 @@ class ZeroCopyContext(Context):
             if self._has_post:
                 raise ParamInvalid("a context with a post-process plugin has no zero-copy path")
             mine = self._mine(mem)
-            place = binding.place_of(attr, self._places())
-            binding.check_binding(place, attr, mine.size, mine.offset)
+            place = zero_copy.place_of(attr, self._places())
+            zero_copy.check_binding(place, attr, mine.size, mine.offset)
             self._bound[place.is_input, place.index] = (mine, attr)
 
     def _places(self) -> list[Place]:
@@ -148,7 +147,7 @@ class ZeroCopyContext(Context):
             (False, (AttrKind.NATIVE_OUTPUT, AttrKind.NATIVE_NHWC_OUTPUT, AttrKind.OUTPUT)),
         ):
             rows = zip(*(self.attrs(kind) for kind in kinds))
-            found += [Place(is_input, i, binding.forms(*attrs)) for i, attrs in enumerate(rows)]
+            found += [Place(is_input, i, zero_copy.forms(*attrs)) for i, attrs in enumerate(rows)]
         return found
 
     def _bound_inputs(self) -> list[Input]:

@@ -10,9 +10,9 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
-from rknnlite import buildcache
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
+from rknnlite.native import buildcache
 
 __all__ = ["Device", "device", "unavailable"]
 

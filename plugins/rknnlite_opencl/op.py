@@ -10,9 +10,9 @@ from typing import Any, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.custom_op import CustomOp, OpContext, as_custom_op
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
+from rknnlite.spi.custom_op import CustomOp, OpContext, as_custom_op
 from rknnlite.tensor import TensorAttr
 
 from .device import Device, device, unavailable

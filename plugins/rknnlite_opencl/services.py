@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rknnlite import buildcache
 from rknnlite.errors import BackendUnavailable
+from rknnlite.native import buildcache
 from rknnlite.spi import GpuKernel, GpuServices
 
 from .device import device

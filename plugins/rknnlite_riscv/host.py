@@ -10,10 +10,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from rknnlite import buildcache, config
+from rknnlite import config
 from rknnlite.abi import rknn3_op as abi
-from rknnlite.childprocess import TIME_LIMIT, checked_limit
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid
+from rknnlite.native import buildcache
+from rknnlite.native.childprocess import TIME_LIMIT, checked_limit
 from rknnlite.spi import OpHost, PostProcess, Probe
 from rknnlite.tensor import TensorAttr
 

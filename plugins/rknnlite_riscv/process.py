@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.abi import rknn3_op as abi
-from rknnlite.childprocess import ChildProcess, exactly
 from rknnlite.errors import ParamInvalid, RknnError, error_from_code
 from rknnlite.log import logger
+from rknnlite.native.childprocess import ChildProcess, exactly
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 __all__ = ["Process"]

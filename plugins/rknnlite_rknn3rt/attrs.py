@@ -10,7 +10,7 @@ from rknnlite.abi.rknn3_enums import RKNN3QueryCmd as Query
 from rknnlite.errors import ModelUnsupported, ParamInvalid, RknnError
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
-from .handle import Handle, text
+from .native_context import NativeContext, text
 
 __all__ = ["Tensor3", "from_shape", "query_tensor", "tensors"]
 
@@ -58,14 +58,14 @@ class Tensor3:
         return self.native.n_elems * self.native.dtype.numpy.itemsize
 
 
-def query_tensor(handle: Handle, command: int, index: int, is_input: bool) -> Tensor3:
+def query_tensor(handle: NativeContext, command: int, index: int, is_input: bool) -> Tensor3:
     """One tensor by its index; raises the typed error of the query, or ModelUnsupported."""
     struct = handle.abi.RKNN3TensorAttr(index=index)
     handle.query(command, struct, f"there is no tensor {index}" if command else "")
     return _tensor(struct, is_input, _channels(handle, command, struct, is_input))
 
 
-def tensors(handle: Handle, command: int, count: int, is_input: bool) -> list[Tensor3]:
+def tensors(handle: NativeContext, command: int, count: int, is_input: bool) -> list[Tensor3]:
     """All inputs or all outputs."""
     return [query_tensor(handle, command, index, is_input) for index in range(count)]
 
@@ -78,7 +78,7 @@ def from_shape(struct: Any, is_input: bool, known: Tensor3) -> Tensor3:
     return _tensor(struct, is_input, channels)
 
 
-def _channels(handle: Handle, command: int, struct: Any, is_input: bool) -> int:
+def _channels(handle: NativeContext, command: int, struct: Any, is_input: bool) -> int:
     """Channels of an NC1HWC2 tensor without the padding lanes; 0 where nobody says."""
     if struct.layout != RKNN3TensorLayout.RKNN3_TENSOR_NC1HWC2 or struct.n_dims != 5:
         return 0

@@ -8,11 +8,11 @@ from rknnlite import config
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
-from rknnlite.spi_llm import LlmContext, LlmOptions
+from rknnlite.spi.llm import LlmContext, LlmOptions
 
 from .context import Rknn3Context
 from .device import choose_device, find_devices
-from .llm_context import Rknn3LlmContext
+from .llm.context import Rknn3LlmContext
 from .loader import Library, load
 from .settings import Settings
 

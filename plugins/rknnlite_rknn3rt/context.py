@@ -13,18 +13,18 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from rknnlite.dumps import Dump, DumpWriter
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Context, Input, Memory, OpenOptions, PerfRow, PerfTable, PostProcess
+from rknnlite.spi.dumps import Dump, DumpWriter
 from rknnlite.tensor import Layout, TensorAttr
 
-from .asking import AskingContext
 from .convert import from_native, to_native
-from .handle import Handle
-from .insight import dump, dump_features, profile_ops
+from .errors import check
 from .loader import Library
-from .native import check
+from .native_context import NativeContext
+from .profiling import dump, dump_features, profile_ops
+from .queries import QueryContext
 from .settings import Settings
 from .shapes import ShapeTable
 
@@ -33,7 +33,7 @@ __all__ = ["Rknn3Context"]
 Array = NDArray[Any]
 
 
-class Rknn3Context(AskingContext):
+class Rknn3Context(QueryContext):
     """See ``rknnlite.spi.Context``. Memory of single tensors may be bound or left to the context, as one likes."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Rknn3Context(AskingContext):
         options: OpenOptions,
     ) -> None:
         Context.__init__(self)
-        self._set_up(Handle.open(library, settings, self._owner), file.label, settings)
+        self._set_up(NativeContext.open(library, settings, self._owner), file.label, settings)
         _contexts.add(self)
         self._soc_name = options.soc or self._soc_name
         try:

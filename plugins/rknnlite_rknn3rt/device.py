@@ -10,9 +10,9 @@ from rknnlite.abi.rknn3_types import RKNN3Devices
 from rknnlite.errors import DeviceUnmatch, RknnError
 from rknnlite.spi import Device
 
-from .handle import text
+from .errors import check
 from .loader import Library
-from .native import check
+from .native_context import text
 
 __all__ = ["choose_device", "find_devices"]
 

@@ -11,9 +11,9 @@ from rknnlite.abi.rknn3_enums import RKNN3ImFmt, RKNN3MemSyncMode
 from rknnlite.abi.rknn3_types import RKNN3ImMem
 from rknnlite.errors import ContextInvalid, ParamInvalid
 
-from .handle import Handle
+from .errors import Native, check
 from .memory import view
-from .native import Native, check
+from .native_context import NativeContext
 
 __all__ = ["DeviceImage"]
 
@@ -30,7 +30,14 @@ class DeviceImage:
     """One ``rknn3_im_mem``; given back with ``close``, or when nobody holds it or a view of it any more."""
 
     def __init__(
-        self, handle: Handle, width: int, height: int, fmt: RKNN3ImFmt, core_id: int, flags: int, guard: Any
+        self,
+        handle: NativeContext,
+        width: int,
+        height: int,
+        fmt: RKNN3ImFmt,
+        core_id: int,
+        flags: int,
+        guard: Any,
     ) -> None:
         """``rknn3_im_mem_create``; raises the typed error of the call."""
         if width < 1 or height < 1:

@@ -16,7 +16,7 @@ from typing import Any
 
 from rknnlite import config
 from rknnlite.abi import rknn3
-from rknnlite.abi.library import FunctionMissing, Search, open_library, version_in
+from rknnlite.native.library import FunctionMissing, Search, open_library, version_in
 
 __all__ = ["SEARCH", "Api", "Library", "load"]
 

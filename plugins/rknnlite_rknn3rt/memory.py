@@ -15,8 +15,8 @@ from rknnlite.abi.rknn3_enums import RKNN3MemAllocFlags, RKNN3MemSyncMode
 from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
 from rknnlite.spi import Memory
 
-from .handle import Handle
-from .native import Native, check
+from .errors import Native, check
+from .native_context import NativeContext
 
 __all__ = ["Rknn3Memory", "allocate", "from_fd", "from_phys", "synchronise", "view"]
 
@@ -49,10 +49,10 @@ def view(where: int, shape: tuple[int, ...], dtype: Any, owner: object = None) -
 class Rknn3Memory(Memory):
     """One ``rknn3_tensor_mem``; see ``rknnlite.spi.Memory``. ``core_id``: the core in whose memory it lies."""
 
-    def __init__(self, native: Native, handle: Handle, size: int) -> None:
+    def __init__(self, native: Native, handle: NativeContext, size: int) -> None:
         struct = native.value.contents
         self._native: Native | None = native
-        self.handle: Handle | None = handle
+        self.handle: NativeContext | None = handle
         self.pointer = native.value
         self.size = size
         self.offset = struct.offset
@@ -88,7 +88,9 @@ class Rknn3Memory(Memory):
         return f"<Rknn3Memory {state}>"
 
 
-def allocate(handle: Handle, size: int, core_id: int = 0, flags: int = 0, guard: Any = None) -> Rknn3Memory:
+def allocate(
+    handle: NativeContext, size: int, core_id: int = 0, flags: int = 0, guard: Any = None
+) -> Rknn3Memory:
     """``rknn3_create_mem``: ``flags`` are ``RKNN3MemAllocFlags``; raises OutOfMemory or ParamInvalid."""
     if size <= 0:
         raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
@@ -99,7 +101,9 @@ def allocate(handle: Handle, size: int, core_id: int = 0, flags: int = 0, guard:
     return _wrap(handle, "rknn3_create_mem", size, (size, core_id, flags), f"on core {core_id}", guard)
 
 
-def from_fd(handle: Handle, fd: int, address: int, size: int, offset: int, guard: Any = None) -> Rknn3Memory:
+def from_fd(
+    handle: NativeContext, fd: int, address: int, size: int, offset: int, guard: Any = None
+) -> Rknn3Memory:
     """``rknn3_create_mem_from_fd``; descriptor and mapping at ``address`` stay the caller's."""
     if fd < 0 or size <= 0 or offset < 0 or not address:
         raise ParamInvalid(
@@ -109,7 +113,7 @@ def from_fd(handle: Handle, fd: int, address: int, size: int, offset: int, guard
     return _wrap(handle, "rknn3_create_mem_from_fd", size, args, f"of file descriptor {fd}", guard)
 
 
-def from_phys(handle: Handle, phys: int, address: int, size: int, guard: Any = None) -> Rknn3Memory:
+def from_phys(handle: NativeContext, phys: int, address: int, size: int, guard: Any = None) -> Rknn3Memory:
     """``rknn3_create_mem_from_phys``; the memory itself stays the caller's. Removed in later runtimes."""
     if phys <= 0 or size <= 0:
         raise ParamInvalid(f"cannot import {size} bytes at physical address {phys:#x}")
@@ -117,7 +121,9 @@ def from_phys(handle: Handle, phys: int, address: int, size: int, guard: Any = N
     return _wrap(handle, "rknn3_create_mem_from_phys", size, args, f"at {phys:#x}", guard)
 
 
-def _wrap(handle: Handle, call: str, size: int, args: tuple[Any, ...], where: str, guard: Any) -> Rknn3Memory:
+def _wrap(
+    handle: NativeContext, call: str, size: int, args: tuple[Any, ...], where: str, guard: Any
+) -> Rknn3Memory:
     value = handle.need()
     destroy = handle.api.function("rknn3_destroy_mem")
     pointer = handle.api.function(call)(value, *args)
@@ -134,7 +140,7 @@ def _wrap(handle: Handle, call: str, size: int, args: tuple[Any, ...], where: st
 
 
 def synchronise(
-    handle: Handle, mem: Memory, direction: str, offset: int = 0, length: int | None = None
+    handle: NativeContext, mem: Memory, direction: str, offset: int = 0, length: int | None = None
 ) -> None:
     """``rknn3_mem_sync``, or ``rknn3_mem_sync_range`` for a part (runtime 1.0.4 and after)."""
     if direction not in _DIRECTIONS:

@@ -13,7 +13,7 @@ from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.tensor import TensorAttr
 
 from .attrs import Tensor3, from_shape
-from .handle import Handle
+from .native_context import NativeContext
 
 __all__ = ["ShapeTable"]
 
@@ -25,7 +25,7 @@ class ShapeTable:
     shapes: list[list[tuple[int, ...]]] = field(default_factory=list)
 
     @classmethod
-    def read(cls, handle: Handle, inputs: Sequence[Tensor3], n_out: int) -> ShapeTable:
+    def read(cls, handle: NativeContext, inputs: Sequence[Tensor3], n_out: int) -> ShapeTable:
         """Ask the library; raises RknnError for an answer that cannot be."""
         config = RKNN3ShapeConfig()
         try:
@@ -55,7 +55,7 @@ class ShapeTable:
         return self.shapes.index(wanted)
 
 
-def _ask(handle: Handle, count: int, n_in: int, n_out: int) -> Any:
+def _ask(handle: NativeContext, count: int, n_in: int, n_out: int) -> Any:
     """``rknn3_shape_info`` of every shape; the arrays inside are ours."""
     attr, infos = handle.abi.RKNN3TensorAttr, (handle.abi.RKNN3ShapeInfo * count)()
     room = max(n_out, handle.in_out_num()[1])

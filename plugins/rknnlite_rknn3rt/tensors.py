@@ -14,8 +14,8 @@ from rknnlite.spi import Memory
 
 from . import memory
 from .attrs import Tensor3
-from .handle import Handle
 from .memory import Rknn3Memory
+from .native_context import NativeContext
 
 __all__ = ["TensorSet"]
 
@@ -25,7 +25,7 @@ Array = NDArray[Any]
 class TensorSet:
     """Tensors of one side. Memory is created when it is first needed, unless other memory was bound."""
 
-    def __init__(self, handle: Handle, tensors: Sequence[Tensor3], is_input: bool, guard: Any) -> None:
+    def __init__(self, handle: NativeContext, tensors: Sequence[Tensor3], is_input: bool, guard: Any) -> None:
         self.tensors = list(tensors)
         self.array = (handle.abi.RKNN3Tensor * len(self.tensors))()
         self.filled = [False] * len(self.tensors)

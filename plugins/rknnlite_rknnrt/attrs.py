@@ -11,7 +11,7 @@ from rknnlite.spi import AttrKind
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 from . import abi
-from .native import check
+from .errors import check
 
 __all__ = [
     "QUERIES",

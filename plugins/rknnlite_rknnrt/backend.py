@@ -7,7 +7,7 @@ from rknnlite.errors import BackendUnavailable, ParamInvalid, TargetPlatformUnma
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
-from rknnlite.spi_matmul import MatmulContext, MatmulSpec
+from rknnlite.spi.matmul import MatmulContext, MatmulSpec
 
 from . import device
 from .context import RknnrtContext

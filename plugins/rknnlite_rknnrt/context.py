@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rknnlite import socs
-from rknnlite.binding import MIXED
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions
+from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import Layout
 
 from . import abi
@@ -22,11 +22,11 @@ from .attrs import QUERIES, as_nchw, as_nhwc, query_attr, read_ranges, reshaped,
 from .buffers import Array
 from .customop import Registration, needed
 from .diagnose import metadata
+from .errors import call_error, check
 from .feed import InputFeed
 from .fetch import OutputFetch
 from .loader import Library
-from .native import call_error, check
-from .session import Session
+from .native_context import NativeContext
 from .settings import Settings
 from .zerocopy import ZeroCopyContext
 
@@ -45,7 +45,7 @@ class RknnrtContext(ZeroCopyContext):
         self, library: Library, file: ModelFile, settings: Settings, options: OpenOptions, soc: socs.Soc
     ) -> None:
         super().__init__()
-        session = Session.open(library, file, settings, soc, self._owner)
+        session = NativeContext.open(library, file, settings, soc, self._owner)
         self._set_up(session, file, settings, soc)
         _contexts.add(self)
         try:

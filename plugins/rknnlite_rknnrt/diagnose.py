@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rknnlite import socs
-from rknnlite.compat import runtime_clash
 from rknnlite.errors import (
     DeviceUnavailable,
     ModelInvalid,
@@ -12,10 +11,11 @@ from rknnlite.errors import (
     TargetPlatformUnmatch,
 )
 from rknnlite.formats import Model, ModelFile
+from rknnlite.native.versions import runtime_clash
 
 from . import device
+from .errors import call_error
 from .loader import Library
-from .native import call_error
 
 __all__ = ["init_error", "metadata", "platform_clash"]
 

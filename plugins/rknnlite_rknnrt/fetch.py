@@ -14,7 +14,7 @@ from rknnlite.tensor import TensorAttr
 
 from . import abi
 from .buffers import Array, address
-from .native import call_error
+from .errors import call_error
 
 __all__ = ["OutputFetch"]
 

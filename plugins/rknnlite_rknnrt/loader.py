@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from rknnlite import config
-from rknnlite.abi.library import FunctionMissing, Search, open_library, version_in
+from rknnlite.native.library import FunctionMissing, Search, open_library, version_in
 
 from .abi import BASE_FUNCTIONS, PROTOTYPES
-from .public import open_public
+from .c_functions import open_public
 
 __all__ = ["SEARCH", "Library", "load"]
 

@@ -11,13 +11,13 @@ from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.log import logger
 from rknnlite.spi import Memory
-from rknnlite.spi_matmul import MatmulContext, MatmulShape, MatmulSpec, MatmulTensor, check_limits
+from rknnlite.spi.matmul import MatmulContext, MatmulShape, MatmulSpec, MatmulTensor, check_limits
 
 from . import abi, memory
+from .errors import Native, call_error
 from .loader import Library
 from .matmul_abi import Io, QuantParams, Shape, info_of, tensor_from, tensor_to
 from .memory import RknnrtMemory
-from .native import Native, call_error
 
 __all__ = ["RknnrtMatmul"]
 
@@ -25,7 +25,7 @@ _MOST_SHAPES = 512
 
 
 class RknnrtMatmul(MatmulContext):
-    """See ``rknnlite.spi_matmul.MatmulContext``. What the library refuses is explained by the SoC's table."""
+    """See ``rknnlite.spi.matmul.MatmulContext``. What the library refuses is explained by the SoC's table."""
 
     def __init__(self, library: Library, spec: MatmulSpec, soc: socs.Soc) -> None:
         super().__init__(spec, soc)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as ct
 
 from rknnlite.errors import RknnError
-from rknnlite.spi_matmul import MatmulShape, MatmulSpec, MatmulTensor
+from rknnlite.spi.matmul import MatmulShape, MatmulSpec, MatmulTensor
 from rknnlite.tensor import DType
 
 from .abi import MAX_DIMS, MAX_NAME

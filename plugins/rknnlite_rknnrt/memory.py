@@ -20,8 +20,8 @@ from rknnlite.spi import Memory
 
 from . import abi
 from .buffers import Array, view
+from .errors import Native
 from .loader import Library
-from .native import Native
 
 __all__ = ["RknnrtMemory", "allocate", "from_fd", "from_phys", "without_context"]
 

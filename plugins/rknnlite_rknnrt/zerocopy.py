@@ -5,17 +5,16 @@ from __future__ import annotations
 import ctypes as ct
 from typing import Any
 
-from rknnlite import binding
-from rknnlite.binding import MIXED
 from rknnlite.errors import ContextInvalid, ParamInvalid
-from rknnlite.spi import AttrKind, Memory
+from rknnlite.spi import AttrKind, Memory, zero_copy
+from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import TensorAttr
 
 from . import abi, memory
-from .asking import AskingContext
 from .attrs import to_struct
+from .errors import check
 from .memory import RknnrtMemory
-from .native import check
+from .queries import QueryContext
 
 __all__ = ["ZeroCopyContext"]
 
@@ -26,7 +25,7 @@ _SYNC = {
 }
 
 
-class ZeroCopyContext(AskingContext):
+class ZeroCopyContext(QueryContext):
     """Creates, imports and binds memory."""
 
     def create_mem(self, size: int, flags: int = 0) -> RknnrtMemory:
@@ -67,8 +66,8 @@ class ZeroCopyContext(AskingContext):
             if self._common:
                 raise ContextInvalid(MIXED)
             pointer = self._pointer(mem)
-            place = binding.place_of(attr, self._all_places())
-            binding.check_binding(place, attr, mem.size, mem.offset)
+            place = zero_copy.place_of(attr, self._all_places())
+            zero_copy.check_binding(place, attr, mem.size, mem.offset)
             struct = to_struct(attr)
             code = self._library.function("rknn_set_io_mem")(self._value, pointer, ct.byref(struct))
             check("rknn_set_io_mem", code, f"{place.label} does not take {attr}" if code == -5 else "")
@@ -84,12 +83,12 @@ class ZeroCopyContext(AskingContext):
             )
         return mem.require()
 
-    def _all_places(self) -> list[binding.Place]:
+    def _all_places(self) -> list[zero_copy.Place]:
         if not self._places:
             self._places = [*self._places_of(True), *self._places_of(False)]
         return self._places
 
-    def _places_of(self, is_input: bool) -> list[binding.Place]:
+    def _places_of(self, is_input: bool) -> list[zero_copy.Place]:
         native = self._attrs(AttrKind.NATIVE_INPUT if is_input else AttrKind.NATIVE_OUTPUT)
         kind = AttrKind.NATIVE_NHWC_INPUT if is_input else AttrKind.NATIVE_NHWC_OUTPUT
         try:
@@ -98,7 +97,7 @@ class ZeroCopyContext(AskingContext):
             nhwc = native
         plain = self._inputs if is_input else self._outputs
         return [
-            binding.Place(is_input, index, binding.forms(*attrs))
+            zero_copy.Place(is_input, index, zero_copy.forms(*attrs))
             for index, attrs in enumerate(zip(native, nhwc, plain))
         ]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Callable
 
 from ..errors import ModelUnsupported
-from . import rknn3_later, rknn3_llm, rknn3_op, rknn3_types
+from . import rknn3_llm, rknn3_op, rknn3_types, rknn3_v104
 from .rknn3_types import (
     RKNN3Config,
     RKNN3Devices,
@@ -168,16 +168,16 @@ def _first() -> dict[str, Signature]:
 
 def _later() -> dict[str, Signature]:
     """All functions of the later header."""
-    tensor = rknn3_later.RKNN3Tensor
+    tensor = rknn3_v104.RKNN3Tensor
     ctx, session, status, text, data = rknn3_context, ct.c_void_p, ct.c_int, ct.c_char_p, ct.c_void_p
     feeds = (ctx, _POINTER(tensor), ct.c_uint32, _POINTER(tensor), ct.c_uint32)
     mem, lora = _POINTER(RKNN3TensorMemory), _POINTER(rknn3_llm.RKNN3Lora)
     table = _functions(
         tensor,
-        rknn3_later.RKNN3KVCachePolicyParam,
-        rknn3_later.RKNN3LLMInferParam,
-        rknn3_later.RKLLMCallback,
-        rknn3_later.RKLLMRunState,
+        rknn3_v104.RKNN3KVCachePolicyParam,
+        rknn3_v104.RKNN3LLMInferParam,
+        rknn3_v104.RKLLMCallback,
+        rknn3_v104.RKLLMRunState,
     )
     table.update(
         rknn3_dump_features=(status, *feeds, text, ct.c_uint32, text),
@@ -225,5 +225,5 @@ def _revision(name: str, types: Any, llm: Any, ops: Any, functions: dict[str, Si
 
 FIRST = _revision("1.0.0", rknn3_types, rknn3_llm, rknn3_op, _first())
 """Runtime 1.0.0."""
-LATER = _revision("1.0.4", rknn3_later, rknn3_later, rknn3_later, _later())
+LATER = _revision("1.0.4", rknn3_v104, rknn3_v104, rknn3_v104, _later())
 """Runtimes from 1.0.4 on."""

@@ -2,7 +2,7 @@
 
 Names are those of the vendor's Python package where it has one, layouts those of the C header (the package has
 nine wrong). Numbers are in ``rknn3_enums``, the language model half in ``rknn3_llm``, plugins in ``rknn3_op``,
-what a later header changes in ``rknn3_later``, functions in ``rknn3``.
+what a later header changes in ``rknn3_v104``, functions in ``rknn3``.
 """
 
 from __future__ import annotations

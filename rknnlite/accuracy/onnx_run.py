@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dumps import Dump, DumpWriter
 from ..errors import InputInvalid, ModelInvalid, RknnError
 from ..extras import missing
+from ..spi.dumps import Dump, DumpWriter
 from ..tensor import DType
 
 __all__ = ["dump_onnx"]

@@ -11,12 +11,12 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dumps import Dump, DumpWriter
 from ..errors import ParamInvalid, RknnError
 from ..formats import IoTensor, ModelFile
-from ..inputs import collect
 from ..runtime import open_model
 from ..spi import Context, Input
+from ..spi.dumps import Dump, DumpWriter
+from ..spi.inputs import collect
 from ..tensor import Layout
 from .comparison import Comparison, TensorError, distance
 from .onnx_run import dump_onnx

@@ -5,7 +5,7 @@ Nothing but translation: every method calls the core and turns its errors into o
 
 from __future__ import annotations
 
-from . import _alone  # noqa: F401  (first: what follows may be the vendor's)
+from . import _refuse_vendor_files  # noqa: F401  (first: what follows may be the vendor's)
 from .rknn_lite import RKNNLite
 
 __all__ = ["RKNNLite"]

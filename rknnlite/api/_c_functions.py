@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._faces.log import FaceLog
 from ..abi.rknn_op import CustomOpStruct, OutputStruct
 from ..errors import ContextInvalid, OutputInvalid, ParamInvalid, RknnError
-from ..facelog import FaceLog
 from ..spi import AttrKind, Context
 from ._c_ops import StructOp, attr_struct, read_attr
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..abi import rknn_op as abi
-from ..custom_op import CustomOp, OpContext, UseBuiltin
 from ..errors import ParamInvalid, RknnError
+from ..spi.custom_op import CustomOp, OpContext, UseBuiltin
 from ..tensor import DType, TensorAttr
 from ._tensor_attr import RKNNTensorAttr
 

@@ -1,4 +1,4 @@
-"""What the face adds to ``rknnlite.inputs.collect``: ``data_type`` and the habits of existing programs."""
+"""What the face adds to ``rknnlite.spi.inputs.collect``: ``data_type`` and the habits of existing programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, ParamInvalid
-from ..inputs import collect
 from ..spi import Input
+from ..spi.inputs import collect
 from ..tensor import DType, Layout, TensorAttr
 
 __all__ = ["prepare"]

@@ -11,11 +11,11 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+from .._faces.log import FaceLog, listen, log_file, unlisten
 from .._version import __version__
-from ..custom_op import CustomOp, OpSource
 from ..errors import RknnError
-from ..facelog import FaceLog, listen, log_file, unlisten
 from ..runtime import resolve_ops
+from ..spi.custom_op import CustomOp, OpSource
 from .rknn_platform_utils import chip_families, model_platforms
 from .rknn_runtime import RKNNRuntime
 

@@ -1,7 +1,7 @@
-"""The logger under the name that programs import; see ``rknnlite.facelog``."""
+"""The logger under the name that programs import; see ``rknnlite._faces.log``."""
 
 from __future__ import annotations
 
-from ..facelog import FaceLog as RKNNLog
+from .._faces.log import FaceLog as RKNNLog
 
 __all__ = ["RKNNLog"]

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from .. import socs
 from ..errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid, RknnError
 from ..formats import ModelFile
-from ..inputs import as_they_are
 from ..log import level as log_level
 from ..runtime import open_model
 from ..spi import Context, CustomOp, Input
+from ..spi.inputs import as_they_are
 from ..tensor import Layout, TensorAttr
 from ._c_functions import CFunctions, RKNNOutput
 from ._inputs import prepare

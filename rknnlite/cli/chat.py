@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from ..command import Command, Console, Exit
 from ..llm import Chat as Conversation
-from ..spi_llm import LlmParams, SamplingParams
+from ..spi.command import Command, Console, Exit
+from ..spi.llm import LlmParams, SamplingParams
 
 __all__ = ["COMMAND"]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..accuracy import Comparison, Distance, TensorError, compare
-from ..command import Command, Console, Exit
 from ..errors import ParamInvalid
-from ..tensor_attrs import default_attr
-from .feeding import arrays_for
+from ..formats.tensor_attrs import default_attr
+from ..spi.command import Command, Console, Exit
+from .html_report import Bar, Page
+from .input_arrays import arrays_for
 from .options import add_inputs, add_opening, between, model_file, opening, output_file
-from .page import Bar, Page
 
 __all__ = ["COMMAND", "page"]
 

@@ -6,10 +6,10 @@ import argparse
 from dataclasses import dataclass
 
 from .. import plugins
-from ..command import Command, Console, Exit
 from ..log import logger
-from ..perf import grid
 from ..spi import Backend, Device, Probe
+from ..spi.command import Command, Console, Exit
+from ..spi.perf import grid
 
 __all__ = ["COMMAND", "Found", "probes", "safe_probe"]
 

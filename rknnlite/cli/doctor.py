@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..command import Command, Console, Exit
 from ..errors import ModelInvalid
-from . import findings
+from ..spi.command import Command, Console, Exit
+from . import health_checks
 from .board import Board
-from .findings import Finding, Level
+from .health_checks import Finding, Level
 from .options import model_file
 
 __all__ = ["COMMAND", "examine"]
@@ -18,11 +18,11 @@ __all__ = ["COMMAND", "examine"]
 def examine(board: Board, backend: str | None = None, model: Path | None = None) -> list[Finding]:
     """All findings, in the order in which a person would look."""
     found = [
-        *findings.packages(),
-        *findings.configuration(),
-        *findings.kernel(board),
-        *findings.speed(board),
-        *findings.backends(backend, board.soc()),
+        *health_checks.packages(),
+        *health_checks.configuration(),
+        *health_checks.kernel(board),
+        *health_checks.speed(board),
+        *health_checks.backends(backend, board.soc()),
     ]
     if model is None:
         return found
@@ -30,7 +30,7 @@ def examine(board: Board, backend: str | None = None, model: Path | None = None)
         file = model_file(model)
     except ModelInvalid as error:
         return [*found, Finding("model", Level.FAIL, str(error), "name a .rknn file that can be read")]
-    return found + list(findings.model(file, board, backend))
+    return found + list(health_checks.model(file, board, backend))
 
 
 class Doctor(Command):

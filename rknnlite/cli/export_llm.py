@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..command import Command, Console, Exit
 from ..formats.llm import WEIGHT_FORMATS
 from ..llm.export import KV_CACHES, export_llm
+from ..spi.command import Command, Console, Exit
 from .options import between
 
 __all__ = ["COMMAND"]

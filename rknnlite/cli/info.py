@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, Union
 
 from .. import socs
-from ..command import Command, Console, Exit
 from ..errors import ModelInvalid
 from ..formats import Model, ModelFile
 from ..formats import llm as llm_package
+from ..formats.tensor_attrs import default_attr
 from ..graph import Graph, TensorRole
-from ..perf import grid
 from ..socs import Soc
+from ..spi.command import Command, Console, Exit
+from ..spi.perf import grid
 from ..tensor import TensorAttr
-from ..tensor_attrs import default_attr
 from .options import model_file
 
 __all__ = ["COMMAND", "is_package", "runs_on"]

@@ -6,14 +6,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..command import Command, Console, Exit
 from ..errors import RknnError
 from ..extras import missing
-from ..perf import MemorySize, OpRank, PerfRow, PerfTable
 from ..spi import Context
-from .feeding import arrays_for
+from ..spi.command import Command, Console, Exit
+from ..spi.perf import MemorySize, OpRank, PerfRow, PerfTable
+from .html_report import Bar, Page
+from .input_arrays import arrays_for
 from .options import add_inputs, add_model, open_context, output_file
-from .page import Bar, Page
 
 __all__ = ["COMMAND", "draw", "page"]
 

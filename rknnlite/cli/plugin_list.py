@@ -8,8 +8,8 @@ from importlib import metadata
 from typing import Any
 
 from .. import plugins
-from ..command import Command, Console, Exit
-from ..perf import grid
+from ..spi.command import Command, Console, Exit
+from ..spi.perf import grid
 
 __all__ = ["COMMAND", "Installed", "installed"]
 

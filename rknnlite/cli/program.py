@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 
 from .. import config, plugins
 from .._version import __version__
-from ..command import Command, Console, Exit
 from ..errors import (
     DeviceUnavailable,
     InputInvalid,
@@ -25,6 +24,7 @@ from ..errors import (
     TargetPlatformUnmatch,
 )
 from ..log import level, logger
+from ..spi.command import Command, Console, Exit
 
 __all__ = ["BUILT_IN", "main", "parser"]
 

@@ -11,10 +11,10 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from ..command import Command, Console, Exit
 from ..spi import Context
+from ..spi.command import Command, Console, Exit
 from ..tensor import TensorAttr
-from .feeding import arrays_for
+from .input_arrays import arrays_for
 from .options import add_inputs, add_model, between, open_context
 
 __all__ = ["COMMAND"]

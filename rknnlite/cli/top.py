@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-from ..command import Command, Console, Exit
 from ..errors import DeviceUnavailable
+from ..spi.command import Command, Console, Exit
 from .board import Board, Reading
 from .options import between
 

@@ -21,8 +21,8 @@ from .checks import check_operands
 from .convolutions import BIAS_GROUPS, ConvReader
 from .flatbuffer import Table
 from .inferred import GivenAttributes, inferred_attributes
+from .matmul_steps import attention_steps, product_steps
 from .model import NO_ATTRIBUTES, Attributes
-from .products import attention_steps, product_steps
 from .recurrent import RECURRENT_OPS, read_plain_recurrent, read_recurrent
 from .rknn6 import ELEMENT_TYPES, Rknn6, quant_of, shape_of
 from .stages import family_of, hidden_attributes, read_stage

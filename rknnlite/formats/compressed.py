@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..tensor import DType
-from . import codes_fast
-from .codes import parse_header
+from . import weight_codes_fast
+from .weight_codes import parse_header
 
 __all__ = ["CompressedWeight"]
 
@@ -96,10 +96,10 @@ class CompressedWeight:
         header = parse_header(bytes(self.data[first:middle]), self.by_bytes)
         stream = bytes(self.data[middle : middle + self.payloads[k]])
         if self.by_bytes:
-            return codes_fast.decode_bytes(stream, header, size)
+            return weight_codes_fast.decode_bytes(stream, header, size)
         if self.dtype is DType.INT8:
-            return codes_fast.decode_words(stream, header, 8, size).astype(np.uint8)
-        units = codes_fast.decode_words(stream, header, 16, size // 2)
+            return weight_codes_fast.decode_words(stream, header, 8, size).astype(np.uint8)
+        units = weight_codes_fast.decode_words(stream, header, 16, size // 2)
         if self.dtype is DType.FLOAT16:
             units = units >> np.uint16(1) | units << np.uint16(15)  # the sign was moved to the lowest bit
         return units.astype("<u2").view(np.uint8)

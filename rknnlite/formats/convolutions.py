@@ -20,7 +20,7 @@ from ..tensor import DType
 from . import weights
 from .checks import check_convolution
 from .flatbuffer import Table
-from .registers import Program
+from .registers import RegisterProgram
 from .stages import DataUse, Family, conv_geometry, data_use, deconv_geometry
 from .storage import Storage
 from .weight_forms import INTEGERS, Form, Loader, Shape, StoredWeight, WeightReader, from_bfloat
@@ -38,7 +38,7 @@ class ConvReader:
 
     def __init__(
         self, family: Family, word: str, tensors: list[Tensor], tables: list[Table], storage: Storage,
-        program: Program,
+        program: RegisterProgram,
     ) -> None:  # fmt: skip
         self._family = family
         self._group = BIAS_GROUPS[word]

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import ModelInvalid
 from .flatbuffer import Schema, Table, root
-from .registers import Program
+from .registers import RegisterProgram
 from .rknn6 import HEADER, Rknn6, attributes_of, metadata, trailer
 from .storage import KIND_SLOT, Storage, check_overlap
 
@@ -95,9 +95,9 @@ class RknnMini(Rknn6):
         """The bytes of the tensors; there is only one graph."""
         return AreaStorage(tables, self.areas)
 
-    def program(self, storage: Storage, graph: Table) -> Program:
+    def program(self, storage: Storage, graph: Table) -> RegisterProgram:
         """The register commands: one core, every task counts."""
-        return Program.from_tasks(*storage.commands(), cores=False)
+        return RegisterProgram.from_tasks(*storage.commands(), cores=False)
 
 
 def read(data: memoryview) -> RknnMini:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Optional
 
 from ..graph import Lut, Stage
-from .registers import Program
+from .registers import RegisterProgram
 
 __all__ = ["T3", "W1", "Field", "MiniRegisters"]
 
@@ -85,7 +85,7 @@ class MiniRegisters:
             common = 128  # the negative of -128 does not fit a byte
         return bias, zero, multiplier, -common
 
-    def stage(self, program: Program, node: int, op: str) -> Stage:
+    def stage(self, program: RegisterProgram, node: int, op: str) -> Stage:
         """The output stage of one node."""
         regs = program.first(node)
         stage = Stage(
@@ -109,16 +109,16 @@ class MiniRegisters:
             stage.lut = self._lut(program, node, regs)
         return stage
 
-    def _products(self, program: Program, node: int) -> list[Registers]:
+    def _products(self, program: RegisterProgram, node: int) -> list[Registers]:
         """Registers of the runs that multiply matrices: they set strides."""
         return [regs for regs in program.registers(node) if self.strides[0].register in regs]
 
-    def attention_scale(self, program: Program, node: int) -> float:
+    def attention_scale(self, program: RegisterProgram, node: int) -> float:
         """What an attention node multiplies its scores by: the multiplier behind its first product."""
         regs: Registers = next(iter(self._products(program, node)), {})
         return self.lut_multiplier.of(regs) * 2.0 ** -self.lut_shift.of(regs) or 1.0
 
-    def product_tail(self, program: Program, node: int) -> Optional[str]:
+    def product_tail(self, program: RegisterProgram, node: int) -> Optional[str]:
         """What a product does with its third operand: "mul", "add", None where the registers do not say."""
         runs = self._products(program, node)
         if not runs:
@@ -126,7 +126,7 @@ class MiniRegisters:
         multiplies, adds = (any(place.of(runs[-1]) for place in places) for places in self.tails)
         return "mul" if multiplies else "add" if adds else None
 
-    def _lut(self, program: Program, node: int, regs: Registers) -> Optional[Lut]:
+    def _lut(self, program: RegisterProgram, node: int, regs: Registers) -> Optional[Lut]:
         tables = program.tables(node)
         if tables is None:
             return None

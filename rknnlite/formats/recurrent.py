@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import ModelInvalid
 from ..graph import Node, RecurrentParams, Tensor
 from . import weights
-from .registers import Program
+from .registers import RegisterProgram
 from .stages import Family
 
 __all__ = ["RECURRENT_OPS", "read_plain_recurrent", "read_recurrent"]
@@ -22,7 +22,7 @@ RECURRENT_OPS = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
 
 def read_recurrent(
     node: Node, tensors: list[Tensor], blobs: list[memoryview], output: tuple[int, ...],
-    family: Family, program: Program, bias_group: int,
+    family: Family, program: RegisterProgram, bias_group: int,
 ) -> RecurrentParams:  # fmt: skip
     """Decode W, R and B of a node.
 
@@ -147,7 +147,7 @@ def _float_bias(params: RecurrentParams, blob: memoryview, padded: int, node: No
 
 
 def _quantised(
-    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, family: Family, program: Program,
+    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, family: Family, program: RegisterProgram,
     node: Node, bias_group: int,
 ) -> None:  # fmt: skip
     """int8 LSTM: per-channel integers to real values with the two output scales of the node's tasks."""
@@ -172,7 +172,7 @@ def _quantised(
     params.r = (r_int * r_step[..., None] * 127).astype(np.float32)
 
 
-def _output_scales(family: Family, program: Program, index: int) -> list[float]:
+def _output_scales(family: Family, program: RegisterProgram, index: int) -> list[float]:
     """First distinct OUT_SCALE * 2**-OUT_SHIFT among the tasks that use bias, zero point and multiplier."""
     scale_at, shift_at = (0x4084, 0x4088) if family in (Family.V1, Family.T3) else (0x40B0, 0x40B4)
     found: list[float] = []

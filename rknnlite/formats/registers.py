@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid
 
-__all__ = ["Program"]
+__all__ = ["RegisterProgram"]
 
 _TASK = np.dtype(
     [("flags", "<u4"), ("op", "<u4"), ("enable", "<u4"), ("int_mask", "<u4"), ("int_clear", "<u4"),
@@ -29,7 +29,7 @@ Run = tuple[NDArray[np.uint64], NDArray[np.uint64]]
 """(register numbers, 32-bit values) in the order of the commands."""
 
 
-class Program:
+class RegisterProgram:
     """The single-core register program of one graph: runs of commands in the order of their nodes."""
 
     def __init__(self, nodes: NDArray[np.int64], read: Callable[[int], Run]) -> None:
@@ -38,7 +38,7 @@ class Program:
         self._read = read
 
     @classmethod
-    def from_tasks(cls, tasks: memoryview, commands: memoryview, cores: bool = True) -> Program:
+    def from_tasks(cls, tasks: memoryview, commands: memoryview, cores: bool = True) -> RegisterProgram:
         """Task records beside one area of words.
 
         Args:
@@ -68,7 +68,7 @@ class Program:
         return cls(nodes, read)
 
     @classmethod
-    def from_blobs(cls, blobs: Sequence[tuple[int, memoryview]]) -> Program:
+    def from_blobs(cls, blobs: Sequence[tuple[int, memoryview]]) -> RegisterProgram:
         """(node, words) per command, ascending by node."""
 
         def read(number: int) -> Run:

@@ -16,7 +16,7 @@ from ..quant import RANGES
 from ..tensor import DType, Layout, QuantParams
 from .flatbuffer import Table, root
 from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
-from .registers import Program
+from .registers import RegisterProgram
 from .storage import Storage
 
 __all__ = ["ELEMENT_TYPES", "MAX_RANK", "Rknn6", "read", "shape_of"]
@@ -145,9 +145,9 @@ class Rknn6(Model):
         first = next(iter(self.flat.tables(2)))
         return self.storage(list(first.tables(0)), ())
 
-    def program(self, storage: Storage, graph: Table) -> Program:
+    def program(self, storage: Storage, graph: Table) -> RegisterProgram:
         """The register commands of a graph."""
-        return Program.from_tasks(*storage.commands())
+        return RegisterProgram.from_tasks(*storage.commands())
 
     def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:
         graphs = list(self.flat.tables(2))

@@ -17,7 +17,7 @@ from ..errors import ModelInvalid
 from ..log import logger
 from .flatbuffer import Table, root
 from .model import IoTensor
-from .registers import Program
+from .registers import RegisterProgram
 from .rknn6 import HEADER, Rknn6, attributes_of, metadata, trailer
 from .storage import Storage
 
@@ -45,7 +45,7 @@ class RknnClassic(Rknn6):
         slot = _BLOBS if self.flat.has(_BLOBS) else _OLD_BLOBS
         return Storage(list(self.flat.tables(slot)), tables, first)
 
-    def program(self, storage: Storage, graph: Table) -> Program:
+    def program(self, storage: Storage, graph: Table) -> RegisterProgram:
         """The single-core commands of every node, activation tables before the registers that use them."""
         blobs: list[tuple[int, memoryview]] = []
         known, count = graph.count(0), 0
@@ -65,7 +65,7 @@ class RknnClassic(Rknn6):
                 if table:
                     blobs.append((index, storage.of(table)))
                 blobs.append((index, storage.of(words)))
-        return Program.from_blobs(blobs) if count else super().program(storage, graph)
+        return RegisterProgram.from_blobs(blobs) if count else super().program(storage, graph)
 
 
 def read(data: memoryview, version: int) -> RknnClassic:

@@ -17,7 +17,7 @@ from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import Lut, Node, Stage
 from ..tensor import DType
 from .mini_registers import T3, W1
-from .registers import Program
+from .registers import RegisterProgram
 
 __all__ = [
     "ConstBytes", "DataUse", "Family", "conv_geometry", "data_use", "deconv_geometry", "family_of",
@@ -121,7 +121,7 @@ def _bs_shift(family: Family, regs: Mapping[int, int], consts: ConstBytes, outpu
 
 
 def read_stage(
-    family: Family, program: Program, node: int, op: str, output: str, consts: ConstBytes, source: DType,
+    family: Family, program: RegisterProgram, node: int, op: str, output: str, consts: ConstBytes, source: DType,
     operand: str = "",
 ) -> Stage:  # fmt: skip
     """Decode the output stage of one node.
@@ -206,7 +206,7 @@ def _clip(family: Family, regs: Mapping[int, int]) -> tuple[float, float]:
 
 
 def _read_table(
-    stage: Stage, family: Family, regs: Mapping[int, int], program: Program, node: int, output: str,
+    stage: Stage, family: Family, regs: Mapping[int, int], program: RegisterProgram, node: int, output: str,
     consts: ConstBytes, source: DType,
 ) -> None:  # fmt: skip
     """The table of a LUT node, its index scale, and the straight line (slope, offset) of its fp16 form."""
@@ -267,7 +267,7 @@ def conv_geometry(
     return _MINI[family].geometry(regs) if family in _MINI else None
 
 
-def hidden_attributes(family: Family, program: Program, node: Node) -> dict[str, Any]:
+def hidden_attributes(family: Family, program: RegisterProgram, node: Node) -> dict[str, Any]:
     """Attributes of a node that only its registers hold. Raises ModelUnsupported where they do not tell."""
     if family not in _MINI:
         return {}

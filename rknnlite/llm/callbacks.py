@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, ParamInvalid
-from ..spi_llm import CallState, LlmCallbacks, LlmOutput, LlmResult, OutputState
+from ..spi.llm import CallState, LlmCallbacks, LlmOutput, LlmResult, OutputState
 
 __all__ = ["CheckedCallbacks"]
 

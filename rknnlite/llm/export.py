@@ -17,7 +17,7 @@ from ..formats import ModelFile
 from ..formats import llm as container
 from ..formats.llm import Architecture, KvFormat, LlmModel
 from ..formats.safetensors import SafeTensors, write_safetensors
-from ..spi_llm import KvDtype
+from ..spi.llm import KvDtype
 from .config import architecture
 from .package import Package, sample_digest
 from .vocabulary import Vocabulary, vocabulary

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputInvalid
 from ..log import logger
-from ..spi_llm import AuxInput, EmbedInput, LlmInput, MediaBlock, MultimodalInput, PromptInput, TokenInput
+from ..spi.llm import AuxInput, EmbedInput, LlmInput, MediaBlock, MultimodalInput, PromptInput, TokenInput
 from .callbacks import CheckedCallbacks
 
 __all__ = ["MainInput", "expand_tags", "place_media", "split_inputs"]

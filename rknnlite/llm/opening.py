@@ -13,7 +13,7 @@ from ..errors import BackendUnavailable
 from ..formats import ModelFile
 from ..log import logger
 from ..spi import Backend
-from ..spi_llm import InferParams, LlmCallbacks, LlmContext, LlmOptions, LlmParams, PromptInput, RunSummary
+from ..spi.llm import InferParams, LlmCallbacks, LlmContext, LlmOptions, LlmParams, PromptInput, RunSummary
 from .package import EmbedTable, Package
 from .stream import TextPieces, astream, stream
 from .tokenizer import Tokenizer

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParamInvalid
-from ..spi_llm import SamplingParams
+from ..spi.llm import SamplingParams
 
 __all__ = ["Sampler", "check_sampling"]
 

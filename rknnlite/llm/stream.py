@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Optional
 
-from ..spi_llm import CallState, InferParams, LlmResult, LlmSession, RunSummary
+from ..spi.llm import CallState, InferParams, LlmResult, LlmSession, RunSummary
 
 __all__ = ["TextPieces", "astream", "stream"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ParamInvalid
-from ..spi_llm import InferParams, LlmConfig, LlmParams, SamplingParams, VocabInfo
+from ..spi.llm import InferParams, LlmConfig, LlmParams, SamplingParams, VocabInfo
 
 __all__ = ["SessionArgs", "read_args"]
 

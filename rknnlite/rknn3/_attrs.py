@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..abi.rknn3_enums import RKNN3_MAX_DIMS, RKNN3_MAX_NAME_LEN, RKNN3TensorLayout, RKNN3TensorQntType
-from ..abi.rknn3_later import RKNN3TensorType
 from ..abi.rknn3_types import RKNN3TensorAttr
+from ..abi.rknn3_v104 import RKNN3TensorType
 from ..errors import ModelUnsupported
 from ..tensor import Layout, TensorAttr
 

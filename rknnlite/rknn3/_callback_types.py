@@ -12,8 +12,8 @@ import operator
 import threading
 from typing import Any, Callable
 
-from ..abi import rknn3_later as later
 from ..abi import rknn3_llm as llm
+from ..abi import rknn3_v104 as later
 from ..errors import ParamInvalid
 
 __all__ = [

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from ..abi.rknn3_llm import RKLLMResult
 from ..abi.rknn3_types import Float16, RKNN3Tensor
 from ..errors import ContextInvalid, ParamInvalid
-from ..spi_llm import CallState, LlmCallbacks, LlmOutput, LlmResult, OutputState
+from ..spi.llm import CallState, LlmCallbacks, LlmOutput, LlmResult, OutputState
 from ._callback_types import CallbackMisuse, RKLLMCallback, invoke
 from .rknn3_types import rknn_dtype_to_numpy_dtype
 
-__all__ = ["Bridge", "is_from_callback"]
+__all__ = ["CallbackAdapter", "is_from_callback"]
 
 Array = NDArray[Any]
 _MARK = "_rknnlite_from_callback"  # in the dictionary of an exception
@@ -49,7 +49,7 @@ def is_from_callback(error: BaseException) -> bool:
     return _MARK in vars(error)
 
 
-class Bridge:
+class CallbackAdapter:
     """Callbacks of one session, in the form of the core."""
 
     def __init__(self, given: RKLLMCallback | LlmCallbacks | None, hidden: int) -> None:

@@ -18,10 +18,10 @@ from ..abi.rknn3_llm import (
     RKNN3Lora,
 )
 from ..errors import ContextInvalid, InputInvalid, ParamInvalid
-from ..spi_llm import KvClear, KvPolicy, LlmState
+from ..spi.llm import KvClear, KvPolicy, LlmState
 from ._callbacks import is_from_callback
 from ._face import Face
-from ._turn import Turn
+from ._run_arguments import RunArguments
 from .rknn3_session import RKNN3Session
 
 __all__ = ["LlmFace"]
@@ -123,7 +123,7 @@ class LlmFace(Face):
         Raises:
             Whatever a callback raised, with its own traceback; the run has ended by then.
         """
-        turn = Turn(inputs, prompt, embeds, tokens, role, enable_thinking)
+        turn = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
         return self._run(
             session_index,
             lambda session: session.run(
@@ -154,7 +154,7 @@ class LlmFace(Face):
         Runs that are begun while one is under way wait for it. Returns ``(0, [0, 0, start, start])`` at once;
         ``session_wait`` tells how it ended.
         """
-        turn = Turn(inputs, prompt, embeds, tokens, role, enable_thinking)
+        turn = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
         return self._run(
             session_index,
             lambda session: session.run_async(
@@ -210,7 +210,7 @@ class LlmFace(Face):
             RknnError: what ``session_run`` answers with -1. Whatever a callback raised.
         """
         session, decoder = self._streaming(session_index, decode)
-        turn = Turn(inputs, prompt, embeds, tokens, role, enable_thinking)
+        turn = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
         return session.stream(turn, decoder, keep_history=keep_history, max_new_tokens=max_new_tokens)
 
     def astream(
@@ -228,7 +228,7 @@ class LlmFace(Face):
     ) -> AsyncIterator[str]:
         """``stream`` for ``async for``: the event loop goes on meanwhile."""
         session, decoder = self._streaming(session_index, decode)
-        turn = Turn(inputs, prompt, embeds, tokens, role, enable_thinking)
+        turn = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
         return session.astream(turn, decoder, keep_history=keep_history, max_new_tokens=max_new_tokens)
 
     def _streaming(

@@ -10,11 +10,11 @@ import os
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
+from .._faces.log import log_file
 from .._version import __version__
 from ..abi.rknn3_enums import RKNN3CoreMask, RKNN3QueryCmd
 from ..abi.rknn3_types import RKNN3Config, RKNN3Tensor, RKNN3TensorAttr
 from ..errors import BackendUnavailable, ModelInvalid, ModelUnsupported
-from ..facelog import log_file
 from ..formats import ModelFile
 from ._llm_face import LlmFace
 from ._query import dynamic_shapes, query
@@ -129,7 +129,7 @@ class RKNN3Lite(LlmFace):
             target: ``"rk1820"`` or ``"rk1828"``; None: whatever is attached.
             core_mask: a bit per NPU core, as many as the model was converted for; 0 leaves the choice.
             llm_args: a dict of parameters of a session, or a list of one; see ``docs/rknn3lite.md``.
-            llm_callback: an ``RKLLMCallback``, or a ``rknnlite.spi_llm.LlmCallbacks``. A session without arguments
+            llm_callback: an ``RKLLMCallback``, or a ``rknnlite.spi.llm.LlmCallbacks``. A session without arguments
                 and callbacks is opened too; ``init_llm_session`` replaces it.
             llm_embed_path: embedding table, where no embed callback is given.
             device_id: one of ``get_devices_id``; None: the only one.

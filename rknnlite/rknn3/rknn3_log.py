@@ -1,8 +1,8 @@
-"""The logger under the vendor's name for it; see ``rknnlite.facelog``."""
+"""The logger under the vendor's name for it; see ``rknnlite._faces.log``."""
 
 from __future__ import annotations
 
-from ..facelog import FaceLog
+from .._faces.log import FaceLog
 
 __all__ = ["rknn3Log"]
 

@@ -14,21 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import plugins, socs
+from .._faces.log import FaceLog
 from ..abi.rknn3_enums import RKNN3_NPU_CORE_ALL
 from ..abi.rknn3_types import RKNN3Tensor, RKNN3TensorAttr, RKNN3TensorMemory
 from ..errors import ContextInvalid, ParamInvalid
-from ..facelog import FaceLog
 from ..formats import ModelFile
-from ..inputs import collect
 from ..llm.opening import open_llm
 from ..llm.package import EmbedTable, Package
 from ..llm.tokenizer import Tokenizer
 from ..runtime import open_model
 from ..spi import Context, Device
-from ..spi_llm import LlmCallbacks, LlmContext
+from ..spi.inputs import collect
+from ..spi.llm import LlmCallbacks, LlmContext
 from ._args import SessionArgs, read_args
 from ._attrs import tensor_attrs
-from ._callbacks import Bridge
+from ._callbacks import CallbackAdapter
 from .rknn3_session import RKNN3Session
 
 __all__ = ["RKNN3Runtime", "list_devices"]
@@ -93,8 +93,8 @@ class RKNN3Runtime:
         """
         context = self.llm()
         args = self.read_args(llm_args)
-        bridge = Bridge(callback, context.config.embedding_dim)
-        return RKNN3Session(context, args, bridge, self._completed(bridge, embed_path), self.rknn_log)
+        adapter = CallbackAdapter(callback, context.config.embedding_dim)
+        return RKNN3Session(context, args, adapter, self._completed(adapter, embed_path), self.rknn_log)
 
     def read_args(self, llm_args: Any) -> SessionArgs:
         """``llm_args`` for this model. Raises ParamInvalid."""
@@ -108,8 +108,8 @@ class RKNN3Runtime:
             return replace(args, params=replace(args.params, logits_name=""))
         return args
 
-    def _completed(self, bridge: Bridge, embed_path: Any) -> LlmCallbacks:
-        callbacks, package = bridge.callbacks, self.package
+    def _completed(self, adapter: CallbackAdapter, embed_path: Any) -> LlmCallbacks:
+        callbacks, package = adapter.callbacks, self.package
         if embed_path is not None and callbacks.embed is None:
             callbacks = replace(callbacks, embed=self._embeddings(Path(os.fsdecode(embed_path))))
         if callbacks.embed is None and package is not None and package.embed.is_file():

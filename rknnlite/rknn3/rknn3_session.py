@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from .._faces.log import FaceLog
 from ..errors import ContextInvalid, ParamInvalid, RunTimeout
-from ..facelog import FaceLog
 from ..llm.stream import astream, stream
-from ..spi_llm import InferParams, LlmCallbacks, LlmContext, LlmInput, LlmSession, RunSummary
+from ..spi.llm import InferParams, LlmCallbacks, LlmContext, LlmInput, LlmSession, RunSummary
 from ._args import SessionArgs
-from ._callbacks import Bridge
+from ._callbacks import CallbackAdapter
 from ._codes import code_name
-from ._turn import Turn
+from ._run_arguments import RunArguments
 
 __all__ = ["RKNN3Session"]
 
@@ -30,11 +30,16 @@ class RKNN3Session:
     """A session of the core with the program's callbacks and defaults. Its methods raise."""
 
     def __init__(
-        self, context: LlmContext, args: SessionArgs, bridge: Bridge, callbacks: LlmCallbacks, log: FaceLog
+        self,
+        context: LlmContext,
+        args: SessionArgs,
+        adapter: CallbackAdapter,
+        callbacks: LlmCallbacks,
+        log: FaceLog,
     ) -> None:
-        """Open a session. ``callbacks`` are the bridge's, with what it leaves out filled in."""
+        """Open a session. ``callbacks`` are the adapter's, with what it leaves out filled in."""
         self._context = context
-        self._bridge = bridge
+        self._adapter = adapter
         self._infer = args.infer
         self._log = log
         self.core: LlmSession = context.session(args.params, callbacks)
@@ -42,13 +47,13 @@ class RKNN3Session:
 
     # -- runs ---------------------------------------------------------------------------------------------
 
-    def run(self, turn: Turn, **changes: Any) -> Figures:
+    def run(self, turn: RunArguments, **changes: Any) -> Figures:
         """Run and wait; raises what a callback raised, or an RknnError."""
         return _figures(self.core.run(*self._prepared(turn, changes)))
 
-    def run_async(self, turn: Turn, **changes: Any) -> Figures:
+    def run_async(self, turn: RunArguments, **changes: Any) -> Figures:
         """Queue a run; the figures of the beginning. Later runs wait for earlier ones."""
-        self._bridge.refuse_inside("session_run_async")
+        self._adapter.refuse_inside("session_run_async")
         inputs, params = self._prepared(turn, changes)
         now = time.perf_counter()
         self._queue.put(lambda: self._run_queued(inputs, params))
@@ -56,22 +61,24 @@ class RKNN3Session:
 
     def wait(self, timeout: float | None = None) -> Figures:
         """Wait for all queued runs: the figures of the last one. Raises its error, or RunTimeout."""
-        self._bridge.refuse_inside("session_wait")
+        self._adapter.refuse_inside("session_wait")
         return self._queue.wait(timeout)
 
-    def stream(self, turn: Turn, decode: Callable[[Sequence[int]], str], **changes: Any) -> Iterator[str]:
+    def stream(
+        self, turn: RunArguments, decode: Callable[[Sequence[int]], str], **changes: Any
+    ) -> Iterator[str]:
         """Run and yield text; leaving the loop stops the run."""
         inputs, params = self._prepared(turn, changes)
         yield from stream(self.core, inputs, decode, params)
 
     def astream(
-        self, turn: Turn, decode: Callable[[Sequence[int]], str], **changes: Any
+        self, turn: RunArguments, decode: Callable[[Sequence[int]], str], **changes: Any
     ) -> AsyncIterator[str]:
         """``stream`` for ``async for``."""
         inputs, params = self._prepared(turn, changes)
         return astream(self.core, inputs, decode, params)
 
-    def _prepared(self, turn: Turn, changes: dict[str, Any]) -> tuple[list[LlmInput], InferParams]:
+    def _prepared(self, turn: RunArguments, changes: dict[str, Any]) -> tuple[list[LlmInput], InferParams]:
         wanted = {name: value for name, value in changes.items() if value is not None}
         if not isinstance(wanted.get("max_new_tokens", 1), (int, np.integer)):
             raise ParamInvalid(f"max_new_tokens is {wanted['max_new_tokens']!r:.80}, must be an int")
@@ -96,7 +103,7 @@ class RKNN3Session:
 
     def close(self) -> None:
         """Stop, forget queued runs, free the cache; no callback follows."""
-        self._bridge.refuse_inside("release")
+        self._adapter.refuse_inside("release")
         self._queue.close(self.core.stop)
         self.core.close()
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rknnlite.cli import chat
-from rknnlite.command import Exit
-from rknnlite.spi_llm import CallState, RunSummary
+from rknnlite.spi.command import Exit
+from rknnlite.spi.llm import CallState, RunSummary
 from tests.support.llm_models import write_model
 
 from .conftest import Call

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rknnlite.command import Exit
+from rknnlite.spi.command import Exit
 from tests.support.corpus import DATA, EXAMPLES, FIXTURES, genuine
 
 from .conftest import DIGIT, RESNET, Call
@@ -290,7 +290,7 @@ def test_perf_report_is_self_contained(call: Call, tmp_path: Path) -> None:
 
 
 def test_names_are_escaped_in_pages() -> None:
-    from rknnlite.cli.page import Bar, Page
+    from rknnlite.cli.html_report import Bar, Page
 
     page = Page("<b>", [("a", "<i>")])
     page.table("<u>", ["<s>"], [[Bar("<p>", 2.0)], [None], [0.5], ["<q>"]])

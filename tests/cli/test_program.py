@@ -16,7 +16,7 @@ from rknnlite_cpu.backend import CpuBackend
 
 from rknnlite import errors, hookimpl
 from rknnlite.cli.program import BUILT_IN, main, parser
-from rknnlite.command import Command, Console, Exit, clean
+from rknnlite.spi.command import Command, Console, Exit, clean
 from tests.support.corpus import ROOT
 
 from .conftest import RESNET, Call

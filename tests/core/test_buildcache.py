@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rknnlite import buildcache
 from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.native import buildcache
 
 COPY = ["cp", "source", "{out}"]
 

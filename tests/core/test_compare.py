@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import rknnlite
 from rknnlite.accuracy.comparison import Comparison, Distance, TensorError, distance
-from rknnlite.dumps import Dump, DumpWriter
 from rknnlite.errors import BackendUnavailable, InputInvalid, ModelInvalid, ParamInvalid, RknnError
+from rknnlite.spi.dumps import Dump, DumpWriter
 from tests.support.corpus import genuine, golden_of, open_cpu
 from tests.support.onnx_twin import write_twin
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rknnlite import config
-from rknnlite.compat import runtime_clash
 from rknnlite.extras import EXTRAS, missing
+from rknnlite.native.versions import runtime_clash
 from tests.support.corpus import ROOT
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rknnlite.errors import InputInvalid
-from rknnlite.inputs import collect
+from rknnlite.spi.inputs import collect
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 IMAGE = TensorAttr(0, "image", (1, 4, 6, 3), DType.INT8, Layout.NHWC)

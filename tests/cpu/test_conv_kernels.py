@@ -18,7 +18,7 @@ from rknnlite_cpu.kernels.conv import (
     windows,
 )
 from rknnlite_cpu.kernels.engine import accumulator
-from rknnlite_cpu.ops.tails import apply_tail, bias_column
+from rknnlite_cpu.ops.requantise import apply_tail, bias_column
 
 INT8 = (-255.0, 255.0)  # centred int8: q - zero point
 

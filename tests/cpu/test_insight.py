@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import rknnlite
-from rknnlite.dumps import MANIFEST, Dump
 from rknnlite.errors import ContextInvalid
 from rknnlite.spi import Context, CustomOp, PerfTable
+from rknnlite.spi.dumps import MANIFEST, Dump
 from tests.support.corpus import EXAMPLES, FIXTURES, genuine, golden_of, open_cpu
 
 TWO = "two_images.rk3588.i8"

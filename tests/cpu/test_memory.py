@@ -14,7 +14,7 @@ import weakref
 
 import numpy as np
 import pytest
-from rknnlite_cpu.program import Program
+from rknnlite_cpu.plan import ExecutionPlan
 
 from rknnlite.errors import InputInvalid
 from rknnlite.graph import Graph, Node, TensorRole
@@ -26,17 +26,17 @@ SIDE = 256
 ONE = SIDE * SIDE * 4  # bytes of one activation of the chains below
 
 
-def chain(length: int, ops: tuple[str, ...]) -> Program:
+def chain(length: int, ops: tuple[str, ...]) -> ExecutionPlan:
     """``length`` operators in a row on one large tensor."""
     tensors = [tensor(f"t{i}", (1, 1, SIDE, SIDE)) for i in range(length + 1)]
     for index, item in enumerate(tensors):
         item.index = index
     tensors[0].role, tensors[-1].role = TensorRole.INPUT, TensorRole.OUTPUT
     nodes = [Node(i, ops[i % len(ops)], f"n{i}", [i], [i + 1]) for i in range(length)]
-    return Program(Graph(tensors, nodes, [0], [length]), "chain")
+    return ExecutionPlan(Graph(tensors, nodes, [0], [length]), "chain")
 
 
-def peak_of(program: Program) -> int:
+def peak_of(program: ExecutionPlan) -> int:
     x = np.ones((1, 1, SIDE, SIDE), np.float32)
     program.run({0: x})
     tracemalloc.start()
@@ -61,7 +61,7 @@ def test_values_with_several_readers_live_until_the_last() -> None:
     tensors[0].role = TensorRole.INPUT
     nodes = [Node(i, "Neg", f"n{i}", [i], [i + 1]) for i in range(40)]
     nodes.append(Node(40, "Add", "sum", [40, 1], [41]))
-    program = Program(Graph(tensors, nodes, [0], [41]), "skip")
+    program = ExecutionPlan(Graph(tensors, nodes, [0], [41]), "skip")
     (result,) = program.run({0: np.ones((1, 1, SIDE, SIDE), np.float32)}).values()
     assert (result == -1 + 1).all()
     assert peak_of(program) <= 3.5 * ONE
@@ -73,13 +73,13 @@ def test_a_value_nobody_reads_is_dropped() -> None:
     graph = program.graph
     graph.tensors.append(tensor("t4", (1, 1, SIDE, SIDE)))
     graph.tensors[4].index = 4
-    again = Program(Graph(graph.tensors, [*graph.nodes, dead], [0], [3]), "dead end")
+    again = ExecutionPlan(Graph(graph.tensors, [*graph.nodes, dead], [0], [3]), "dead end")
     assert 4 in again.steps[-1].drops
 
 
 def test_outputs_in_the_middle_survive() -> None:
     program = chain(4, ("Neg",))
-    middle = Program(Graph(program.graph.tensors, program.graph.nodes, [0], [2, 4, 1]), "middle")
+    middle = ExecutionPlan(Graph(program.graph.tensors, program.graph.nodes, [0], [2, 4, 1]), "middle")
     results = middle.run({0: np.full((1, 1, SIDE, SIDE), 3, np.float32)})
     assert [float(results[i][0, 0, 0, 0]) for i in (1, 2, 4)] == [-3.0, 3.0, 3.0]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rknnlite_cpu import ops as _ops  # noqa: F401  fills the registry
+from rknnlite_cpu.node_view import encode
 from rknnlite_cpu.registry import _BUILDERS
-from rknnlite_cpu.view import encode
 
 from rknnlite.errors import RknnError
 from rknnlite.graph import RecurrentParams, Stage, Tensor

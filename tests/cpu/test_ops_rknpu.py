@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_cpu.node_view import encode, round_bf16, round_f16
 from rknnlite_cpu.registry import builder_for
-from rknnlite_cpu.view import encode, round_bf16, round_f16
 
 from rknnlite.errors import ModelInvalid, RknnError
 from rknnlite.graph import ConvParams, Stage

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rknnlite import hookspecs
-from rknnlite.command import Command
 from rknnlite.spi import CustomOp, GpuServices, OpContext, OpHost, OpNode, PostProcess
+from rknnlite.spi.command import Command
 from tests.support.corpus import ROOT
 
 GUIDE = (ROOT / "docs" / "plugin-authors.md").read_text(encoding="utf-8")

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import rknnlite
-from rknnlite.buildcache import cache_dir
 from rknnlite.errors import ParamInvalid
+from rknnlite.native.buildcache import cache_dir
 from rknnlite.spi import CustomOpFailed
 from tests.support.corpus import fixture_file
 

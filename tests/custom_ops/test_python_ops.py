@@ -12,9 +12,9 @@ import rknnlite
 from rknnlite import plugins
 from rknnlite.api import RKNNLite
 from rknnlite.api.custom_op import get_node_attr
-from rknnlite.custom_op import as_custom_op
 from rknnlite.errors import ModelUnsupported, ParamInvalid
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
+from rknnlite.spi.custom_op import as_custom_op
 from tests.support.corpus import fixture_file
 
 from .models import DUAL, PROBE, FullDual, PlainDual, Probe, dual_golden, probe_golden

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
-from rknnlite.formats.registers import Program
+from rknnlite.formats.registers import RegisterProgram
 from rknnlite.formats.rknn_classic import RknnClassic
 from tests.formats.test_hostile import open_and_run
 from tests.support import damage
@@ -121,7 +121,7 @@ def test_rknn_toolkit_1() -> None:
 
 def test_word_form() -> None:
     """value << 32 | register << 16."""
-    program = Program.from_blobs(
+    program = RegisterProgram.from_blobs(
         [(3, memoryview(struct.pack("<2Q", 7 << 32 | 0x4080 << 16, 0xFFFFFFFF << 32 | 0x4084 << 16)))]
     )
     assert program.first(3) == {0x4080: 7, 0x4084: 0xFFFFFFFF}

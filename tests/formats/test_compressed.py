@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rknnlite.errors import ModelInvalid
-from rknnlite.formats import codes, codes_fast
-from rknnlite.formats.codes import PREFIXES, Header
+from rknnlite.formats import weight_codes, weight_codes_fast
 from rknnlite.formats.compressed import CompressedWeight
+from rknnlite.formats.weight_codes import PREFIXES, Header
 from rknnlite.tensor import DType
 
 RUNS = (1, 2, 5, 9, 30, 77)  # 2**2 short ones, 2**1 long ones
@@ -99,7 +99,7 @@ def test_words_without_runs(values, order, base, wide):
     mask = 0xFFFF if wide else 0xFF
     values, header = [v & mask for v in values], Header(base & mask, order)
     stream = encode_words(values, header, wide)
-    for module in (codes, codes_fast):
+    for module in (weight_codes, weight_codes_fast):
         assert module.decode_words(stream, header, 16 if wide else 8, len(values)).tolist() == values
 
 
@@ -113,7 +113,7 @@ def test_words_with_runs(values, order, wide):
     values = [v & mask for v in values]
     high = [v for v in values if _number_with_runs(_delta(v, 2, wide), wide) >= 4 or v == 2]
     stream = encode_words(high, header, wide)
-    for module in (codes, codes_fast):
+    for module in (weight_codes, weight_codes_fast):
         assert module.decode_words(stream, header, 16 if wide else 8, len(high)).tolist() == high
 
 
@@ -127,7 +127,7 @@ def _delta(value: int, base: int, wide: bool) -> int:
 def test_blocks_of_eight(values, order, base):
     header = Header(base, order)
     stream = encode_bytes(values, header)
-    for module in (codes, codes_fast):
+    for module in (weight_codes, weight_codes_fast):
         assert module.decode_bytes(stream, header, len(values)).tolist() == values
 
 
@@ -140,11 +140,11 @@ def test_any_bits_read_the_same_both_ways(stream, parts, count, width):
     runs = tuple(range(3, 3 + (1 << a) + (1 << b))) if a else ()
     header = Header(-7, tuple(listed), (a, b) if a else (0, 0), runs)
     narrow = Header(99, tuple(min(s, 7) for s in listed))
-    assert _result(codes.decode_words, stream, header, width, count) == _result(
-        codes_fast.decode_words, stream, header, width, count
+    assert _result(weight_codes.decode_words, stream, header, width, count) == _result(
+        weight_codes_fast.decode_words, stream, header, width, count
     )
-    assert _result(codes.decode_bytes, stream, narrow, count) == _result(
-        codes_fast.decode_bytes, stream, narrow, count
+    assert _result(weight_codes.decode_bytes, stream, narrow, count) == _result(
+        weight_codes_fast.decode_bytes, stream, narrow, count
     )
 
 
@@ -156,11 +156,14 @@ def _result(function, *arguments):
 
 
 def test_a_stream_longer_than_one_piece(monkeypatch):
-    monkeypatch.setattr(codes_fast, "_PIECE", 64)
+    monkeypatch.setattr(weight_codes_fast, "_PIECE", 64)
     values = np.random.default_rng(1).integers(0, 256, 5000).tolist()
     header = Header(17, (7, 6, 5, 4, 3, 2, 1, 0))
-    assert codes_fast.decode_words(encode_words(values, header, False), header, 8, 5000).tolist() == values
-    assert codes_fast.decode_bytes(encode_bytes(values, header), header, 5000).tolist() == values
+    assert (
+        weight_codes_fast.decode_words(encode_words(values, header, False), header, 8, 5000).tolist()
+        == values
+    )
+    assert weight_codes_fast.decode_bytes(encode_bytes(values, header), header, 5000).tolist() == values
 
 
 # -- segments ------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rknnlite.formats import ModelFile
-from rknnlite.formats.products import attention_steps, product_steps
-from rknnlite.formats.registers import Program
+from rknnlite.formats.matmul_steps import attention_steps, product_steps
+from rknnlite.formats.registers import RegisterProgram
 from rknnlite.formats.stages import Family
 from rknnlite.graph import Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
@@ -21,7 +21,7 @@ NEW = {"offset": 0x40AC, "scale": 0x40B0, "shift": 0x40B4, "operand": 0x4084}
 PLACES = {Family.V1: OLD, Family.T3: OLD, Family.V2A: NEW, Family.V2B: NEW}
 
 
-def program(*runs: dict[int, int]) -> Program:
+def program(*runs: dict[int, int]) -> RegisterProgram:
     """One node; each run sets some registers."""
     blobs = [
         (
@@ -32,7 +32,7 @@ def program(*runs: dict[int, int]) -> Program:
         )
         for run in runs
     ]
-    return Program.from_blobs(blobs)
+    return RegisterProgram.from_blobs(blobs)
 
 
 def scaled(factor: float) -> tuple[int, int]:

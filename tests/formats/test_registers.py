@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rknnlite.errors import ModelInvalid
-from rknnlite.formats.registers import Program
+from rknnlite.formats.registers import RegisterProgram
 
 DPU = 0x1001
 
@@ -36,7 +36,7 @@ def upload(*tables: tuple[int, np.ndarray]) -> bytes:
 
 def test_registers_of_a_node() -> None:
     commands = words((0x4080, 7), (0x4084, 0xFFFFFFFF), (0x4080, 9)) + words((0x4088, 1))
-    program = Program.from_tasks(memoryview(task(0, 3, 0) + task(2, 1, 24)), memoryview(commands))
+    program = RegisterProgram.from_tasks(memoryview(task(0, 3, 0) + task(2, 1, 24)), memoryview(commands))
     assert program.first(0) == {0x4080: 9, 0x4084: 0xFFFFFFFF}
     assert program.first(1) == {} and program.registers(1) == []
     assert program.first(2) == {0x4088: 1}
@@ -47,7 +47,7 @@ def test_only_the_single_core_program_counts() -> None:
     """Programs for more cores follow; node numbers fall where they begin."""
     commands = words((1, 1), (1, 2), (1, 3))
     tasks = task(0, 1, 0) + task(1, 1, 8) + task(0, 1, 16) + task(1, 1, 16)
-    program = Program.from_tasks(memoryview(tasks), memoryview(commands))
+    program = RegisterProgram.from_tasks(memoryview(tasks), memoryview(commands))
     assert [dict(r) for r in program.registers(0)] == [{1: 1}]
     assert [dict(r) for r in program.registers(1)] == [{1: 2}]
 
@@ -64,7 +64,7 @@ def test_activation_tables(together: bool, extra: int) -> None:
         tasks += task(4, len(data) // 8, len(commands))
         commands += data
     tasks += task(4, 1, len(commands))
-    program = Program.from_tasks(memoryview(tasks), memoryview(commands + words((0x4070, 1))))
+    program = RegisterProgram.from_tasks(memoryview(tasks), memoryview(commands + words((0x4070, 1))))
     tables = program.tables(4)
     assert tables is not None
     assert np.array_equal(tables[0], low) and np.array_equal(tables[1], high)
@@ -75,7 +75,7 @@ def test_activation_tables(together: bool, extra: int) -> None:
     ("amount", "addr"), [(2, 0), (1, 8), (1, 1 << 40), ((1 << 32) - 1, 0), (1, (1 << 64) - 1)]
 )
 def test_commands_outside_their_blob(amount: int, addr: int) -> None:
-    program = Program.from_tasks(memoryview(task(3, amount, addr)), memoryview(words((1, 1))))
+    program = RegisterProgram.from_tasks(memoryview(task(3, amount, addr)), memoryview(words((1, 1))))
     for read in (program.first, program.registers, program.tables):
         with pytest.raises(ModelInvalid, match=r"register commands of node 3: .* leave the blob of 8 bytes"):
             read(3)
@@ -83,7 +83,7 @@ def test_commands_outside_their_blob(amount: int, addr: int) -> None:
 
 @given(st.binary(max_size=200), st.binary(max_size=100), st.booleans())
 def test_garbage(tasks: bytes, commands: bytes, cores: bool) -> None:
-    program = Program.from_tasks(memoryview(tasks), memoryview(commands), cores)
+    program = RegisterProgram.from_tasks(memoryview(tasks), memoryview(commands), cores)
     for node in range(3):
         with contextlib.suppress(ModelInvalid):
             program.first(node), program.registers(node), program.tables(node)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rknnlite.llm import EmbedTable, Package, export_llm, open_llm
-from rknnlite.spi_llm import CallState, LlmCallbacks, LlmContext, LlmParams, LlmResult, LlmSession, VocabInfo
+from rknnlite.spi.llm import CallState, LlmCallbacks, LlmContext, LlmParams, LlmResult, LlmSession, VocabInfo
 from tests.support.llm_models import HIDDEN, VOCAB, write_model
 
 Maker = Callable[..., Package]

@@ -13,7 +13,7 @@ import pytest
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.llm import open_llm, stream
-from rknnlite.spi_llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
+from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
 from tests.llm.conftest import Maker, embed_of
 
 

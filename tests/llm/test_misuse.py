@@ -13,7 +13,7 @@ import pytest
 import rknnlite
 from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.llm import EmbedTable, open_llm
-from rknnlite.spi_llm import (
+from rknnlite.spi.llm import (
     AudioBlock,
     AuxInput,
     CallState,

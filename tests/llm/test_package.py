@@ -17,7 +17,7 @@ from rknnlite.formats import ModelFile
 from rknnlite.formats import llm as container
 from rknnlite.formats.safetensors import SafeTensors, write_safetensors
 from rknnlite.llm import Package, Tokenizer, export_llm, open_llm
-from rknnlite.spi_llm import KvDtype, KvStore
+from rknnlite.spi.llm import KvDtype, KvStore
 from tests.llm.conftest import Maker
 from tests.support.llm_models import HIDDEN, VOCAB, write_model
 

@@ -7,7 +7,7 @@ import pytest
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.llm.sampling import Sampler
-from rknnlite.spi_llm import SamplingParams
+from rknnlite.spi.llm import SamplingParams
 
 LOGITS = np.log(np.array([0.4, 0.3, 0.2, 0.1], np.float32))
 NONE = np.array([], int)

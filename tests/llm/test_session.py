@@ -14,7 +14,7 @@ import pytest
 
 from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
 from rknnlite.llm import open_llm
-from rknnlite.spi_llm import (
+from rknnlite.spi.llm import (
     CallState,
     EmbedInput,
     InferParams,
@@ -299,7 +299,7 @@ def test_saved_cache_goes_on_as_transformers_would_in_a_new_process(
         session.save_kvcache(str(tmp_path / "kv"))
     script = (
         "import sys; from rknnlite.llm import open_llm, EmbedTable\n"
-        "from rknnlite.spi_llm import *\n"
+        "from rknnlite.spi.llm import *\n"
         "said = []\n"
         "calls = LlmCallbacks(lambda r, s: said.extend(r.token_ids), embed=EmbedTable(sys.argv[2], 160, 32))\n"
         "session = open_llm(sys.argv[1]).session(LlmParams(vocab=VocabInfo(ignore_eos_token=True)), calls)\n"

@@ -18,7 +18,7 @@ from rknnlite.llm.gguf import read_gguf, write_gguf
 from rknnlite.llm.stream import TextPieces
 from rknnlite.llm.template import JinjaTemplate, LiteralTemplate, Turn
 from rknnlite.llm.utf8 import Utf8Gate
-from rknnlite.spi_llm import CallState, InferParams, LlmCallbacks, LlmContext, LlmSession, TokenInput
+from rknnlite.spi.llm import CallState, InferParams, LlmCallbacks, LlmContext, LlmSession, TokenInput
 from tests.llm.conftest import Maker, Recorder, embed_of
 
 SHORT = InferParams(max_new_tokens=6)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rknnlite.llm import EmbedTable, Package, Tokenizer, export_llm, open_llm
-from rknnlite.spi_llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
+from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
 from tests.llm.conftest import Recorder
 from tests.llm.make_goldens import plain_greedy
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rknnlite.spi_matmul import MatmulType
+from rknnlite.spi.matmul import MatmulType
 from rknnlite.tensor import DType
 
 RANGES = {

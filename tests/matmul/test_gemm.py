@@ -9,7 +9,7 @@ import pytest
 from rknnlite_cpu.kernels import gemm, threads
 
 import rknnlite
-from rknnlite.spi_matmul import MatmulType
+from rknnlite.spi.matmul import MatmulType
 
 from .reference import Quant, Quants, product, random_matrix
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rknnlite
-from rknnlite import errors, matmul_layout
-from rknnlite.matmul import legacy_matmul
-from rknnlite.spi_matmul import MatmulType
+from rknnlite import errors
+from rknnlite.matmul import layout, legacy_matmul
+from rknnlite.spi.matmul import MatmulType
 from rknnlite.tensor import DType
 
 from .conftest import Make
@@ -83,8 +83,8 @@ def test_rows_beyond_a_segment_are_packed_anew(make: Make) -> None:
     a, b = matrices(MatmulType.INT8_INT8_INT32, 2, k, 64)
     multiply = make(2, k, 64, "int8_int8_int32", b_layout="native")
     assert np.array_equal(multiply(a, b), a.astype(np.int64) @ b)
-    packed = matmul_layout.pack_b(b, (32, 32), 8192)
-    whole = matmul_layout.pack_b(b[:8192], (32, 32)).reshape(-1)
+    packed = layout.pack_b(b, (32, 32), 8192)
+    whole = layout.pack_b(b[:8192], (32, 32)).reshape(-1)
     assert np.array_equal(packed[: whole.size], whole)
 
 
@@ -384,43 +384,43 @@ def test_single_core_chips_take_no_mask() -> None:
 )  # fmt: skip
 def test_packing_and_back(rows: int, columns: int, tile: tuple[int, int], segment: int, dtype: Any) -> None:
     matrix = np.arange(rows * columns).reshape(rows, columns).astype(np.int8).astype(dtype)
-    packed = matmul_layout.pack_b(matrix, tile, segment)
-    assert np.array_equal(matmul_layout.unpack_b(packed, (rows, columns), tile, segment), matrix)
+    packed = layout.pack_b(matrix, tile, segment)
+    assert np.array_equal(layout.unpack_b(packed, (rows, columns), tile, segment), matrix)
     if not segment:
         n, k = tile
         assert packed.shape == (-(-columns // n), -(-rows // k), n, k)
         assert packed[-1, -1, (columns - 1) % n, (rows - 1) % k] == matrix[-1, -1]
-    lanes = matmul_layout.pack_lanes(matrix, tile[0])
-    assert np.array_equal(matmul_layout.unpack_lanes(lanes, columns), matrix)
+    lanes = layout.pack_lanes(matrix, tile[0])
+    assert np.array_equal(layout.unpack_lanes(lanes, columns), matrix)
     assert lanes[(columns - 1) // tile[0], rows - 1, (columns - 1) % tile[0]] == matrix[-1, -1]
 
 
 def test_packing_without_opencv_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = np.random.default_rng(0).integers(-128, 128, (320, 96)).astype(np.int8)
-    quick = matmul_layout.pack_b(matrix, (32, 32))
-    monkeypatch.setattr(matmul_layout, "_merge", lambda: None)
-    assert np.array_equal(matmul_layout.pack_b(matrix, (32, 32)), quick)
+    quick = layout.pack_b(matrix, (32, 32))
+    monkeypatch.setattr(layout, "_merge", lambda: None)
+    assert np.array_equal(layout.pack_b(matrix, (32, 32)), quick)
 
 
 def test_packing_needs_a_matrix() -> None:
     for bad in (np.zeros(4, np.int8), np.zeros((2, 0), np.int8), np.zeros((1, 2, 3), np.int8)):
         with pytest.raises(errors.ParamInvalid, match="needs a matrix"):
-            matmul_layout.pack_b(bad, (32, 32))
+            layout.pack_b(bad, (32, 32))
 
 
 @given(st.lists(st.integers(-8, 7), min_size=1, max_size=9))
 def test_int4_in_bytes(values: list[int]) -> None:
     array = np.array(values, np.int8)
-    data = matmul_layout.to_bytes(array, DType.INT4)
+    data = layout.to_bytes(array, DType.INT4)
     assert data.size == (len(values) + 1) // 2 and (data[0] & 15) == values[0] & 15
-    assert np.array_equal(matmul_layout.from_bytes(data, DType.INT4, (len(values),)), array)
+    assert np.array_equal(layout.from_bytes(data, DType.INT4, (len(values),)), array)
 
 
 def test_bfloat16_rounds_to_even() -> None:
     values = np.array([1.0, 1 + 2**-8, 1 + 3 * 2**-8, np.inf, -2.5], np.float32)
-    stored = matmul_layout.float_to_bfloat16(values)
-    assert matmul_layout.bfloat16_to_float(stored).tolist() == [1.0, 1.0, 1 + 2**-6, np.inf, -2.5]
-    assert np.isnan(matmul_layout.bfloat16_to_float(matmul_layout.float_to_bfloat16(np.float32([np.nan]))))[0]
+    stored = layout.float_to_bfloat16(values)
+    assert layout.bfloat16_to_float(stored).tolist() == [1.0, 1.0, 1 + 2**-6, np.inf, -2.5]
+    assert np.isnan(layout.bfloat16_to_float(layout.float_to_bfloat16(np.float32([np.nan]))))[0]
 
 
 # -- the older generation -------------------------------------------------------------------------------------

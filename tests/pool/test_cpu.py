@@ -247,7 +247,7 @@ def test_a_pool_gives_what_a_context_gives(name: str) -> None:
 def test_workers_divide_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     import rknnlite.pool
 
-    monkeypatch.setattr(rknnlite.pool, "processors", lambda: 6)
+    monkeypatch.setattr(rknnlite.pool.pool, "processors", lambda: 6)
     limits: list[int] = []
     from rknnlite_cpu.context import CpuContext
 

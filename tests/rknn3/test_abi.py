@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rknnlite.abi import rknn3, rknn3_enums, rknn3_later, rknn3_llm, rknn3_op, rknn3_types
+from rknnlite.abi import rknn3, rknn3_enums, rknn3_llm, rknn3_op, rknn3_types, rknn3_v104
 from rknnlite.errors import ModelUnsupported
 from tests.support.corpus import ROOT
 
@@ -44,7 +44,7 @@ def compiled(folder: Path, program: str, *flags: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("modules", "flags"), [(FIRST, ()), ((rknn3_later,), ("-DLATER",))], ids=["1.0.0", "1.0.4"]
+    ("modules", "flags"), [(FIRST, ()), ((rknn3_v104,), ("-DLATER",))], ids=["1.0.0", "1.0.4"]
 )
 def test_layouts_are_those_of_the_compiler(
     modules: tuple[ModuleType, ...], flags: tuple[str, ...], tmp_path: Path

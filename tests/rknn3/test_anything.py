@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from rknn3lite.api import RKNN3Lite
+from rknnlite._faces.log import FaceLog
 from rknnlite.errors import RknnError
-from rknnlite.facelog import FaceLog
 from rknnlite.llm import Package
 from rknnlite.rknn3._args import _KNOWN
 from tests.rknn3.conftest import ARGS, Talk

@@ -18,7 +18,7 @@ from rknn3lite.api import (
     RKLLMResult,
     RKNN3Lite,
 )
-from rknnlite.spi_llm import CallState, LlmCallbacks, LlmResult
+from rknnlite.spi.llm import CallState, LlmCallbacks, LlmResult
 from tests.rknn3.conftest import Opener, Talk
 
 Captured = pytest.CaptureFixture[str]

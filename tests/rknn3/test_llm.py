@@ -25,7 +25,7 @@ from rknn3lite.api import (
     RKNN3Tensor,
 )
 from rknnlite.llm import Chat, Package
-from rknnlite.spi_llm import InferParams, LlmParams, PromptInput, VocabInfo
+from rknnlite.spi.llm import InferParams, LlmParams, PromptInput, VocabInfo
 from tests.rknn3.conftest import ARGS, HIDDEN, IMAGE, TEMPLATE, VOCAB, Opener, Talk
 
 SYSTEM, PREFIX, POSTFIX = "Be brief.\n", "Q: ", "\nA: "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import rknnlite
 from rknnlite import plugins
 from rknnlite.llm import open_llm
-from rknnlite.spi_llm import CallState, LlmCallbacks, LlmResult
+from rknnlite.spi.llm import CallState, LlmCallbacks, LlmResult
 from tests.native.double import compiler
 from tests.native.rknn3.double3 import Double3, build, model
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rknnlite.abi import rknn3, rknn3_enums, rknn3_later, rknn3_llm, rknn3_op, rknn3_types
+from rknnlite.abi import rknn3, rknn3_enums, rknn3_llm, rknn3_op, rknn3_types, rknn3_v104
 from rknnlite.errors import ModelUnsupported
 from tests.native.double import compile_c, compiler
 from tests.native.rknn3.double3 import HERE
@@ -46,7 +46,7 @@ def class_name(name: str) -> str:
 def structure(name: str, revision: str) -> Any:
     """The ctypes structure of a C one."""
     rooms = [rknn3_types, rknn3_llm, rknn3_op]
-    rooms = [rknn3_later, *rooms] if revision == "later" else rooms
+    rooms = [rknn3_v104, *rooms] if revision == "later" else rooms
     return next(getattr(room, class_name(name)) for room in rooms if hasattr(room, class_name(name)))
 
 
@@ -128,12 +128,12 @@ def test_numbers_of_the_api() -> None:
 
 
 def test_numbers_of_the_later_revision() -> None:
-    ours = known_numbers(rknn3_later)
+    ours = known_numbers(rknn3_v104)
     for enum in TABLE["later enums"].values():
         for name, number in enum.items():
             assert ours[name] == number
     both = {**TABLE["errors"], **TABLE["later errors"]}
-    assert {str(e.value): e.name for e in rknn3_later.RKNN3Error} == both
+    assert {str(e.value): e.name for e in rknn3_v104.RKNN3Error} == both
 
 
 def size_of(ctype: str) -> int:

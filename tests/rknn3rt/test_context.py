@@ -13,9 +13,7 @@ import numpy as np
 import pytest
 
 import rknnlite
-from rknnlite.abi.library import FunctionMissing
 from rknnlite.abi.rknn3_enums import RKNN3ImFmt
-from rknnlite.dumps import Dump
 from rknnlite.errors import (
     ContextInvalid,
     DeviceUnavailable,
@@ -30,7 +28,9 @@ from rknnlite.errors import (
     RunTimeout,
 )
 from rknnlite.formats import ModelFile
+from rknnlite.native.library import FunctionMissing
 from rknnlite.spi import Input
+from rknnlite.spi.dumps import Dump
 from rknnlite.tensor import DType, Layout
 from tests.native.rknn3.double3 import Double3, model
 
@@ -363,7 +363,7 @@ def test_memory_per_core(start: Start) -> None:
 
 
 def test_internal_memory_of_two_models(start: Start, double: Double3) -> None:
-    from rknnlite_rknn3rt.sharing import share_internal
+    from rknnlite_rknn3rt.device_memory import share_internal
 
     small = start(*CNN, "internal 100", user_internal=True)
     large = start(*CNN, "internal 5000", "cores 2", user_internal=True)

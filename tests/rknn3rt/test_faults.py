@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import rknnlite
-from rknnlite.abi.library import FunctionMissing
-from rknnlite.abi.rknn3_later import RKNN3Error
+from rknnlite.abi.rknn3_v104 import RKNN3Error
 from rknnlite.errors import (
     ContextInvalid,
     DeviceUnavailable,
@@ -27,8 +26,9 @@ from rknnlite.errors import (
     TargetPlatformUnmatch,
 )
 from rknnlite.llm import open_llm
+from rknnlite.native.library import FunctionMissing
 from rknnlite.spi import Input
-from rknnlite.spi_llm import CallState, InferParams, KvPolicy, LlmParams, TokenInput
+from rknnlite.spi.llm import CallState, InferParams, KvPolicy, LlmParams, TokenInput
 from tests.native.rknn3.double3 import Double3, model
 
 from .conftest import CNN, LLM, Heard, callbacks
@@ -243,7 +243,7 @@ def test_a_stop_fails(chat: Callable[..., Any], double: Double3) -> None:
 
 
 def test_memory_for_outputs_and_auxiliary_inputs_fails(chat: Callable[..., Any], double: Double3) -> None:
-    from rknnlite.spi_llm import AuxInput
+    from rknnlite.spi.llm import AuxInput
 
     shown = callbacks(output=lambda outputs, state: None, outputs=(0, 1))
     with chat().session(callbacks=shown) as session:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rknnlite.abi.library import FunctionMissing
 from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid, RknnError
 from rknnlite.llm import open_llm
 from rknnlite.llm.stream import stream
-from rknnlite.spi_llm import (
+from rknnlite.native.library import FunctionMissing
+from rknnlite.spi.llm import (
     AudioBlock,
     AuxInput,
     CallState,
@@ -683,7 +683,7 @@ def test_bad_parameters_of_a_run(chat: Chat) -> None:
 
 
 def test_internal_memory_of_a_vision_model_and_its_llm(chat: Chat, start: Callable[..., Any]) -> None:
-    from rknnlite_rknn3rt.sharing import share_internal
+    from rknnlite_rknn3rt.device_memory import share_internal
 
     llm = chat(user_internal=True)
     vision = start(*CNN, "internal 2048", user_internal=True)

@@ -13,14 +13,14 @@ from rknnlite_rknn3rt import loader
 from rknnlite_rknn3rt.backend import Rknn3Backend
 
 import rknnlite
-from rknnlite.abi.library import (
+from rknnlite.errors import ModelUnsupported, RknnError
+from rknnlite.native.library import (
     FunctionMissing,
     LibraryIncomplete,
     LibraryNotFound,
     LibraryUnusable,
     LibraryWrongArchitecture,
 )
-from rknnlite.errors import ModelUnsupported, RknnError
 from tests.native.double import compile_c
 from tests.native.rknn3.double3 import Double3, model
 

@@ -10,7 +10,6 @@ from rknnlite_rknnrt import device
 from rknnlite_rknnrt.backend import RknnrtBackend
 
 import rknnlite
-from rknnlite.compat import runtime_rule
 from rknnlite.errors import (
     BackendUnavailable,
     DeviceUnavailable,
@@ -19,6 +18,7 @@ from rknnlite.errors import (
     RknnError,
     TargetPlatformUnmatch,
 )
+from rknnlite.native.versions import runtime_rule
 from tests.native.double import Double, model
 from tests.support.corpus import genuine
 

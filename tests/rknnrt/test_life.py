@@ -297,8 +297,8 @@ def test_the_end_while_a_daemon_thread_runs(library: Path, tmp_path: Path) -> No
         tmp_path,
         """
         import threading
-        from rknnlite.abi import native
-        native._PATIENCE = 0.01
+        from rknnlite.native import objects
+        objects._PATIENCE = 0.01
         context = rknnlite.open(PATH, verbose=True)
         work = lambda: context.infer(np.zeros((1, 4, 6, 3), np.uint8))
         threading.Thread(target=work, daemon=True).start()

@@ -13,15 +13,15 @@ from rknnlite_rknnrt.backend import RknnrtBackend
 from rknnlite_rknnrt.loader import load
 
 import rknnlite
-from rknnlite.abi.library import (
+from rknnlite.api import RKNNLite
+from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.native.library import (
     FunctionMissing,
     LibraryIncomplete,
     LibraryNotFound,
     LibraryUnusable,
     LibraryWrongArchitecture,
 )
-from rknnlite.api import RKNNLite
-from rknnlite.errors import BackendUnavailable, ParamInvalid
 from tests.native.double import Double, compile_c, compiler, model
 
 from .conftest import built

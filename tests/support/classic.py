@@ -11,7 +11,7 @@ import numpy as np
 from rknnlite.formats import ModelFile
 from rknnlite.formats.attributes import _UNION
 from rknnlite.formats.flatbuffer import Table
-from rknnlite.formats.registers import Program, _is_table
+from rknnlite.formats.registers import RegisterProgram, _is_table
 from rknnlite.formats.rknn6 import Rknn6
 
 from .flat import I8, Fields, Words, build
@@ -58,7 +58,7 @@ def _graph(model: Rknn6, graph: Table, blobs: list[bytes]) -> Fields:
     return {0: tensors, 1: nodes, 2: _ints(graph, 2), 3: _ints(graph, 3)}
 
 
-def _commands(program: Program, node: int, tensors: list[Fields], blobs: list[bytes]) -> list[Fields]:
+def _commands(program: RegisterProgram, node: int, tensors: list[Fields], blobs: list[bytes]) -> list[Fields]:
     """The command tables of a node; their blobs become new tensors. A table upload goes with the next command."""
     found: list[Fields] = []
     table = 0

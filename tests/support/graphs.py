@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rknnlite_cpu.program import Program
-from rknnlite_cpu.view import Array, decode, encode
+from rknnlite_cpu.node_view import Array, decode, encode
+from rknnlite_cpu.plan import ExecutionPlan
 
 from rknnlite.graph import ConvParams, Graph, Node, RecurrentParams, Stage, Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
@@ -43,7 +43,7 @@ def one_node(
     conv: ConvParams | None = None,
     stage: Stage | None = None,
     recurrent: RecurrentParams | None = None,
-) -> Program:
+) -> ExecutionPlan:
     """A program of one node; operands that are not constant are the graph's inputs, in order."""
     tensors: list[Tensor] = []
     for item in (*operands, *results):
@@ -55,10 +55,10 @@ def one_node(
         outputs=[t.index for t in results], attrs=attrs or {}, conv=conv, stage=stage, recurrent=recurrent,
     )  # fmt: skip
     live = [t.index for t in tensors if t.role is not TensorRole.CONST and all(t is not r for r in results)]
-    return Program(Graph(tensors, [node], live, [t.index for t in results]), "hand-made")
+    return ExecutionPlan(Graph(tensors, [node], live, [t.index for t in results]), "hand-made")
 
 
-def run(program: Program, *arrays: Array) -> list[Array]:
+def run(program: ExecutionPlan, *arrays: Array) -> list[Array]:
     """Real values in, real values out."""
     graph = program.graph
     feeds = {

@@ -16,7 +16,7 @@ from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm.package import Package
 from rknnlite.llm.sampling import check_sampling
 from rknnlite.llm.template import ChatTemplate, JinjaTemplate, LiteralTemplate
-from rknnlite.spi_llm import KvStore, LlmCallbacks, LlmConfig, LlmContext, LlmOptions, LlmParams, LlmSession
+from rknnlite.spi.llm import KvStore, LlmCallbacks, LlmConfig, LlmContext, LlmOptions, LlmParams, LlmSession
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .model import Decoder

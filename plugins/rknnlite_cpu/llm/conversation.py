@@ -13,7 +13,7 @@ from rknnlite.formats.llm import LlmModel
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.inputs import expand_tags, place_media
 from rknnlite.llm.template import ChatTemplate, Rendered, Turn
-from rknnlite.spi_llm import EmbedInput, KvClear, KvPolicy, MultimodalInput, PromptInput, TokenInput
+from rknnlite.spi.llm import EmbedInput, KvClear, KvPolicy, MultimodalInput, PromptInput, TokenInput
 
 from .cache import KvCache
 

@@ -14,7 +14,7 @@ from rknnlite.errors import RknnError
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.sampling import Sampler
 from rknnlite.llm.utf8 import Utf8Gate
-from rknnlite.spi_llm import (
+from rknnlite.spi.llm import (
     CallState,
     InferParams,
     KvPolicy,

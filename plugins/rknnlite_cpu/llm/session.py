@@ -16,7 +16,7 @@ from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.inputs import split_inputs
 from rknnlite.llm.sampling import Sampler
 from rknnlite.llm.template import ChatTemplate, LiteralTemplate, parse_tools
-from rknnlite.spi_llm import (
+from rknnlite.spi.llm import (
     CallState,
     InferParams,
     KvClear,

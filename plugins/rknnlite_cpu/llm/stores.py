@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.formats.llm import KvFormat
-from rknnlite.spi_llm import KvDtype
+from rknnlite.spi.llm import KvDtype
 
 from .linear import half_bits
 

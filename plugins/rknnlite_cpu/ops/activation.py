@@ -10,10 +10,10 @@ import numpy as np
 from rknnlite.tensor import DType
 
 from ..kernels.lut import DenseLut
+from ..node_view import Array, Kernel, NodeView, centred_range, decode, encode
 from ..registry import op, real_op
-from ..view import Array, Kernel, NodeView, centred_range, decode, encode
 from .functions import FUNCTIONS, erf
-from .tails import elu_alpha, silu_beta
+from .requantise import elu_alpha, silu_beta
 
 __all__: list[str] = []
 

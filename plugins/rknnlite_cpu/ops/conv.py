@@ -10,9 +10,9 @@ from rknnlite.graph import ConvParams, Tensor
 
 from ..kernels.conv import ConvSpec
 from ..kernels.engine import Accumulate, accumulator
+from ..node_view import Array, Kernel, NodeView, centred_range, decode
 from ..registry import op
-from ..view import Array, Kernel, NodeView, centred_range, decode
-from .tails import TABLES, apply_tail, bias_column, make_tail
+from .requantise import TABLES, apply_tail, bias_column, make_tail
 
 __all__: list[str] = []
 

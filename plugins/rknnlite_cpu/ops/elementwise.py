@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..node_view import Array, Kernel, NodeView
 from ..registry import check_operands, op, real_kernel, real_op
-from ..view import Array, Kernel, NodeView
 
 __all__: list[str] = []
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels.parallel import matmul
+from ..node_view import Array, NodeView
 from ..registry import real_op
-from ..view import Array, NodeView
 from .norm import softmax
 
 __all__: list[str] = []

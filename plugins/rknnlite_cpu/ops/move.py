@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..node_view import Array, Kernel, NodeView, decode, encode
 from ..registry import move_op, op
-from ..view import Array, Kernel, NodeView, decode, encode
 
 __all__: list[str] = []
 

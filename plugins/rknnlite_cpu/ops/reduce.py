@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..node_view import Array, NodeView
 from ..registry import real_op
-from ..view import Array, NodeView
 
 __all__: list[str] = []
 

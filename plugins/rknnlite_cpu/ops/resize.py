@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..node_view import Array, Kernel, NodeView, decode, encode
 from ..registry import op, real_op
-from ..view import Array, Kernel, NodeView, decode, encode
 
 __all__: list[str] = []
 

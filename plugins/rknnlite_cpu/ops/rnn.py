@@ -8,8 +8,8 @@ import numpy as np
 
 from rknnlite.graph import RecurrentParams
 
+from ..node_view import Array, NodeView
 from ..registry import real_op
-from ..view import Array, NodeView
 from .functions import FUNCTIONS
 
 __all__: list[str] = []

@@ -1,0 +1,223 @@
+"""A graph prepared to run: kernels chosen once, values dropped as soon as their last reader has run."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rknnlite.errors import ModelInvalid, ModelUnsupported, OutOfMemory, RknnError
+from rknnlite.graph import Graph, Node
+from rknnlite.spi import CustomOp, UseBuiltin
+
+from . import ops as _ops  # noqa: F401  fills the registry
+from .custom import CustomNode
+from .node_view import Array, Kernel, NodeView
+from .registry import Builder, builder_for
+
+__all__ = ["MARKERS", "ExecutionPlan", "Step", "Watch"]
+
+MARKERS = ("InputOperator", "OutputOperator")
+"""Node types that only mark where a graph begins and ends."""
+
+
+@dataclass
+class Step:
+    """One node: its kernel, where operands come from and results go, and which values die after it."""
+
+    node: Node
+    kernel: Kernel
+    sources: list[int]
+    targets: list[int]
+    shapes: list[tuple[int, ...]]
+    drops: list[int] = field(default_factory=list)
+
+
+class Watch:
+    """Looks on while a program runs; a subclass overrides what it needs."""
+
+    def before(self, step: Step, values: dict[int, Array]) -> None:
+        """Called before a step; may replace the values of its operands."""
+
+    def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
+        """Called when the results of a step are among the values, before operands are dropped."""
+
+
+class ExecutionPlan:
+    """Runs one graph. Built once; ``run`` may be called any number of times, one caller at a time.
+
+    ``declared`` are the custom operators that the file names: those may be registered later, other unknown node
+    types are refused at once.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        model_name: str,
+        ops: Mapping[str, CustomOp] | None = None,
+        declared: Collection[str] = (),
+    ) -> None:
+        self.graph = graph
+        self._model_name = model_name
+        self._declared = declared
+        self._custom: dict[int, CustomNode] = {}
+        self.steps = [self._step(node, ops or {}) for node in graph.nodes if node.op not in MARKERS]
+        self._plan_drops()
+
+    def register(self, op: CustomOp) -> None:
+        """Give the nodes of the operator's type to it; whoever computed them is closed when it is ready."""
+        for step in self.steps:
+            if step.node.op == op.op_type:
+                previous = self._custom.pop(step.node.index, None)
+                try:
+                    step.kernel = self._kernel(NodeView(self.graph, step.node), {op.op_type: op})
+                except BaseException:
+                    if previous is not None:
+                        self._custom[step.node.index] = previous
+                    raise
+                if previous is not None:
+                    previous.close()
+
+    def twin(self, ops: Mapping[str, CustomOp]) -> ExecutionPlan:
+        """The same program for another caller: weights are shared, custom operators get nodes of their own."""
+        other = copy.copy(self)
+        other._custom = {}
+        other.steps = [replace(step) for step in self.steps]
+        for step in other.steps:
+            if step.node.index in self._custom:
+                step.kernel = other._kernel(NodeView(self.graph, step.node), ops)
+        return other
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether several threads may run it at once; custom operators are called one at a time."""
+        return not self._custom
+
+    def close(self) -> None:
+        """Give custom operators back what they hold."""
+        for node in self._custom.values():
+            node.close()
+        self._custom.clear()
+
+    def _step(self, node: Node, ops: Mapping[str, CustomOp]) -> Step:
+        view = NodeView(self.graph, node)
+        kernel = self._kernel(view, ops)
+        shapes = [tensor.shape for tensor in view.outputs]
+        return Step(node, kernel, view.live, list(node.outputs), shapes)
+
+    def _kernel(self, view: NodeView, ops: Mapping[str, CustomOp]) -> Kernel:
+        node = view.node
+        if node.op in ops:
+            try:
+                custom = CustomNode(ops[node.op], view, self._model_name)
+                self._custom[node.index] = custom
+                return custom.kernel
+            except UseBuiltin:
+                pass  # the operator leaves this node to the reference
+        builder = builder_for(node.op)
+        if builder is not None:
+            return self._prepared(builder, view)
+        if node.op in ops:
+            raise ModelUnsupported(
+                f"{self._model_name}: custom operator {node.op} leaves node {node.label()} to the runtime's own "
+                "operator of that type, and the CPU reference has none"
+            )
+        if not node.op.startswith("cst") and node.op not in self._declared:
+            raise ModelUnsupported(
+                f"{self._model_name}: node {node.label()} has a type the CPU reference does not know; "
+                "run the model on the NPU, pass custom_ops=[...] if it is an operator of your own, or report the type"
+            )
+        return self._unregistered(node, sorted(ops))
+
+    def _unregistered(self, node: Node, registered: list[str]) -> Kernel:
+        """Like the vendor's runtime: the model opens, operators may be registered, running without fails."""
+        text = (
+            f"{self._model_name}: node {node.label()} is a custom operator and nobody registered one of "
+            f"type {node.op} (there are: {', '.join(registered) or 'none'}); pass custom_ops=[...], call "
+            "reg_custom_op, or install the plugin that brings it"
+        )
+
+        def kernel(values: list[Array]) -> list[Array]:
+            raise ModelUnsupported(text)
+
+        return kernel
+
+    def _prepared(self, builder: Builder, view: NodeView) -> Kernel:
+        node = view.node
+        try:
+            return builder(view)
+        except RknnError as error:
+            raise type(error)(f"{self._model_name}: {error}") from None
+        except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
+            raise ModelInvalid(
+                f"{self._model_name}: node {node.label()} cannot be prepared, its operands do not fit: {error}"
+            ) from error
+        except MemoryError as error:
+            raise OutOfMemory(
+                f"{self._model_name}: node {node.label()} cannot be prepared: {error}"
+            ) from None
+
+    def _plan_drops(self) -> None:
+        keep = set(self.graph.outputs)
+        last: dict[int, Step] = {}
+        for step in self.steps:
+            for index in (*step.sources, *step.targets):
+                last[index] = step
+        for index, step in last.items():
+            if index not in keep:
+                step.drops.append(index)
+
+    def run(self, inputs: Mapping[int, Array], watch: Watch | None = None) -> dict[int, Array]:
+        """Values of the graph inputs by tensor index -> values of the graph outputs; ``watch`` looks on."""
+        values: dict[int, Array] = dict(inputs)
+        for step in self.steps:
+            if watch is None:
+                self._run_step(step, values)
+            else:
+                watch.before(step, values)
+                started = time.perf_counter()
+                self._run_step(step, values)
+                watch.after(step, time.perf_counter() - started, values)
+            for index in step.drops:
+                values.pop(index, None)
+        missing = [self.graph.tensors[index].name for index in self.graph.outputs if index not in values]
+        if missing:
+            raise ModelInvalid(f"{self._model_name}: no node computes the outputs {missing}")
+        return {index: values[index] for index in self.graph.outputs}
+
+    def target(self, node: Node) -> str:
+        """Where the runtime on a board computes a node: ``NPU``, ``CPU``, ``GPU``."""
+        custom = self._custom.get(node.index)
+        return custom.target if custom is not None else "NPU" if node.on_npu else "CPU"
+
+    def _run_step(self, step: Step, values: dict[int, Array]) -> None:
+        try:
+            results = step.kernel([values[i] for i in step.sources])
+        except RknnError:
+            raise
+        except MemoryError as error:
+            raise OutOfMemory(
+                f"{self._model_name}: node {step.node.label()} needs memory for {list(map(list, step.shapes))} "
+                f"that is not to be had: {error}"
+            ) from None
+        except Exception as error:
+            shapes = [list(values[i].shape) for i in step.sources if i in values]
+            raise RknnError(
+                f"{self._model_name}: node {step.node.label()} failed on inputs {shapes}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        for index, result, shape in zip(step.targets, results, step.shapes):
+            if result.shape != shape:
+                result = self._fit(step, result, shape)
+            values[index] = result
+
+    def _fit(self, step: Step, result: Array, shape: tuple[int, ...]) -> Array:
+        if result.size == np.prod(shape):
+            return result.reshape(shape)
+        raise ModelInvalid(
+            f"{self._model_name}: node {step.node.label()} gives shape {list(result.shape)}, "
+            f"the file says {list(shape)}"
+        )

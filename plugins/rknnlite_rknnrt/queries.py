@@ -1,0 +1,201 @@
+"""What a context on librknnrt is made of: its session, and everything that is only asked."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import weakref
+
+from rknnlite import socs
+from rknnlite.errors import ContextInvalid, RknnError
+from rknnlite.formats import ModelFile
+from rknnlite.spi import AttrKind, Context, CustomOp, MemorySize, PerfTable, Versions, zero_copy
+from rknnlite.tensor import TensorAttr
+
+from . import abi, perf
+from .attrs import QUERIES, query_attr
+from .c_functions import ContextNumber
+from .customop import Registration
+from .diagnose import metadata
+from .errors import Native
+from .feed import InputFeed
+from .fetch import OutputFetch
+from .memory import RknnrtMemory
+from .native_context import NativeContext
+from .settings import Settings
+
+__all__ = ["QueryContext"]
+
+_CURRENT = {
+    AttrKind.INPUT: AttrKind.CURRENT_INPUT,
+    AttrKind.OUTPUT: AttrKind.CURRENT_OUTPUT,
+    AttrKind.NATIVE_INPUT: AttrKind.CURRENT_NATIVE_INPUT,
+    AttrKind.NATIVE_OUTPUT: AttrKind.CURRENT_NATIVE_OUTPUT,
+}
+
+
+class QueryContext(Context):
+    """The fields of a context, and its questions to the library."""
+
+    def _set_up(self, session: NativeContext, file: ModelFile, settings: Settings, soc: socs.Soc) -> None:
+        """Fields that need no call into the library."""
+        self._session: NativeContext | None = session
+        self._library, self._file, self._settings, self._soc = session.library, file, settings, soc
+        self._value = session.value
+        self._label = file.label
+        self._counts = (0, 0)
+        self._inputs: list[TensorAttr] = []
+        self._outputs: list[TensorAttr] = []
+        self._shapes: list[list[tuple[int, ...]]] = []
+        self._shape_chosen = False
+        self._feed: InputFeed | None = None
+        self._fetch: dict[bool, OutputFetch] = {}
+        self._places: list[zero_copy.Place] = []
+        self._bound: dict[tuple[bool, int], RknnrtMemory] = {}
+        self._memories: weakref.WeakSet[RknnrtMemory] = weakref.WeakSet()
+        self._given: dict[str, Native] = {}
+        self._ops: list[CustomOp] = []
+        self._failures: list[BaseException] = []
+        self._registration: Registration | None = None
+        self._core_mask: int | None = None
+        self._common = self._zero_copy = self._ready = self._ran = self._running = False
+        self._frame: int | None = None
+        self._argument = abi.CONTEXT.from_param(session.value)  # the context, converted once for all calls
+        self._rknn_run = self._library.quick("rknn_run")
+        self._inputs_set = self._library.quick("rknn_inputs_set")
+        self._outputs_get = self._library.quick("rknn_outputs_get")
+        self._outputs_release = self._library.quick("rknn_outputs_release")
+
+    def _need(self) -> NativeContext:
+        if self._session is None:
+            raise ContextInvalid(self._closed_reason)
+        return self._session
+
+    def _abort(self) -> None:
+        """Give everything back although somebody (a traceback) may still refer to it."""
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            session.native.release()
+
+    # -- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    def backend_name(self) -> str:
+        return "rknnrt"
+
+    @property
+    def session(self) -> NativeContext | None:
+        """The context of the C API with its owner; None after ``close``."""
+        return self._session
+
+    @property
+    def handle(self) -> ContextNumber:
+        """``rknn_context`` as a number for C calls of the program through ``lib``."""
+        return ContextNumber(self._need().cell)
+
+    @property
+    def lib(self) -> ct.CDLL:
+        """The library for C calls of the program."""
+        return self._library.public
+
+    @property
+    def inputs(self) -> list[TensorAttr]:
+        return self._inputs
+
+    @property
+    def outputs(self) -> list[TensorAttr]:
+        return self._outputs
+
+    @property
+    def native_inputs(self) -> list[TensorAttr]:
+        return self.attrs(AttrKind.NATIVE_INPUT)
+
+    @property
+    def native_outputs(self) -> list[TensorAttr]:
+        return self.attrs(AttrKind.NATIVE_OUTPUT)
+
+    @property
+    def versions(self) -> Versions:
+        found = abi.SdkVersion()
+        with self.exclusive():
+            self._need().query(abi.Query.SDK_VERSION, found)
+        return Versions(_text(found.api_version), _text(found.drv_version), self._library.name)
+
+    @property
+    def soc(self) -> socs.Soc:
+        return self._soc
+
+    @property
+    def batch(self) -> int:
+        model = metadata(self._file)
+        return 1 if model is None else model.batch
+
+    @property
+    def shapes(self) -> list[list[tuple[int, ...]]]:
+        return self._shapes
+
+    @property
+    def custom_string(self) -> str:
+        found = abi.CustomString()
+        with self.exclusive():
+            self._need().query(abi.Query.CUSTOM_STRING, found)
+        return _text(found.string)
+
+    def attrs(self, kind: AttrKind) -> list[TensorAttr]:
+        """Asked from the library every time; native ones are those of the current shapes."""
+        with self.exclusive():
+            return self._attrs(kind)
+
+    def _kind(self, kind: AttrKind) -> AttrKind:
+        return _CURRENT.get(kind, kind) if self._shape_chosen else kind
+
+    def _attrs(self, kind: AttrKind) -> list[TensorAttr]:
+        session, command = self._need(), QUERIES[self._kind(kind)]
+        count = self._counts[0 if kind.value.endswith("input") else 1]
+        query = session.library.function("rknn_query")
+        return [query_attr(query, session.value, command, index) for index in range(count)]
+
+    # -- figures ------------------------------------------------------------------------------------------
+
+    @property
+    def last_run_us(self) -> int:
+        with self.exclusive():
+            if not self._ran:
+                return 0
+            found = abi.PerfRun()
+            self._need().query(abi.Query.PERF_RUN, found)
+            return int(found.run_duration)
+
+    def perf_text(self) -> str:
+        """The runtime's own table of the last run; needs ``collect_perf`` (or ``verbose``) at ``open``."""
+        with self.exclusive():
+            if not self._settings.init_flags & abi.InitFlag.COLLECT_PERF:
+                raise RknnError(
+                    "figures per layer are collected on request: open the model with collect_perf=True"
+                )
+            if not self._ran:
+                raise ContextInvalid("run the model before asking for figures")
+            found = abi.PerfDetail()
+            self._need().query(abi.Query.PERF_DETAIL, found)
+            if not found.perf_data:
+                return ""
+            return ct.string_at(found.perf_data, found.data_len).rstrip(b"\0").decode("utf-8", "replace")
+
+    def perf_table(self) -> PerfTable:
+        return PerfTable(perf.parse(self.perf_text()), cores=self.soc.cores)
+
+    def memory(self) -> MemorySize:
+        found = abi.MemSize()
+        with self.exclusive():
+            self._need().query(abi.Query.MEM_SIZE, found)
+        return MemorySize(
+            found.total_weight_size,
+            found.total_internal_size,
+            found.total_dma_allocated_size,
+            found.total_sram_size,
+            found.free_sram_size,
+        )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,368 @@
+"""Matrix products on the NPU or on the CPU reference.
+
+>>> multiply = rknnlite.Matmul(4, 64, 32)                           # doctest: +SKIP
+>>> c = multiply(a, b)          # int8 [4, 64] x int8 [64, 32] -> int32 [4, 32]
+>>> c = multiply(a)             # B as it was
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import config, plugins, socs
+from ..errors import BackendUnavailable, ContextInvalid, InputInvalid, ParamInvalid, TargetPlatformUnmatch
+from ..log import logger
+from ..spi import Backend
+from ..spi.matmul import BLayout, BQuant, MatmulContext, MatmulShape, MatmulSpec, MatmulTensor, MatmulType
+from ..spi.types import Memory
+from ..tensor import DType
+from .layout import bfloat16_to_float, from_bytes, pack_b, pack_lanes, to_bytes, unpack_lanes
+
+__all__ = ["Matmul", "legacy_matmul"]
+
+Array = NDArray[Any]
+Numbers = Union[float, Sequence[float], Array]
+_QUANTS = {"layer": BQuant.LAYER, "channel": BQuant.CHANNEL, "group": BQuant.GROUP}
+_B_LAYOUTS = {"normal": BLayout.NORMAL, "native": BLayout.NATIVE, "transposed": BLayout.TRANSPOSED}
+
+
+class Matmul:
+    """C[M,N] = A[M,K] x B[K,N], as ``rknn_matmul_*`` of librknnrt computes it (RKNN user guide, 3.5).
+
+    Args:
+        M, K, N: sizes. Limits depend on the SoC and the type; an error names them.
+        type: element types of A, B and C: ``"int8_int8_int32"``, ``"float16_float16_float32"``,
+            ``"float16_int4_float16"``, ...; see ``MatmulType``.
+        soc: SoC to play on the CPU reference; None: this board's, else rk3588.
+        backend: ``"cpu"``, ``"rknnrt"``; None chooses as ``rknnlite.open`` does.
+        shapes: several (M, K, N) to switch between with ``set_shape``, instead of one.
+        b_layout: how B lies in memory: ``"normal"`` [K, N], ``"native"`` (the NPU's tiles: fastest on the board),
+            ``"transposed"`` [N, K].
+        ac_layout: the same for A and C: ``"normal"`` or ``"native"``.
+        b_quant: what scales of B count for: ``"layer"``, ``"channel"``, ``"group"``; ``asymmetric`` with zero points.
+        group_size: rows of B per scale, a multiple of 32.
+        core_mask, iommu_domain: NPU cores; which 4 GB of addresses on the NPU.
+        threads: of the CPU reference, None: as many as there are cores.
+
+    Calling the object takes and gives arrays in normal layout whatever the layouts in memory are. Elements of type
+    int4 are int8 arrays of -8..7; bfloat16 results come as float32.
+
+    Raises:
+        ParamInvalid: sizes outside the limits, an unknown type. TargetPlatformUnmatch: the SoC cannot do that type.
+    """
+
+    def __init__(
+        self,
+        M: Optional[int] = None,
+        K: Optional[int] = None,
+        N: Optional[int] = None,
+        type: MatmulType | str | int = MatmulType.INT8_INT8_INT32,
+        soc: Optional[str] = None,
+        backend: Optional[str] = None,
+        *,
+        shapes: Optional[Sequence[tuple[int, int, int]]] = None,
+        b_layout: str = "normal",
+        ac_layout: str = "normal",
+        b_quant: str = "layer",
+        asymmetric: bool = False,
+        group_size: int = 0,
+        core_mask: Optional[int] = None,
+        iommu_domain: int = 0,
+        threads: Optional[int] = None,
+    ) -> None:
+        if ac_layout not in ("normal", "native"):
+            raise ParamInvalid(f"ac_layout {ac_layout!r} is not 'normal' or 'native'")
+        quant = BQuant(_word(_QUANTS, b_quant, "b_quant") + int(bool(asymmetric)))
+        spec = MatmulSpec(
+            shapes=_shapes((M, K, N), shapes),
+            type=MatmulType.of(type),
+            soc=socs.get(soc) if soc else None,
+            b_layout=BLayout(_word(_B_LAYOUTS, b_layout, "b_layout")),
+            ac_native=ac_layout == "native",
+            b_quant=quant,
+            group_size=group_size,
+            core_mask=core_mask,
+            iommu_domain=iommu_domain,
+            dynamic=shapes is not None,
+            extra={} if threads is None else {"threads": threads},
+        )
+        spec.check()
+        self._context = choose_backend(backend).matmul(spec)
+        self._own: dict[str, Memory] = {}
+        self._has_b = False
+
+    # -- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    def context(self) -> MatmulContext:
+        """The context of the backend."""
+        return self._context
+
+    @property
+    def type(self) -> MatmulType:
+        """Element types."""
+        return self._context.spec.type
+
+    @property
+    def shape(self) -> MatmulShape:
+        """Current M, K and N."""
+        return self._context.shape
+
+    @property
+    def A(self) -> MatmulTensor:
+        """A as memory."""
+        return self._context.tensors[0]
+
+    @property
+    def B(self) -> MatmulTensor:
+        """B as memory."""
+        return self._context.tensors[1]
+
+    @property
+    def C(self) -> MatmulTensor:
+        """C as memory."""
+        return self._context.tensors[2]
+
+    # -- the simple way -----------------------------------------------------------------------------------
+
+    def __call__(self, a: Array, b: Optional[Array] = None) -> Array:
+        """Multiply arrays; without ``b`` with the B of the last call.
+
+        Raises:
+            InputInvalid: shapes, element types or values do not fit.
+        """
+        with self._context.exclusive():
+            self._put(self.A, self._packed_a(a))
+            if b is not None:
+                self._put(self.B, self._packed_b(b))
+                self._has_b = True
+            elif not self._has_b:
+                raise ContextInvalid("there is no B yet: call with a and b once")
+            mem = self._memory(self.C)
+            self._context.bind(self.C, mem)
+            self._context.run()
+            return self._result(mem)
+
+    def _put(self, tensor: MatmulTensor, elements: Array) -> None:
+        mem = self._memory(tensor)
+        data = to_bytes(elements, tensor.dtype)
+        mem.ndarray[: data.size] = data
+        self._context.bind(tensor, mem)
+
+    def _memory(self, tensor: MatmulTensor) -> Memory:
+        mem = self._own.get(tensor.name)
+        if mem is None or mem.size < tensor.size:
+            if mem is not None:
+                mem.close()
+            mem = self._own[tensor.name] = self._context.create_mem(tensor.size)
+        return mem
+
+    def _packed_a(self, a: Array) -> Array:
+        matrix = _checked("A", a, (self.shape.m, self.shape.k), self.A.dtype)
+        return pack_lanes(matrix, self.A.dims[-1]) if self._context.spec.ac_native else matrix
+
+    def _packed_b(self, b: Array) -> Array:
+        """[K, N] elements as the memory of B wants them."""
+        matrix = _checked("B", b, (self.shape.k, self.shape.n), self.B.dtype)
+        layout = self._context.spec.b_layout
+        if layout is BLayout.NORMAL:
+            return matrix
+        if layout is BLayout.TRANSPOSED:
+            return np.ascontiguousarray(matrix.T)
+        facts = self._context.soc.matmul
+        tile_n, tile_k = self.B.dims[2:]
+        return pack_b(matrix, (tile_n, tile_k), facts.segment if facts is not None else 0)
+
+    def _result(self, mem: Memory) -> Array:
+        found = from_bytes(mem.ndarray, self.C.dtype, self.C.dims)
+        matrix = unpack_lanes(found, self.shape.n) if self._context.spec.ac_native else found.copy()
+        return bfloat16_to_float(matrix) if self.C.dtype is DType.BFLOAT16 else matrix
+
+    # -- settings -----------------------------------------------------------------------------------------
+
+    def set_shape(self, m: int, k: int, n: int) -> None:
+        """Choose one of the ``shapes``; B has to be given anew."""
+        shape = MatmulShape(m, k, n)
+        legal = self._context.spec.shapes
+        if shape not in legal:
+            listed = ", ".join(str(tuple(entry)) for entry in legal)
+            raise ParamInvalid(f"shape {tuple(shape)} is not among those of this matmul: {listed}")
+        self._context.set_shape(shape)
+        self._has_b = False
+
+    def set_core_mask(self, mask: int) -> None:
+        """Choose NPU cores (RK3588, RK3576)."""
+        self._context.set_core_mask(mask)
+
+    def set_quant(self, name: str, scale: Numbers, zero_point: Union[int, Sequence[int], Array] = 0) -> None:
+        """Quantisation parameters of ``"A"``, ``"B"`` or ``"C"``: real = (q - zero_point) * scale; default 1 and 0.
+
+        A and C take one; B one, one per column (``b_quant="channel"``), or one per group and column, [K / group, N].
+
+        Raises:
+            ParamInvalid: number or values do not fit.
+        """
+        scales = np.asarray(scale, np.float32).reshape(-1)
+        zeros = np.asarray(zero_point).reshape(-1)
+        spec = self._context.spec
+        most = spec.scales_of_b(self.shape) if name == "B" else 1
+        if name not in ("A", "B", "C"):
+            raise ParamInvalid(f"there is no matrix {name!r}; there are A, B and C")
+        if scales.size not in (1, most) or zeros.size not in (1, scales.size):
+            raise ParamInvalid(
+                f"{name} takes {' or '.join(map(str, sorted({1, most})))} scales and as many zero points (or one), "
+                f"got {scales.size} and {zeros.size}"
+            )
+        if not (np.isfinite(scales).all() and (scales > 0).all()):
+            raise ParamInvalid(f"scales of {name} must be finite and above 0")
+        if name == "B" and spec.b_quant.symmetric and spec.b_quant is not BQuant.LAYER and zeros.any():
+            raise ParamInvalid(
+                "this B is symmetric, its zero points are 0; make the matmul with asymmetric=True"
+            )
+        whole = np.broadcast_to(zeros.astype(np.int64), scales.shape)
+        self._context.set_quant(name, scales.tolist(), whole.tolist())
+
+    def b_scale(self) -> float:
+        """See ``MatmulContext.b_scale``; for int8_int8_int32 with ``b_quant="channel"``."""
+        return self._context.b_scale()
+
+    # -- memory of the caller -----------------------------------------------------------------------------
+
+    def create_mem(self, size: int) -> Memory:
+        """Allocate a buffer that ``bind`` accepts."""
+        return self._context.create_mem(size)
+
+    def import_mem(self, fd: int, size: int, offset: int = 0) -> Memory:
+        """Wrap a file descriptor, which stays the caller's."""
+        return self._context.import_mem(fd, size, offset)
+
+    def bind(self, tensor: MatmulTensor, mem: Memory) -> None:
+        """Use ``mem`` for ``A``, ``B`` or ``C``. The runtime may repack: bind A and B again after every refill."""
+        self._context.bind(tensor, mem)
+
+    def run(self) -> None:
+        """Multiply what is bound; C is in its memory afterwards."""
+        self._context.run()
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Release everything; may be called again."""
+        self._own.clear()
+        self._context.close()
+
+    def __enter__(self) -> Matmul:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        m, k, n = self.shape
+        return f"<Matmul [{m}, {k}] x [{k}, {n}] {self.type.name.lower()} on {self._context.backend_name}>"
+
+
+def choose_backend(name: Optional[str] = None) -> Backend:
+    """The backend for products: named, or the best one available that has them."""
+    name = name or config.get("backend")
+    candidates = [plugins.backend(name)] if name else list(plugins.backends().values())
+    able = [backend for backend in candidates if type(backend).matmul is not Backend.matmul]
+    probes = sorted(((backend.probe(), backend) for backend in able), key=lambda pair: -pair[0].priority)
+    for probe, backend in probes:
+        if probe.available:
+            if probe.priority <= 0 and not name:
+                logger.warning(
+                    "no NPU runtime here: multiplying on the CPU reference (backend %s)", backend.name
+                )
+            return backend
+    reasons = [f"{backend.name}: {probe.reason}" for probe, backend in probes]
+    reasons += [f"{backend.name}: has no matmul" for backend in candidates if backend not in able]
+    raise BackendUnavailable(
+        "no backend can multiply here; " + ("; ".join(reasons) or "no plugin is installed")
+    )
+
+
+def _word(table: dict[str, Any], given: str, what: str) -> int:
+    if given not in table:
+        raise ParamInvalid(f"{what} {given!r} is not one of {', '.join(table)}")
+    return int(table[given])
+
+
+def _shapes(
+    one: tuple[Optional[int], Optional[int], Optional[int]], several: Optional[Sequence[tuple[int, int, int]]]
+) -> tuple[MatmulShape, ...]:
+    given = [size for size in one if size is not None]
+    if several is not None and not given:
+        return tuple(MatmulShape(*(int(size) for size in shape)) for shape in several)
+    if several is not None or len(given) != 3:
+        raise ParamInvalid("give M, K and N, or shapes=[(M, K, N), ...]")
+    return (MatmulShape(*(int(size) for size in given)),)
+
+
+def _checked(name: str, given: Array, shape: tuple[int, int], dtype: DType) -> Array:
+    """A contiguous array of the element type; raises InputInvalid when it is another, or has other values."""
+    array = np.asarray(given)
+    if array.shape != shape:
+        raise InputInvalid(f"{name} has shape {list(array.shape)}, {list(shape)} is needed")
+    wanted = dtype.numpy
+    if dtype is DType.FLOAT16 and array.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return np.ascontiguousarray(array, np.float16)
+    if array.dtype != wanted:
+        raise InputInvalid(f"{name} has element type {array.dtype}, {wanted} is needed for {dtype.name}")
+    if dtype is DType.INT4 and array.size and (array.min() < -8 or array.max() > 7):
+        raise InputInvalid(f"{name} is int4: values must be -8..7, got {array.min()}..{array.max()}")
+    return np.ascontiguousarray(array)
+
+
+# -- the older generation -------------------------------------------------------------------------------------
+
+_MINI_K, _MINI_N = (128, 256, 512), 4096
+_FULL_N = 1 << 16
+_ADVISED_K = range(128, 2049)
+
+
+def legacy_matmul(a: Array, b: Array, transpose_b: bool = False, driver: str = "full") -> Array:
+    """C = A^T x B as ``rknn_matmul_load``, ``run`` and ``unload`` of RK1808, RV1109 and RV1126 give it.
+
+    Computed on the CPU: that library is another one than librknnrt. Restrictions are those of its manual.
+
+    Args:
+        a: [K, 1] or [K], uint8 or int8. b: [K, N], or [N, K] with ``transpose_b``; the same type.
+        driver: ``"full"``, or ``"mini"``, which takes K of 128, 256 or 512, N of 4096 and no transposed B.
+
+    Returns:
+        float32 [1, N], exact integers.
+
+    Raises:
+        TargetPlatformUnmatch: the driver does not do that. InputInvalid: shapes or types do not fit.
+    """
+    left, right = np.asarray(a), np.asarray(b)
+    if driver not in ("full", "mini"):
+        raise ParamInvalid(f"driver {driver!r} is not 'full' or 'mini'")
+    if left.dtype not in (np.int8, np.uint8) or right.dtype != left.dtype:
+        raise InputInvalid(f"A and B must both be uint8 or both int8, got {left.dtype} and {right.dtype}")
+    column = left.reshape(-1, 1) if left.ndim == 1 else left
+    if column.ndim != 2 or column.shape[1] != 1:
+        raise InputInvalid(f"A must be [K, 1]: M is 1 on this generation; got {list(left.shape)}")
+    matrix = right.T if transpose_b else right
+    if matrix.ndim != 2 or len(matrix) != len(column) or not matrix.size:
+        raise InputInvalid(f"B has shape {list(right.shape)}, K is {len(column)}")
+    depth, width = matrix.shape
+    if driver == "mini" and (transpose_b or depth not in _MINI_K or width != _MINI_N):
+        raise TargetPlatformUnmatch(
+            f"the mini driver takes K of {', '.join(map(str, _MINI_K))}, N={_MINI_N} and B as [K, N]; "
+            f"got K={depth}, N={width}{', B transposed' if transpose_b else ''}; use the full driver"
+        )
+    if width > _FULL_N:
+        raise TargetPlatformUnmatch(f"N={width} is above {_FULL_N}; cut B into columns")
+    if depth not in _ADVISED_K or depth & (depth - 1) or width % 2:
+        logger.warning(
+            "K=%d, N=%d: the manual advises K a power of two of 128 to 2048 and N even", depth, width
+        )
+    product: Array = column.T.astype(np.float64) @ matrix.astype(np.float64)
+    return product.astype(np.float32)

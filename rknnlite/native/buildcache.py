@@ -1,0 +1,160 @@
+"""Things built on first use (helper libraries, host stubs, kernels), kept by the hash of what they are built from.
+
+Several processes may build the same at a time: each writes a file of its own and puts it into place at once. Every
+file ends in a checksum of what is before it, which loaders of programs ignore; one that is damaged is built anew.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Optional
+
+from .. import config
+from ..errors import BackendUnavailable, ParamInvalid
+from ..log import logger
+
+__all__ = ["build", "build_library", "cache_dir", "fetch", "keep", "writable_by_others"]
+
+_TIME_LIMIT = 120.0
+_CHECKSUM_SIZE = hashlib.sha256().digest_size
+
+
+def cache_dir() -> Path:
+    """``RKNNLITE_CACHE``, else ``rknnlite`` in the XDG cache folder; made, and for this user alone.
+
+    Where nothing can be written there (read-only disk, no home), a temporary folder serves this process.
+
+    Raises ParamInvalid when others could put files there: what lies in it is executed.
+    """
+    try:
+        folder = _named_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(f"{folder} is not writable")
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
+        return _temporary(str(error), os.getpid())
+    if writable_by_others(folder):
+        raise ParamInvalid(
+            f"{folder} can be written by other users, and programs are kept in it; run chmod go-w on it, or name "
+            "another folder in RKNNLITE_CACHE"
+        )
+    return folder
+
+
+def _named_folder() -> Path:
+    named = config.get("cache")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rknnlite"
+
+
+@functools.lru_cache(maxsize=1)
+def _temporary(why: str, owner: int) -> Path:
+    """A folder that goes away with the process ``owner``, which is this one."""
+    try:
+        folder = tempfile.mkdtemp(prefix="rknnlite-")
+    except OSError as error:
+        raise ParamInvalid(f"nothing can be built: {why}; {error}; name a folder in RKNNLITE_CACHE") from None
+    atexit.register(_remove, folder, owner)
+    logger.warning("what is built cannot be kept: %s; name a folder in RKNNLITE_CACHE", why)
+    return Path(folder)
+
+
+def _remove(folder: str, owner: int) -> None:
+    if owner == os.getpid():  # not in a forked child
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def writable_by_others(path: Path) -> bool:
+    """Whether anybody but root and this user owns or may write a file or folder."""
+    status = path.stat()
+    return status.st_uid not in (0, os.geteuid()) or bool(status.st_mode & 0o022)
+
+
+def keep(file: Path, content: bytes) -> None:
+    """Put a file into the cache, whole or not at all. Raises OSError."""
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as opened:
+            opened.write(content + _checksum(content))
+        part.chmod(0o700)
+        part.replace(file)
+    except BaseException:
+        part.unlink()
+        raise
+
+
+def fetch(file: Path) -> Optional[bytes]:
+    """What ``keep`` put there; None when there is nothing, or something that was damaged since."""
+    try:
+        stored = file.read_bytes()
+    except OSError:
+        return None
+    content, checksum = stored[:-_CHECKSUM_SIZE], stored[-_CHECKSUM_SIZE:]
+    return content if checksum == _checksum(content) else None
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose: str) -> Path:
+    """The result of a compiler run, from the cache when the same was built before.
+
+    Args:
+        name: file name of the result.
+        files: what the command reads, by file name.
+        command: compiler and arguments; runs in a folder that holds ``files``. ``{out}`` is the result.
+        purpose: what it is for, for messages.
+
+    Raises:
+        BackendUnavailable: there is no such compiler. ParamInvalid: it fails; the text holds its last lines.
+    """
+    compiler = shutil.which(command[0])
+    digest = hashlib.sha256(repr((name, tuple(command), compiler)).encode())
+    for file, content in sorted(files.items()):
+        digest.update(f"\0{file}\0{len(content)}\0".encode() + content)
+    target = cache_dir() / digest.hexdigest()[:32] / name
+    if fetch(target) is not None:
+        return target
+    if compiler is None:
+        raise BackendUnavailable(f"{purpose} needs the compiler {command[0]}, which is not installed")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for file, content in files.items():
+                Path(folder, file).write_bytes(content)
+            _run([compiler, *(a.replace("{out}", name) for a in command[1:])], folder, purpose)
+            keep(target, Path(folder, name).read_bytes())
+    except OSError as error:
+        raise ParamInvalid(f"{purpose} cannot be built in {target.parent}: {error}") from None
+    return target
+
+
+def build_library(name: str, source: Path, purpose: str, *flags: str) -> Path:
+    """A shared library from one C file, by ``$CC`` or ``cc``; raises as ``build`` does."""
+    compiler = os.environ.get("CC") or "cc"
+    command = [compiler, "-shared", "-fPIC", "-O2", "-pthread", *flags, "-o", "{out}", source.name, "-ldl"]
+    return build(name, {source.name: source.read_bytes()}, command, purpose)
+
+
+def _run(command: Sequence[str], folder: str, purpose: str) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=_TIME_LIMIT, check=False, text=True, errors="replace",
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ParamInvalid(f"{purpose}: {command[0]} did not finish within {_TIME_LIMIT:.0f} s") from None
+    if done.returncode:
+        tail = "\n".join(done.stdout.strip().splitlines()[-15:])
+        raise ParamInvalid(f"{purpose}: {Path(command[0]).name} ended with status {done.returncode}:\n{tail}")

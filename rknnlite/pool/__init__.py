@@ -1,0 +1,8 @@
+"""Several contexts of one model at once: ``rknnlite.Pool``, its workers and figures."""
+
+from __future__ import annotations
+
+from .pool import Cores, Pool
+from .stats import PoolStats, WorkerStats
+
+__all__ = ["Cores", "Pool", "PoolStats", "WorkerStats"]

@@ -1,0 +1,64 @@
+"""The contract of a backend: one way of computing, which a plugin registers."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING
+
+from ..errors import RknnError
+from .context import Context
+from .types import Device, OpenOptions, Probe
+
+if TYPE_CHECKING:
+    from ..formats import ModelFile
+    from .llm import LlmContext, LlmOptions
+    from .matmul import MatmulContext, MatmulSpec
+
+__all__ = ["Backend"]
+
+
+class Backend(abc.ABC):
+    """One way of computing. A plugin registers an instance in ``rknnlite_register_backends``."""
+
+    name: str = ""
+    generation: str = "rknpu2"
+
+    @property
+    def generations(self) -> tuple[str, ...]:
+        """NPU generations that the backend stands for: when a SoC is named, only backends of its generation count."""
+        return (self.generation,)
+
+    def devices(self) -> list[Device]:
+        """Coprocessors that a ``device_id`` can name; cheap, never raises."""
+        return []
+
+    @abc.abstractmethod
+    def probe(self) -> Probe:
+        """Say whether this machine can use the backend; cheap, never raises."""
+
+    def probe_for(self, options: OpenOptions) -> Probe:
+        """``probe`` for a program that opens a model with ``options``, which may name a library of its own."""
+        return self.probe()
+
+    def refuses(self, model: ModelFile) -> str | None:
+        """A reason why this backend cannot run the model, None when it can; used to choose a backend."""
+        return None
+
+    @abc.abstractmethod
+    def open(self, model: ModelFile, options: OpenOptions) -> Context:
+        """Load the model; raises ModelInvalid, ParamInvalid or TargetPlatformUnmatch."""
+
+    def matmul(self, spec: MatmulSpec) -> MatmulContext:
+        """A matrix product; raises ParamInvalid naming the limits, or TargetPlatformUnmatch."""
+        raise RknnError(f"backend {self.name} has no matmul yet")
+
+    def refuses_llm(self, model: ModelFile) -> str | None:
+        """A reason why this backend cannot run the language model, None when it can."""
+        return f"backend {self.name} runs no language models"
+
+    def open_llm(self, model: ModelFile, weights: ModelFile | None, options: LlmOptions) -> LlmContext:
+        """Load a language model; ``weights`` None looks beside the model file.
+
+        Raises ModelInvalid, ModelUnsupported, ParamInvalid or TargetPlatformUnmatch.
+        """
+        raise RknnError(f"backend {self.name} runs no language models")

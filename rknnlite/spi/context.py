@@ -1,0 +1,294 @@
+"""The contract of a context: one loaded model, ready to run, owned by one caller at a time."""
+
+from __future__ import annotations
+
+import abc
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from numpy.typing import NDArray
+
+from ..errors import ParamInvalid, RknnError
+from ..tensor import QuantParams, TensorAttr
+from .custom_op import CustomOp
+from .exclusive import AsyncCalls
+from .inputs import collect
+from .op_host import PostProcess
+from .perf import MemorySize, PerfTable
+from .types import AttrKind, Input, Memory, RawOutput, Versions
+
+if TYPE_CHECKING:
+    from ..socs import Soc
+    from .dumps import Dump
+
+__all__ = ["Context"]
+
+Array = NDArray[Any]
+InputLike = Union[Array, Sequence[Any]]
+
+
+class Context(AsyncCalls, abc.ABC):
+    """One model ready to run. Use it as a context manager or call ``close``; both may be repeated.
+
+    A context serves one caller at a time: a second thread that comes in while a call is under way gets
+    ``ContextInvalid`` instead of somebody else's result. Open one context per thread.
+    """
+
+    # -- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    @abc.abstractmethod
+    def backend_name(self) -> str:
+        """Name of the backend that runs this context."""
+
+    @property
+    @abc.abstractmethod
+    def inputs(self) -> list[TensorAttr]:
+        """Attributes of the inputs for the current shapes (rank 4: NHWC), batch included."""
+
+    @property
+    @abc.abstractmethod
+    def outputs(self) -> list[TensorAttr]:
+        """Attributes of the outputs for the current shapes (rank 4: NCHW), batch included."""
+
+    @property
+    @abc.abstractmethod
+    def native_inputs(self) -> list[TensorAttr]:
+        """Attributes in the NPU's own layout and stride (RKNN user guide, 5.2.3)."""
+
+    @property
+    @abc.abstractmethod
+    def native_outputs(self) -> list[TensorAttr]:
+        """Attributes in the NPU's own layout."""
+
+    @property
+    @abc.abstractmethod
+    def versions(self) -> Versions:
+        """Runtime and driver versions."""
+
+    @property
+    @abc.abstractmethod
+    def soc(self) -> Soc:
+        """The SoC that runs the model, or that the CPU reference plays."""
+
+    @property
+    def batch(self) -> int:
+        """``rknn_batch_size`` of the model, 1 when it was built without."""
+        return 1
+
+    @property
+    def shapes(self) -> list[list[tuple[int, ...]]]:
+        """Legal input shapes of a dynamic model, one list (one shape per input) each; empty when static."""
+        return []
+
+    @property
+    def custom_string(self) -> str:
+        """The text that the author of the model stored in it."""
+        return ""
+
+    @property
+    def core_num(self) -> int:
+        """NPU cores that the model was converted for; 0 where it runs on any number."""
+        return 0
+
+    # -- settings -----------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def set_core_mask(self, mask: int) -> None:
+        """Choose NPU cores; raises what the SoC's own runtime answers for an illegal mask."""
+
+    @abc.abstractmethod
+    def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Select one of ``shapes`` of a dynamic model, one entry per input in the order of ``inputs``."""
+
+    def register_ops(self, ops: Sequence[CustomOp]) -> None:
+        """Register custom operators, before a run; one of a type that is registered already replaces that one."""
+        raise ParamInvalid(f"backend {self.backend_name} takes no custom operators")
+
+    def register_postprocess(self, plugin: str | os.PathLike[str] | PostProcess) -> None:
+        """Before the first run: let a post-process plugin for RK182x work on the outputs; its results replace them."""
+        raise ParamInvalid(f"backend {self.backend_name} takes no post-process plugins")
+
+    def set_batch_core_num(self, count: int) -> None:
+        """Number of NPU cores that a model with ``rknn_batch_size`` above 1 may use."""
+        raise ParamInvalid(f"backend {self.backend_name} cannot limit the cores of a batch")
+
+    def limit_threads(self, count: int) -> bool:
+        """How many threads runs may use where the CPU computes; False from a backend that does not compute there."""
+        return False
+
+    def attrs(self, kind: AttrKind) -> list[TensorAttr]:
+        """Attributes of all inputs or outputs in one of the forms of the C API."""
+        name = f"{kind.value.replace('current_', '')}s"  # all properties are those of the current shapes
+        if not hasattr(self, name):
+            raise ParamInvalid(f"backend {self.backend_name} does not answer {kind.value} attributes")
+        answer: list[TensorAttr] = getattr(self, name)
+        return answer
+
+    # -- common path --------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def set_inputs(self, inputs: Sequence[Input]) -> None:
+        """Take (copy, convert) all inputs for the next run; raises InputInvalid with the numbers that clash."""
+
+    @abc.abstractmethod
+    def run(self) -> None:
+        """Run the model once on the inputs that were set; returns when it is done."""
+
+    @abc.abstractmethod
+    def get_outputs(self, want_float: bool = True) -> list[Array]:
+        """Outputs of the last run in logical order: float32, or the stored elements (``want_float`` False)."""
+
+    def get_outputs_into(self, arrays: Sequence[Array], want_float: bool = True) -> None:
+        """As ``get_outputs``, but into ``arrays``: one C-contiguous array of the very shape and element type each.
+
+        A backend overrides it where it can write there directly.
+        """
+        for array, output in zip(arrays, self.get_outputs(want_float)):
+            array[...] = output
+
+    @property
+    def frame_id(self) -> int | None:
+        """Number of the frame whose outputs were fetched last, None where the backend does not count them."""
+        return None
+
+    def start(self, timeout_ms: int = 0) -> int:
+        """Begin a run without waiting for it and return its frame id; ``wait`` or ``get_outputs`` ends it."""
+        raise ParamInvalid(f"backend {self.backend_name} has no non-blocking runs")
+
+    def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
+        """Wait for the run that ``start`` began (0: as long as it takes); raises RunTimeout."""
+        raise ParamInvalid(f"backend {self.backend_name} has no non-blocking runs")
+
+    def infer(
+        self,
+        *arrays: InputLike | Mapping[str, Array],
+        layout: str | Sequence[str | None] | None = None,
+        pass_through: bool | Sequence[bool] = False,
+        raw: bool = False,
+    ) -> list[Any]:
+        """Set inputs, run, get outputs.
+
+        Args:
+            arrays: one array per input, or one list or one ``{name: array}`` mapping of them.
+            layout: ``"nhwc"`` (default) or ``"nchw"``, for all rank-4 inputs or one per input.
+            pass_through: hand the elements over untouched, for all inputs or one flag per input.
+            raw: return quantised arrays with their scale and zero point.
+
+        Returns:
+            One float32 array (``raw``: one ``RawOutput``) per output, logical (NCHW) order.
+
+        Raises:
+            InputInvalid: number, rank, shape, dtype or values do not fit.
+            ContextInvalid: closed, or in use by another thread.
+        """
+        with self.exclusive():
+            given = arrays[0] if len(arrays) == 1 else list(arrays)
+            inputs = collect(given, self.inputs, layout, pass_through, shapes=self.shapes)
+            if not raw:
+                return self.frame(inputs, None, [""])
+            self.set_inputs(inputs)
+            self.run()
+            outputs = self.get_outputs(want_float=False)
+        params = [attr.quant or QuantParams(1.0, 0) for attr in self.outputs]
+        return [RawOutput(a, p.scale, p.zero_point) for a, p in zip(outputs, params)]
+
+    def frame(self, inputs: Sequence[Input], into: list[Array] | None, step: list[str]) -> list[Array]:
+        """All three steps for a caller that is ``exclusive``; ``step[0]`` tells the last begun: set, run, get."""
+        self.set_inputs(inputs)
+        step[0] = "run"
+        self.run()
+        step[0] = "get"
+        if into is None:
+            return self.get_outputs(True)
+        self.get_outputs_into(into)
+        return into
+
+    # -- zero-copy path -----------------------------------------------------------------------------------
+
+    def create_mem(self, size: int, flags: int = 0) -> Memory:
+        """Allocate a buffer that ``bind`` accepts."""
+        raise ParamInvalid(f"backend {self.backend_name} has no zero-copy memory yet")
+
+    def import_mem(self, handle: int, size: int, offset: int = 0) -> Memory:
+        """Wrap ``size`` bytes from ``offset`` of a file descriptor (dma-buf, memfd), which stays the caller's."""
+        raise ParamInvalid(f"backend {self.backend_name} cannot import memory yet")
+
+    def import_fd(self, fd: int, size: int = 0, offset: int = 0) -> Memory:
+        """``import_mem`` of all that a descriptor holds from ``offset`` on; of ``size`` bytes where that is given."""
+        return self.import_mem(fd, size or max(0, _held(fd) - offset), offset)
+
+    def import_phys(self, address: int, size: int, virtual: int = 0) -> Memory:
+        """Wrap memory known by its physical address (and, for the CPU, its virtual one)."""
+        raise ParamInvalid(f"backend {self.backend_name} cannot import physical memory")
+
+    def bind(self, attr: TensorAttr, mem: Memory) -> None:
+        """Use ``mem`` for the input or output that ``attr`` describes, until it is bound anew.
+
+        ``attr`` is one of ``native_inputs`` or ``native_outputs``, or one with dtype, layout or pass_through
+        edited as the RKNN user guide allows (tables 5-3 to 5-5). To be repeated after a change of shapes.
+        """
+        raise ParamInvalid(f"backend {self.backend_name} cannot bind memory yet")
+
+    def set_weight_mem(self, mem: Memory) -> None:
+        """Give the context its weight memory (opened with memory allocated outside); before the first run."""
+        raise ParamInvalid(f"backend {self.backend_name} takes no weight memory")
+
+    def set_internal_mem(self, mem: Memory) -> None:
+        """Give the context its memory for internal tensors; contexts that run in turn may share one."""
+        raise ParamInvalid(f"backend {self.backend_name} takes no internal memory")
+
+    def sync(self, mem: Memory, direction: str) -> None:
+        """Make CPU writes visible to the device (``"to_device"``), the reverse (``"from_device"``), ``"both"``."""
+        raise ParamInvalid(f"backend {self.backend_name} has nothing to sync yet")
+
+    # -- figures ------------------------------------------------------------------------------------------
+
+    @property
+    def last_run_us(self) -> int:
+        """Duration of the last run in microseconds, input and output conversion left out; 0 before a run."""
+        return 0
+
+    def perf_table(self) -> PerfTable:
+        """Per-layer rows of the last run that was timed, what they add up to, and the table as text.
+
+        Runs are timed in a context opened with ``collect_perf=True`` (or ``verbose``, or RKNN_LOG_LEVEL >= 4);
+        a backend that can times one further run in any other.
+        """
+        raise RknnError(f"backend {self.backend_name} keeps no per-layer figures yet")
+
+    def memory(self) -> MemorySize:
+        """Memory of the context in bytes."""
+        raise RknnError(f"backend {self.backend_name} keeps no memory figures yet")
+
+    def dump(self, directory: str | os.PathLike[str], golden: Dump | None = None) -> Dump:
+        """Run once more on the last inputs and write every tensor to a folder, see ``rknnlite.spi.dumps``.
+
+        With ``golden`` each node computes on the values that dump has for its operands, where it has them.
+        """
+        raise RknnError(f"backend {self.backend_name} cannot dump tensors")
+
+    # -- life ---------------------------------------------------------------------------------------------
+
+    def dup(self) -> Context:
+        """A second context on the same weights with private activations (rknn_dup_context)."""
+        raise RknnError(f"backend {self.backend_name} cannot duplicate contexts yet")
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{len(self.inputs)} inputs, {len(self.outputs)} outputs"
+        return f"<{type(self).__name__} {state}>"
+
+
+def _held(fd: int) -> int:
+    """Bytes behind a descriptor: files tell their size, dma-bufs where they end. Raises ParamInvalid."""
+    try:
+        return os.fstat(fd).st_size or os.lseek(fd, 0, os.SEEK_END)
+    except OSError as error:
+        raise ParamInvalid(f"file descriptor {fd} cannot be imported: {error.strerror}") from None

@@ -1,0 +1,189 @@
+"""A folder that holds every tensor of one run: ``.npy`` files and a manifest.
+
+``manifest.json`` lists the tensors in order of computation: name, node, operator, element type, shape, scale, zero
+point, files, and the microseconds of the node. ``file`` has the real values in logical (ONNX) order, ``raw_file`` the
+stored integers of a quantised tensor, ``real = (raw - zero_point) * scale``. With a batch each item has an entry.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import config
+from ..errors import ParamInvalid
+
+__all__ = ["MANIFEST", "Dump", "DumpWriter", "DumpedTensor", "default_folder"]
+
+Array = NDArray[Any]
+MANIFEST = "manifest.json"
+_VERSION = 1
+_MAX_NAME = 80
+_KINDS: dict[str, tuple[type, ...]] = {
+    "name": (str,), "node": (str,), "op": (str,), "dtype": (str,), "file": (str,), "raw_file": (str, type(None)),
+    "scale": (float, int, type(None)), "zero_point": (int, type(None)), "time_us": (float, int, type(None)),
+    "shape": (list,), "item": (int,), "role": (str,),
+}  # fmt: skip
+
+
+def default_folder(label: str) -> Path:
+    """Where ``RKNN_LOG_LEVEL=5`` writes: a folder per model under ``RKNNLITE_DUMP_DIR``, else ``./rknn_dump``."""
+    return Path(config.get("dump_dir") or "rknn_dump") / _safe(Path(label).stem or "model")
+
+
+def _safe(name: str) -> str:
+    """A name from a model as part of a file name; it cannot leave the folder."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)[:_MAX_NAME].strip(".") or "tensor"
+
+
+@dataclass(frozen=True)
+class DumpedTensor:
+    """One entry of the manifest. ``role`` is ``input``, ``activation`` or ``output``; ``node`` is who made it."""
+
+    name: str
+    node: str
+    op: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: str
+    role: str = "activation"
+    scale: Optional[float] = None
+    zero_point: Optional[int] = None
+    raw_file: Optional[str] = None
+    item: int = 0
+    time_us: Optional[float] = None
+
+
+@dataclass
+class Dump:
+    """A dump on disk. ``info`` says what made it (model, backend, SoC, fidelity); arrays are read on demand."""
+
+    folder: Path
+    tensors: list[DumpedTensor]
+    info: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Dump:
+        """Read the manifest; raises ParamInvalid where the folder holds no usable one."""
+        path = Path(folder) / MANIFEST
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            entries = [_entry(entry, path) for entry in found["tensors"]]
+            info = dict(found.get("info") or {})
+        except OSError as error:
+            raise ParamInvalid(
+                f"{folder} is no folder of dumps: {MANIFEST} cannot be read ({error.strerror}); make one with "
+                "context.dump(folder)"
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ParamInvalid(f"{path} is damaged ({error}); dump the run again") from None
+        return cls(Path(folder), entries, info)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the tensors, each once, in order of computation."""
+        return list(dict.fromkeys(tensor.name for tensor in self.tensors))
+
+    def entry(self, name: str) -> DumpedTensor:
+        """The (first) entry of a tensor; raises ParamInvalid for an unknown name."""
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        raise ParamInvalid(f"{self.folder} has no tensor {name!r}; it has {', '.join(self.names[:8])}, ...")
+
+    def value(self, name: str) -> Array:
+        """Real values of a tensor, batch items behind each other."""
+        self.entry(name)
+        parts = [self._load(tensor.file) for tensor in self.tensors if tensor.name == name]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def raw(self, name: str) -> Array:
+        """Stored integers of a quantised tensor; raises ParamInvalid for one that is not."""
+        entry = self.entry(name)
+        files = [tensor.raw_file for tensor in self.tensors if tensor.name == name]
+        present = [file for file in files if file is not None]
+        if not present:
+            raise ParamInvalid(f"tensor {name!r} is {entry.dtype} and not quantised; ask for its value")
+        parts = [self._load(file) for file in present]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _load(self, file: str) -> Array:
+        try:
+            array: Array = np.load(self.folder / file, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise ParamInvalid(f"{self.folder / file} cannot be read ({error}); dump the run again") from None
+        return array
+
+
+def _entry(given: Mapping[str, Any], path: Path) -> DumpedTensor:
+    known = {f.name for f in fields(DumpedTensor)}
+    for key, value in given.items():
+        if key in known and not isinstance(value, _KINDS[key]):
+            raise ValueError(f"{key} is {value!r}")
+    for key in ("file", "raw_file"):
+        name = given.get(key)
+        if name is not None and (Path(name).name != name or name in ("", "..")):
+            raise ValueError(f"{key} {name!r} lies outside of its folder")
+    values = {key: value for key, value in given.items() if key in known}
+    return DumpedTensor(**{**values, "shape": tuple(int(dim) for dim in given["shape"])})
+
+
+class DumpWriter:
+    """Writes a dump tensor by tensor, so that a run need not be held in memory; ``close`` writes the manifest."""
+
+    def __init__(self, folder: str | os.PathLike[str], **info: Any) -> None:
+        self._folder = Path(folder)
+        self._info = info
+        self._tensors: list[DumpedTensor] = []
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ParamInvalid(f"cannot write a dump to {folder}: {error.strerror}") from None
+
+    def add(
+        self,
+        name: str,
+        real: Array,
+        raw: Array | None = None,
+        *,
+        dtype: str,
+        node: str = "",
+        op: str = "",
+        role: str = "activation",
+        scale: float | None = None,
+        zero_point: int | None = None,
+        item: int | None = None,
+        time_us: float | None = None,
+    ) -> None:
+        """Save one tensor; ``item`` is its place in a batch, None without one."""
+        stem = f"{len(self._tensors):04d}_{_safe(name)}" + ("" if item is None else f".{item}")
+        raw_file = f"{stem}.raw.npy" if raw is not None else None
+        try:
+            np.save(self._folder / f"{stem}.npy", np.ascontiguousarray(real), allow_pickle=False)
+            if raw is not None and raw_file is not None:
+                np.save(self._folder / raw_file, np.ascontiguousarray(raw), allow_pickle=False)
+        except OSError as error:
+            raise ParamInvalid(f"cannot write tensor {name!r} to {self._folder}: {error.strerror}") from None
+        entry = DumpedTensor(
+            name, node, op, dtype, tuple(real.shape), f"{stem}.npy", role, scale, zero_point, raw_file,
+            item or 0, None if time_us is None else round(time_us, 1),
+        )  # fmt: skip
+        self._tensors.append(entry)
+
+    def close(self) -> Dump:
+        """Write the manifest; the finished dump."""
+        content = {"version": _VERSION, "info": self._info, "tensors": [asdict(t) for t in self._tensors]}
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        try:
+            (self._folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ParamInvalid(f"cannot write {self._folder / MANIFEST}: {error.strerror}") from None
+        return Dump(self._folder, self._tensors, dict(self._info))

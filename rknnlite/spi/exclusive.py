@@ -1,0 +1,161 @@
+"""Who may call a context when: ``Context.exclusive``, ``Context.infer_async``, and the watch over inputs in use."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import os
+import threading
+import zlib
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from .. import config
+from ..errors import ContextInvalid, InputInvalid
+
+__all__ = ["AsyncCalls", "Exclusive", "OneCaller", "Unchanged", "debugging"]
+
+
+def debugging() -> bool:
+    """Whether ``RKNNLITE_DEBUG`` asks for checks that cost time."""
+    return (config.get("debug") or "") not in ("", "0")
+
+
+class Unchanged:
+    """Remembers what arrays look like, to tell later whether somebody wrote into them meanwhile."""
+
+    def __init__(self, given: Any) -> None:
+        self._arrays = _arrays(given)
+        self._sums = [_checksum(array) for array in self._arrays]
+
+    def check(self) -> None:
+        """Raise InputInvalid when the arrays are not what they were."""
+        for number, (array, before) in enumerate(zip(self._arrays, self._sums)):
+            if _checksum(array) != before:
+                raise InputInvalid(
+                    f"input {number} was changed while the call that uses it was under way: the result belongs to "
+                    "neither content; keep inputs as they are until the result is there, or hand over a copy"
+                )
+
+
+def _arrays(given: Any) -> list[Any]:
+    if isinstance(given, Mapping):
+        given = list(given.values())
+    if isinstance(given, (list, tuple)):
+        return [array for item in given for array in _arrays(item)]
+    return [given] if isinstance(given, np.ndarray) else []
+
+
+def _checksum(array: Any) -> int:
+    return zlib.adler32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+class Exclusive:
+    """See ``Context.exclusive``; a plain class, because a generator costs several times as much per frame."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._context._take()
+
+    def __exit__(self, *exc: object) -> None:
+        self._context._owner.release()
+
+
+class OneCaller(abc.ABC):
+    """What serves one caller at a time: a second thread that comes in meanwhile is refused. Closed once."""
+
+    _busy_reason = (
+        "this context is in use by another thread; open one context per thread or guard it with a lock"
+    )
+    _closed_reason = "this context is closed; open the model again"
+
+    def __init__(self) -> None:
+        self._owner = threading.RLock()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the context has been closed."""
+        return self._closed
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold the context for a sequence of calls; refused while another thread holds it."""
+        return Exclusive(self)
+
+    def _take(self) -> None:
+        """Take hold of the context; whoever calls this releases ``_owner`` afterwards."""
+        if not self._owner.acquire(False):
+            raise ContextInvalid(self._busy_reason)
+        if self._closed:
+            self._owner.release()
+            raise ContextInvalid(self._closed_reason)
+
+    def close(self) -> None:
+        """Release everything; may be called again. Waits for a run under way in another thread."""
+        with self._owner:
+            if not self._closed:
+                self._closed = True
+                self._release()
+
+    @abc.abstractmethod
+    def _release(self) -> None:
+        """Give back what the context holds; called once."""
+
+
+class AsyncCalls(OneCaller):
+    """Part of ``Context``: calls that run one after another in a thread of the context's own."""
+
+    _runner: ThreadPoolExecutor | None = None
+    _runner_of = _runner_thread = 0
+
+    def infer(self, *arrays: Any, **options: Any) -> list[Any]:
+        """See ``Context.infer``."""
+        raise NotImplementedError
+
+    def infer_async(self, *arrays: Any, **options: Any) -> Future[list[Any]]:
+        """Begin an inference and return; ``result()`` of the future is what ``infer`` would return or raise.
+
+        Calls run one after another in the order in which they were made, in a thread of the context. Inputs are not
+        copied: they stay untouched until the result is there (``RKNNLITE_DEBUG=1`` checks that). While a call runs,
+        other calls into the context are refused; ``close`` cancels those that have not begun.
+
+        Raises:
+            ContextInvalid: the context is closed.
+        """
+        if self._closed:
+            raise ContextInvalid(self._closed_reason)
+        if self._runner is None or self._runner_of != os.getpid():  # threads do not survive a fork
+            self._runner = ThreadPoolExecutor(1, thread_name_prefix="rknnlite-async")
+            self._runner_of = os.getpid()
+        unchanged = Unchanged(arrays) if debugging() else None
+        return self._runner.submit(self._infer_in_turn, arrays, options, unchanged)
+
+    def _infer_in_turn(self, arrays: Any, options: Any, unchanged: Unchanged | None) -> list[Any]:
+        self._runner_thread = threading.get_ident()
+        with self._owner:  # waits for a caller that holds the context
+            results = self.infer(*arrays, **options)
+        if unchanged is not None:
+            unchanged.check()
+        return results
+
+    def close(self) -> None:
+        """As ``OneCaller.close``; cancels calls that have not begun."""
+        self._finish_async()
+        super().close()
+
+    def _finish_async(self) -> None:
+        """Cancel calls that have not begun, wait for the one that has; from that call itself, do not wait."""
+        runner, self._runner = self._runner, None
+        if runner is None or self._runner_of != os.getpid():
+            return
+        inside = threading.get_ident() == self._runner_thread
+        with contextlib.suppress(RuntimeError):
+            runner.shutdown(wait=not inside, cancel_futures=True)

@@ -1,0 +1,290 @@
+"""The LLM half of the contracts: contexts that hold a language model and sessions that talk to it.
+
+A backend of generation rknpu3 (or the CPU reference) opens an LLM package as an ``LlmContext``; a context owns
+any number of ``LlmSession``: weights are shared, the KV cache is private, one session runs at a time. Callbacks
+are plain Python callables here; the C shapes of the vendor's callbacks belong to faces and to the plugin that
+speaks the C ABI. Numbers of the enumerations are those of the RKNN3 C API 1.0.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional
+
+from numpy.typing import NDArray
+
+from .._version import __version__
+from ..tensor import KvDtype, TensorAttr
+from .llm_types import (
+    AudioBlock,
+    AuxInput,
+    CallState,
+    EmbedInput,
+    ImageBlock,
+    InferParams,
+    InputKind,
+    KvClear,
+    KvPolicy,
+    KvStore,
+    LlmInput,
+    LlmOutput,
+    LlmParams,
+    LlmResult,
+    MediaBlock,
+    MultimodalInput,
+    OutputState,
+    PromptInput,
+    SamplingParams,
+    TaskType,
+    TokenInput,
+    VideoBlock,
+    VocabInfo,
+)
+from .types import Versions
+
+__all__ = [
+    "AudioBlock",
+    "AuxInput",
+    "CallState",
+    "EmbedInput",
+    "ImageBlock",
+    "InferParams",
+    "InputKind",
+    "KvClear",
+    "KvDtype",
+    "KvPolicy",
+    "KvStore",
+    "LlmCallbacks",
+    "LlmConfig",
+    "LlmContext",
+    "LlmInput",
+    "LlmOptions",
+    "LlmOutput",
+    "LlmParams",
+    "LlmResult",
+    "LlmSession",
+    "LlmState",
+    "MediaBlock",
+    "MultimodalInput",
+    "OutputState",
+    "PromptInput",
+    "RunSummary",
+    "SamplingParams",
+    "TaskType",
+    "TokenInput",
+    "VideoBlock",
+    "VocabInfo",
+]
+
+Array = NDArray[Any]
+
+
+ResultCallback = Callable[[LlmResult, CallState], Optional[int]]
+TokenizerCallback = Callable[[str], Sequence[int]]
+EmbedCallback = Callable[[Array], Array]
+SamplingCallback = Callable[[Array, str], int]
+OutputCallback = Callable[[Sequence[LlmOutput], OutputState], Optional[int]]
+
+
+@dataclass(frozen=True)
+class LlmCallbacks:
+    """What a session calls, in this order: tokenizer, embed, (model), output, sampling, result.
+
+    Attributes:
+        result: ``(LlmResult, CallState)``; returns None or 0, anything else stops the run with an error.
+        tokenizer: text -> token ids; needed for text.
+        embed: int32 (n,) -> float16 or float32 (n, hidden); needed by every run that has tokens.
+        sampling: ``(logits, logits_name)`` -> token id; logits floating point (vocab,). None: by parameters.
+        output: ``(outputs, OutputState)`` for the outputs whose indices are in ``outputs``.
+
+    An exception in a callback stops the run and reaches the caller of ``run``. Callbacks may call ``stop`` and
+    ``state`` of their session, nothing else.
+    """
+
+    result: Optional[ResultCallback] = None
+    tokenizer: Optional[TokenizerCallback] = None
+    embed: Optional[EmbedCallback] = None
+    sampling: Optional[SamplingCallback] = None
+    output: Optional[OutputCallback] = None
+    outputs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class LlmConfig:
+    """What the model says about itself (``rknn3_llm_config``)."""
+
+    chat_template: str
+    vocab_size: int
+    embedding_dim: int
+    max_ctx_len: int
+    max_position_embeddings: int
+    kvcache_store_method: KvStore
+    kvcache_dtype: KvDtype
+    kvcache_group_size: int
+    kvcache_residual_depth: int
+    model_type: str
+    task_type: TaskType = TaskType.GENERATE
+    core_num: int = 8
+
+
+@dataclass(frozen=True)
+class LlmState:
+    """Counters of a session (``RKLLMRunState``): tokens in the cache, its size, and those of the last run."""
+
+    n_total_tokens: int
+    n_max_tokens: int
+    n_decode_tokens: int
+    n_prefill_tokens: int
+    kvcache_policy: KvPolicy
+    loras_enabled: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """How a run went; times are ``time.perf_counter`` seconds, ``first_token`` is when prefill was done."""
+
+    state: CallState
+    n_prefill_tokens: int
+    n_decode_tokens: int
+    start: float
+    first_token: float
+    end: float
+
+
+@dataclass
+class LlmOptions:
+    """How an LLM is opened. ``core_mask`` None or 0 leaves the choice; ``extra`` are options of the backend.
+
+    ``device_id`` is one of ``Backend.devices`` (None: the only one), ``soc`` the coprocessor that is meant (None: any).
+    """
+
+    core_mask: Optional[int] = None
+    device_id: Optional[str] = None
+    soc: Optional[str] = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class LlmSession(abc.ABC):
+    """A conversation: parameters, callbacks, a chat template and a private KV cache on a shared model."""
+
+    @abc.abstractmethod
+    def set_callbacks(self, callbacks: LlmCallbacks) -> None:
+        """Install callbacks for the following runs; a run under way keeps those that it began with."""
+
+    @property
+    @abc.abstractmethod
+    def callbacks(self) -> LlmCallbacks:
+        """The callbacks in force."""
+
+    @abc.abstractmethod
+    def run(self, inputs: LlmInput | Sequence[LlmInput], params: InferParams = InferParams()) -> RunSummary:
+        """Prefill with ``inputs`` (one main input, AUX inputs beside it) and generate; blocks until the end.
+
+        Raises:
+            InputInvalid: the inputs do not fit each other, the model or the context.
+            ParamInvalid: illegal parameters, or a callback is missing or returned something unusable.
+            ContextInvalid: closed, already running, or called from inside a callback.
+            Exception: whatever a callback raised.
+        """
+
+    @abc.abstractmethod
+    def run_async(
+        self, inputs: LlmInput | Sequence[LlmInput], params: InferParams = InferParams()
+    ) -> Future[RunSummary]:
+        """As ``run`` in a thread of its own; what ``run`` returns or raises is in the future."""
+
+    @abc.abstractmethod
+    def stop(self) -> None:
+        """End the current run, from a callback or any thread; without a run it does nothing."""
+
+    @abc.abstractmethod
+    def state(self) -> LlmState:
+        """Counters, at any time and from any thread."""
+
+    @abc.abstractmethod
+    def set_chat_template(self, system_prompt: str, prompt_prefix: str, prompt_postfix: str) -> None:
+        """Replace the model's template by literal text: ``system``, then ``prefix + prompt + postfix`` per turn."""
+
+    @abc.abstractmethod
+    def set_function_tools(self, tools: str) -> None:
+        """Offer tools to the model: a JSON list of descriptions as OpenAI's API has them; empty takes them away."""
+
+    @abc.abstractmethod
+    def set_kvcache_policy(self, policy: KvPolicy, n_keep: int = 0, n_keep_aligned: int = 0) -> None:
+        """What happens when the cache is full; ``n_keep`` tokens stay (a system prompt goes before it)."""
+
+    @abc.abstractmethod
+    def clear_kvcache(self, clear: KvClear = KvClear.ALL) -> None:
+        """Forget the conversation, or all of it but the system prompt."""
+
+    @abc.abstractmethod
+    def save_kvcache(self, path: str) -> None:
+        """Write the conversation's cache to a file."""
+
+    @abc.abstractmethod
+    def load_kvcache(self, path: str) -> None:
+        """Continue from a file of ``save_kvcache``; raises ModelInvalid when it belongs to something else."""
+
+    @abc.abstractmethod
+    def set_llm_param(self, params: LlmParams | Sequence[LlmParams]) -> None:
+        """Replace the parameters; ``max_context_len`` may not change while the cache holds tokens."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Stop a run under way, wait for its end and free the cache; may be called again. No callback follows."""
+
+    def __enter__(self) -> LlmSession:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class LlmContext(abc.ABC):
+    """A language model, loaded once. Close its sessions first; closing it closes those that are left."""
+
+    @property
+    @abc.abstractmethod
+    def backend_name(self) -> str:
+        """Name of the backend that runs the model."""
+
+    @property
+    @abc.abstractmethod
+    def config(self) -> LlmConfig:
+        """What the model says about itself."""
+
+    @property
+    def versions(self) -> Versions:
+        """Runtime and driver versions."""
+        return Versions(api=f"rknnlite {__version__}, backend {self.backend_name}", driver="none")
+
+    @property
+    @abc.abstractmethod
+    def inputs(self) -> list[TensorAttr]:
+        """Attributes of the model's inputs."""
+
+    @property
+    @abc.abstractmethod
+    def outputs(self) -> list[TensorAttr]:
+        """Attributes of the model's outputs, logits first."""
+
+    @abc.abstractmethod
+    def session(
+        self,
+        params: LlmParams | Sequence[LlmParams] = LlmParams(),
+        callbacks: LlmCallbacks = LlmCallbacks(),
+    ) -> LlmSession:
+        """Open a session; one ``LlmParams`` per logits output. Raises ParamInvalid when they do not fit."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Release everything; may be called again."""
+
+    def __enter__(self) -> LlmContext:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

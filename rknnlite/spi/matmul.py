@@ -1,0 +1,289 @@
+"""Matrix products C[M,N] = A[M,K] x B[K,N]: what is asked for, and what a backend offers (user guide, 3.5)."""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ParamInvalid, TargetPlatformUnmatch
+from ..socs import MatmulFacts, Soc
+from ..tensor import DType
+from .exclusive import OneCaller
+from .types import Memory
+
+__all__ = [
+    "BLayout", "BQuant", "MatmulContext", "MatmulShape", "MatmulSpec", "MatmulTensor", "MatmulType", "check_limits",
+    "facts_of", "tensors_of",
+]  # fmt: skip
+
+Array = NDArray[Any]
+_GROUP = 32  # a group of weights with one scale is a multiple of this
+
+
+class MatmulType(enum.IntEnum):
+    """Element types of A, B and C, numbered as ``rknn_matmul_type``."""
+
+    FLOAT16_FLOAT16_FLOAT32 = 1
+    INT8_INT8_INT32 = 2
+    INT8_INT8_INT8 = 3
+    FLOAT16_FLOAT16_FLOAT16 = 4
+    FLOAT16_INT8_FLOAT32 = 5
+    FLOAT16_INT8_FLOAT16 = 6
+    FLOAT16_INT4_FLOAT32 = 7
+    FLOAT16_INT4_FLOAT16 = 8
+    INT8_INT8_FLOAT32 = 9
+    INT4_INT4_INT16 = 10
+    INT8_INT4_INT32 = 11
+    FLOAT16_INT4_BFLOAT16 = 12
+    INT8_INT4_FLOAT16 = 15
+
+    @property
+    def dtypes(self) -> tuple[DType, DType, DType]:
+        """Element types of A, B and C."""
+        a, b, c = (DType[word] for word in self.name.split("_"))
+        return a, b, c
+
+    @classmethod
+    def of(cls, given: MatmulType | str | int) -> MatmulType:
+        """From a name such as ``"int8_int8_int32"`` or a number of the C API; raises ParamInvalid."""
+        try:
+            return cls[given.upper()] if isinstance(given, str) else cls(given)
+        except (KeyError, ValueError):
+            names = ", ".join(kind.name.lower() for kind in cls)
+            raise ParamInvalid(f"matmul type {given!r} does not exist; there are {names}") from None
+
+
+class BLayout(enum.IntEnum):
+    """How B lies: [K, N], the NPU's own tiles, or [N, K]."""
+
+    NORMAL = 0
+    NATIVE = 1
+    TRANSPOSED = 2
+
+
+class BQuant(enum.IntEnum):
+    """What the scales of B count for; the symmetric kinds have no zero points."""
+
+    LAYER = 0
+    LAYER_ASYM = 1
+    CHANNEL = 2
+    CHANNEL_ASYM = 3
+    GROUP = 4
+    GROUP_ASYM = 5
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether zero points must be 0."""
+        return self.value % 2 == 0
+
+    @property
+    def per_channel(self) -> bool:
+        """One scale per column of B."""
+        return self in (BQuant.CHANNEL, BQuant.CHANNEL_ASYM)
+
+    @property
+    def per_group(self) -> bool:
+        """One scale per column and ``group_size`` rows of B."""
+        return self in (BQuant.GROUP, BQuant.GROUP_ASYM)
+
+
+class MatmulShape(NamedTuple):
+    """Sizes of one product."""
+
+    m: int
+    k: int
+    n: int
+
+
+@dataclass(frozen=True)
+class MatmulTensor:
+    """A, B or C as memory: ``dims`` follow the layout; ``size`` is bytes (two int4 elements in one)."""
+
+    name: str
+    dims: tuple[int, ...]
+    dtype: DType
+    size: int
+
+
+@dataclass(frozen=True)
+class MatmulSpec:
+    """What is asked for: one shape, or several to switch between (``dynamic``)."""
+
+    shapes: tuple[MatmulShape, ...]
+    type: MatmulType
+    soc: Optional[Soc] = None
+    b_layout: BLayout = BLayout.NORMAL
+    ac_native: bool = False
+    b_quant: BQuant = BQuant.LAYER
+    group_size: int = 0
+    core_mask: Optional[int] = None
+    iommu_domain: int = 0
+    dynamic: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise ParamInvalid for what makes no sense on any SoC."""
+        for shape in self.shapes:
+            if min(shape) < 1:
+                raise ParamInvalid(f"M, K and N must be at least 1, got {tuple(shape)}")
+        if not self.shapes:
+            raise ParamInvalid("a matmul needs at least one shape (M, K, N)")
+        if self.iommu_domain < 0:
+            raise ParamInvalid(f"iommu domain {self.iommu_domain} is negative")
+        if self.b_quant.per_group:
+            bad = [shape.k for shape in self.shapes if self.group_size < 1 or shape.k % self.group_size]
+            if bad or self.group_size % _GROUP:
+                raise ParamInvalid(
+                    f"group_size {self.group_size} must be a multiple of {_GROUP} that divides every K "
+                    f"({', '.join(str(shape.k) for shape in self.shapes)})"
+                )
+        elif self.group_size:
+            raise ParamInvalid(f"group_size {self.group_size} goes with b_quant='group' only")
+
+    def scales_of_b(self, shape: MatmulShape) -> int:
+        """How many scales B may have besides one for all."""
+        if self.b_quant.per_channel:
+            return shape.n
+        return shape.n * (shape.k // self.group_size) if self.b_quant.per_group else 1
+
+
+def facts_of(soc: Soc, kind: MatmulType) -> MatmulFacts:
+    """Layouts and limits of a SoC; raises TargetPlatformUnmatch where it cannot do that type."""
+    if soc.matmul is None:
+        raise TargetPlatformUnmatch(
+            f"{soc.name}: the matmul API does not exist there, or no document tells its layouts; use an RK3588, "
+            "RK3576, RK3566, RK3568 or RK3562"
+        )
+    missing = [dtype.name for dtype in kind.dtypes[:2] if dtype not in soc.matmul.operands]
+    if missing:
+        raise TargetPlatformUnmatch(f"{soc.name} multiplies no {missing[0]} matrices; choose another type")
+    return soc.matmul
+
+
+def check_limits(soc: Soc, kind: MatmulType, shape: MatmulShape) -> None:
+    """Raise ParamInvalid naming the limit of the SoC that a shape breaks."""
+    operands = facts_of(soc, kind).operands
+    for dtype in dict.fromkeys(kind.dtypes[:2]):
+        facts = operands[dtype]
+        for name, value, align, most in (
+            ("K", shape.k, facts.k_align, facts.k_max),
+            ("N", shape.n, facts.n_align, facts.n_max),
+        ):
+            if value % align or (most and value > most):
+                limit = f" and at most {most}" if most else ""
+                raise ParamInvalid(
+                    f"{name}={value} is outside the limits of {soc.name} for {dtype.name}: a multiple of {align}{limit}; "
+                    "pad the matrices with zeros, or cut them"
+                )
+
+
+def tensors_of(
+    spec: MatmulSpec, soc: Soc, shape: MatmulShape
+) -> tuple[MatmulTensor, MatmulTensor, MatmulTensor]:
+    """A, B and C for a shape as the runtime reports them (table 3-5)."""
+    facts = facts_of(soc, spec.type)
+    a, b, c = spec.type.dtypes
+    m, k, n = shape
+    a_dims: tuple[int, ...] = (m, k)
+    c_dims: tuple[int, ...] = (m, n)
+    if spec.ac_native:
+        lanes = facts.operands[a].a
+        a_dims = (_ceil(k, lanes), m, lanes)
+        lanes = _c_lanes(facts, c)
+        c_dims = (_ceil(n, lanes), m, lanes)
+    b_dims: tuple[int, ...] = (n, k) if spec.b_layout is BLayout.TRANSPOSED else (k, n)
+    if spec.b_layout is BLayout.NATIVE:
+        tile_n, tile_k = facts.operands[b].b
+        b_dims = (_ceil(n, tile_n), _ceil(k, tile_k), tile_n, tile_k)
+    return _tensor("A", a_dims, a), _tensor("B", b_dims, b), _tensor("C", c_dims, c)
+
+
+def _c_lanes(facts: MatmulFacts, dtype: DType) -> int:
+    """Lanes of C: those that the table gives; in a type that A can have A's, so that C may be the next A."""
+    if dtype in (DType.INT32, DType.FLOAT32):
+        return 4
+    if dtype in facts.operands:
+        return facts.operands[dtype].a
+    return 8 if dtype is DType.INT16 else facts.operands[DType.FLOAT16].a
+
+
+def _ceil(value: int, step: int) -> int:
+    return -(-value // step)
+
+
+def _tensor(name: str, dims: tuple[int, ...], dtype: DType) -> MatmulTensor:
+    return MatmulTensor(name, dims, dtype, (int(np.prod(dims, dtype=np.int64)) * dtype.bits + 7) // 8)
+
+
+class MatmulContext(OneCaller):
+    """One product ready to run; serves one caller at a time, like ``rknnlite.spi.Context``."""
+
+    _busy_reason = "this matmul is in use by another thread; make one per thread"
+    _closed_reason = "this matmul is closed; make it again"
+
+    def __init__(self, spec: MatmulSpec, soc: Soc) -> None:
+        super().__init__()
+        self.spec = spec
+        self.soc = soc
+        self.shape = spec.shapes[0]
+
+    @property
+    @abc.abstractmethod
+    def backend_name(self) -> str:
+        """Name of the backend."""
+
+    @property
+    @abc.abstractmethod
+    def tensors(self) -> tuple[MatmulTensor, MatmulTensor, MatmulTensor]:
+        """A, B and C for the current shape."""
+
+    @abc.abstractmethod
+    def set_shape(self, shape: MatmulShape) -> None:
+        """Choose one of the shapes of a dynamic product; memory is to be bound anew."""
+
+    @abc.abstractmethod
+    def set_core_mask(self, mask: int) -> None:
+        """Choose NPU cores; raises what the SoC's runtime answers for an illegal mask."""
+
+    @abc.abstractmethod
+    def set_quant(self, name: str, scale: Sequence[float], zero_point: Sequence[int]) -> None:
+        """Scales and zero points of A, B or C; before the run they count for."""
+
+    @abc.abstractmethod
+    def b_scale(self) -> float:
+        """The scale that B's per-channel scales were brought to: times A's scale it is the scale of C."""
+
+    @abc.abstractmethod
+    def create_mem(self, size: int) -> Memory:
+        """Allocate a buffer."""
+
+    @abc.abstractmethod
+    def import_mem(self, handle: int, size: int, offset: int = 0) -> Memory:
+        """Wrap a file descriptor."""
+
+    @staticmethod
+    def check_fits(tensor: MatmulTensor, mem: Memory, known: bool) -> None:
+        """Raise ParamInvalid when memory is not ``known`` to the context or too small for A, B or C."""
+        if not known:
+            raise ParamInvalid(
+                "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
+            )
+        if mem.size < tensor.size:
+            raise ParamInvalid(
+                f"{tensor.name}: the memory has {mem.size} bytes, {tensor.size} are needed "
+                f"({tensor.dtype.name} {list(tensor.dims)})"
+            )
+
+    @abc.abstractmethod
+    def bind(self, tensor: MatmulTensor, mem: Memory) -> None:
+        """Use ``mem`` for A, B or C. The runtime may repack it here: bind A and B again after every refill."""
+
+    @abc.abstractmethod
+    def run(self) -> None:
+        """Multiply; returns when C is there."""

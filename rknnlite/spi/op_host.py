@@ -1,0 +1,96 @@
+"""Hosts of compiled operators: what turns a library, an object file or a kernel source into something to run.
+
+Public names are re-exported by ``rknnlite.spi``.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from ..tensor import TensorAttr
+from .custom_op import CustomOp
+
+if TYPE_CHECKING:
+    from .types import Probe
+
+__all__ = ["GpuKernel", "GpuServices", "OpHost", "PostProcess"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class GpuKernel:
+    """A built OpenCL kernel as handles of the C API; ``owner`` keeps them alive."""
+
+    context: int
+    queue: int
+    kernel: int
+    owner: Any = None
+
+
+class GpuServices(abc.ABC):
+    """What the host of compiled operators needs of OpenCL; offered by a host of another plugin."""
+
+    @abc.abstractmethod
+    def preload(self) -> None:
+        """Make the OpenCL functions that GPU plugins are linked against visible to libraries loaded later."""
+
+    @abc.abstractmethod
+    def build(self, source: str, name: str, options: str) -> GpuKernel:
+        """Build a kernel from source text; raises ParamInvalid with the compiler's log when that fails."""
+
+    def forget(self, fd: int) -> None:  # noqa: B027
+        """Release what GPU operators imported of a tensor's memory; called when a node is destroyed."""
+
+
+class PostProcess(abc.ABC):
+    """One post-process plugin for one context: turns the outputs of a model into other outputs."""
+
+    @abc.abstractmethod
+    def open(self, inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> list[TensorAttr]:
+        """Start for a model with these inputs (NHWC) and outputs (NCHW); returns the attributes of the results.
+
+        Called again when the shapes of a dynamic model change.
+        """
+
+    @abc.abstractmethod
+    def compute(self, arrays: Sequence[Array]) -> list[Array]:
+        """Results from the model's outputs, one C-contiguous array each in the type the attribute names."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Give everything back; calling it again does nothing."""
+
+
+class OpHost(abc.ABC):
+    """Turns compiled files into operators. A plugin registers an instance in ``rknnlite_register_op_hosts``.
+
+    Hosts are asked in turn; the first that does not answer None has the file.
+    """
+
+    name: str = ""
+
+    @abc.abstractmethod
+    def probe(self) -> Probe:
+        """Whether this machine can host such files, and why (not); cheap, never raises."""
+
+    def load(self, path: Path, options: Mapping[str, Any]) -> list[CustomOp] | None:
+        """The operators in a file, None when it is not of this host's kind.
+
+        Raises ParamInvalid for a file of this kind that cannot be used, with the reason.
+        """
+        return None
+
+    def load_postprocess(self, path: Path, options: Mapping[str, Any]) -> PostProcess | None:
+        """A post-process plugin from a file, None when it is not of this host's kind."""
+        return None
+
+    def gpu(self) -> GpuServices | None:
+        """Services for compiled operators with target "gpu"; None when this host has none to offer."""
+        return None

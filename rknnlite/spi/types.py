@@ -1,0 +1,141 @@
+"""The small values that go over the contracts of ``rknnlite.spi``, where they are meant to be imported from."""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+from numpy.typing import NDArray
+
+from ..tensor import Layout
+from .custom_op import CustomOp
+
+if TYPE_CHECKING:
+    from ..formats import ModelFile
+
+__all__ = ["AttrKind", "Device", "Input", "Memory", "OpenOptions", "Probe", "RawOutput", "Versions"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Whether a backend can be used on this machine, and why (not).
+
+    ``priority`` decides between available backends: the CPU reference has 0, real hardware 100. ``library`` and
+    ``version`` are path and version of the vendor's runtime library, empty where there is none.
+    """
+
+    available: bool
+    reason: str
+    priority: int = 0
+    devices: tuple[str, ...] = ()
+    library: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A coprocessor that can be named when a model is opened: its id, its SoC, memory in bytes (0: not known)."""
+
+    id: str
+    soc: str
+    memory_total: int = 0
+    memory_free: int = 0
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What ``RKNN_QUERY_SDK_VERSION`` answers: runtime and driver version.
+
+    ``library`` is the name of the runtime library (``librknnrt``), empty where there is none.
+    """
+
+    api: str
+    driver: str
+    library: str = ""
+
+
+class AttrKind(enum.Enum):
+    """Which tensor attributes are asked for; ``CURRENT_*`` are those of the chosen dynamic shape."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    NATIVE_INPUT = "native_input"
+    NATIVE_OUTPUT = "native_output"
+    NATIVE_NHWC_INPUT = "native_nhwc_input"
+    NATIVE_NHWC_OUTPUT = "native_nhwc_output"
+    CURRENT_INPUT = "current_input"
+    CURRENT_OUTPUT = "current_output"
+    CURRENT_NATIVE_INPUT = "current_native_input"
+    CURRENT_NATIVE_OUTPUT = "current_native_output"
+
+
+@dataclass
+class OpenOptions:
+    """How a model is opened. ``core_mask`` None leaves the SoC's default; ``soc`` overrides the model's.
+
+    For coprocessors: ``weights`` is the file beside the model, ``device_id`` one of ``Backend.devices`` (None: the
+    only one), ``timeout_ms`` of a run (0: none). For backends that compute on the CPU: ``threads`` that may be used,
+    None: as many as there are cores.
+    """
+
+    core_mask: Optional[int] = None
+    soc: Optional[str] = None
+    custom_ops: Sequence[CustomOp] = ()
+    async_mode: bool = False
+    verbose: bool = False
+    weights: Optional[ModelFile] = None
+    device_id: Optional[str] = None
+    timeout_ms: int = 0
+    threads: Optional[int] = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Input:
+    """Data for one model input.
+
+    ``layout`` says how a rank-4 array lies (NHWC or NCHW; UNDEFINED for other ranks). With ``pass_through``
+    the elements go to the input tensor untouched: no mean/std, no quantisation (RKNN user guide, 10.9).
+    """
+
+    index: int
+    data: Array
+    layout: Layout = Layout.NHWC
+    pass_through: bool = False
+
+
+class RawOutput(NamedTuple):
+    """A quantised output as the NPU leaves it: ``real = (data - zero_point) * scale``.
+
+    Outputs that are not quantised have scale 1.0 and zero point 0.
+    """
+
+    data: Array
+    scale: float
+    zero_point: int
+
+
+class Memory(abc.ABC):
+    """A buffer that the NPU (or the CPU reference) reads and writes in place.
+
+    ``ndarray`` is a uint8 view of the very bytes. Released with its context or earlier, never twice.
+    """
+
+    size: int
+    offset: int = 0
+    fd: int = -1
+    phys: int = 0
+
+    @property
+    @abc.abstractmethod
+    def ndarray(self) -> Array:
+        """A writable uint8 view of the whole buffer."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Release the buffer; calling it again does nothing."""
