@@ -8,18 +8,23 @@
 from __future__ import annotations
 
 import enum
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from . import errors
 from ._version import __version__
-from .accuracy import compare
 from .errors import RknnError
 from .hookspecs import hookimpl
-from .matmul import Matmul
 from .plugins import load_custom_ops
-from .pool import Pool
 from .runtime import open_model as open
 from .spi import Context, CustomOp, RawOutput
 from .tensor import DType, Layout, QuantParams, TensorAttr
+
+if TYPE_CHECKING:
+    from .accuracy import compare
+    from .llm import open_llm
+    from .matmul import Matmul
+    from .pool import Pool
 
 __all__ = [
     "Context",
@@ -39,7 +44,23 @@ __all__ = [
     "hookimpl",
     "load_custom_ops",
     "open",
+    "open_llm",
 ]
+
+_ROOMS = {"Matmul": "matmul", "Pool": "pool", "compare": "accuracy", "open_llm": "llm"}
+"""Names whose room is imported when they are first used: a program that opens one model needs none of them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f".{_ROOMS[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOMS})
 
 
 class CoreMask(enum.IntFlag):

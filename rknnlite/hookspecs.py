@@ -7,11 +7,14 @@ with ``@rknnlite.hookimpl``. Every hook gets ``register`` and calls it once per 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pluggy
 
 from .spi import Backend, CustomOp, OpHost
-from .spi.command import Command
+
+if TYPE_CHECKING:
+    from .spi.command import Command
 
 __all__ = ["hookimpl", "hookspec"]
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -15,9 +15,11 @@ from . import config, hookspecs
 from .errors import BackendUnavailable, ParamInvalid
 from .log import logger
 from .spi import Backend
-from .spi.command import Command
 from .spi.custom_op import CustomOp, as_custom_op
 from .spi.op_host import GpuServices, OpHost, PostProcess
+
+if TYPE_CHECKING:
+    from .spi.command import Command
 
 __all__ = [
     "GROUP",
@@ -202,6 +204,8 @@ def custom_ops() -> list[CustomOp]:
 @functools.cache
 def commands() -> dict[str, Command]:
     """Commands that plugins offer, by name; of two with one name the first is kept."""
+    from .spi.command import Command
+
     found: dict[str, Command] = {}
     for plugin, offered in offers("rknnlite_register_commands"):
         for command in offered:

@@ -1,4 +1,4 @@
-"""Choosing a backend and opening a model on it."""
+"""Opening a model on the backend that is chosen for it."""
 
 from __future__ import annotations
 
@@ -7,52 +7,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import config, plugins, socs
-from .errors import BackendUnavailable, ParamInvalid
+from . import config, plugins
+from .choosing import choose_backend
+from .errors import ParamInvalid
 from .formats import ModelFile
-from .log import logger, show
-from .spi import Backend, Context, CustomOp, OpenOptions
+from .log import show
+from .spi import Context, CustomOp, OpenOptions
 from .spi.custom_op import OpSource, as_custom_op, distinct
 
-__all__ = ["choose_backend", "open_model", "resolve_ops"]
-
-
-def choose_backend(model: ModelFile, name: str | None = None, options: OpenOptions | None = None) -> Backend:
-    """The backend for a model: ``name``, else ``RKNNLITE_BACKEND``, else the best one available.
-
-    A backend that is named but cannot be used is an error with its reason, never a silent fallback.
-    """
-    name, options = name or config.get("backend"), options or OpenOptions()
-    if name:
-        backend = plugins.backend(name)
-        probe = backend.probe_for(options)
-        if not probe.available:
-            raise BackendUnavailable(f"backend {name} cannot be used here: {probe.reason}")
-        return backend
-    meant = [b for b in plugins.backends().values() if _generation(options) in (None, *b.generations)]
-    candidates = sorted(
-        ((backend.probe_for(options), backend) for backend in meant), key=lambda pair: -pair[0].priority
-    )
-    reasons = [f"plugin {plugin}: {why}" for plugin, why in sorted(plugins.problems().items())]
-    usable = [(probe, backend) for probe, backend in candidates if probe.available]
-    reasons += [f"{backend.name}: {probe.reason}" for probe, backend in candidates if not probe.available]
-    for probe, backend in usable:
-        refusal = backend.refuses(model)
-        if refusal is None:
-            if probe.priority <= 0:
-                logger.warning("no NPU runtime here: running on the CPU reference (backend %s)", backend.name)
-            return backend
-        reasons.append(f"{backend.name}: {refusal}")
-    if usable:  # let the best one say what is wrong with the model, with its own typed error
-        return usable[0][1]
-    raise BackendUnavailable(
-        "no backend can run models here; " + ("; ".join(reasons) or "no plugin is installed")
-    )
-
-
-def _generation(options: OpenOptions) -> str | None:
-    """NPU generation of the SoC that the caller named."""
-    return socs.get(options.soc).generation if options.soc else None
+__all__ = ["open_model", "resolve_ops"]
 
 
 def open_model(

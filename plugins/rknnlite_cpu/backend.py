@@ -1,15 +1,20 @@
-"""The backend ``cpu``: always available, plays the SoC that the model names."""
+"""The backend ``cpu``: always available, plays the SoC that the model names.
+
+What computes is imported when something is opened: choosing a backend loads no kernels.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rknnlite import socs
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
-from rknnlite.spi.llm import LlmContext, LlmOptions
-from rknnlite.spi.matmul import MatmulContext, MatmulSpec
 
-from .context import CpuContext
+if TYPE_CHECKING:
+    from rknnlite.spi.llm import LlmContext, LlmOptions
+    from rknnlite.spi.matmul import MatmulContext, MatmulSpec
 
 __all__ = ["CpuBackend"]
 
@@ -41,6 +46,8 @@ class CpuBackend(Backend):
 
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
         """Prepare the model; raises ModelInvalid, ModelUnsupported, ParamInvalid, TargetPlatformUnmatch."""
+        from .context import CpuContext
+
         return CpuContext(model, play(model, options.soc), options)
 
     def matmul(self, spec: MatmulSpec) -> MatmulContext:

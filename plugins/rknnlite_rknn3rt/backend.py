@@ -1,20 +1,25 @@
-"""The backend ``rknn3rt``: an RK1820 or RK1828 beside this host."""
+"""The backend ``rknn3rt``: an RK1820 or RK1828 beside this host.
+
+What runs models is imported when one is opened: choosing a backend loads what probing needs.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rknnlite import config
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
-from rknnlite.spi.llm import LlmContext, LlmOptions
+from rknnlite.spi.types import Options
 
-from .context import Rknn3Context
-from .device import choose_device, find_devices
-from .llm.context import Rknn3LlmContext
 from .loader import Library, load
-from .settings import Settings
+
+if TYPE_CHECKING:
+    from rknnlite.spi.llm import LlmContext, LlmOptions
+
+    from .settings import Settings
 
 __all__ = ["Rknn3Backend"]
 
@@ -30,9 +35,9 @@ class Rknn3Backend(Backend):
 
     def probe(self) -> Probe:
         """Available when the library loads and a coprocessor is there, or when the library was named."""
-        return self.probe_for(OpenOptions())
+        return self.probe_for(Options())
 
-    def probe_for(self, options: OpenOptions) -> Probe:
+    def probe_for(self, options: Options) -> Probe:
         """``probe`` with the library that ``options`` name."""
         named = options.extra.get("library")
         try:
@@ -40,6 +45,8 @@ class Rknn3Backend(Backend):
         except BackendUnavailable as error:
             return Probe(False, str(error))
         where = str(library.path), library.version
+        from .device import find_devices
+
         try:
             devices = tuple(device.id for device in find_devices(library))
             problem = "" if devices else "no coprocessor is plugged in"
@@ -53,7 +60,13 @@ class Rknn3Backend(Backend):
     def devices(self) -> list[Device]:
         """The coprocessors that are plugged in; none where they cannot be listed."""
         try:
-            return find_devices(load())
+            library = load()
+        except BackendUnavailable:
+            return []
+        from .device import find_devices
+
+        try:
+            return find_devices(library)
         except RknnError:
             return []
 
@@ -69,6 +82,8 @@ class Rknn3Backend(Backend):
         Raises:
             LibraryNotFound and its like, ModelUnsupported, and the typed error of what the library answers.
         """
+        from .context import Rknn3Context
+
         library, settings = self._ready(model, options)
         settings = replace(settings, timeout_ms=options.timeout_ms or settings.timeout_ms)
         return Rknn3Context(library, model, options.weights or _beside(model), settings, options)
@@ -79,11 +94,16 @@ class Rknn3Backend(Backend):
         Raises:
             LibraryNotFound and its like, ModelUnsupported, and the typed error of what the library answers.
         """
+        from .llm.context import Rknn3LlmContext
+
         library, settings = self._ready(model, options)
         return Rknn3LlmContext(library, model, weights or _beside(model), settings, options)
 
-    def _ready(self, model: ModelFile, options: OpenOptions | LlmOptions) -> tuple[Library, Settings]:
+    def _ready(self, model: ModelFile, options: Options) -> tuple[Library, Settings]:
         """The library, and the settings with the device that is meant."""
+        from .device import choose_device
+        from .settings import Settings
+
         self._check(model)
         settings = Settings.of(options.extra)
         library = load(settings.library)

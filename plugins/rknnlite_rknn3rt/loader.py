@@ -1,5 +1,6 @@
 """Load ``librknn3_api.so`` and bind its functions as the runtime's version declares them.
 
+The declarations are imported once there is a library to load: most machines that look for one have none.
 The structures of the library changed between versions: which ones count is known as soon as the version is, so a
 ``Library`` is the file and an ``Api`` is the file with one revision of the structures.
 """
@@ -12,11 +13,13 @@ import os
 import re
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rknnlite import config
-from rknnlite.abi import rknn3
 from rknnlite.native.library import FunctionMissing, Search, open_library, version_in
+
+if TYPE_CHECKING:
+    from rknnlite.abi import rknn3
 
 __all__ = ["SEARCH", "Api", "Library", "load"]
 
@@ -56,6 +59,8 @@ class Library:
     name = "librknn3_api"
 
     def __init__(self, path: Path) -> None:
+        from rknnlite.abi import rknn3
+
         open_library(path, _NEEDED, "RKNN3 runtime")
         self.path = path
         self.start = Api(self, rknn3.FIRST, "")
@@ -68,6 +73,8 @@ class Library:
 
     def api(self, version: str) -> Api:
         """The functions as this version declares them; raises ModelUnsupported for one that nobody has seen."""
+        from rknnlite.abi import rknn3
+
         revision = rknn3.revision(version)
         with _loading:
             if revision.name not in self._apis:

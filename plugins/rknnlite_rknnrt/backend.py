@@ -1,19 +1,24 @@
-"""The backend ``rknnrt``: a board's own runtime library."""
+"""The backend ``rknnrt``: a board's own runtime library.
+
+What runs models is imported when one is opened: choosing a backend loads what probing needs.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from rknnlite import config, socs
 from rknnlite.errors import BackendUnavailable, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
-from rknnlite.spi.matmul import MatmulContext, MatmulSpec
+from rknnlite.spi.types import Options
 
 from . import device
-from .context import RknnrtContext
-from .diagnose import metadata, platform_clash
 from .loader import load
-from .settings import Settings
+
+if TYPE_CHECKING:
+    from rknnlite.spi.matmul import MatmulContext, MatmulSpec
 
 __all__ = ["RknnrtBackend"]
 
@@ -28,9 +33,9 @@ class RknnrtBackend(Backend):
 
     def probe(self) -> Probe:
         """Available when the library loads and the NPU's node can be opened, or when the library was named."""
-        return self.probe_for(OpenOptions())
+        return self.probe_for(Options())
 
-    def probe_for(self, options: OpenOptions) -> Probe:
+    def probe_for(self, options: Options) -> Probe:
         """``probe`` with the library that ``options`` name."""
         named = options.extra.get("library")
         try:
@@ -44,6 +49,8 @@ class RknnrtBackend(Backend):
         return Probe(True, reason, _PRIORITY, node.nodes, str(library.path), library.version)
 
     def refuses(self, model: ModelFile) -> str | None:
+        from .diagnose import platform_clash
+
         return platform_clash(model, board())
 
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
@@ -53,6 +60,10 @@ class RknnrtBackend(Backend):
             LibraryNotFound and its like, TargetPlatformUnmatch, ParamInvalid (unknown SoC), and the typed error of
             what the library answers.
         """
+        from .context import RknnrtContext
+        from .diagnose import platform_clash
+        from .settings import Settings
+
         settings = Settings.of(options)
         library = load(settings.library)
         here = board()
@@ -70,7 +81,7 @@ class RknnrtBackend(Backend):
         """A product on the NPU; raises what the library answers, with the limit of the SoC that explains it."""
         from .matmul import RknnrtMatmul
 
-        return RknnrtMatmul(load(), spec, board() or spec.soc or socs.get("rk3588"))
+        return RknnrtMatmul(load(spec.extra.get("library")), spec, board() or spec.soc or socs.get("rk3588"))
 
 
 def board() -> socs.Soc | None:
@@ -83,6 +94,8 @@ def board() -> socs.Soc | None:
 
 def _soc_of(model: ModelFile) -> socs.Soc:
     """The SoC when neither the machine nor the caller says: the model's, else the commonest."""
+    from .diagnose import metadata
+
     meta = metadata(model)
     for name in (meta.platform, *meta.platforms) if meta is not None else ():
         try:

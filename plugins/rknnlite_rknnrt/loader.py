@@ -1,4 +1,7 @@
-"""Load the vendor's runtime library and bind its functions when they are first used."""
+"""Load the vendor's runtime library and bind its functions when they are first used.
+
+The declarations are imported once there is a library to load: most machines that look for one have none.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,6 @@ from typing import Any
 
 from rknnlite import config
 from rknnlite.native.library import FunctionMissing, Search, open_library, version_in
-
-from .abi import BASE_FUNCTIONS, PROTOTYPES
-from .c_functions import open_public
 
 __all__ = ["SEARCH", "Library", "load"]
 
@@ -49,6 +49,8 @@ class Library:
     """A loaded runtime library. ``dll`` is ours, ``public`` is for programs; both have prototypes."""
 
     def __init__(self, path: Path) -> None:
+        from .abi import BASE_FUNCTIONS
+
         self.dll = open_library(path, BASE_FUNCTIONS, "RKNN runtime of this generation")
         self.path = path
         self._bound: dict[str, Any] = {}
@@ -56,6 +58,8 @@ class Library:
     @functools.cached_property
     def public(self) -> ctypes.CDLL:
         """The same library for programs that call C functions themselves."""
+        from .c_functions import open_public
+
         return open_public(self.path)
 
     @functools.cached_property
@@ -91,6 +95,8 @@ class Library:
                     f"{name} is not supported by this library version ({self.path.name}{version}); "
                     "update the runtime, or do without the feature"
                 ) from None
+            from .abi import PROTOTYPES
+
             bound.restype, bound.argtypes = PROTOTYPES[name]
             self._bound[name] = bound
         return bound

@@ -15,11 +15,11 @@ import numpy as np
 from .. import config, plugins
 from .._faces import vendor_files
 from .._version import __version__
+from ..choosing import choose_backend
 from ..errors import ModelInvalid, RknnError
 from ..extras import EXTRAS
 from ..formats import ModelFile
 from ..native import versions
-from ..runtime import choose_backend
 from ..socs import Soc
 from ..spi import Backend, OpenOptions, Probe
 from .board import Board, Clock

@@ -8,11 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import config, plugins
-from ..errors import BackendUnavailable
+from ..choosing import choose_llm_backend
 from ..formats import ModelFile
-from ..log import logger
-from ..spi import Backend
 from ..spi.llm import InferParams, LlmCallbacks, LlmContext, LlmOptions, LlmParams, PromptInput, RunSummary
 from .package import EmbedTable, Package
 from .stream import TextPieces, astream, stream
@@ -45,37 +42,16 @@ def open_llm(
 
     Raises:
         ModelInvalid, ModelUnsupported: unusable files. BackendUnavailable: nothing can run it.
+        ParamInvalid: an unknown SoC.
     """
     file = model if isinstance(model, ModelFile) else ModelFile(_source(model))
     weight = weights if weights is None or isinstance(weights, ModelFile) else ModelFile(_source(weights))
     options = LlmOptions(core_mask=core_mask, device_id=device_id, soc=soc, extra=extra)
-    return _choose(file, backend or config.get("backend")).open_llm(file, weight, options)
+    return choose_llm_backend(file, backend, options).open_llm(file, weight, options)
 
 
 def _source(given: Any) -> Any:
     return given if isinstance(given, (bytes, bytearray, memoryview)) else Path(given)
-
-
-def _choose(file: ModelFile, name: str | None) -> Backend:
-    if name:
-        backend = plugins.backend(name)
-        probe = backend.probe()
-        if not probe.available:
-            raise BackendUnavailable(f"backend {name} cannot be used here: {probe.reason}")
-        return backend
-    probed = sorted(((b.probe(), b) for b in plugins.backends().values()), key=lambda pair: -pair[0].priority)
-    reasons = [f"{backend.name}: {probe.reason}" for probe, backend in probed if not probe.available]
-    for probe, backend in probed:
-        if not probe.available:
-            continue
-        refusal = backend.refuses_llm(file)
-        if refusal is None:
-            if probe.priority <= 0:
-                logger.warning("no RK182x here: running on the CPU reference (backend %s)", backend.name)
-            return backend
-        reasons.append(f"{backend.name}: {refusal}")
-    _ = file.llm  # a file that is no language model at all says so itself
-    raise BackendUnavailable("no backend can run this language model; " + "; ".join(reasons))
 
 
 class Chat:

@@ -13,12 +13,12 @@ from typing import Any, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import config, plugins, socs
-from ..errors import BackendUnavailable, ContextInvalid, InputInvalid, ParamInvalid, TargetPlatformUnmatch
+from .. import socs
+from ..choosing import choose_matmul_backend
+from ..errors import ContextInvalid, InputInvalid, ParamInvalid, TargetPlatformUnmatch
 from ..log import logger
-from ..spi import Backend
 from ..spi.matmul import BLayout, BQuant, MatmulContext, MatmulShape, MatmulSpec, MatmulTensor, MatmulType
-from ..spi.types import Memory
+from ..spi.types import Memory, Options
 from ..tensor import DType
 from .layout import bfloat16_to_float, from_bytes, pack_b, pack_lanes, to_bytes, unpack_lanes
 
@@ -47,6 +47,7 @@ class Matmul:
         group_size: rows of B per scale, a multiple of 32.
         core_mask, iommu_domain: NPU cores; which 4 GB of addresses on the NPU.
         threads: of the CPU reference, None: as many as there are cores.
+        library: path of the runtime library to use, as for ``rknnlite.open``; None finds it.
 
     Calling the object takes and gives arrays in normal layout whatever the layouts in memory are. Elements of type
     int4 are int8 arrays of -8..7; bfloat16 results come as float32.
@@ -73,9 +74,11 @@ class Matmul:
         core_mask: Optional[int] = None,
         iommu_domain: int = 0,
         threads: Optional[int] = None,
+        library: Optional[str] = None,
     ) -> None:
         if ac_layout not in ("normal", "native"):
             raise ParamInvalid(f"ac_layout {ac_layout!r} is not 'normal' or 'native'")
+        extra = {"threads": threads, "library": library}
         quant = BQuant(_word(_QUANTS, b_quant, "b_quant") + int(bool(asymmetric)))
         spec = MatmulSpec(
             shapes=_shapes((M, K, N), shapes),
@@ -88,10 +91,11 @@ class Matmul:
             core_mask=core_mask,
             iommu_domain=iommu_domain,
             dynamic=shapes is not None,
-            extra={} if threads is None else {"threads": threads},
+            extra={name: value for name, value in extra.items() if value is not None},
         )
         spec.check()
-        self._context = choose_backend(backend).matmul(spec)
+        options = Options(core_mask=core_mask, soc=soc, extra=spec.extra)
+        self._context = choose_matmul_backend(backend, options).matmul(spec)
         self._own: dict[str, Memory] = {}
         self._has_b = False
 
@@ -264,26 +268,6 @@ class Matmul:
     def __repr__(self) -> str:
         m, k, n = self.shape
         return f"<Matmul [{m}, {k}] x [{k}, {n}] {self.type.name.lower()} on {self._context.backend_name}>"
-
-
-def choose_backend(name: Optional[str] = None) -> Backend:
-    """The backend for products: named, or the best one available that has them."""
-    name = name or config.get("backend")
-    candidates = [plugins.backend(name)] if name else list(plugins.backends().values())
-    able = [backend for backend in candidates if type(backend).matmul is not Backend.matmul]
-    probes = sorted(((backend.probe(), backend) for backend in able), key=lambda pair: -pair[0].priority)
-    for probe, backend in probes:
-        if probe.available:
-            if probe.priority <= 0 and not name:
-                logger.warning(
-                    "no NPU runtime here: multiplying on the CPU reference (backend %s)", backend.name
-                )
-            return backend
-    reasons = [f"{backend.name}: {probe.reason}" for probe, backend in probes]
-    reasons += [f"{backend.name}: has no matmul" for backend in candidates if backend not in able]
-    raise BackendUnavailable(
-        "no backend can multiply here; " + ("; ".join(reasons) or "no plugin is installed")
-    )
 
 
 def _word(table: dict[str, Any], given: str, what: str) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import RknnError
 from .context import Context
-from .types import Device, OpenOptions, Probe
+from .types import Device, OpenOptions, Options, Probe
 
 if TYPE_CHECKING:
     from ..formats import ModelFile
@@ -36,8 +36,8 @@ class Backend(abc.ABC):
     def probe(self) -> Probe:
         """Say whether this machine can use the backend; cheap, never raises."""
 
-    def probe_for(self, options: OpenOptions) -> Probe:
-        """``probe`` for a program that opens a model with ``options``, which may name a library of its own."""
+    def probe_for(self, options: Options) -> Probe:
+        """``probe`` for a program that opens something with ``options``, which may name a library of its own."""
         return self.probe()
 
     def refuses(self, model: ModelFile) -> str | None:

@@ -9,9 +9,9 @@ speaks the C ABI. Numbers of the enumerations are those of the RKNN3 C API 1.0.
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ from .llm_types import (
     VideoBlock,
     VocabInfo,
 )
-from .types import Versions
+from .types import Options, Versions
 
 __all__ = [
     "AudioBlock",
@@ -154,17 +154,8 @@ class RunSummary:
     end: float
 
 
-@dataclass
-class LlmOptions:
-    """How an LLM is opened. ``core_mask`` None or 0 leaves the choice; ``extra`` are options of the backend.
-
-    ``device_id`` is one of ``Backend.devices`` (None: the only one), ``soc`` the coprocessor that is meant (None: any).
-    """
-
-    core_mask: Optional[int] = None
-    device_id: Optional[str] = None
-    soc: Optional[str] = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+class LlmOptions(Options):
+    """How a language model is opened; ``core_mask`` 0 leaves the choice too, ``soc`` is the coprocessor that is meant."""
 
 
 class LlmSession(abc.ABC):

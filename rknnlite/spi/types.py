@@ -16,7 +16,17 @@ from .custom_op import CustomOp
 if TYPE_CHECKING:
     from ..formats import ModelFile
 
-__all__ = ["AttrKind", "Device", "Input", "Memory", "OpenOptions", "Probe", "RawOutput", "Versions"]
+__all__ = [
+    "AttrKind",
+    "Device",
+    "Input",
+    "Memory",
+    "OpenOptions",
+    "Options",
+    "Probe",
+    "RawOutput",
+    "Versions",
+]
 
 Array = NDArray[Any]
 
@@ -75,24 +85,33 @@ class AttrKind(enum.Enum):
 
 
 @dataclass
-class OpenOptions:
-    """How a model is opened. ``core_mask`` None leaves the SoC's default; ``soc`` overrides the model's.
+class Options:
+    """How anything is opened: what ``Backend.probe_for`` and the choice of a backend look at.
 
-    For coprocessors: ``weights`` is the file beside the model, ``device_id`` one of ``Backend.devices`` (None: the
-    only one), ``timeout_ms`` of a run (0: none). For backends that compute on the CPU: ``threads`` that may be used,
-    None: as many as there are cores.
+    ``core_mask`` None leaves the SoC's default; ``soc`` overrides the model's; ``device_id`` is one of
+    ``Backend.devices`` (None: the only one); ``extra`` are options of the backend.
     """
 
     core_mask: Optional[int] = None
     soc: Optional[str] = None
+    device_id: Optional[str] = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class OpenOptions(Options):
+    """How a model is opened.
+
+    For coprocessors: ``weights`` is the file beside the model, ``timeout_ms`` of a run (0: none). For backends that
+    compute on the CPU: ``threads`` that may be used, None: as many as there are cores.
+    """
+
     custom_ops: Sequence[CustomOp] = ()
     async_mode: bool = False
     verbose: bool = False
     weights: Optional[ModelFile] = None
-    device_id: Optional[str] = None
     timeout_ms: int = 0
     threads: Optional[int] = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass

@@ -1,8 +1,7 @@
-"""Choosing a backend: explicit argument, then the environment, then priority; never a silent fallback."""
+"""``rknnlite.open``: options, custom operators and errors on the CPU reference."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,25 +12,15 @@ import pytest
 import rknnlite
 from rknnlite import plugins
 from rknnlite.errors import (
-    BackendUnavailable,
     ModelInvalid,
     ModelUnsupported,
     ParamInvalid,
     TargetPlatformUnmatch,
 )
 from rknnlite.formats import ModelFile
-from rknnlite.runtime import choose_backend
-from rknnlite.spi import Probe
 from tests.support.corpus import genuine
 
-from .test_plugins import EntryPoint, Offer, Toy, clear
-
-MODEL = ModelFile(b"never read")
-NPU = Toy("npu", Probe(True, "found", priority=100))
-OLD = Toy("old", Probe(True, "found", priority=50))
-REFERENCE = Toy("reference", Probe(True, "always", priority=0))
-AWAY = Toy("away", Probe(False, "librknnrt.so is not installed", priority=200))
-PICKY = Toy("picky", Probe(True, "found", priority=300), refusal="wants another container")
+from .test_plugins import EntryPoint, Offer, clear
 
 
 @pytest.fixture
@@ -45,76 +34,6 @@ def offer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     yield install
     clear()
-
-
-def test_priority_decides(offer: Any, caplog: pytest.LogCaptureFixture) -> None:
-    offer(REFERENCE, OLD, AWAY, NPU)
-    assert choose_backend(MODEL) is NPU
-    assert not caplog.records
-
-
-def test_the_environment_beats_priority(offer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(NPU, OLD)
-    monkeypatch.setenv("RKNNLITE_BACKEND", "old")
-    assert choose_backend(MODEL) is OLD
-
-
-def test_the_argument_beats_the_environment(offer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(NPU, OLD, REFERENCE)
-    monkeypatch.setenv("RKNNLITE_BACKEND", "old")
-    assert choose_backend(MODEL, "reference") is REFERENCE
-
-
-@pytest.mark.parametrize("by_variable", [True, False])
-def test_a_named_backend_that_is_away_is_an_error(
-    offer: Any, monkeypatch: pytest.MonkeyPatch, by_variable: bool
-) -> None:
-    offer(NPU, AWAY)
-    if by_variable:
-        monkeypatch.setenv("RKNNLITE_BACKEND", "away")
-    with pytest.raises(
-        BackendUnavailable, match=r"backend away cannot be used here: librknnrt\.so is not installed"
-    ):
-        choose_backend(MODEL, None if by_variable else "away")
-
-
-def test_an_unknown_name_is_an_error(offer: Any) -> None:
-    offer(NPU)
-    with pytest.raises(BackendUnavailable, match="no backend named 'gpu'; there are: npu"):
-        choose_backend(MODEL, "gpu")
-
-
-def test_a_backend_that_refuses_the_model_is_passed_over(offer: Any) -> None:
-    offer(PICKY, NPU)
-    assert choose_backend(MODEL) is NPU
-
-
-def test_one_warning_line_on_the_reference(offer: Any, caplog: pytest.LogCaptureFixture) -> None:
-    offer(AWAY, REFERENCE)
-    assert choose_backend(MODEL) is REFERENCE
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert "running on the CPU reference (backend reference)" in record.getMessage()
-
-
-def test_no_warning_when_the_reference_was_asked_for(offer: Any, caplog: pytest.LogCaptureFixture) -> None:
-    offer(AWAY, REFERENCE)
-    assert choose_backend(MODEL, "reference") is REFERENCE
-    assert not caplog.records
-
-
-def test_nothing_here_names_every_reason(offer: Any) -> None:
-    offer(AWAY, broken=ImportError("no numpy"))
-    with pytest.raises(BackendUnavailable) as caught:
-        choose_backend(MODEL)
-    assert "away: librknnrt.so is not installed" in str(caught.value)
-    assert "plugin broken: ImportError: no numpy" in str(caught.value)
-
-
-def test_no_plugin_is_installed(offer: Any) -> None:
-    offer()
-    with pytest.raises(BackendUnavailable, match="no backend can run models here"):
-        choose_backend(MODEL)
 
 
 # -- rknnlite.open on the CPU reference -----------------------------------------------------------------------
