@@ -45,6 +45,11 @@ EXTRAS = {
 }
 """Imported where they are used, with a message that names the extra."""
 PLUGINS_NEED = {"numpy", "cv2", "psutil", "pyopencl"}
+FLAT = {
+    "__init__", "__main__", "_version", "errors", "log", "config", "extras", "tensor", "layout", "quant", "graph",
+    "socs", "hookspecs", "plugins", "choosing", "runtime", "spi_llm",
+}  # fmt: skip
+"""All modules of the core that lie in no room; what is new goes into one."""
 STANDARD = getattr(sys, "stdlib_module_names", None)  # Python 3.10
 
 
@@ -57,15 +62,15 @@ def dotted(path: Path, root: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(path: Path, root: Path) -> Iterator[str]:
-    """Full names of the modules that a file imports, also inside functions; type-checking ones left out."""
+def imported(path: Path, root: Path, types: bool = False) -> Iterator[str]:
+    """Full names of the modules that a file imports, also inside functions; those for types only if asked for."""
     package = (
         dotted(path, root).split(".") if path.name == "__init__.py" else dotted(path, root).split(".")[:-1]
     )
     tree = ast.parse(path.read_text(encoding="utf-8"))
     skipped = {id(n) for block in ast.walk(tree) if type_checking(block) for n in ast.walk(block)}
     for node in ast.walk(tree):
-        if id(node) in skipped:
+        if id(node) in skipped and not types:
             continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -143,6 +148,62 @@ def test_an_upward_import_is_noticed(tmp_path: Path) -> None:
     bad.write_text("from .. import runtime\n\ndef f():\n    import rknnlite_cpu.node_view\n")
     assert list(imported(bad, tmp_path)) == ["rknnlite.runtime", "rknnlite_cpu.node_view"]
     assert floor("runtime") > floor("formats")
+
+
+def test_no_module_is_added_outside_of_the_rooms() -> None:
+    assert {path.stem for path in CORE.glob("*.py")} == FLAT
+
+
+def circles(graph: dict[str, set[str]]) -> set[tuple[str, ...]]:
+    """Groups of modules that reach each other over their imports."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        ahead = [start]
+        while ahead:
+            further = graph.get(ahead.pop(), set()) - seen
+            seen |= further
+            ahead += further
+        return seen
+
+    every = {name: reached(name) for name in graph}
+    return {
+        tuple(sorted(other for other in graph if other in every[name] and name in every[other]))
+        for name in graph
+        if name in every[name]
+    }
+
+
+@pytest.mark.parametrize("root", [ROOT, PLUGINS], ids=["core", "plugins"])
+def test_no_two_modules_need_each_other(root: Path) -> None:
+    """Not even for their types; a package and its modules count apart."""
+    folders = [CORE] if root is ROOT else sorted(p for p in PLUGINS.iterdir() if p.is_dir())
+    graph = {
+        dotted(path, root): set(imported(path, root, types=True)) for f in folders for path in modules(f)
+    }
+    assert not circles(graph)
+
+
+def test_a_circle_is_noticed() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {("a", "b", "c")}
+
+
+def private_members(tree: ast.AST) -> Iterator[str]:
+    """``x._name`` where x is not the object itself; ctypes ends its own names with a line, too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.endswith("_"):
+            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if not own:
+                yield ast.unparse(node)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for face in sorted({*FACES, "_faces"}) for p in modules(CORE / face)],
+    ids=lambda p: dotted(p, ROOT),
+)
+def test_faces_use_public_members_only(path: Path) -> None:
+    assert not list(private_members(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 EVERY = [*modules(CORE), *modules(PLUGINS)]
