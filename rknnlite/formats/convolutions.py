@@ -21,6 +21,7 @@ from . import weights
 from .checks import check_convolution
 from .flatbuffer import Table
 from .registers import RegisterProgram
+from .slots import TensorSlot
 from .stages import DataUse, Family, conv_geometry, data_use, deconv_geometry
 from .storage import Storage
 from .weight_forms import INTEGERS, Form, Loader, Shape, StoredWeight, WeightReader, from_bfloat
@@ -95,7 +96,7 @@ class ConvReader:
         """A constant with steps per channel of ``axis``; float weights are rounded to theirs, as the vendor's
         simulator does with them in int8 models."""
         table, values = self._tables[tensor.index], tensor.value()
-        steps, zeros = table.f32s(10), table.i32s(11)
+        steps, zeros = table.f32s(TensorSlot.SCALES), table.i32s(TensorSlot.ZERO_POINTS)
         if len(steps) not in (1, values.shape[axis]) or len(zeros) != len(steps) or tensor.dtype.bits > 32:
             return values.astype(np.float32)
         if not (np.isfinite(steps).all() and (steps > 0).all()):

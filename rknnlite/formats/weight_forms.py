@@ -22,6 +22,7 @@ from ..tensor import DType
 from . import weights
 from .compressed import CompressedWeight
 from .flatbuffer import Table
+from .slots import StorageForm, TensorSlot
 from .stages import Family
 from .storage import Storage
 
@@ -29,7 +30,7 @@ __all__ = ["INTEGERS", "Form", "Loader", "Shape", "StoredWeight", "WeightReader"
 
 INTEGERS = (DType.INT8, DType.INT16)
 _HALVES = (DType.FLOAT16, DType.BFLOAT16)
-_COMPRESSED, _SPARSE = 1, 4
+_OPAQUE = 0  # element type of compressed weights
 _RUNS = {Family.T3: 1, Family.W1: 8}  # lanes of depthwise int8 weights before their zero points; else 2
 Shape = tuple[int, int, int, int]
 Loader = Callable[[], NDArray[Any]]
@@ -64,12 +65,12 @@ class WeightReader:
 
     def check_form(self, x: Tensor, w: Tensor, channels: int) -> None:
         """Refuse forms of which a file does not say enough; ``channels``: output channels of the node."""
-        form = self._tables[w.index].i8(14)
-        if form == _SPARSE:
+        form = self._tables[w.index].i8(TensorSlot.STORAGE)
+        if form == StorageForm.SPARSE:
             raise ModelUnsupported(
                 f"weight {w.name}: sparse (2:4) weights are not supported; convert without sparse_infer"
             )
-        if form not in (0, _COMPRESSED):
+        if form not in (StorageForm.PLAIN, StorageForm.COMPRESSED):
             raise ModelUnsupported(
                 f"weight {w.name}: storage form {form} is unknown; convert the network again"
             )
@@ -88,7 +89,7 @@ class WeightReader:
             per_channel: the layer has a zero point and a multiplier for each output channel.
         """
         table = self._tables[w.index]
-        form, code = table.i8(14), table.i8(0)
+        form, code = table.i8(TensorSlot.STORAGE), table.i8(TensorSlot.TYPE)
         data = self._storage.of(w.index)
         if not len(data):
             raise ModelUnsupported(
@@ -97,7 +98,7 @@ class WeightReader:
             )
         if x.dtype not in (*INTEGERS, *_HALVES):
             raise ModelUnsupported(f"node {node.label()}: {x.dtype.short} data on the NPU are not supported")
-        if form == _COMPRESSED or code == 0:
+        if form == StorageForm.COMPRESSED or code == _OPAQUE:
             return StoredWeight(_standard(self._expanded(table, data, x, w), w, shape, depthwise))
         if w.dtype is DType.INT4 and x.dtype is DType.FLOAT16 and not depthwise:
             return self._nibbles(data, w, shape)
@@ -133,7 +134,8 @@ class WeightReader:
         packed = CompressedWeight(
             name=w.name, data=data, size=elements * kind.itemsize, dtype=x.dtype,
             by_bytes=self._family is not Family.V1,
-            payloads=table.i32s(15).tolist(), offsets=table.i32s(16).tolist(), headers=table.i32s(17).tolist(),
+            payloads=table.i32s(TensorSlot.PAYLOADS).tolist(),
+            offsets=table.i32s(TensorSlot.OFFSETS).tolist(), headers=table.i32s(TensorSlot.HEADERS).tolist(),
         )  # fmt: skip
         packed.check()
         return lambda: packed.decode().view(kind)
