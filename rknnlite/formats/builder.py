@@ -18,15 +18,17 @@ from ..tensor import DType, QuantParams
 from . import weights
 from .attributes import NEEDED, read_attributes
 from .checks import check_operands
-from .convolutions import BIAS_GROUPS, ConvReader
+from .convolutions import ConvReader
+from .families import family_of
 from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, shape_of
 from .flatbuffer import Table
+from .fused import fused_op
 from .inferred import GivenAttributes, inferred_attributes
-from .matmul_steps import attention_steps, product_steps
+from .matmul_steps import attention_steps, hidden_attributes, product_steps
 from .model import NO_ATTRIBUTES, Attributes
 from .recurrent import RECURRENT_OPS, read_plain_recurrent, read_recurrent
 from .slots import GraphSlot, NodePlace, NodeSlot, RootSlot, TensorKind, TensorSlot
-from .stages import family_of, hidden_attributes, read_stage
+from .stages import StageReader
 from .storage import Storage
 
 __all__ = ["build_graph"]
@@ -57,7 +59,7 @@ class _Builder:
     """Holds what the parts of one graph need while they are read."""
 
     def __init__(self, model: FlatModel, graph: Table, first: Table, attributes: Attributes) -> None:
-        self.family, self.word = family_of(model.family), model.family
+        self.family = family_of(model.family)
         self.limit = max(64, model.file_size // _BYTES_PER_TABLE)
         self.unread = _READINGS * model.file_size
         self.graph = graph
@@ -77,9 +79,8 @@ class _Builder:
             self.storage.borrow(model.master.lend())
         self.tensors = [self._tensor(i, table) for i, table in enumerate(self.tables)]
         self.program = model.program(self.storage, graph)
-        self.convolutions = ConvReader(
-            self.family, self.word, self.tensors, self.tables, self.storage, self.program
-        )
+        self.stages = StageReader(self.family, self.program, self.storage.named)
+        self.convolutions = ConvReader(self.family, self.tensors, self.tables, self.storage)
 
     # -- tensors ------------------------------------------------------------------------------------------
 
@@ -156,8 +157,13 @@ class _Builder:
         texts = table.count(NodeSlot.TYPE) + table.count(NodeSlot.NAME) + table.count(NodeSlot.DOCUMENT)
         self._charge(texts + 4 * (table.count(NodeSlot.INPUTS) + table.count(NodeSlot.OUTPUTS)))
         op, name = table.string(NodeSlot.TYPE), table.string(NodeSlot.NAME)
+        fused = fused_op(op)
+        weighted = fused is not None and fused.convolves
         listed = self._indices(table, NodeSlot.INPUTS)
-        inputs = [i if i in known or self._stored(i, op, place) else -1 for place, i in enumerate(listed)]
+        inputs = [
+            i if i in known or self._stored(i, weighted and place in (1, 2)) else -1
+            for place, i in enumerate(listed)
+        ]
         while inputs and inputs[-1] < 0:
             inputs.pop()  # scratch tensors that the compiler appends
         outputs = self._indices(table, NodeSlot.OUTPUTS)
@@ -167,7 +173,7 @@ class _Builder:
             )
         node = Node(
             index=index, op=op, name=name or (self.tensors[outputs[0]].name if outputs else ""),
-            inputs=inputs, outputs=outputs, on_npu=table.i8(NodeSlot.PLACE) == NodePlace.NPU,
+            inputs=inputs, outputs=outputs, fused=fused, on_npu=table.i8(NodeSlot.PLACE) == NodePlace.NPU,
             attrs=read_attributes(table, op, table.i8(NodeSlot.UNION_CODE), table.table(NodeSlot.UNION)),
         )  # fmt: skip
         if op in ("InputOperator", "OutputOperator"):
@@ -179,8 +185,8 @@ class _Builder:
         check_operands(node, listed, self.tensors, known, self.producers)
         if node.on_npu:
             self._decode(node)
-        elif op.startswith("Conv"):
-            self.convolutions.read_plain(node)
+        elif fused is not None and weighted:
+            self.convolutions.read_plain(node, fused)
         elif op in RECURRENT_OPS:
             self._recurrent(node)
         return node
@@ -200,11 +206,10 @@ class _Builder:
             )
         return found
 
-    def _stored(self, index: int, op: str, place: int) -> bool:
+    def _stored(self, index: int, weight: bool) -> bool:
         """Whether an operand is a constant; dynamic models keep pooling weights among the helper tensors."""
         tensor = self.tensors[index]
-        candidate = tensor.role is TensorRole.HELPER and op.startswith("Conv") and place in (1, 2)
-        if candidate and tensor.shape and self.storage.has(index):
+        if weight and tensor.role is TensorRole.HELPER and tensor.shape and self.storage.has(index):
             tensor.role = TensorRole.CONST
         return tensor.role is TensorRole.CONST
 
@@ -213,12 +218,11 @@ class _Builder:
         output = self.tensors[node.outputs[0]].name
         source = self.tensors[node.inputs[0]].dtype if node.inputs and node.inputs[0] >= 0 else DType.INT8
         operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
-        node.stage = read_stage(
-            self.family, self.program, node.index, node.op, output, self.storage.named, source, operand
-        )
+        regs = self.stages.registers(node.index, output)
+        node.stage = self.stages.read(node, regs, output, source, operand)
         node.attrs = {**hidden_attributes(self.family, self.program, node), **node.attrs}
-        if node.op.startswith("Conv"):
-            self.convolutions.read(node)
+        if node.fused is not None and node.fused.convolves:
+            self.convolutions.read(node, node.fused, regs)
         elif node.op in RECURRENT_OPS:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
@@ -239,9 +243,8 @@ class _Builder:
             return
         blobs = [self.storage.of(t.index) for t in tensors[1:]]
         node.recurrent = read_recurrent(
-            node, tensors, blobs, self.tensors[node.outputs[0]].shape, self.family, self.program,
-            BIAS_GROUPS[self.word],
-        )  # fmt: skip
+            node, tensors, blobs, self.tensors[node.outputs[0]].shape, self.family, self.program
+        )
         lengths = node.inputs[4] if len(node.inputs) > 4 else -1
         if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:
             stored = self.tensors[lengths]

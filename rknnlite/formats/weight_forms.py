@@ -21,9 +21,9 @@ from ..graph import Node, Tensor
 from ..tensor import DType
 from . import weights
 from .compressed import CompressedWeight
+from .families import NpuFamily
 from .flatbuffer import Table
 from .slots import StorageForm, TensorSlot
-from .stages import Family
 from .storage import Storage
 
 __all__ = ["INTEGERS", "Form", "Loader", "Shape", "StoredWeight", "WeightReader", "from_bfloat"]
@@ -31,7 +31,6 @@ __all__ = ["INTEGERS", "Form", "Loader", "Shape", "StoredWeight", "WeightReader"
 INTEGERS = (DType.INT8, DType.INT16)
 _HALVES = (DType.FLOAT16, DType.BFLOAT16)
 _OPAQUE = 0  # element type of compressed weights
-_RUNS = {Family.T3: 1, Family.W1: 8}  # lanes of depthwise int8 weights before their zero points; else 2
 Shape = tuple[int, int, int, int]
 Loader = Callable[[], NDArray[Any]]
 
@@ -58,7 +57,7 @@ class StoredWeight:
 class WeightReader:
     """Decodes the weights of one graph; what cannot be decoded is refused with its reason."""
 
-    def __init__(self, family: Family, tables: list[Table], storage: Storage) -> None:
+    def __init__(self, family: NpuFamily, tables: list[Table], storage: Storage) -> None:
         self._family = family
         self._tables = tables
         self._storage = storage
@@ -117,12 +116,12 @@ class WeightReader:
     ) -> StoredWeight:
         native = w.native_shape
         stored = sum(prod(part) for part in weights.segments(native, w.name))
-        paired = depthwise and per_channel and self._family is not Family.V1 and w.dtype in INTEGERS
+        paired = depthwise and per_channel and self._family.paired_depthwise and w.dtype in INTEGERS
         if paired and flat.size >= 2 * stored:
-            run = _RUNS.get(self._family, 2) if w.dtype is DType.INT8 else 1
+            run = self._family.pair_run if w.dtype is DType.INT8 else 1
             decoded, zeros = weights.unpack_pairs(flat, native, shape, w.name, run)
             return StoredWeight(lambda: decoded, zero_point=zeros)
-        first_layer = self._family is Family.V2B and w.dtype is DType.INT8 and native[5] == 4
+        first_layer = self._family.packed_first_layer and w.dtype is DType.INT8 and native[5] == 4
         if first_layer and flat.size > stored:
             return StoredWeight(partial(weights.unpack_first_layer, flat, native, shape, w.name))
         return StoredWeight(_standard(lambda: flat, w, shape, depthwise))
@@ -133,7 +132,7 @@ class WeightReader:
         kind = x.dtype.numpy.newbyteorder("<")
         packed = CompressedWeight(
             name=w.name, data=data, size=elements * kind.itemsize, dtype=x.dtype,
-            by_bytes=self._family is not Family.V1,
+            by_bytes=self._family.compressed_by_bytes,
             payloads=table.i32s(TensorSlot.PAYLOADS).tolist(),
             offsets=table.i32s(TensorSlot.OFFSETS).tolist(), headers=table.i32s(TensorSlot.HEADERS).tolist(),
         )  # fmt: skip
