@@ -3,7 +3,7 @@
 After the common header come a table of sizes and then, one behind the other: task records, register commands,
 constants of helper tensors, weights, and a flatbuffer much like that of container 6 with other slot numbers.
 Constants are named by an offset into their area. int8 only; nodes carry few attributes, the rest is in the
-registers (``mini_registers``).
+registers (``register_map``).
 """
 
 from __future__ import annotations
