@@ -60,7 +60,7 @@ def measure(path: Path, rate: float) -> None:
     ours = outputs(program, feeds)
     rng = np.random.default_rng(0)
     for step in program.steps:
-        if step.node.op.startswith("Conv") and graph.tensors[step.targets[0]].quant is not None:
+        if step.node.conv is not None and graph.tensors[step.targets[0]].quant is not None:
             step.kernel = disturbed(step.kernel, rate, rng)
     moved = outputs(program, feeds)
     for number, index in enumerate(graph.outputs):

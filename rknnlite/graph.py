@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 
 from .tensor import DType, QuantParams
 
-__all__ = ["ConvParams", "Graph", "Lut", "Node", "RecurrentParams", "Stage", "Tensor", "TensorRole"]
+__all__ = [
+    "Accumulator", "Activation", "ConvParams", "FusedOp", "Graph", "Join", "Lut", "Node", "RecurrentParams", "Stage",
+    "Tensor", "TensorRole",
+]  # fmt: skip
 
 
 class TensorRole(enum.Enum):
@@ -101,6 +104,61 @@ class Stage:
     by_table: bool = False
 
 
+class Accumulator(enum.Enum):
+    """What fills the accumulator of a node; OPERAND: its first operand as it is."""
+
+    CONV = "Conv"
+    CONV_TRANSPOSE = "ConvTranspose"
+    BATCH_NORM = "BatchNormalization"
+    OPERAND = ""
+
+
+class Join(enum.Enum):
+    """How a further operand meets the accumulator."""
+
+    ADD = "Add"
+    SUB = "Sub"
+    MUL = "Mul"
+
+
+class Activation(enum.Enum):
+    """What the output stage does to values: limits and slopes itself, any other function by TABLE."""
+
+    RELU = "Relu"
+    CLIP = "Clip"
+    LEAKY_RELU = "LeakyRelu"
+    PRELU = "PRelu"
+    TABLE = "table"
+
+
+@dataclass(frozen=True)
+class FusedOp:
+    """What a node computes in one pass: ``after(join(before(accumulator), operand))``.
+
+    ``function`` names the one that TABLE stands for, e.g. ``ExSwish``. A separate Add or Relu is of this form, too.
+    """
+
+    accumulator: Accumulator
+    before: Optional[Activation] = None
+    join: Optional[Join] = None
+    after: Optional[Activation] = None
+    function: str = ""
+
+    @property
+    def convolves(self) -> bool:
+        """Whether weights are involved."""
+        return self.accumulator in (Accumulator.CONV, Accumulator.CONV_TRANSPOSE)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the accumulator is all."""
+        return not (self.before or self.join or self.after)
+
+    def applies(self, *activations: Activation) -> bool:
+        """Whether one of these is applied, before or after the further operand."""
+        return self.before in activations or self.after in activations
+
+
 @dataclass
 class ConvParams:
     """Decoded operands of a convolution-like node.
@@ -146,7 +204,10 @@ class RecurrentParams:
 
 @dataclass
 class Node:
-    """One operator. ``inputs`` hold tensor indices, -1 for an absent operand; scratch tensors are dropped."""
+    """One operator. ``inputs`` hold tensor indices, -1 for an absent operand; scratch tensors are dropped.
+
+    ``fused`` tells what a type such as ``ConvLeakyReluAdd`` stands for; nobody else takes types apart.
+    """
 
     index: int
     op: str
@@ -155,6 +216,7 @@ class Node:
     outputs: list[int]
     attrs: dict[str, Any] = field(default_factory=dict)
     on_npu: bool = True
+    fused: Optional[FusedOp] = None
     conv: Optional[ConvParams] = None
     stage: Optional[Stage] = None
     recurrent: Optional[RecurrentParams] = None

@@ -19,14 +19,25 @@ import numpy as np
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats import IoTensor
-from rknnlite.graph import ConvParams, Graph, Node, Stage, Tensor, TensorRole
+from rknnlite.graph import (
+    Accumulator,
+    Activation,
+    ConvParams,
+    FusedOp,
+    Graph,
+    Join,
+    Node,
+    Stage,
+    Tensor,
+    TensorRole,
+)  # fmt: skip
 from rknnlite.quant import RANGES
 from rknnlite.spi import Input
 from rknnlite.tensor import DType, TensorAttr
 
 from .feed import InputFeed
 from .node_view import Array, decode
-from .ops.requantise import INDEX_UNITS, TABLES, tail_of
+from .ops.functions import TABLE_FUNCTIONS
 
 __all__ = ["Fidelity", "FloatFeed", "float_graph", "graph_for"]
 
@@ -98,9 +109,10 @@ def _real_tensor(tensor: Tensor) -> Tensor:
 
 
 def _real_node(node: Node, graph: Graph, tensors: list[Tensor]) -> Node:
-    if node.conv is not None and node.conv.quantised and node.stage is not None:
-        return _real_convolution(node, node.conv, node.stage, graph)
-    if node.op.startswith("BatchNormalization"):
+    fused = node.fused
+    if fused is not None and node.conv is not None and node.conv.quantised and node.stage is not None:
+        return _real_convolution(node, fused, node.conv, node.stage, graph)
+    if fused is not None and fused.accumulator is Accumulator.BATCH_NORM:
         return _real_norm(node, graph, tensors)
     if node.op == "HardSigmoid":
         return _real_line(node, graph)
@@ -110,19 +122,19 @@ def _real_node(node: Node, graph: Graph, tensors: list[Tensor]) -> Node:
 # -- convolutions --------------------------------------------------------------------------------------------
 
 
-def _real_convolution(node: Node, conv: ConvParams, stage: Stage, graph: Graph) -> Node:
-    """Weights and bias in the units of what the tail works on; see ``ops.tails`` for the integer form."""
+def _real_convolution(node: Node, fused: FusedOp, conv: ConvParams, stage: Stage, graph: Graph) -> Node:
+    """Weights and bias in the units of what the output stage works on; see ``ops.requantise`` for the integer form."""
     x, y = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     if x.quant is None or conv.zero_point is None or conv.multiplier is None:
         return node  # damaged: preparing the node says so
-    unit = conv.multiplier * _unit(node, stage, graph, y)
+    unit = conv.multiplier * _unit(node, fused, stage, graph, y)
     load = partial(_real_weight, conv.weight, conv.zero_point, unit / x.quant.scale)
     bias = np.zeros(len(unit)) if conv.bias is None else np.asarray(conv.bias, np.float64)
     if x.quant.zero_point:
         centred = conv.weight().astype(np.float32) - conv.zero_point.reshape(-1, 1, 1, 1)
         bias = bias + x.quant.zero_point * centred.sum(axis=(1, 2, 3), dtype=np.float64)
     real = replace(conv, weight=load, quantised=False, bias=bias * unit, zero_point=None, multiplier=None)
-    return replace(node, conv=real, stage=_real_stage(node, stage, y))
+    return replace(node, conv=real, stage=_real_stage(fused, stage, y))
 
 
 def _real_weight(load: Callable[[], Array], zero_point: Array, unit: Array) -> Array:
@@ -130,34 +142,34 @@ def _real_weight(load: Callable[[], Array], zero_point: Array, unit: Array) -> A
     return centred * unit.astype(np.float32).reshape(-1, 1, 1, 1)
 
 
-def _unit(node: Node, stage: Stage, graph: Graph, y: Tensor) -> float:
+def _unit(node: Node, fused: FusedOp, stage: Stage, graph: Graph, y: Tensor) -> float:
     """Real value of one accumulator step after the channel's multiplier."""
-    tail = tail_of(node.op)
     if y.quant is None:
         return stage.scale
-    if tail in TABLES:
+    looked_up = TABLE_FUNCTIONS.get(fused.function)
+    if looked_up is not None:
         index = stage.lut.multiplier if stage.lut is not None else stage.index_scale
-        return index / (32768 if tail == "HardSigmoid" else INDEX_UNITS[tail])
+        return index / looked_up.index_units
     unit = stage.scale * stage.second_scale * y.quant.scale
-    if tail == "Mul" and len(node.inputs) > 1:  # the registers' scale holds the operand's
+    if fused.join is Join.MUL and len(node.inputs) > 1:  # the registers' scale holds the operand's
         operand = graph.tensors[node.inputs[1]].quant
         return unit / operand.scale if operand is not None else unit
     return unit
 
 
-def _real_stage(node: Node, stage: Stage, y: Tensor) -> Stage:
+def _real_stage(fused: FusedOp, stage: Stage, y: Tensor) -> Stage:
     """What the registers keep as integers, in real numbers: the line of HardSigmoid, the limits of Clip."""
-    tail = tail_of(node.op)
     if y.quant is None:
         return stage
-    if tail == "HardSigmoid":
+    looked_up = TABLE_FUNCTIONS.get(fused.function)
+    if looked_up is not None and looked_up.line:
         offset = stage.lut.offset if stage.lut is not None else stage.index_offset
         return replace(stage, float_line=(32768.0, offset))
-    if tail == "Clip" and stage.clip is None and y.dtype in RANGES:
+    if fused.after is Activation.CLIP and stage.clip is None and y.dtype in RANGES:
         # int8 files hold no limits: what the output can store is the limit.
         low, high = ((limit - y.quant.zero_point) * y.quant.scale for limit in RANGES[y.dtype])
         return replace(stage, clip=(low, high))
-    if tail == "ClipAdd" and stage.clip is None:
+    if fused.before is Activation.CLIP and stage.clip is None:
         return replace(stage, clip=(0.0, float("inf")))
     return stage
 

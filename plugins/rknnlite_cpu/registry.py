@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rknnlite.graph import TensorRole
+from rknnlite.graph import Accumulator, TensorRole
 from rknnlite.tensor import DType
 
 from .node_view import Array, Kernel, NodeView, decode, encode, round_f16
@@ -90,9 +90,10 @@ def _stored(view: NodeView, position: int) -> Array:
     Batch normalisation does not: its offsets stay as they are (measured).
     """
     value = view.constant(position)
+    fused = view.node.fused
     rounded = (
         view.node.on_npu and view.outputs[0].dtype is DType.FLOAT16 and value.dtype == np.float32
-        and not view.node.op.startswith("BatchNormalization")
+        and not (fused is not None and fused.accumulator is Accumulator.BATCH_NORM)
     )  # fmt: skip
     return round_f16(value) if rounded else value
 

@@ -133,7 +133,7 @@ def sniff(data: memoryview) -> int:
             "this model was made by RKNN-Toolkit 1 for RK1808, RK3399Pro, RV1109 or RV1126, another NPU "
             f"generation; {_REMEDY}"
         )
-    if version not in (*rknn_classic.VERSIONS, 6, mini.VERSION):
+    if version not in (*rknn_classic.VERSIONS, rknn6.VERSION, mini.VERSION):
         kind = "a variant of the mini format" if version & 0xFF00 == 0x1000 else "unknown"
         raise ModelUnsupported(
             f"container version {version:#x} is {kind} that this version of rknnlite does not read; "
@@ -144,7 +144,7 @@ def sniff(data: memoryview) -> int:
 
 def _read(data: memoryview) -> Model:
     version = sniff(data)
-    if version == 6:
+    if version == rknn6.VERSION:
         return rknn6.read(data)
     if version == mini.VERSION:
         return mini.read(data)

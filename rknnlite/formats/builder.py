@@ -18,29 +18,33 @@ from ..tensor import DType, QuantParams
 from . import weights
 from .attributes import NEEDED, read_attributes
 from .checks import check_operands
-from .convolutions import BIAS_GROUPS, ConvReader
+from .convolutions import ConvReader
+from .families import family_of
+from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, shape_of
 from .flatbuffer import Table
+from .fused import fused_op
 from .inferred import GivenAttributes, inferred_attributes
-from .matmul_steps import attention_steps, product_steps
+from .matmul_steps import attention_steps, hidden_attributes, product_steps
 from .model import NO_ATTRIBUTES, Attributes
 from .recurrent import RECURRENT_OPS, read_plain_recurrent, read_recurrent
-from .rknn6 import ELEMENT_TYPES, Rknn6, quant_of, shape_of
-from .stages import family_of, hidden_attributes, read_stage
-from .storage import KIND_SLOT, Storage
+from .slots import GraphSlot, NodePlace, NodeSlot, RootSlot, TensorKind, TensorSlot
+from .stages import StageReader
+from .storage import Storage
 
 __all__ = ["build_graph"]
 
 _ROLES = {
-    1: TensorRole.INPUT, 2: TensorRole.OUTPUT, 3: TensorRole.ACTIVATION, 4: TensorRole.CONST,
-    5: TensorRole.CONST, 8: TensorRole.HELPER,
+    TensorKind.INPUT: TensorRole.INPUT, TensorKind.OUTPUT: TensorRole.OUTPUT, TensorKind.HELPER: TensorRole.HELPER,
+    TensorKind.ACTIVATION: TensorRole.ACTIVATION, TensorKind.WEIGHT: TensorRole.CONST,
+    TensorKind.OPERAND: TensorRole.CONST,
 }  # fmt: skip
 _BYTES_PER_TABLE = 24  # no tensor or node takes less of a genuine file
 _READINGS = 4  # genuine files take 0.2 of their size for names, dims and attributes
 
 
-def build_graph(model: Rknn6, index: int, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
+def build_graph(model: FlatModel, index: int, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
     """Read graph ``index``; everything the file claims is checked. See ``Model.graph``."""
-    graphs = list(model.flat.tables(2))
+    graphs = list(model.flat.tables(RootSlot.GRAPHS))
     if not 0 <= index < len(graphs):
         raise ModelInvalid(f"the model has {len(graphs)} graphs, not one numbered {index}")
     try:
@@ -54,29 +58,29 @@ def build_graph(model: Rknn6, index: int, attributes: Attributes = NO_ATTRIBUTES
 class _Builder:
     """Holds what the parts of one graph need while they are read."""
 
-    def __init__(self, model: Rknn6, graph: Table, first: Table, attributes: Attributes) -> None:
-        self.family, self.word = family_of(model.family), model.family
+    def __init__(self, model: FlatModel, graph: Table, first: Table, attributes: Attributes) -> None:
+        self.family = family_of(model.family)
         self.limit = max(64, model.file_size // _BYTES_PER_TABLE)
         self.unread = _READINGS * model.file_size
         self.graph = graph
         self.complete = model.complete_attributes
         self.given = GivenAttributes(attributes)
         self.source = f"container version {model.container:#x} (toolkit {model.toolkit_version})"
-        if graph.count(0) > self.limit or graph.count(1) > self.limit:
-            raise ModelInvalid(
-                f"damaged file: {graph.count(0)} tensors and {graph.count(1)} nodes in so small a file"
-            )
-        self.tables = list(graph.tables(0))
-        for table in self.tables if graph is first else chain(self.tables, first.tables(0)):
-            self._charge(table.count(5) + 4 * (table.count(3) + table.count(4)))
-        self.storage = model.storage(self.tables, () if graph is first else first.tables(0))
+        tensors, nodes = graph.count(GraphSlot.TENSORS), graph.count(GraphSlot.NODES)
+        if max(tensors, nodes) > self.limit:
+            raise ModelInvalid(f"damaged file: {tensors} tensors and {nodes} nodes in so small a file")
+        self.tables = list(graph.tables(GraphSlot.TENSORS))
+        owners = [] if graph is first else list(first.tables(GraphSlot.TENSORS))
+        for table in chain(self.tables, owners):
+            numbers = table.count(TensorSlot.NATIVE_DIMS) + table.count(TensorSlot.DIMS)
+            self._charge(table.count(TensorSlot.NAME) + 4 * numbers)
+        self.storage = model.storage(self.tables, owners)
         if model.master is not None:
             self.storage.borrow(model.master.lend())
         self.tensors = [self._tensor(i, table) for i, table in enumerate(self.tables)]
         self.program = model.program(self.storage, graph)
-        self.convolutions = ConvReader(
-            self.family, self.word, self.tensors, self.tables, self.storage, self.program
-        )
+        self.stages = StageReader(self.family, self.program, self.storage.named)
+        self.convolutions = ConvReader(self.family, self.tensors, self.tables, self.storage)
 
     # -- tensors ------------------------------------------------------------------------------------------
 
@@ -87,18 +91,19 @@ class _Builder:
             raise ModelInvalid("damaged file: its tables share names, dims or attributes")
 
     def _tensor(self, index: int, table: Table) -> Tensor:
-        kind, name = table.i8(KIND_SLOT), table.string(5)
-        code = table.i8(0)
+        kind, name = table.i8(TensorSlot.KIND), table.string(TensorSlot.NAME)
+        code = table.i8(TensorSlot.TYPE)
         dtype = ELEMENT_TYPES.get(code, DType.UINT8)
         role = _ROLES.get(kind, TensorRole.HELPER)
         if role in (TensorRole.INPUT, TensorRole.OUTPUT, TensorRole.ACTIVATION) and code not in ELEMENT_TYPES:
             raise ModelUnsupported(f"tensor {name}: element type {code} is not supported")
-        shape = shape_of(table, 4, name)
-        native = tuple(table.i32s(3)[:256].tolist())
-        quant = quant_of(table.f32s(10), table.i32s(11), dtype, name)
+        shape = shape_of(table, TensorSlot.DIMS, name)
+        native = tuple(table.i32s(TensorSlot.NATIVE_DIMS)[:256].tolist())
+        quant = quant_of(table, dtype, name)
         tensor = Tensor(
             index=index, name=name, dtype=dtype, shape=shape, role=role, quant=quant,
-            value_range=_range(table, quant), native_shape=native, nbytes=table.i32(12), offset=table.i32(13),
+            value_range=_range(table, quant), native_shape=native, nbytes=table.i32(TensorSlot.BYTES),
+            offset=table.i32(TensorSlot.OFFSET),
         )  # fmt: skip
         if name.startswith("empty_placeholder"):
             tensor.role = TensorRole.HELPER
@@ -114,16 +119,19 @@ class _Builder:
 
     def build(self) -> Graph:
         """All nodes in order, then the checks that need the whole graph."""
-        inputs, outputs = self._indices(self.graph, 2), self._indices(self.graph, 3)
+        inputs, outputs = (
+            self._indices(self.graph, GraphSlot.INPUTS),
+            self._indices(self.graph, GraphSlot.OUTPUTS),
+        )
         known = set(inputs)
         self.producers = {
             tensor: number
-            for number, table in enumerate(self.graph.tables(1))
-            for tensor in self._indices(table, 5)
+            for number, table in enumerate(self.graph.tables(GraphSlot.NODES))
+            for tensor in self._indices(table, NodeSlot.OUTPUTS)
         }
         nodes = []
-        for index, table in enumerate(self.graph.tables(1)):
-            if table.empty or not table.string(1):
+        for index, table in enumerate(self.graph.tables(GraphSlot.NODES)):
+            if table.empty or not table.string(NodeSlot.TYPE):
                 continue
             node = self._node(index, table, known)
             known.update(node.outputs)
@@ -146,21 +154,27 @@ class _Builder:
         return numbers
 
     def _node(self, index: int, table: Table, known: set[int]) -> Node:
-        self._charge(table.count(1) + table.count(2) + table.count(9) + 4 * (table.count(4) + table.count(5)))
-        op, name = table.string(1), table.string(2)
-        listed = self._indices(table, 4)
-        inputs = [i if i in known or self._stored(i, op, place) else -1 for place, i in enumerate(listed)]
+        texts = table.count(NodeSlot.TYPE) + table.count(NodeSlot.NAME) + table.count(NodeSlot.DOCUMENT)
+        self._charge(texts + 4 * (table.count(NodeSlot.INPUTS) + table.count(NodeSlot.OUTPUTS)))
+        op, name = table.string(NodeSlot.TYPE), table.string(NodeSlot.NAME)
+        fused = fused_op(op)
+        weighted = fused is not None and fused.convolves
+        listed = self._indices(table, NodeSlot.INPUTS)
+        inputs = [
+            i if i in known or self._stored(i, weighted and place in (1, 2)) else -1
+            for place, i in enumerate(listed)
+        ]
         while inputs and inputs[-1] < 0:
             inputs.pop()  # scratch tensors that the compiler appends
-        outputs = self._indices(table, 5)
+        outputs = self._indices(table, NodeSlot.OUTPUTS)
         if op != "InputOperator" and any(i in known for i in outputs):
             raise ModelInvalid(
                 f'node {op} "{name}" writes a tensor that exists already: the graph has a cycle'
             )
         node = Node(
             index=index, op=op, name=name or (self.tensors[outputs[0]].name if outputs else ""),
-            inputs=inputs, outputs=outputs, on_npu=table.i8(3) == 2,
-            attrs=read_attributes(table, op, table.i8(7), table.table(8)),
+            inputs=inputs, outputs=outputs, fused=fused, on_npu=table.i8(NodeSlot.PLACE) == NodePlace.NPU,
+            attrs=read_attributes(table, op, table.i8(NodeSlot.UNION_CODE), table.table(NodeSlot.UNION)),
         )  # fmt: skip
         if op in ("InputOperator", "OutputOperator"):
             return node
@@ -171,8 +185,8 @@ class _Builder:
         check_operands(node, listed, self.tensors, known, self.producers)
         if node.on_npu:
             self._decode(node)
-        elif op.startswith("Conv"):
-            self.convolutions.read_plain(node)
+        elif fused is not None and weighted:
+            self.convolutions.read_plain(node, fused)
         elif op in RECURRENT_OPS:
             self._recurrent(node)
         return node
@@ -192,11 +206,10 @@ class _Builder:
             )
         return found
 
-    def _stored(self, index: int, op: str, place: int) -> bool:
+    def _stored(self, index: int, weight: bool) -> bool:
         """Whether an operand is a constant; dynamic models keep pooling weights among the helper tensors."""
         tensor = self.tensors[index]
-        candidate = tensor.role is TensorRole.HELPER and op.startswith("Conv") and place in (1, 2)
-        if candidate and tensor.shape and self.storage.has(index):
+        if weight and tensor.role is TensorRole.HELPER and tensor.shape and self.storage.has(index):
             tensor.role = TensorRole.CONST
         return tensor.role is TensorRole.CONST
 
@@ -205,12 +218,11 @@ class _Builder:
         output = self.tensors[node.outputs[0]].name
         source = self.tensors[node.inputs[0]].dtype if node.inputs and node.inputs[0] >= 0 else DType.INT8
         operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
-        node.stage = read_stage(
-            self.family, self.program, node.index, node.op, output, self.storage.named, source, operand
-        )
+        regs = self.stages.registers(node.index, output)
+        node.stage = self.stages.read(node, regs, output, source, operand)
         node.attrs = {**hidden_attributes(self.family, self.program, node), **node.attrs}
-        if node.op.startswith("Conv"):
-            self.convolutions.read(node)
+        if node.fused is not None and node.fused.convolves:
+            self.convolutions.read(node, node.fused, regs)
         elif node.op in RECURRENT_OPS:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
@@ -225,14 +237,14 @@ class _Builder:
         tensors = [self.tensors[i] for i in node.inputs[:4]]
         if not node.on_npu:
             tables = [self.tables[i] for i in node.inputs[1:4]]
-            node.recurrent = read_plain_recurrent(node, tensors, [(t.f32s(10), t.i32s(11)) for t in tables])
+            steps = [(t.f32s(TensorSlot.SCALES), t.i32s(TensorSlot.ZERO_POINTS)) for t in tables]
+            node.recurrent = read_plain_recurrent(node, tensors, steps)
             node.inputs = [node.inputs[0], *node.inputs[4:7]]
             return
         blobs = [self.storage.of(t.index) for t in tensors[1:]]
         node.recurrent = read_recurrent(
-            node, tensors, blobs, self.tensors[node.outputs[0]].shape, self.family, self.program,
-            BIAS_GROUPS[self.word],
-        )  # fmt: skip
+            node, tensors, blobs, self.tensors[node.outputs[0]].shape, self.family, self.program
+        )
         lengths = node.inputs[4] if len(node.inputs) > 4 else -1
         if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:
             stored = self.tensors[lengths]
@@ -246,7 +258,7 @@ def _range(table: Table, quant: QuantParams | None) -> tuple[float, float] | Non
 
     The mini format leaves it out. Where the range starts or ends at zero, the int8 parameters still say it.
     """
-    low, high = table.f32s(8), table.f32s(9)
+    low, high = table.f32s(TensorSlot.LOWEST), table.f32s(TensorSlot.HIGHEST)
     if len(low) == 1 and len(high) == 1:
         return float(low[0]), float(high[0])
     if quant is not None and quant.zero_point in (-128, 127):
@@ -256,13 +268,15 @@ def _range(table: Table, quant: QuantParams | None) -> tuple[float, float] | Non
 
 def _constant(storage: Storage, table: Table, tensor: Tensor) -> NDArray[Any]:
     """A constant operand in logical order."""
-    if table.i8(0) not in ELEMENT_TYPES or tensor.dtype is DType.INT4:
-        raise ModelUnsupported(f"constant {tensor.name}: element type {table.i8(0)} is not supported")
+    code = table.i8(TensorSlot.TYPE)
+    if code not in ELEMENT_TYPES or tensor.dtype is DType.INT4:
+        raise ModelUnsupported(f"constant {tensor.name}: element type {code} is not supported")
     data = storage.of(tensor.index)
     kind = tensor.dtype.numpy.newbyteorder("<")
     flat = np.frombuffer(data, kind, len(data) // kind.itemsize)
     if len(tensor.native_shape) == 5 and min(tensor.native_shape) > 0:
-        return weights.surface_constant(flat, tensor.native_shape, tensor.shape, table.i32(19), tensor.name)
+        align = table.i32(TensorSlot.SURFACE_ALIGNMENT)
+        return weights.surface_constant(flat, tensor.native_shape, tensor.shape, align, tensor.name)
     count = prod(tensor.shape)
     if count > flat.size:
         raise ModelInvalid(

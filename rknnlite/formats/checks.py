@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import ModelInvalid
 from ..graph import ConvParams, Node, Tensor, TensorRole
-from .stages import Family
+from .families import NpuFamily
+from .register_map import Registers
 
 __all__ = ["check_convolution", "check_operands"]
-
-_KERNEL = {Family.V1: (0x1038, 0), Family.V2A: (0x1024, 0), Family.V2B: (0x1024, 1)}
-"""Where a family keeps the kernel size (width above bit 24, height above bit 16), and what to add to it."""
 
 
 def check_operands(
@@ -44,7 +42,7 @@ _MOST_REACH = 160  # of a dilated kernel, beside what it may do on a large pictu
 
 
 def check_convolution(
-    node: Node, conv: ConvParams, y: Tensor, family: Family, registers: Mapping[int, int]
+    node: Node, conv: ConvParams, y: Tensor, family: NpuFamily, registers: Registers
 ) -> None:
     """The register commands must be those of this convolution: same kernel, same output zero point."""
     if not registers:
@@ -56,11 +54,9 @@ def check_convolution(
                 f"node {node.label()}: its registers spread a kernel of {taps} over {reach} positions, its output has "
                 f"{size}"
             )
-    if family not in _KERNEL:
+    kernel = family.places.kernel_size(registers)
+    if kernel is None:
         return
-    place, one = _KERNEL[family]
-    word = registers.get(place, 0)
-    kernel = ((word >> 16 & 0x1F) + one, (word >> 24 & 0x1F) + one)
     columns = conv.weight_shape[3] == y.shape[3] == 1  # rk3566 and rk3568 have a column computed as a row
     if kernel != conv.weight_shape[2:] and not (columns and kernel[::-1] == conv.weight_shape[2:]):
         raise ModelInvalid(

@@ -14,48 +14,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
-from ..graph import ConvParams, Node, Stage, Tensor, TensorRole
+from ..graph import Accumulator, Activation, ConvParams, FusedOp, Node, Stage, Tensor, TensorRole
 from ..log import logger
 from ..tensor import DType
 from . import weights
 from .checks import check_convolution
+from .families import NpuFamily
 from .flatbuffer import Table
-from .registers import RegisterProgram
-from .stages import DataUse, Family, conv_geometry, data_use, deconv_geometry
+from .register_map import Registers
+from .slots import TensorSlot
+from .stages import DataUse, data_use
 from .storage import Storage
 from .weight_forms import INTEGERS, Form, Loader, Shape, StoredWeight, WeightReader, from_bfloat
 
-__all__ = ["BIAS_GROUPS", "ConvReader"]
-
-BIAS_GROUPS = {
-    "RKNPU v2": 8, "RKNPU f2": 8, "RKNPU f3": 8, "RKNPU lite": 4, "RKNPU t4": 4, "RKNPU t3": 4, "RKNPU w1": 4,
-}  # fmt: skip
-"""Channels per record of a bias blob, by the container's family word."""
+__all__ = ["ConvReader"]
 
 
 class ConvReader:
     """Decodes the convolutions of one graph. Raises ModelInvalid, ModelUnsupported."""
 
     def __init__(
-        self, family: Family, word: str, tensors: list[Tensor], tables: list[Table], storage: Storage,
-        program: RegisterProgram,
-    ) -> None:  # fmt: skip
+        self, family: NpuFamily, tensors: list[Tensor], tables: list[Table], storage: Storage
+    ) -> None:
         self._family = family
-        self._group = BIAS_GROUPS[word]
         self._tensors = tensors
         self._tables = tables
         self._storage = storage
-        self._program = program
         self._weights = WeightReader(family, tables, storage)
         self._warned = False
 
-    def read(self, node: Node) -> None:
+    def read(self, node: Node, fused: FusedOp, regs: Registers) -> None:
         """Decode a node of the NPU: fills ``node.conv``, leaves only run-time operands in ``node.inputs``."""
         x, w, y, rest = self._operands(node)
-        extra = [rest.pop()] if node.op.endswith(("Add", "AddRelu", "Mul")) and rest else []
-        slope = self._tensors[rest.pop()] if "PRelu" in node.op and rest else None
-        conv = self._params(node, x, w, y, rest[0] if rest else None)
-        check_convolution(node, conv, y, self._family, self._program.first(node.index))
+        extra = [rest.pop()] if fused.join and rest else []
+        slope = self._tensors[rest.pop()] if fused.applies(Activation.PRELU) and rest else None
+        transposed = fused.accumulator is Accumulator.CONV_TRANSPOSE
+        conv = self._params(node, x, w, y, rest[0] if rest else None, transposed, regs)
+        check_convolution(node, conv, y, self._family, regs)
         if slope is not None:
             conv.slope = self._slope(slope, x, node)
         node.inputs = [x.index, *extra]
@@ -64,12 +59,13 @@ class ConvReader:
             return
         node.conv = conv
 
-    def read_plain(self, node: Node) -> None:
+    def read_plain(self, node: Node, fused: FusedOp) -> None:
         """Decode a convolution that runs on the CPU: weights and bias in ONNX order, real values."""
         x, w, y, rest = self._operands(node)
-        if node.op not in ("Conv", "ConvTranspose"):
+        if not fused.plain:
             raise ModelUnsupported(f"node {node.label()}: a CPU layer of this kind is not supported")
-        transposed, group = node.op == "ConvTranspose", node.attrs.get("group", 1)
+        transposed = fused.accumulator is Accumulator.CONV_TRANSPOSE
+        group = node.attrs.get("group", 1)
         depthwise = group > 1 and group == x.shape[1] == y.shape[1]
         rows, columns = (x.shape[1], y.shape[1]) if transposed else (y.shape[1], x.shape[1])
         if tuple(w.shape[:2]) != (rows, 1 if depthwise else columns):
@@ -95,7 +91,7 @@ class ConvReader:
         """A constant with steps per channel of ``axis``; float weights are rounded to theirs, as the vendor's
         simulator does with them in int8 models."""
         table, values = self._tables[tensor.index], tensor.value()
-        steps, zeros = table.f32s(10), table.i32s(11)
+        steps, zeros = table.f32s(TensorSlot.SCALES), table.i32s(TensorSlot.ZERO_POINTS)
         if len(steps) not in (1, values.shape[axis]) or len(zeros) != len(steps) or tensor.dtype.bits > 32:
             return values.astype(np.float32)
         if not (np.isfinite(steps).all() and (steps > 0).all()):
@@ -122,16 +118,24 @@ class ConvReader:
             )
         return x, w, y, operands[2:]
 
-    def _params(self, node: Node, x: Tensor, w: Tensor, y: Tensor, bias: Optional[int]) -> ConvParams:
-        regs = self._program.first(node.index)
-        transposed = node.op.startswith("ConvTranspose")
+    def _params(
+        self,
+        node: Node,
+        x: Tensor,
+        w: Tensor,
+        y: Tensor,
+        bias: Optional[int],
+        transposed: bool,
+        regs: Registers,
+    ) -> ConvParams:
+        places = self._family.places
         self._weights.check_form(x, w, y.shape[1])
         depthwise, shape = _weight_shape(w.shape, x.shape[1], y.shape[1], transposed, node)
-        use = data_use(self._family, regs, self._storage.named, y.name)
-        strides, dilations, pads = conv_geometry(self._family, regs) or _geometry(node)
+        use = data_use(self._family, regs)
+        strides, dilations, pads = places.geometry(regs) or _geometry(node)
         if transposed:
             dilations = (1, 1)
-            strides, pads = deconv_geometry(self._family, regs, (shape[2], shape[3]))
+            strides, pads = places.deconv_geometry(regs, (shape[2], shape[3]))
         weight = self._weights.read(node, x, w, shape, depthwise, use.multiplier)
         conv = ConvParams(
             weight=weight.load, weight_shape=shape, quantised=x.dtype in INTEGERS, depthwise=depthwise,
@@ -156,10 +160,10 @@ class ConvReader:
         assert stage is not None
         data = memoryview(b"") if bias is None else self._storage.of(bias)
         has = (use.bias and bias is not None, use.zero_point and beside is None, use.multiplier)
-        if self._family is Family.W1 and all(has):
+        if self._family.joined_bias and all(has):
             blob = weights.parse_joined_bias(data, channels, node.name)
         else:
-            blob = weights.parse_bias(data, channels, self._group, has, node.name)
+            blob = weights.parse_bias(data, channels, self._family.bias_group, has, node.name)
         if blob.bias is not None:
             conv.bias = blob.bias.astype(np.float64) * stage.bias_scale
         common = np.full(channels, use.common_zero_point, np.float32)
@@ -168,7 +172,7 @@ class ConvReader:
         )
         multiplier = np.full(channels, use.common_multiplier) if blob.multiplier is None else blob.multiplier
         conv.multiplier = multiplier * stage.pre_scale
-        if dtype is DType.INT16 and self._family is Family.V1 and not self._warned:
+        if dtype is DType.INT16 and self._family.hidden_truncation and not self._warned:
             self._warned = True
             logger.warning(
                 "int16 model for rk3588, rk3566 or rk3568: the file does not say where the NPU shifts its "

@@ -13,37 +13,19 @@ The steps of stored tensors are in the file; so each line gives the one that is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
-from ..graph import Tensor
-from .mini_registers import T3, W1, Field
+from ..errors import ModelUnsupported
+from ..graph import Node, Tensor
+from .families import NpuFamily
+from .register_map import RegisterMap, Registers, scaled
 from .registers import RegisterProgram
-from .stages import Family
 
-__all__ = ["attention_steps", "product_steps"]
+__all__ = ["attention_steps", "hidden_attributes", "product_steps"]
 
-_INPUT_FACTOR, _INPUT_SHIFT = Field(0x1050, 0, 16), Field(0x104C, 4, 6)
 _IDLE = (0.0, 1.0)
 _MOST_STAGES = 16  # a genuine node has three or four
 _STEPS = (1e-9, 1e9)
-
-
-class _Places(NamedTuple):
-    """Fields of the output stage, and of the factor of a second operand."""
-
-    offset: Field
-    scale: Field
-    shift: Field
-    operand: int
-
-
-_OLD = _Places(T3.out_offset, T3.out_scale, T3.out_shift, 0x4078)
-_NEW = _Places(Field(0x40AC, signed=True), Field(0x40B0, 0, 16), Field(0x40B4, 0, 12), 0x4084)
-_PLACES = {
-    Family.V1: _OLD, Family.T3: _OLD, Family.V2A: _NEW, Family.V2B: _NEW,
-    Family.W1: _Places(W1.out_offset, W1.out_scale, W1.out_shift, 0),
-}  # fmt: skip
 
 
 class _Output(NamedTuple):
@@ -54,7 +36,7 @@ class _Output(NamedTuple):
 
 
 def attention_steps(
-    family: Family, program: RegisterProgram, node: int, operands: list[Tensor], output: Tensor
+    family: NpuFamily, program: RegisterProgram, node: int, operands: list[Tensor], output: Tensor
 ) -> dict[str, Any]:
     """``score_step``, ``score_zero_point`` and ``weight_step``; nothing for floats, or where they do not fit.
 
@@ -66,7 +48,7 @@ def attention_steps(
     q, k, v = operands[:3]
     if q.quant is None or k.quant is None or v.quant is None or not k.shape:
         return {}
-    stages = _outputs(_PLACES[family], program, node)
+    stages = _outputs(family.places, program, node)
     if not stages:
         return {}
     scores, mask = stages[0], operands[3].quant if len(operands) > 3 else None
@@ -85,7 +67,7 @@ def attention_steps(
 
 
 def product_steps(
-    family: Family, program: RegisterProgram, node: int, operands: list[Tensor], output: Tensor
+    family: NpuFamily, program: RegisterProgram, node: int, operands: list[Tensor], output: Tensor
 ) -> dict[str, Any]:
     """``b_step``: the step of B of an int8 product without zero point, where B does not say its calibrated range.
 
@@ -98,7 +80,7 @@ def product_steps(
     if a.quant is None or b.quant is None or b.value_range is not None:
         return {}
     nearly = b.quant.scale * max(128 + b.quant.zero_point, 127 - b.quant.zero_point) / 127
-    stages = _outputs(_PLACES[family], program, node)
+    stages = _outputs(family.places, program, node)
     if b.quant.zero_point == 0 or not stages:
         return {"b_step": nearly}
     factor = operands[2].quant if len(operands) > 2 else None
@@ -119,7 +101,7 @@ def _symmetric_step(tensor: Tensor, input_factor: float) -> float:
     return tensor.quant.scale / (input_factor if 0.49 < input_factor < 1.01 else 1.0)
 
 
-def _outputs(places: _Places, program: RegisterProgram, node: int) -> list[_Output]:
+def _outputs(places: RegisterMap, program: RegisterProgram, node: int) -> list[_Output]:
     """The distinct output stages of the node's runs, in order, without those that pass values on."""
     found: list[_Output] = []
     kept: dict[int, int] = {}
@@ -135,12 +117,51 @@ def _outputs(places: _Places, program: RegisterProgram, node: int) -> list[_Outp
     return found
 
 
-def _output(places: _Places, regs: Mapping[int, int]) -> Optional[_Output]:
-    scale = places.scale.of(regs) * 2.0 ** -places.shift.of(regs)
+def _output(places: RegisterMap, regs: Registers) -> Optional[_Output]:
+    scale = scaled(places.out, regs)
     if scale in _IDLE:
         return None
-    word = regs.get(places.operand, 0)
-    operand = (word & 0xFFFF) * 2.0 ** -(word >> 16 & 0x3F)
-    return _Output(
-        scale, places.offset.of(regs), operand, _INPUT_FACTOR.of(regs) * 2.0 ** -_INPUT_SHIFT.of(regs)
-    )
+    operand = 0.0 if places.operand_factor is None else scaled(places.operand_factor, regs)
+    return _Output(scale, places.out_offset.of(regs), operand, scaled(places.input_factor, regs))
+
+
+# -- mini format ---------------------------------------------------------------------------------------------
+
+
+def hidden_attributes(family: NpuFamily, program: RegisterProgram, node: Node) -> dict[str, Any]:
+    """Attributes of a node that only its registers hold. Raises ModelUnsupported where they do not tell."""
+    if not family.mini:
+        return {}
+    if node.op == "exSDPAttention":
+        return {"scale": _attention_scale(family.places, program, node.index)}
+    if node.op == "exMatMul" and len(node.inputs) > 2:
+        use = _third_operand_use(family.places, program, node.index)
+        if use is None:
+            raise ModelUnsupported(
+                f"node {node.label()}: its registers do not tell what becomes of its third operand; separate "
+                "the product from what follows it (an Identity in between) and convert again"
+            )
+        return {"c_type": use}
+    return {}
+
+
+def _products(places: RegisterMap, program: RegisterProgram, node: int) -> list[Registers]:
+    """Registers of the runs that multiply matrices: they set strides."""
+    assert places.strides is not None
+    return [regs for regs in program.registers(node) if places.strides[0].register in regs]
+
+
+def _attention_scale(places: RegisterMap, program: RegisterProgram, node: int) -> float:
+    """What an attention node multiplies its scores by: the multiplier behind its first product."""
+    regs: Registers = next(iter(_products(places, program, node)), {})
+    return scaled(places.table_index, regs) or 1.0
+
+
+def _third_operand_use(places: RegisterMap, program: RegisterProgram, node: int) -> Optional[str]:
+    """What a product does with its third operand: "mul", "add", None where the registers do not say."""
+    runs = _products(places, program, node)
+    if not runs:
+        return None
+    if any(place.of(runs[-1]) for place in places.third_multiplies):
+        return "mul"
+    return "add" if any(place.of(runs[-1]) for place in places.third_adds) else None

@@ -3,7 +3,7 @@
 After the common header come a table of sizes and then, one behind the other: task records, register commands,
 constants of helper tensors, weights, and a flatbuffer much like that of container 6 with other slot numbers.
 Constants are named by an offset into their area. int8 only; nodes carry few attributes, the rest is in the
-registers (``mini_registers``).
+registers (``register_map``).
 """
 
 from __future__ import annotations
@@ -16,29 +16,43 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ..errors import ModelInvalid
+from ..graph import Graph
+from .flat_model import FlatModel, attributes_of, metadata
 from .flatbuffer import Schema, Table, root
+from .frame import HEADER, trailer
+from .model import NO_ATTRIBUTES, Attributes
 from .registers import RegisterProgram
-from .rknn6 import HEADER, Rknn6, attributes_of, metadata, trailer
-from .storage import KIND_SLOT, Storage, check_overlap
+from .slots import (
+    GraphSlot,
+    MiniNodeSlot,
+    MiniRootSlot,
+    MiniTensorSlot,
+    NodeSlot,
+    RootSlot,
+    TensorKind,
+    TensorSlot,
+    numbers,
+)
+from .storage import Storage, check_overlap
 
 __all__ = ["VERSION", "RknnMini", "read"]
 
 VERSION = 0x1004
 _AREAS = 128
 _SIZES = struct.Struct("<16I")
-_SIZE_SLOT, _OFFSET_SLOT = 12, 13
-_WEIGHT_KINDS, _HELPER_KIND = (4, 5), 8
+_WEIGHT_KINDS = (TensorKind.WEIGHT, TensorKind.OPERAND)
 
 
-def _same(*slots: int) -> dict[int, int]:
-    return {slot: slot for slot in slots}
+def _places(asked: type, stored: type) -> dict[int, int]:
+    """Slot of container 6 -> slot here, of the fields that both have."""
+    by_name = numbers(asked)
+    return {by_name[name]: slot for name, slot in numbers(stored).items()}
 
 
-_TENSOR = Schema({**_same(0, 1, 2, 3, 4, 5), 10: 6, 11: 7, _SIZE_SLOT: 8, _OFFSET_SLOT: 9, 19: 11})
-_NODE = Schema({**_same(1, 2, 3, 4, 5), 7: 6, 8: 7, 9: 8, 10: 9, 11: 10})
-_GRAPH = Schema(children={0: _TENSOR, 1: _NODE})
-_ROOT = Schema({**_same(0, 1, 2, 3), 6: 4, 7: 5, 8: 6, 9: 7}, {2: _GRAPH})
-"""Container 6 slot number -> slot number here."""
+_TENSOR = Schema(_places(TensorSlot, MiniTensorSlot))
+_NODE = Schema(_places(NodeSlot, MiniNodeSlot))
+_GRAPH = Schema(children={GraphSlot.TENSORS: _TENSOR, GraphSlot.NODES: _NODE})
+_ROOT = Schema(_places(RootSlot, MiniRootSlot), {RootSlot.GRAPHS: _GRAPH})
 
 
 class Areas(NamedTuple):
@@ -57,27 +71,28 @@ class AreaStorage(Storage):
     def __init__(self, tables: list[Table], areas: Areas) -> None:
         super().__init__([], tables)
         self._areas = areas
-        for kinds in (_WEIGHT_KINDS, (_HELPER_KIND,)):
-            parts = [table for table in tables if table.i8(KIND_SLOT) in kinds]
-            check_overlap((table.i32(_OFFSET_SLOT), table.i32(_SIZE_SLOT)) for table in parts)
+        for kinds in (_WEIGHT_KINDS, (TensorKind.HELPER,)):
+            parts = [table for table in tables if table.i8(TensorSlot.KIND) in kinds]
+            check_overlap((table.i32(TensorSlot.OFFSET), table.i32(TensorSlot.BYTES)) for table in parts)
 
     def of(self, index: int) -> memoryview:
         """The bytes of tensor ``index``. Raises ModelInvalid when they leave their area."""
         table = self._tables[index]
-        kind, size, offset = table.i8(KIND_SLOT), table.i32(_SIZE_SLOT), table.i32(_OFFSET_SLOT)
-        area = self._areas.helpers if kind == _HELPER_KIND else self._areas.weights
-        if kind not in (*_WEIGHT_KINDS, _HELPER_KIND):
-            raise ModelInvalid(f"tensor {table.string(5)} of kind {kind} is no constant")
+        kind, name = table.i8(TensorSlot.KIND), table.string(TensorSlot.NAME)
+        size, offset = table.i32(TensorSlot.BYTES), table.i32(TensorSlot.OFFSET)
+        area = self._areas.helpers if kind == TensorKind.HELPER else self._areas.weights
+        if kind not in TensorKind.CONSTANTS:
+            raise ModelInvalid(f"tensor {name} of kind {kind} is no constant")
         if size < 0 or offset < 0 or offset + size > len(area):
             raise ModelInvalid(
-                f"constant {table.string(5)}: {size} bytes at byte {offset} leave their area of {len(area)} bytes"
+                f"constant {name}: {size} bytes at byte {offset} leave their area of {len(area)} bytes"
             )
         return area[offset : offset + size]
 
     def has(self, index: int) -> bool:
         """Whether tensor ``index`` is a constant with bytes."""
         table = self._tables[index]
-        return table.i8(KIND_SLOT) in (*_WEIGHT_KINDS, _HELPER_KIND) and table.i32(_SIZE_SLOT) > 0
+        return table.i8(TensorSlot.KIND) in TensorKind.CONSTANTS and table.i32(TensorSlot.BYTES) > 0
 
     def commands(self) -> tuple[memoryview, memoryview]:
         """(task records, register commands) of the graph."""
@@ -85,11 +100,16 @@ class AreaStorage(Storage):
 
 
 @dataclass
-class RknnMini(Rknn6):
+class RknnMini(FlatModel):
     """A model in the mini format."""
 
     complete_attributes: ClassVar[bool] = False
     areas: Areas = field(default=None, repr=False)  # type: ignore[assignment]
+
+    def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
+        from .builder import build_graph
+
+        return build_graph(self, index, attributes)
 
     def storage(self, tables: list[Table], first: Iterable[Table]) -> Storage:
         """The bytes of the tensors; there is only one graph."""
@@ -105,7 +125,7 @@ def read(data: memoryview) -> RknnMini:
     payload, stub = trailer(data, HEADER)
     areas = _areas(payload)
     flat = root(areas.flat, b"RKNN", _ROOT)
-    model = metadata(flat, stub, len(data), attributes_of(flat.string(3)), RknnMini, VERSION)
+    model = metadata(flat, stub, len(data), attributes_of(flat.string(RootSlot.NOTES)), RknnMini, VERSION)
     model.areas = areas
     return model
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,9 @@ from numpy.typing import NDArray
 from ..errors import ModelInvalid
 from ..graph import Node, RecurrentParams, Tensor
 from . import weights
+from .families import NpuFamily
+from .register_map import scaled
 from .registers import RegisterProgram
-from .stages import Family
 
 __all__ = ["RECURRENT_OPS", "read_plain_recurrent", "read_recurrent"]
 
@@ -22,7 +22,7 @@ RECURRENT_OPS = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
 
 def read_recurrent(
     node: Node, tensors: list[Tensor], blobs: list[memoryview], output: tuple[int, ...],
-    family: Family, program: RegisterProgram, bias_group: int,
+    family: NpuFamily, program: RegisterProgram,
 ) -> RecurrentParams:  # fmt: skip
     """Decode W, R and B of a node.
 
@@ -60,7 +60,7 @@ def read_recurrent(
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
     )  # fmt: skip
     if quantised:
-        _quantised(params, x, blobs[2], padded, family, program, node, bias_group)
+        _quantised(params, x, blobs[2], padded, family, program, node)
     else:
         _float_bias(params, blobs[2], padded, node)
     return params
@@ -147,8 +147,8 @@ def _float_bias(params: RecurrentParams, blob: memoryview, padded: int, node: No
 
 
 def _quantised(
-    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, family: Family, program: RegisterProgram,
-    node: Node, bias_group: int,
+    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, family: NpuFamily, program: RegisterProgram,
+    node: Node,
 ) -> None:  # fmt: skip
     """int8 LSTM: per-channel integers to real values with the two output scales of the node's tasks."""
     if x.quant is None:
@@ -159,7 +159,7 @@ def _quantised(
             f"node {node.label()}: its registers give {len(scales)} output scales, two are needed"
         )
     d, g, h = params.directions, params.gates, params.hidden
-    data = weights.parse_bias(blob, d * 2 * g * padded, bias_group, (True, True, True), node.name)
+    data = weights.parse_bias(blob, d * 2 * g * padded, family.bias_group, (True, True, True), node.name)
     assert data.bias is not None and data.zero_point is not None and data.multiplier is not None
     shape = (d, 2, g, padded)
     parts = (data.bias, data.zero_point, data.multiplier)
@@ -172,15 +172,13 @@ def _quantised(
     params.r = (r_int * r_step[..., None] * 127).astype(np.float32)
 
 
-def _output_scales(family: Family, program: RegisterProgram, index: int) -> list[float]:
+def _output_scales(family: NpuFamily, program: RegisterProgram, index: int) -> list[float]:
     """First distinct OUT_SCALE * 2**-OUT_SHIFT among the tasks that use bias, zero point and multiplier."""
-    scale_at, shift_at = (0x4084, 0x4088) if family in (Family.V1, Family.T3) else (0x40B0, 0x40B4)
     found: list[float] = []
-    scale = shift = use = 0
+    kept: dict[int, int] = {}
     for regs in program.registers(index):
-        scale, shift, use = regs.get(scale_at, scale), regs.get(shift_at, shift), regs.get(0x501C, use)
-        bits = (use >> 8 if family is Family.V2B else use >> 1) & 7
-        value = math.ldexp(scale & 0xFFFF, -(shift & 0xFFF))
-        if bits == 7 and value not in found:
+        kept.update(regs)
+        value = scaled(family.places.out, kept)
+        if all(place.of(kept) for place in family.places.uses) and value not in found:
             found.append(value)
     return found

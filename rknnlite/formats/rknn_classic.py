@@ -14,11 +14,14 @@ from typing import Any, ClassVar
 
 from .. import socs
 from ..errors import ModelInvalid
+from ..graph import Graph
 from ..log import logger
+from .flat_model import FlatModel, attributes_of, metadata
 from .flatbuffer import Table, root
-from .model import IoTensor
+from .frame import HEADER, trailer
+from .model import NO_ATTRIBUTES, Attributes, IoTensor
 from .registers import RegisterProgram
-from .rknn6 import HEADER, Rknn6, attributes_of, metadata, trailer
+from .slots import ClassicNodeSlot, ClassicRootSlot, CommandSlot, GraphSlot
 from .storage import Storage
 
 __all__ = ["VERSIONS", "RknnClassic", "read"]
@@ -28,51 +31,58 @@ FIRST_HEADER = 24
 """Bytes before the payload of version 1."""
 
 _FIRST_WITH_MEANS = 3
-_BLOBS, _OLD_BLOBS = 20, 4
-_COMMANDS = 6
+_ONE_CORE = 1
 _BYTES_PER_COMMAND = 24  # no command takes less of a genuine file
 _PIXEL_ZERO_POINT = -128
 
 
 @dataclass
-class RknnClassic(Rknn6):
+class RknnClassic(FlatModel):
     """A model in a container older than version 6."""
 
     complete_attributes: ClassVar[bool] = False
 
+    def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
+        from .builder import build_graph
+
+        return build_graph(self, index, attributes)
+
     def storage(self, tables: list[Table], first: Iterable[Table]) -> Storage:
         """The bytes of the tensors of a graph."""
-        slot = _BLOBS if self.flat.has(_BLOBS) else _OLD_BLOBS
+        late = self.flat.has(ClassicRootSlot.BLOBS)
+        slot = ClassicRootSlot.BLOBS if late else ClassicRootSlot.OLD_BLOBS
         return Storage(list(self.flat.tables(slot)), tables, first)
 
     def program(self, storage: Storage, graph: Table) -> RegisterProgram:
         """The single-core commands of every node, activation tables before the registers that use them."""
         blobs: list[tuple[int, memoryview]] = []
-        known, count = graph.count(0), 0
-        for index, node in enumerate(graph.tables(1)):
-            count += node.count(_COMMANDS)
+        known, count = graph.count(GraphSlot.TENSORS), 0
+        for index, node in enumerate(graph.tables(GraphSlot.NODES)):
+            count += node.count(ClassicNodeSlot.COMMANDS)
             if count * _BYTES_PER_COMMAND > self.file_size:
                 raise ModelInvalid(f"damaged file: {count} commands and more in {self.file_size} bytes")
-            for command in node.tables(_COMMANDS):
-                words, table, cores = command.i32(0), command.i32(1), command.i8(7)
-                if cores > 1:
+            for command in node.tables(ClassicNodeSlot.COMMANDS):
+                if command.i8(CommandSlot.CORE_MASK) > _ONE_CORE:
                     continue
+                words, table = command.i32(CommandSlot.WORDS), command.i32(CommandSlot.TABLE)
                 if not (0 < words < known and 0 <= table < known):
                     raise ModelInvalid(
-                        f'node {node.string(1)} "{node.string(2)}": its commands name the tensors {words} and '
-                        f"{table} (there are {known})"
+                        f'node {node.string(ClassicNodeSlot.TYPE)} "{node.string(ClassicNodeSlot.NAME)}": its commands '
+                        f"name the tensors {words} and {table} (there are {known})"
                     )
                 if table:
                     blobs.append((index, storage.of(table)))
                 blobs.append((index, storage.of(words)))
-        return RegisterProgram.from_blobs(blobs) if count else super().program(storage, graph)
+        return RegisterProgram.from_blobs(blobs) if count else RegisterProgram.from_tasks(*storage.commands())
 
 
 def read(data: memoryview, version: int) -> RknnClassic:
     """Read the metadata; the graph is built later, on demand. Raises ModelInvalid."""
     payload, stub = trailer(data, FIRST_HEADER if version == 1 else HEADER)
     flat = root(payload, b"RKNN")
-    attrs = {} if version == 1 else attributes_of(flat.string(3))  # version 1 holds a remark for humans here
+    attrs = (
+        {} if version == 1 else attributes_of(flat.string(ClassicRootSlot.NOTES))
+    )  # version 1 holds a remark for humans here
     model = metadata(flat, stub, len(data), attrs, RknnClassic, version)
     model.platforms = _platforms(model)
     model.platform = model.platforms[0]

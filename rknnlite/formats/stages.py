@@ -1,65 +1,36 @@
-"""Output stage of a node, decoded from its registers; one set of places per NPU family.
+"""Output stages of nodes, decoded from their registers.
 
-Register meanings are facts measured on converted models (docs/rknn-format.md, DPU parameters).
+Register meanings are facts measured on converted models (docs/rknn-format.md, sections 4, 7 and 18); where a family keeps
+what, and how it differs from others, is asked of its row (``families``).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Optional
+from collections.abc import Callable
+from typing import NamedTuple, Optional
 
 import numpy as np
 
-from ..errors import ModelInvalid, ModelUnsupported
-from ..graph import Lut, Node, Stage
+from ..errors import ModelUnsupported
+from ..graph import Activation, FusedOp, Join, Lut, Node, Stage
 from ..tensor import DType
-from .mini_registers import T3, W1
+from .families import NpuFamily
+from .register_map import SMALL_CONSTANTS, Limits, Registers, scaled
 from .registers import RegisterProgram
 
-__all__ = [
-    "ConstBytes", "DataUse", "Family", "conv_geometry", "data_use", "deconv_geometry", "family_of",
-    "hidden_attributes", "read_stage",
-]  # fmt: skip
+__all__ = ["ConstBytes", "DataUse", "StageReader", "data_use"]
 
 ConstBytes = Callable[[str], Optional[memoryview]]
 """Looks up the bytes of a constant tensor by name, None when there is none."""
 
-
-class Family(Enum):
-    """Where the registers keep their values: generations of the same design."""
-
-    V1 = "v1"  # rk3588, rk3566, rk3568
-    V2A = "v2a"  # rk3562
-    V2B = "v2b"  # rk3576, rv1126b
-    T3 = "t3"  # rv1103, rv1106
-    W1 = "w1"  # rv1103b, rv1106b
+_SLOPE_BITS = 14  # slopes are fractions of 2**14
+_SMALL = struct.Struct("<16I")
+_TABLE_STARTS = (-16384, 0)
+_EARLY_SLOPE = "{}_BsCfg_BScfgTensor"
 
 
-_FAMILIES = {
-    "RKNPU v2": Family.V1,
-    "RKNPU lite": Family.V1,
-    "RKNPU t4": Family.V2A,
-    "RKNPU f2": Family.V2B,
-    "RKNPU f3": Family.V2B,
-    "RKNPU t3": Family.T3,
-    "RKNPU w1": Family.W1,
-}
-_MINI = {Family.T3: T3, Family.W1: W1}
-
-
-def family_of(word: str) -> Family:
-    """The register family for the container's family word; raises ModelInvalid."""
-    try:
-        return _FAMILIES[word]
-    except KeyError:
-        raise ModelInvalid(f"unknown NPU family {word!r}; known: {', '.join(_FAMILIES)}") from None
-
-
-@dataclass(frozen=True)
-class DataUse:
+class DataUse(NamedTuple):
     """Which per-channel operands the output stage reads, and the common ones used in their place."""
 
     bias: bool
@@ -69,13 +40,141 @@ class DataUse:
     common_multiplier: float
 
 
-def _signed(value: int, bits: int) -> int:
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
+def data_use(family: NpuFamily, regs: Registers) -> DataUse:
+    """Which operands the bias blob of a node holds."""
+    return DataUse(*family.places.data_use(regs), family.places.shared_multiplier(regs))
+
+
+class StageReader:
+    """Decodes the output stages of one graph."""
+
+    def __init__(self, family: NpuFamily, program: RegisterProgram, consts: ConstBytes) -> None:
+        self._family = family
+        self._places = family.places
+        self._program = program
+        self._consts = consts
+
+    def registers(self, node: int, output: str) -> Registers:
+        """Registers of a node, with those that its family keeps in small constants named after the output."""
+        regs = self._program.first(node)
+        return {**regs, **self._small(output, "Bs", "Bn")} if self._family.small_constants else regs
+
+    def _small(self, tensor: str, *kinds: str) -> dict[int, int]:
+        """Contents of BS and BN constants by the registers that stand for them; zeros when one is absent."""
+        found: dict[int, int] = {}
+        for kind in kinds:
+            words = (0,) * 16
+            for name in (f"{tensor}_{kind}Cfg_{kind.upper()}cfgTensor", f"{tensor}_{kind.upper()}cfgTensor"):
+                data = self._consts(name)
+                if data is not None and len(data) >= _SMALL.size:
+                    words = _SMALL.unpack_from(data)
+                    break
+            found.update({SMALL_CONSTANTS[kind] + 4 * i: word for i, word in enumerate(words)})
+        return found
+
+    def read(self, node: Node, regs: Registers, output: str, source: DType, operand: str = "") -> Stage:
+        """The stage of one node.
+
+        Args:
+            regs: its registers. output: name of its first result.
+            source: element type of its first input; with float types and int16, limits are real values.
+            operand: name of the tensor that is added.
+        """
+        places = self._places
+        shift = 0 if places.truncation is None else places.truncation.of(regs)
+        stage = Stage(
+            scale=scaled(places.out, regs),
+            zero_point=places.out_offset.of(regs),
+            pre_scale=2.0 ** -(places.bs_shift.of(regs) + shift),
+            bias_scale=2.0**shift,
+        )
+        if node.fused is not None:
+            self._read_fused(stage, node.fused, node.op, regs, output, source, operand)
+        if places.table_unused is None or not places.table_unused.of(regs):
+            self._read_table(stage, node.index, regs, source)
+        return stage
+
+    def _read_fused(
+        self, stage: Stage, fused: FusedOp, op: str, regs: Registers, output: str, source: DType, operand: str
+    ) -> None:
+        """What the parts of a fused operator keep in registers."""
+        if fused.applies(Activation.LEAKY_RELU):
+            self._read_slope(stage, fused, regs, output, source)
+        elif fused.applies(Activation.CLIP) and source is not DType.INT8 and self._places.limits is not None:
+            stage.clip = _clip(self._places.limits, regs)
+            kept = self._places.lower_limit_kept
+            if source is DType.INT16 and kept is not None and not kept.of(regs):
+                raise ModelUnsupported(
+                    f'the limits of {op} that gives "{output}" are incomplete: for this SoC the converter leaves the '
+                    "lower limit of an int16 layer out when it is not 0; convert this layer in int8 or float16"
+                )
+        elif fused.join is Join.ADD and source is DType.INT8:
+            stage.second_scale = self._second_scale(regs, operand)
+        sloped = fused.convolves and fused.applies(Activation.LEAKY_RELU, Activation.PRELU)
+        if sloped and self._family.slope_scales_both and self._places.slope_shift is not None:
+            stage.second_scale = 2.0 ** (_SLOPE_BITS - self._places.slope_shift.of(regs))
+
+    def _read_slope(self, stage: Stage, fused: FusedOp, regs: Registers, output: str, source: DType) -> None:
+        floating = source.is_float or (source is DType.INT16 and self._family.half_slopes)
+        place, early = self._places.slope, self._places.early_slope
+        if early is not None and source.is_float and self._consts(_EARLY_SLOPE.format(output)) is not None:
+            place = early
+        raw = place.of(regs)
+        stage.slope = _f16(raw) if floating else raw / (1 << _SLOPE_BITS)
+        shift = self._places.slope_shift
+        added = fused.before is Activation.LEAKY_RELU and fused.join is Join.ADD
+        if added and shift is not None and not floating:
+            stage.second_scale = 2.0 ** -shift.of(regs)
+
+    def _second_scale(self, regs: Registers, operand: str) -> float:
+        """Multiplier of the unit behind the one with a multiplier per channel, 1 where it is switched off.
+
+        The converter uses it where the scale of the added operand would not fit its register otherwise.
+        """
+        places = self._places
+        unused = any(place.of(regs) for place in places.second_unused)
+        if places.slope_shift is None or unused:
+            return 1.0
+        if self._family.small_constants:
+            regs = self._small(operand, "Bn")
+        factor = scaled((places.slope, places.slope_shift), regs)
+        return factor if factor > 0 else 1.0
+
+    def _read_table(self, stage: Stage, node: int, regs: Registers, source: DType) -> None:
+        """The table of a node, its index scale, and the straight line (slope, offset) of its fp16 form."""
+        places, tables = self._places, self._program.tables(node)
+        multiplier = scaled(places.table_index, regs)
+        raw, shift = (place.of(regs) for place in places.table_index)
+        raw_offset = places.table_offset.of(regs)
+        offset = raw_offset * (2.0**-shift if self._family.offset_after_shift else multiplier)
+        if not self._family.mini:  # layers of other types than int8 have no tables
+            half, single = (_bf16 if source is DType.BFLOAT16 else _f16)(raw), _f32(raw_offset)
+            stage.float_line = (half, single if self._family.offset_after_shift else single * half)
+            stage.index_scale, stage.index_offset = multiplier, offset
+        if tables is None:
+            return
+        low_start, high_start = (
+            _TABLE_STARTS if places.table_starts is None else (p.of(regs) for p in places.table_starts)
+        )
+        low_step, high_step = (1 << place.of(regs) for place in places.table_steps)
+        stage.lut = Lut(
+            low=tables[0], high=tables[1], multiplier=multiplier, offset=offset,
+            low_step=low_step, high_step=high_step, low_start=low_start, high_start=high_start,
+            low_slope=0.0 if places.table_low is None else scaled(places.table_low, regs),
+            high_slope=scaled(places.table_high, regs),
+        )  # fmt: skip
+
+
+def _clip(limits: Limits, regs: Registers) -> tuple[float, float]:
+    """(lower, upper) limit."""
+    moved = limits.base is not None and not (limits.base_unused and limits.base_unused.of(regs))
+    base = _f32(limits.base.of(regs)) if limits.base is not None and moved else 0.0
+    high = _f32(limits.high.of(regs)) - base
+    return -base if limits.low is None else _f32(limits.low.of(regs)) - base, high
 
 
 def _f32(value: int) -> float:
-    return float(np.uint32(value).view(np.float32))
+    return float(np.uint32(value & 0xFFFFFFFF).view(np.float32))
 
 
 def _f16(value: int) -> float:
@@ -84,201 +183,3 @@ def _f16(value: int) -> float:
 
 def _bf16(value: int) -> float:
     return _f32((value & 0xFFFF) << 16)
-
-
-def _small_tensor(consts: ConstBytes, output: str, kind: str) -> bytes:
-    """The BS or BN parameter tensor that v2b keeps instead of registers; zeros when it is absent."""
-    for name in (f"{output}_{kind}Cfg_{kind.upper()}cfgTensor", f"{output}_{kind.upper()}cfgTensor"):
-        data = consts(name)
-        if data is not None and len(data) >= 64:
-            return bytes(data[:64])
-    return bytes(64)
-
-
-def data_use(family: Family, regs: Mapping[int, int], consts: ConstBytes, output: str) -> DataUse:
-    """Which operands the bias blob of a node holds."""
-    if family in _MINI:
-        return DataUse(*_MINI[family].data_use(regs), common_multiplier=1.0)
-    word = regs.get(0x501C, 0)
-    bits = (word >> 8 if family is Family.V2B else word >> 1) & 7
-    if family is Family.V2B:
-        common = struct.unpack_from("<h", _small_tensor(consts, output, "Bs"))[0]
-        multiplier = 1.0
-    else:
-        common = _signed(regs.get(0x4054, 0), 16)
-        multiplier = 1.0
-        if family is Family.V1 and not regs.get(0x4040, 0x10) & 0x10:
-            multiplier = float(_signed(regs.get(0x4048, 0) >> 16, 16))
-    return DataUse(bool(bits & 1), bool(bits & 2), bool(bits & 4), -common, multiplier)
-
-
-def _bs_shift(family: Family, regs: Mapping[int, int], consts: ConstBytes, output: str) -> int:
-    if family is Family.V1:
-        return regs.get(0x4048, 0) >> 8 & 0x3F
-    if family is Family.V2A:
-        return regs.get(0x4038, 0) >> 8 & 0x3F
-    return _small_tensor(consts, output, "Bs")[0] & 0x3F
-
-
-def read_stage(
-    family: Family, program: RegisterProgram, node: int, op: str, output: str, consts: ConstBytes, source: DType,
-    operand: str = "",
-) -> Stage:  # fmt: skip
-    """Decode the output stage of one node.
-
-    Args:
-        source: element type of the node's first input; with float types and int16, limits are real values.
-        operand: name of the tensor that is added.
-    """
-    if family in _MINI:
-        return _MINI[family].stage(program, node, op)
-    regs = program.first(node)
-    offset, scale, shift = (0x4080, 0x4084, 0x4088) if family is Family.V1 else (0x40AC, 0x40B0, 0x40B4)
-    truncated = regs.get(0x3024, 0) & 0x1F if family is not Family.V1 else 0
-    stage = Stage(
-        scale=(regs.get(scale, 0) & 0xFFFF) * 2.0 ** -(regs.get(shift, 0) & 0xFFF),
-        zero_point=_signed(regs.get(offset, 0), 32),
-        pre_scale=2.0 ** -(_bs_shift(family, regs, consts, output) + truncated),
-        bias_scale=2.0**truncated,
-    )
-    if "LeakyRelu" in op:
-        _read_slope(stage, family, regs, op, output, consts, source)
-    elif op.endswith(("Clip", "ClipAdd")) and source is not DType.INT8:
-        stage.clip = _clip(family, regs)
-        if source is DType.INT16 and family is not Family.V1 and not regs.get(0x4060, 2) & 2:
-            raise ModelUnsupported(
-                f'the limits of {op} that gives "{output}" are incomplete: for this SoC the converter leaves the lower '
-                "limit of an int16 layer out when it is not 0; convert this layer in int8 or float16"
-            )
-    elif op.endswith(("Add", "AddRelu")) and source is DType.INT8:
-        stage.second_scale = _second_scale(family, regs, consts, operand)
-    lut_register = 0x4070 if family is Family.V1 else 0x407C
-    if lut_register in regs and not regs[lut_register] & 0x80:
-        _read_table(stage, family, regs, program, node, output, consts, source)
-    return stage
-
-
-def _second_scale(family: Family, regs: Mapping[int, int], consts: ConstBytes, operand: str) -> float:
-    """Multiplier of the unit behind the one with a multiplier per channel, 1 where it is switched off.
-
-    The converter uses it where the scale of the added operand would not fit its register otherwise.
-    """
-    unused = 0x901 if family is Family.V2B else 0x11
-    if regs.get(0x4060, unused) & unused:
-        return 1.0
-    if family is Family.V2B:
-        small = _small_tensor(consts, operand, "Bn")
-        factor, shift = struct.unpack_from("<h", small)[0], small[16] & 0x3F
-    else:
-        factor, shift = _signed(regs.get(0x4068, 0) >> 16, 16), regs.get(0x4068, 0) >> 8 & 0x3F
-    return float(factor) * 2.0**-shift if factor > 0 else 1.0
-
-
-def _read_slope(
-    stage: Stage,
-    family: Family,
-    regs: Mapping[int, int],
-    op: str,
-    output: str,
-    consts: ConstBytes,
-    source: DType,
-) -> None:
-    floating = source.is_float or (source is DType.INT16 and family is Family.V2B)
-    if family is Family.V2B:
-        early = source.is_float and consts(f"{output}_BsCfg_BScfgTensor") is not None
-        small = _small_tensor(consts, output, "Bs" if early else "Bn")
-        raw, shift = struct.unpack_from("<H", small)[0], _small_tensor(consts, output, "Bn")[16]
-    else:
-        raw, shift = regs.get(0x4068, 0) >> 16, regs.get(0x4068, 0) >> 8 & 0x3F
-    stage.slope = _f16(raw) if floating else _signed(raw, 16) / 16384
-    if op == "ConvLeakyReluAdd" and not floating:
-        stage.second_scale = 2.0**-shift
-
-
-def _clip(family: Family, regs: Mapping[int, int]) -> tuple[float, float]:
-    if family is Family.V2B:
-        return _f32(regs.get(0x4074, 0)), _f32(regs.get(0x4078, 0))
-    if family is Family.V2A:
-        a = _f32(regs.get(0x4040, 0))
-        return _f32(regs.get(0x406C, 0)) - a, _f32(regs.get(0x4070, 0)) - a
-    a = 0.0 if regs.get(0x4060, 0) & 2 else _f32(regs.get(0x4064, 0))
-    return -a, _f32(regs.get(0x406C, 0)) - a
-
-
-def _read_table(
-    stage: Stage, family: Family, regs: Mapping[int, int], program: RegisterProgram, node: int, output: str,
-    consts: ConstBytes, source: DType,
-) -> None:  # fmt: skip
-    """The table of a LUT node, its index scale, and the straight line (slope, offset) of its fp16 form."""
-    tables = program.tables(node)
-    if family is Family.V2B:
-        small = _small_tensor(consts, output, "Bn")
-        raw_multiplier, shift = struct.unpack_from("<H", small, 32)[0], small[48] & 0x3F
-        raw_offset = struct.unpack_from("<I", small)[0]
-    else:
-        word = regs.get(0x4068, 0)
-        raw_multiplier, shift, raw_offset = word >> 16, word >> 8 & 0x3F, regs.get(0x4064, 0)
-    half, single = (_bf16 if source is DType.BFLOAT16 else _f16)(raw_multiplier), _f32(raw_offset)
-    stage.float_line = (half, single if family is Family.V1 else single * half)
-    stage.index_scale = multiplier = raw_multiplier * 2.0**-shift
-    stage.index_offset = offset = _signed(raw_offset, 32) * (
-        2.0**-shift if family is Family.V1 else multiplier
-    )
-    if tables is None:
-        return
-    steps = regs.get(0x410C, 0)
-    if family is Family.V2B:
-        low_slope = 0.0
-        high_slope = _signed(regs.get(0x4170, 0), 16) * 2.0 ** -(regs.get(0x4184, 0) & 0x1F)
-    else:
-        low_slope = _signed(regs.get(0x4120, 0), 16) * 2.0 ** -(regs.get(0x4124, 0) & 0x1F)
-        high_slope = _signed(regs.get(0x4128, 0) >> 16, 16) * 2.0 ** -(regs.get(0x412C, 0) >> 5 & 0x1F)
-    starts = (-16384, 0)
-    if family is Family.V1 and 0x4110 in regs:
-        starts = (_signed(regs[0x4110], 32), _signed(regs.get(0x4118, 0), 32))
-    stage.lut = Lut(
-        low=tables[0], high=tables[1], multiplier=multiplier, offset=offset,
-        low_step=1 << (steps >> 8 & 0x1F), high_step=1 << (steps >> 16 & 0x1F),
-        low_start=starts[0], high_start=starts[1], low_slope=low_slope, high_slope=high_slope,
-    )  # fmt: skip
-
-
-def deconv_geometry(
-    family: Family, regs: Mapping[int, int], kernel: tuple[int, int]
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """((stride y, x), (pad top, left)) of a transposed convolution; pads as ONNX counts them."""
-    if family in _MINI:
-        return _MINI[family].deconv_geometry(regs, kernel)
-    word = regs.get(0x1014, 0)
-    strides = ((word >> 11 & 7) + 1, (word >> 8 & 7) + 1)
-    if family is Family.V1:
-        pads = regs.get(0x1068, 0)
-        left, top = pads & 0xF, pads >> 4 & 0xF
-    else:
-        pads = regs.get(0x1080, 0)
-        left, top = pads & 0xFF, pads >> 8 & 0xFF
-    return strides, (kernel[0] - 1 - top, kernel[1] - 1 - left)
-
-
-def conv_geometry(
-    family: Family, regs: Mapping[int, int]
-) -> Optional[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
-    """(strides, dilations, (top, left) pads) where the registers are the only place for them, else None."""
-    return _MINI[family].geometry(regs) if family in _MINI else None
-
-
-def hidden_attributes(family: Family, program: RegisterProgram, node: Node) -> dict[str, Any]:
-    """Attributes of a node that only its registers hold. Raises ModelUnsupported where they do not tell."""
-    if family not in _MINI:
-        return {}
-    if node.op == "exSDPAttention":
-        return {"scale": _MINI[family].attention_scale(program, node.index)}
-    if node.op == "exMatMul" and len(node.inputs) > 2:
-        tail = _MINI[family].product_tail(program, node.index)
-        if tail is None:
-            raise ModelUnsupported(
-                f"node {node.label()}: its registers do not tell what becomes of its third operand; separate "
-                "the product from what follows it (an Identity in between) and convert again"
-            )
-        return {"c_type": tail}
-    return {}

@@ -9,13 +9,9 @@ import numpy as np
 
 from ..errors import ModelInvalid
 from .flatbuffer import Table
+from .slots import BlobSlot, TensorKind, TensorSlot
 
-__all__ = ["BLOB_SLOT", "KIND_SLOT", "Storage", "check_overlap"]
-
-KIND_SLOT, BLOB_SLOT = 2, 18
-_NAME_SLOT = 5
-_CONST_KINDS = (4, 5, 8)
-_REGISTER_COMMANDS, _TASKS = 9, 10
+__all__ = ["Storage", "check_overlap"]
 
 
 class Storage:
@@ -29,15 +25,15 @@ class Storage:
         self._tables = tables
         self._names: dict[str, int] = {}
         for index, table in enumerate(tables):
-            if table.i8(KIND_SLOT) in _CONST_KINDS:
-                self._names.setdefault(table.string(_NAME_SLOT), index)
+            if table.i8(TensorSlot.KIND) in TensorKind.CONSTANTS:
+                self._names.setdefault(table.string(TensorSlot.NAME), index)
         self._shared: dict[str, memoryview] = {}
         for table in first:
-            number = table.i32(BLOB_SLOT, -1)
-            if table.i8(KIND_SLOT) in _CONST_KINDS and 0 <= number < len(blobs):
-                self._shared[table.string(_NAME_SLOT)] = blobs[number].data(0)
+            number = table.i32(TensorSlot.BLOB, -1)
+            if table.i8(TensorSlot.KIND) in TensorKind.CONSTANTS and 0 <= number < len(blobs):
+                self._shared[table.string(TensorSlot.NAME)] = blobs[number].data(BlobSlot.DATA)
         self._master: Optional[Storage] = None
-        check_overlap(blob.span(0) for blob in blobs)
+        check_overlap(blob.span(BlobSlot.DATA) for blob in blobs)
 
     def borrow(self, master: Storage) -> None:
         """Take what this file lacks from another one, by name: its weights were removed (``remove_weight``)."""
@@ -46,12 +42,12 @@ class Storage:
     def of(self, index: int) -> memoryview:
         """The bytes of tensor ``index``; empty when the file keeps none. Raises ModelInvalid."""
         table = self._tables[index]
-        name, number = table.string(_NAME_SLOT), table.i32(BLOB_SLOT, -1)
+        name, number = table.string(TensorSlot.NAME), table.i32(TensorSlot.BLOB, -1)
         if not 0 <= number < len(self._blobs):
             raise ModelInvalid(
                 f"constant {name}: blob {number} does not exist (there are {len(self._blobs)})"
             )
-        data = self._blobs[number].data(0)
+        data = self._blobs[number].data(BlobSlot.DATA)
         if not len(data):
             data = self._shared.get(name, data)
         if not len(data) and self._master is not None:
@@ -60,8 +56,8 @@ class Storage:
 
     def has(self, index: int) -> bool:
         """Whether a blob of its own belongs to tensor ``index``; number 0 is what unset fields say."""
-        number = self._tables[index].i32(BLOB_SLOT, -1)
-        return 0 < number < len(self._blobs) and len(self._blobs[number].data(0)) > 0
+        number = self._tables[index].i32(TensorSlot.BLOB, -1)
+        return 0 < number < len(self._blobs) and len(self._blobs[number].data(BlobSlot.DATA)) > 0
 
     def index(self, name: str) -> Optional[int]:
         """The constant tensor called ``name``."""
@@ -76,9 +72,9 @@ class Storage:
         """(task records, register commands) of the graph."""
         tasks = commands = memoryview(b"")
         for index, table in enumerate(self._tables):
-            if table.i8(KIND_SLOT) == _REGISTER_COMMANDS:
+            if table.i8(TensorSlot.KIND) == TensorKind.REGISTER_COMMANDS:
                 commands = self.of(index)
-            elif table.i8(KIND_SLOT) == _TASKS:
+            elif table.i8(TensorSlot.KIND) == TensorKind.TASKS:
                 tasks = self.of(index)
         return tasks, commands
 

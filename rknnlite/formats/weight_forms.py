@@ -21,16 +21,16 @@ from ..graph import Node, Tensor
 from ..tensor import DType
 from . import weights
 from .compressed import CompressedWeight
+from .families import NpuFamily
 from .flatbuffer import Table
-from .stages import Family
+from .slots import StorageForm, TensorSlot
 from .storage import Storage
 
 __all__ = ["INTEGERS", "Form", "Loader", "Shape", "StoredWeight", "WeightReader", "from_bfloat"]
 
 INTEGERS = (DType.INT8, DType.INT16)
 _HALVES = (DType.FLOAT16, DType.BFLOAT16)
-_COMPRESSED, _SPARSE = 1, 4
-_RUNS = {Family.T3: 1, Family.W1: 8}  # lanes of depthwise int8 weights before their zero points; else 2
+_OPAQUE = 0  # element type of compressed weights
 Shape = tuple[int, int, int, int]
 Loader = Callable[[], NDArray[Any]]
 
@@ -57,19 +57,19 @@ class StoredWeight:
 class WeightReader:
     """Decodes the weights of one graph; what cannot be decoded is refused with its reason."""
 
-    def __init__(self, family: Family, tables: list[Table], storage: Storage) -> None:
+    def __init__(self, family: NpuFamily, tables: list[Table], storage: Storage) -> None:
         self._family = family
         self._tables = tables
         self._storage = storage
 
     def check_form(self, x: Tensor, w: Tensor, channels: int) -> None:
         """Refuse forms of which a file does not say enough; ``channels``: output channels of the node."""
-        form = self._tables[w.index].i8(14)
-        if form == _SPARSE:
+        form = self._tables[w.index].i8(TensorSlot.STORAGE)
+        if form == StorageForm.SPARSE:
             raise ModelUnsupported(
                 f"weight {w.name}: sparse (2:4) weights are not supported; convert without sparse_infer"
             )
-        if form not in (0, _COMPRESSED):
+        if form not in (StorageForm.PLAIN, StorageForm.COMPRESSED):
             raise ModelUnsupported(
                 f"weight {w.name}: storage form {form} is unknown; convert the network again"
             )
@@ -88,7 +88,7 @@ class WeightReader:
             per_channel: the layer has a zero point and a multiplier for each output channel.
         """
         table = self._tables[w.index]
-        form, code = table.i8(14), table.i8(0)
+        form, code = table.i8(TensorSlot.STORAGE), table.i8(TensorSlot.TYPE)
         data = self._storage.of(w.index)
         if not len(data):
             raise ModelUnsupported(
@@ -97,7 +97,7 @@ class WeightReader:
             )
         if x.dtype not in (*INTEGERS, *_HALVES):
             raise ModelUnsupported(f"node {node.label()}: {x.dtype.short} data on the NPU are not supported")
-        if form == _COMPRESSED or code == 0:
+        if form == StorageForm.COMPRESSED or code == _OPAQUE:
             return StoredWeight(_standard(self._expanded(table, data, x, w), w, shape, depthwise))
         if w.dtype is DType.INT4 and x.dtype is DType.FLOAT16 and not depthwise:
             return self._nibbles(data, w, shape)
@@ -116,12 +116,12 @@ class WeightReader:
     ) -> StoredWeight:
         native = w.native_shape
         stored = sum(prod(part) for part in weights.segments(native, w.name))
-        paired = depthwise and per_channel and self._family is not Family.V1 and w.dtype in INTEGERS
+        paired = depthwise and per_channel and self._family.paired_depthwise and w.dtype in INTEGERS
         if paired and flat.size >= 2 * stored:
-            run = _RUNS.get(self._family, 2) if w.dtype is DType.INT8 else 1
+            run = self._family.pair_run if w.dtype is DType.INT8 else 1
             decoded, zeros = weights.unpack_pairs(flat, native, shape, w.name, run)
             return StoredWeight(lambda: decoded, zero_point=zeros)
-        first_layer = self._family is Family.V2B and w.dtype is DType.INT8 and native[5] == 4
+        first_layer = self._family.packed_first_layer and w.dtype is DType.INT8 and native[5] == 4
         if first_layer and flat.size > stored:
             return StoredWeight(partial(weights.unpack_first_layer, flat, native, shape, w.name))
         return StoredWeight(_standard(lambda: flat, w, shape, depthwise))
@@ -132,8 +132,9 @@ class WeightReader:
         kind = x.dtype.numpy.newbyteorder("<")
         packed = CompressedWeight(
             name=w.name, data=data, size=elements * kind.itemsize, dtype=x.dtype,
-            by_bytes=self._family is not Family.V1,
-            payloads=table.i32s(15).tolist(), offsets=table.i32s(16).tolist(), headers=table.i32s(17).tolist(),
+            by_bytes=self._family.compressed_by_bytes,
+            payloads=table.i32s(TensorSlot.PAYLOADS).tolist(),
+            offsets=table.i32s(TensorSlot.OFFSETS).tolist(), headers=table.i32s(TensorSlot.HEADERS).tolist(),
         )  # fmt: skip
         packed.check()
         return lambda: packed.decode().view(kind)

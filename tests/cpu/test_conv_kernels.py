@@ -18,7 +18,7 @@ from rknnlite_cpu.kernels.conv import (
     windows,
 )
 from rknnlite_cpu.kernels.engine import accumulator
-from rknnlite_cpu.ops.requantise import apply_tail, bias_column
+from rknnlite_cpu.ops.requantise import apply_stage, bias_column
 
 INT8 = (-255.0, 255.0)  # centred int8: q - zero point
 
@@ -247,23 +247,23 @@ def test_wide_data_are_added_in_float64() -> None:
 
 
 def doubled(block: np.ndarray, operand: np.ndarray | None, channels: slice, out: np.ndarray) -> None:
-    """A tail for tests."""
+    """An output stage for tests."""
     np.multiply(block, 2, out=out, casting="unsafe")
 
 
 @given(st.sampled_from([np.float32, np.float64]), st.integers(1, 9), st.integers(-1000, 1000))
-def test_bias_is_added_before_the_tail(dtype: type, channels: int, offset: int) -> None:
+def test_bias_is_added_before_the_stage(dtype: type, channels: int, offset: int) -> None:
     acc = np.arange(2 * channels * 6, dtype=dtype).reshape(2, channels, 6)
     bias = np.arange(channels) * 1e4 + offset
     expected = 2 * (acc + bias.reshape(1, -1, 1))
-    assert np.array_equal(apply_tail(doubled, acc, bias_column(bias), None), expected)
+    assert np.array_equal(apply_stage(doubled, acc, bias_column(bias), None), expected)
 
 
 def test_bias_beyond_float32() -> None:
     """Added in float64, rounded once."""
     column = bias_column(np.array([(1 << 30) + 63.0]))
     assert column is not None and column.dtype == np.float64
-    got = apply_tail(doubled, np.full((1, 1, 1), 2, np.float32), column, None)
+    got = apply_stage(doubled, np.full((1, 1, 1), 2, np.float32), column, None)
     assert float(got[0, 0, 0]) == 2 * float(np.float32((1 << 30) + 65))
 
 

@@ -10,7 +10,7 @@ import pytest
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.checks import check_convolution
-from rknnlite.formats.stages import Family
+from rknnlite.formats.families import family_of
 from rknnlite.graph import ConvParams, Node, Tensor, TensorRole
 from rknnlite.tensor import DType
 from tests.support.corpus import genuine, open_cpu
@@ -196,7 +196,7 @@ def test_a_column_may_be_computed_as_a_row(kernel, width, fits):
     registers = {0x1038: kernel[0] << 16 | kernel[1] << 24}
     the_node = Node(0, "Conv", "pool", [0], [1])
     if fits:
-        check_convolution(the_node, conv, y, Family.V1, registers)
+        check_convolution(the_node, conv, y, family_of("RKNPU v2"), registers)
     else:
         with pytest.raises(ModelInvalid, match="kernel of 1x2, its weight is 2x1"):
-            check_convolution(the_node, conv, y, Family.V1, registers)
+            check_convolution(the_node, conv, y, family_of("RKNPU v2"), registers)

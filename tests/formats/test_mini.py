@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
-from rknnlite.formats.mini_registers import T3, W1, Field
+from rknnlite.formats.register_map import T3, W1, Field
 from rknnlite.formats.weights import parse_joined_bias
 from rknnlite.tensor import Layout
 from tests.formats.test_hostile import open_and_run

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 from rknnlite.formats import ModelFile
+from rknnlite.formats.families import NpuFamily, family_of
 from rknnlite.formats.matmul_steps import attention_steps, product_steps
 from rknnlite.formats.registers import RegisterProgram
-from rknnlite.formats.stages import Family
 from rknnlite.graph import Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
 from tests.support.corpus import genuine, golden_of, open_cpu
 
 OLD = {"offset": 0x4080, "scale": 0x4084, "shift": 0x4088, "operand": 0x4078}
+V1, V2A, V2B = map(family_of, ("RKNPU v2", "RKNPU t4", "RKNPU f2"))
+T3, W1 = map(family_of, ("RKNPU t3", "RKNPU w1"))
 NEW = {"offset": 0x40AC, "scale": 0x40B0, "shift": 0x40B4, "operand": 0x4084}
-PLACES = {Family.V1: OLD, Family.T3: OLD, Family.V2A: NEW, Family.V2B: NEW}
+PLACES = {V1: OLD, T3: OLD, V2A: NEW, V2B: NEW}
 
 
 def program(*runs: dict[int, int]) -> RegisterProgram:
@@ -59,7 +61,7 @@ Y = activation(0.0125, -16)
 
 
 @pytest.mark.parametrize("family", list(PLACES))
-def test_attention(family: Family) -> None:
+def test_attention(family: NpuFamily) -> None:
     places, score_step, weight_step = PLACES[family], 0.03, 0.003
     first = output(places, 3.3 / 127 * 0.0275 / score_step, 2)
     last = output(places, 2 * weight_step * 0.026 / 0.0125, -16)
@@ -74,7 +76,7 @@ def test_a_mask_tells_the_step_of_the_scores() -> None:
     mask, factor = activation(0.0157, 127), 16447 / 2**10
     first = output(OLD, 0.0157 / (0.05 * factor), 24) | {0x4078: 10 << 16 | 16447}
     last = output(OLD, 2 * 0.003 * 0.026 / 0.0125, -16)
-    steps = attention_steps(Family.V1, program(first, last), 0, [Q, K, V, mask], Y)
+    steps = attention_steps(V1, program(first, last), 0, [Q, K, V, mask], Y)
     assert steps["score_step"] == pytest.approx(0.05, rel=1e-4)
 
 
@@ -84,7 +86,7 @@ def test_without_calibrated_ranges_the_input_factor_tells() -> None:
     first = output(OLD, 0.025 / (31578 / 32768) * 0.0275 / 0.03, 2)
     first |= {0x1050: 31578 << 16 | 31578, 0x104C: 15 << 4}
     last = output(OLD, 2 * 0.003 * 0.026 / 0.0125, -16)
-    steps = attention_steps(Family.T3, program(first, last), 0, [bare, K, V], Y)
+    steps = attention_steps(T3, program(first, last), 0, [bare, K, V], Y)
     assert steps["score_step"] == pytest.approx(0.03, rel=1e-4)
 
 
@@ -92,30 +94,30 @@ def test_attention_that_does_not_fit() -> None:
     """A softmax whose largest weight would be above 1, no stages at all, floating operands."""
     first, last = output(OLD, 0.02, 2), output(OLD, 0.05, -16)
     floating = Tensor(0, "t", DType.FLOAT16, (4, 16, 1, 12), TensorRole.ACTIVATION)
-    assert attention_steps(Family.V1, program(first, last), 0, [Q, K, V], Y) == {}
-    assert attention_steps(Family.V1, program(), 0, [Q, K, V], Y) == {}
-    assert attention_steps(Family.V1, program(first, last), 0, [floating] * 3, floating) == {}
+    assert attention_steps(V1, program(first, last), 0, [Q, K, V], Y) == {}
+    assert attention_steps(V1, program(), 0, [Q, K, V], Y) == {}
+    assert attention_steps(V1, program(first, last), 0, [floating] * 3, floating) == {}
 
 
-@pytest.mark.parametrize(("family", "third"), [(Family.T3, 1.0), (Family.W1, 1.0), (Family.T3, 0.0046)])
-def test_product(family: Family, third: float) -> None:
+@pytest.mark.parametrize(("family", "third"), [(T3, 1.0), (W1, 1.0), (T3, 0.0046)])
+def test_product(family: NpuFamily, third: float) -> None:
     a, b, y = activation(0.0228, -7), activation(0.0268, 3), activation(0.1045, 4)
     factor = 0.0228 * 0.02765 * third / 0.1045
     scale, shift = scaled(factor)
-    run = output(OLD, factor, 4) if family is Family.T3 else {0x408C: 4, 0x4090: shift << 16 | scale}
+    run = output(OLD, factor, 4) if family is T3 else {0x408C: 4, 0x4090: shift << 16 | scale}
     operands = [a, b] if third == 1 else [a, b, activation(third, -128)]
     assert product_steps(family, program(run), 0, operands, y)["b_step"] == pytest.approx(0.02765, rel=1e-3)
 
 
 def test_product_whose_operand_is_symmetric_already() -> None:
     b = activation(0.0275, 0)
-    steps = product_steps(Family.T3, program(output(OLD, 0.006, 4)), 0, [Q, b], Y)
+    steps = product_steps(T3, program(output(OLD, 0.006, 4)), 0, [Q, b], Y)
     assert steps == {"b_step": pytest.approx(0.0275 * 128 / 127)}
 
 
 def test_a_calibrated_range_needs_no_registers() -> None:
     b = activation(0.0275, 3, (-3.5, 3.4))
-    assert product_steps(Family.V1, program(output(OLD, 0.006, 4)), 0, [Q, b], Y) == {}
+    assert product_steps(V1, program(output(OLD, 0.006, 4)), 0, [Q, b], Y) == {}
 
 
 def test_a_genuine_file() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
-from rknnlite.formats.rknn6 import literal
+from rknnlite.formats.flat_model import literal
 from rknnlite.graph import TensorRole
 from rknnlite.tensor import DType, Layout, QuantParams
 from tests.support.corpus import genuine, goldens, open_cpu

@@ -9,6 +9,7 @@ import pytest
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.formats import ModelFile
+from rknnlite.formats.slots import GraphSlot, RootSlot, StorageForm, TensorSlot
 from rknnlite.graph import Graph, Node
 from rknnlite.tensor import DType
 from tests.support.corpus import genuine
@@ -25,7 +26,8 @@ def convolutions(name: str) -> list[Node]:
 def is_compressed(name: str) -> int:
     """How many tensors of a file are compressed."""
     model = ModelFile(genuine(name)).model
-    return sum(table.i8(14) == 1 for table in next(model.flat.tables(2)).tables(0))
+    tensors = next(model.flat.tables(RootSlot.GRAPHS)).tables(GraphSlot.TENSORS)
+    return sum(table.i8(TensorSlot.STORAGE) == StorageForm.COMPRESSED for table in tensors)
 
 
 # -- compressed ----------------------------------------------------------------------------------------------

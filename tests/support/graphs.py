@@ -9,6 +9,7 @@ import numpy as np
 from rknnlite_cpu.node_view import Array, decode, encode
 from rknnlite_cpu.plan import ExecutionPlan
 
+from rknnlite.formats.fused import fused_op
 from rknnlite.graph import ConvParams, Graph, Node, RecurrentParams, Stage, Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
 
@@ -52,7 +53,7 @@ def one_node(
             tensors.append(item)
     node = Node(
         index=0, op=op, name=f"the_{op.lower()}", inputs=[-1 if t is None else t.index for t in operands],
-        outputs=[t.index for t in results], attrs=attrs or {}, conv=conv, stage=stage, recurrent=recurrent,
+        outputs=[t.index for t in results], attrs=attrs or {}, fused=fused_op(op), conv=conv, stage=stage, recurrent=recurrent,
     )  # fmt: skip
     live = [t.index for t in tensors if t.role is not TensorRole.CONST and all(t is not r for r in results)]
     return ExecutionPlan(Graph(tensors, [node], live, [t.index for t in results]), "hand-made")

@@ -6,9 +6,13 @@ import json
 import struct
 from typing import Any
 
+from rknnlite.formats.slots import BlobSlot, GraphSlot, NodeSlot, RootSlot, TensorKind, TensorSlot
+
 from .flat import I8, Fields, build, f32s, i32s
 
-INPUT, OUTPUT, ACTIVATION, CONST = 1, 2, 3, 5
+INPUT, OUTPUT, ACTIVATION, CONST = (
+    TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.ACTIVATION, TensorKind.OPERAND,
+)  # fmt: skip
 FLOAT32, INT8, FLOAT16 = 1, 3, 10
 
 
@@ -28,28 +32,38 @@ def tensor(
     **more: Any,
 ) -> Fields:
     """A tensor table; ``more`` sets raw slots: ``s18=0`` is the number of its blob."""
-    fields: dict[int, Any] = {0: I8(dtype), 2: I8(kind), 4: i32s(*shape), 5: name}
+    fields: dict[int, Any] = {
+        TensorSlot.TYPE: I8(dtype), TensorSlot.KIND: I8(kind), TensorSlot.DIMS: i32s(*shape), TensorSlot.NAME: name,
+    }  # fmt: skip
     if quant:
-        fields |= {10: f32s(quant[0]), 11: i32s(quant[1])}
+        fields |= {TensorSlot.SCALES: f32s(quant[0]), TensorSlot.ZERO_POINTS: i32s(quant[1])}
     return fields | {int(slot[1:]): value for slot, value in more.items()}
 
 
 def node(op: str, inputs: list[int], outputs: list[int], name: str = "", **more: Any) -> Fields:
     """A node table of an operator that runs on the CPU."""
-    fields: dict[int, Any] = {1: op, 2: name or op.lower(), 4: i32s(*inputs), 5: i32s(*outputs)}
+    fields: dict[int, Any] = {
+        NodeSlot.TYPE: op, NodeSlot.NAME: name or op.lower(), NodeSlot.INPUTS: i32s(*inputs),
+        NodeSlot.OUTPUTS: i32s(*outputs),
+    }  # fmt: skip
     return fields | {int(slot[1:]): value for slot, value in more.items()}
 
 
 def graph(tensors: list[Fields], nodes: list[Fields], inputs: list[int], outputs: list[int]) -> Fields:
     """A graph table."""
-    return {0: tensors, 1: nodes, 2: i32s(*inputs), 3: i32s(*outputs)}
+    return {
+        GraphSlot.TENSORS: tensors, GraphSlot.NODES: nodes, GraphSlot.INPUTS: i32s(*inputs),
+        GraphSlot.OUTPUTS: i32s(*outputs),
+    }  # fmt: skip
 
 
 def root(graphs: list[Fields], attrs: str = "{}", blobs: list[bytes] | None = None, **more: Any) -> Fields:
     """The root table of a container-6 file for rk3588."""
     fields: dict[int, Any] = {
-        0: 6, 1: "RKNPU v2", 2: graphs, 3: attrs, 7: "2.5.0 (compiler version: hand)", 8: "rk3588", 9: "ONNX",
-        14: "0", 16: "static_shape", 20: [{0: blob} for blob in blobs or [b""]],
+        RootSlot.VERSION: 6, RootSlot.FAMILY: "RKNPU v2", RootSlot.GRAPHS: graphs, RootSlot.NOTES: attrs,
+        RootSlot.VERSIONS: "2.5.0 (compiler version: hand)", RootSlot.PLATFORM: "rk3588", RootSlot.FRAMEWORK: "ONNX",
+        RootSlot.BATCH: "0", RootSlot.SHAPE_KIND: "static_shape",
+        RootSlot.BLOBS: [{BlobSlot.DATA: blob} for blob in blobs or [b""]],
     }  # fmt: skip
     return fields | {int(slot[1:]): value for slot, value in more.items()}
 

@@ -12,8 +12,8 @@ from rknnlite.tensor import DType
 from ..kernels.lut import DenseLut
 from ..node_view import Array, Kernel, NodeView, centred_range, decode, encode
 from ..registry import op, real_op
-from .functions import FUNCTIONS, erf
-from .requantise import elu_alpha, silu_beta
+from . import functions
+from .functions import elu_alpha, silu_beta
 
 __all__: list[str] = []
 
@@ -88,7 +88,7 @@ def elu(view: NodeView, x: Array) -> Array:
     lut = view.node.stage.lut if view.node.stage else None
     if kind == "Elu" and "alpha" not in view.attrs and lut is not None:
         alpha = elu_alpha(lut.high)
-    return np.float32(gamma) * FUNCTIONS["Elu"](x, alpha)
+    return np.float32(gamma) * functions.elu(x, alpha)
 
 
 @unary("HardSigmoid")
@@ -101,18 +101,18 @@ def hard_sigmoid(view: NodeView, x: Array) -> Array:
     ):  # the table is 0.5 + index / 32768
         alpha = lut.multiplier / params.scale / 32768
         beta = 0.5 + (params.zero_point * lut.multiplier + lut.offset) / 32768
-    return FUNCTIONS["HardSigmoid"](x, alpha, beta)
+    return functions.hard_sigmoid(x, alpha, beta)
 
 
 @unary("exSwish")
 def silu(view: NodeView, x: Array) -> Array:
     lut = view.node.stage.lut if view.node.stage else None
-    return FUNCTIONS["ExSwish"](x, silu_beta(lut.high) if lut is not None else 1.0)
+    return functions.silu(x, silu_beta(lut.high) if lut is not None else 1.0)
 
 
 @unary("exGelu", "Gelu")
 def gelu(view: NodeView, x: Array) -> Array:
-    return FUNCTIONS["ExGelu"](x)
+    return functions.gelu(x)
 
 
 @unary("Clip")
@@ -149,17 +149,17 @@ def _plain(name: str, function: Callable[[Array], Any]) -> None:
 
 
 _PLAIN: dict[str, Callable[[Array], Any]] = {
-    "Sigmoid": FUNCTIONS["Sigmoid"],
-    "Softplus": FUNCTIONS["Softplus"],
-    "exMish/Mish": FUNCTIONS["ExMish"],
+    "Sigmoid": functions.sigmoid,
+    "Softplus": functions.softplus,
+    "exMish/Mish": functions.mish,
     "Tanh": np.tanh,
-    "HardSwish": FUNCTIONS["HardSwish"],
+    "HardSwish": functions.hard_swish,
     "Softsign": lambda x: x / (1 + np.abs(x)),
     "Exp": np.exp,
     "Log": np.log,
     "Sqrt": np.sqrt,
     "Reciprocal": np.reciprocal,
-    "Erf": erf,
+    "Erf": functions.erf,
     "Sin": np.sin,
     "Cos": np.cos,
     "Tan": np.tan,

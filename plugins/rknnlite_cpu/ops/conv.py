@@ -1,4 +1,4 @@
-"""Convolutions with every fused tail: the NPU's multiply-accumulate, output stage and tables."""
+"""Convolutions with all that may be fused to them: the NPU's multiply-accumulate, output stage and tables."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ from typing import Optional
 
 import numpy as np
 
-from rknnlite.graph import ConvParams, Tensor
+from rknnlite.graph import Accumulator, ConvParams, Tensor
 
 from ..kernels.conv import ConvSpec
 from ..kernels.engine import Accumulate, accumulator
 from ..node_view import Array, Kernel, NodeView, centred_range, decode
 from ..registry import op
-from .requantise import TABLES, apply_tail, bias_column, make_tail
+from .functions import TABLE_FUNCTIONS
+from .requantise import apply_stage, bias_column, output_stage
 
 __all__: list[str] = []
 
-_TAILS = (
-    "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "ReluAdd", "ClipAdd", "LeakyReluAdd",
+_COMPUTED = (
+    "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "ReluAdd", "ClipAdd", "LeakyReluAdd",
 )  # fmt: skip
+"""What the compiler lets follow a convolution, beside functions that are looked up."""
 
 
 def _names() -> list[str]:
-    tails = ["", *_TAILS, *TABLES, "exSwish", "exGelu", "exMish"]
-    return [f"{base}{tail}" for base in ("Conv", "ConvTranspose") for tail in tails]
+    looked_up = [name for word in TABLE_FUNCTIONS for name in (word, word.replace("Ex", "ex", 1))]
+    return [
+        f"{base.value}{word}"
+        for base in (Accumulator.CONV, Accumulator.CONV_TRANSPOSE)
+        for word in (*_COMPUTED, *looked_up)
+    ]
 
 
 def _spec(view: NodeView, conv: ConvParams) -> ConvSpec:
@@ -42,8 +48,8 @@ def _spec(view: NodeView, conv: ConvParams) -> ConvSpec:
 @op(*_names())
 def build(view: NodeView) -> Kernel:
     """Prepare weights and choose kernels; the returned kernel maps values to values."""
-    conv, stage = view.node.conv, view.node.stage
-    if conv is None or stage is None:
+    fused, conv, params = view.node.fused, view.node.conv, view.node.stage
+    if fused is None or conv is None or params is None:
         raise view.fail("it has no decoded parameters")
     y = view.outputs[0]
     extra = view.tensor(1) if view.has(1) else None
@@ -55,16 +61,16 @@ def build(view: NodeView) -> Kernel:
         on_reals = accumulate
         accumulate = lambda values: on_reals(decode(values, x))  # noqa: E731
     shape = y.shape
-    tail = make_tail(view, conv, stage)
+    stage = output_stage(view, fused, conv, params)
     if extra is None:
-        return lambda values: [apply_tail(tail, accumulate(values[0]), bias, None).reshape(shape)]
+        return lambda values: [apply_stage(stage, accumulate(values[0]), bias, None).reshape(shape)]
     if view.is_const(1):
         other = np.ascontiguousarray(_like_accumulator(view.constant(1), y))
-        return lambda values: [apply_tail(tail, accumulate(values[0]), bias, other).reshape(shape)]
+        return lambda values: [apply_stage(stage, accumulate(values[0]), bias, other).reshape(shape)]
 
     def with_operand(values: list[Array]) -> list[Array]:
         operand = _like_accumulator(values[1], y)
-        return [apply_tail(tail, accumulate(values[0]), bias, operand).reshape(shape)]
+        return [apply_stage(stage, accumulate(values[0]), bias, operand).reshape(shape)]
 
     if len(view.live) == 1:  # the same tensor twice
         return lambda values: with_operand([values[0], values[0]])

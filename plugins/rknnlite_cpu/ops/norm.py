@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rknnlite.graph import Activation
+
 from ..node_view import Array, Kernel, NodeView, decode, encode
 from ..registry import op, real_op
 
@@ -62,7 +64,8 @@ def batch_norm(view: NodeView) -> Kernel:
     """int8: y = (q * gamma_q + beta_q) * scale_x * scale_gamma with the zero point folded into beta."""
     source, target = view.tensor(0), view.outputs[0]
     shape = (1, -1, *([1] * (len(source.shape) - 2)))
-    relu = view.node.op.endswith("Relu")
+    fused = view.node.fused
+    relu = fused is not None and fused.after is Activation.RELU
     gamma_tensor = view.tensor(1)
     gamma = view.constant(1).reshape(shape)
     if source.quant is not None and gamma_tensor.quant is not None:

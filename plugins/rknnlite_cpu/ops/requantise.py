@@ -1,49 +1,38 @@
-"""What follows the accumulation of a convolution: scaling, residual, activation, rounding.
+"""Requantisation: what the output stage makes of a convolution's accumulator. Scaling, residual, activation, rounding.
 
-A tail works in place on a block of channels ``[N, c, OH * OW]``: blocks stay in the cache, and cores share them.
+``graph.Stage`` holds the numbers, ``graph.FusedOp`` the order of things; here they become a function. It works in place on a
+block of channels ``[N, c, OH * OW]``: blocks stay in the cache, and cores share them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Optional
 
 import numpy as np
 
 from rknnlite.errors import ModelUnsupported
-from rknnlite.graph import ConvParams, Stage, Tensor
+from rknnlite.graph import Activation, ConvParams, FusedOp, Join, Stage, Tensor
 from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty
 from ..kernels.lut import DenseLut
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..node_view import Array, NodeView, centred_range, encode
-from .functions import FUNCTIONS
+from .functions import TABLE_FUNCTIONS, hard_sigmoid
 
-__all__ = ["TABLES", "Tail", "apply_tail", "bias_column", "elu_alpha", "make_tail", "silu_beta", "tail_of"]
+__all__ = ["OutputStage", "apply_stage", "bias_column", "output_stage"]
 
-TABLES = ("Sigmoid", "Tanh", "Elu", "HardSwish", "HardSigmoid", "Softplus", "ExSwish", "ExGelu", "ExMish")
-"""Activations that the NPU evaluates by table."""
-
-Tail = Callable[[Array, Optional[Array], slice, Array], None]
+OutputStage = Callable[[Array, Optional[Array], slice, Array], None]
 """(accumulator block, operand block, its channels, output block)."""
 
-_SPELLINGS = {"exswish": "ExSwish", "exgelu": "ExGelu", "exmish": "ExMish"}
-INDEX_UNITS = {
-    "Sigmoid": 2596.596, "Softplus": 2596.537, "ExSwish": 2824.787, "ExGelu": 5792.494, "ExMish": 3276.82,
-    "Tanh": 5425.294, "HardSwish": 5461.29, "Elu": 3276.80,
-}  # fmt: skip
-"""Index units per 1.0 of each table, the same on all SoCs (docs/rknn-format.md, activations)."""
+_LIMITED = (Activation.RELU, Activation.CLIP)
+_SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
 _ZERO = np.float32(0)
 _BUFFER = 256
 """Rows that are shorter than numpy's buffer of 8192 elements it copies there when a factor per row comes in, which takes
 twice as long as the product itself (measured). The setting is the thread's own."""
-
-
-def tail_of(op_type: str) -> str:
-    """The fused tail of a node type, exSwish and ExSwish made one."""
-    tail = op_type[len("ConvTranspose") :] if op_type.startswith("ConvTranspose") else op_type[len("Conv") :]
-    return _SPELLINGS.get(tail.lower(), tail)
 
 
 def bias_column(bias: Array) -> Optional[Array]:
@@ -55,8 +44,8 @@ def bias_column(bias: Array) -> Optional[Array]:
     return single if (single == column).all() else column
 
 
-def apply_tail(tail: Tail, acc: Array, bias: Optional[Array], operand: Optional[Array]) -> Array:
-    """Run a tail over ``acc`` [N, OC, OH * OW] plus bias; the float32 result takes its place where it can."""
+def apply_stage(stage: OutputStage, acc: Array, bias: Optional[Array], operand: Optional[Array]) -> Array:
+    """Run an output stage over ``acc`` [N, OC, OH * OW] plus bias; the float32 result takes its place where it can."""
     out = acc if acc.dtype == np.float32 else empty(acc.shape)
     keeps = bias is not None and np.result_type(acc, bias) == acc.dtype
 
@@ -67,7 +56,7 @@ def apply_tail(tail: Tail, acc: Array, bias: Optional[Array], operand: Optional[
             if bias is not None:
                 block = np.add(block, bias[:, channels], out=block if keeps else None)
             other = None if operand is None else operand[:, channels]
-            tail(block, other, channels, out[:, channels])
+            stage(block, other, channels, out[:, channels])
         finally:
             np.setbufsize(before)
 
@@ -75,20 +64,19 @@ def apply_tail(tail: Tail, acc: Array, bias: Optional[Array], operand: Optional[
     return out
 
 
-def make_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
-    """The tail of a node: integers for a quantised output, else real values."""
+def output_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage) -> OutputStage:
+    """The output stage of a node: integers for a quantised output, else real values."""
     if not (conv.quantised and view.outputs[0].quant):
-        return _float_tail(view, conv, stage)
-    tail = tail_of(view.node.op)
-    if tail in TABLES:
-        if view.tensor(0).dtype is DType.INT16:
-            return _function_tail(view, conv, stage)
-        if stage.lut is None:
-            raise view.fail("no activation table was uploaded for it")
-        if stage.by_table or tail == "HardSigmoid":  # a straight line whose slope no attribute holds
-            return _table_tail(conv, stage, view.outputs[0])
-        return _function_tail(view, conv, stage)
-    return _quantised_tail(view, conv, stage)
+        return _float_stage(view, fused, conv, stage)
+    if fused.after is not Activation.TABLE:
+        return _integer_stage(view, fused, conv, stage)
+    if view.tensor(0).dtype is DType.INT16:
+        return _function_stage(view, fused, conv, stage)
+    if stage.lut is None:
+        raise view.fail("no activation table was uploaded for it")
+    if stage.by_table or TABLE_FUNCTIONS[fused.function].line:  # no attribute holds the slope of the line
+        return _table_stage(conv, stage, view.outputs[0])
+    return _function_stage(view, fused, conv, stage)
 
 
 def _operand_scale(view: NodeView) -> float:
@@ -109,11 +97,11 @@ def _leaky(out: Array, slope: Array | float) -> None:
     out += negative
 
 
-def _slope(conv: ConvParams, stage: Stage, tail: str) -> Array | None:
-    """[1, OC or 1, 1] factor of the negative part, None for tails without."""
-    if tail == "PRelu" and conv.slope is not None:
+def _slope(conv: ConvParams, stage: Stage, fused: FusedOp) -> Array | None:
+    """[1, OC or 1, 1] factor of the negative part, None for nodes without."""
+    if fused.applies(Activation.PRELU) and conv.slope is not None:
         return conv.slope.reshape(1, -1, 1)
-    if tail.startswith("LeakyRelu") and stage.slope is not None:
+    if fused.applies(Activation.LEAKY_RELU) and stage.slope is not None:
         return np.full((1, conv.weight_shape[0], 1), stage.slope, np.float32)
     return None
 
@@ -121,52 +109,44 @@ def _slope(conv: ConvParams, stage: Stage, tail: str) -> Array | None:
 # -- int8 ----------------------------------------------------------------------------------------------------
 
 
-def _quantised_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
-    tail, y = tail_of(view.node.op), view.outputs[0]
+def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage) -> OutputStage:
+    y = view.outputs[0]
     assert conv.multiplier is not None and y.quant is not None
     low, high = centred_range(y)
-    if tail in ("Relu", "AddRelu"):
+    if fused.after is Activation.RELU:
         low = np.maximum(low, _ZERO)
     scale = conv.multiplier * stage.scale * stage.second_scale
     operand_scale = _operand_scale(view)
     operand_unit = np.float32(operand_scale / y.quant.scale)
-    if tail == "Mul" and view.is_const(1) and (stored := view.tensor(1).quant) is not None:
+    if fused.join is Join.MUL and view.is_const(1) and (stored := view.tensor(1).quant) is not None:
         scale = scale / stored.scale  # constants come as real values
     factor = _factor(scale)  # with Mul the output scale of the registers already holds the operand's
-    slope = _slope(conv, stage, tail)
-    before, after = _activations(tail)
+    slope = _slope(conv, stage, fused)
+    limited, multiplies = fused.before in _LIMITED, fused.join is Join.MUL
+    early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
     if stage.clip is not None:  # int16: real limits; int8 has them in the output's range
         low, high = (np.float32(min(max(v / y.quant.scale, low), high)) for v in stage.clip)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
-        if before == "relu":
+        if limited:
             np.maximum(out, _ZERO, out=out)
-        elif before == "leaky" and slope is not None:
-            _leaky(out, slope[:, channels])
+        elif early is not None:
+            _leaky(out, early[:, channels])
         if operand is not None:
-            if tail == "Mul":
+            if multiplies:
                 out *= operand
             else:
                 out += operand * operand_unit
-        if after == "leaky" and slope is not None:
-            _leaky(out, slope[:, channels])
+        if late is not None:
+            _leaky(out, late[:, channels])
         np.rint(out, out=out)
         np.clip(out, low, high, out=out)
 
     return run
 
 
-def _activations(tail: str) -> tuple[str, str]:
-    """(activation before, activation after the second operand)."""
-    if tail in ("ReluAdd", "ClipAdd"):
-        return "relu", ""
-    if tail == "LeakyReluAdd":
-        return "leaky", ""
-    return "", "leaky" if tail in ("LeakyRelu", "PRelu") else ""
-
-
-def _table_tail(conv: ConvParams, stage: Stage, y: Tensor) -> Tail:
+def _table_stage(conv: ConvParams, stage: Stage, y: Tensor) -> OutputStage:
     """Index = acc * multiplier + offset, dense look-up, all in the NPU's own integers."""
     lut = stage.lut
     assert lut is not None and conv.multiplier is not None and y.quant is not None
@@ -184,20 +164,20 @@ def _table_tail(conv: ConvParams, stage: Stage, y: Tensor) -> Tail:
     return run
 
 
-def _function_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
+def _function_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage) -> OutputStage:
     """The function itself at index / (index units per 1.0).
 
     Nearer to the vendor's simulator than the table with its straight lines between points (99.9 against 98 to
     99.9 % identical bytes per layer, docs/rknn-format.md); int16 files hold no tables at all.
     """
-    tail, y = tail_of(view.node.op), view.outputs[0]
+    y, row = view.outputs[0], TABLE_FUNCTIONS[fused.function]
     assert conv.multiplier is not None
     scale = stage.lut.multiplier if stage.lut is not None else stage.index_scale
-    if tail == "HardSigmoid":  # a straight line in the index
-        unit, function = 1 / 32768, _line(stage.index_offset / 32768 + 0.5)
+    if row.line:
+        function = partial(hard_sigmoid, alpha=1.0, beta=stage.index_offset / row.index_units + 0.5)
     else:
-        unit, function = 1 / INDEX_UNITS[tail], _float_function(view, tail, stage)
-    factor = _factor(conv.multiplier * scale * unit)
+        function = _real_function(view, fused, stage)
+    factor = _factor(conv.multiplier * scale * (1 / row.index_units))
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         real = np.multiply(acc, factor[:, channels], dtype=np.float32, casting="unsafe")
@@ -206,24 +186,20 @@ def _function_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
     return run
 
 
-def _line(offset: float) -> Callable[[Array], Array]:
-    return lambda x: np.clip(x + np.float32(offset), 0, 1)
-
-
 # -- fp16, and int8 convolutions with a floating output ------------------------------------------------------
 
 
-def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
-    # The vendor's simulator stores the convolution before it applies a tail; float16 shows the difference.
-    tail, y = tail_of(view.node.op), view.outputs[0]
-    stored_first = tail not in ("", "Relu", "Clip") and not conv.quantised
+def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage) -> OutputStage:
+    # The vendor's simulator stores the convolution before anything but limits; float16 shows the difference.
+    y = view.outputs[0]
+    stored_first = not (conv.quantised or (fused.join is None and fused.after in (None, *_LIMITED)))
     factor, operand_scale = None, np.float32(_operand_scale(view))
     if conv.quantised:
         assert conv.multiplier is not None
         factor = _factor(conv.multiplier * stage.scale)
-    slope = _slope(conv, stage, tail)
-    before, after = _activations(tail)
-    function = _float_function(view, tail, stage) if tail in TABLES else None
+    slope, multiplies = _slope(conv, stage, fused), fused.join is Join.MUL
+    early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
+    function = _real_function(view, fused, stage) if fused.after is Activation.TABLE else None
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         real = (
@@ -233,17 +209,15 @@ def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
         )
         if stored_first:
             real = encode(real, y)
-        if before == "relu":
-            real = _bounded(real, tail, stage)
-        elif before == "leaky" and slope is not None:
-            real = encode(np.where(real < 0, real * slope[:, channels], real), y)
+        real = _limited(real, fused.before, stage)
+        if early is not None:
+            real = encode(np.where(real < 0, real * early[:, channels], real), y)
         if operand is not None:
             other = operand * operand_scale
-            real = real * other if tail == "Mul" else real + other
-        if after == "leaky" and slope is not None:
-            real = np.where(real < 0, real * slope[:, channels], real)
-        elif tail in ("Relu", "AddRelu", "Clip"):
-            real = _bounded(real, tail, stage)
+            real = real * other if multiplies else real + other
+        real = _limited(real, fused.after, stage)
+        if late is not None:
+            real = np.where(real < 0, real * late[:, channels], real)
         elif function is not None:
             real = function(real)
         out[...] = encode(real, y)
@@ -251,55 +225,25 @@ def _float_tail(view: NodeView, conv: ConvParams, stage: Stage) -> Tail:
     return run
 
 
-def _bounded(real: Array, tail: str, stage: Stage) -> Array:
-    if "Relu" in tail:
+def _limited(real: Array, activation: Optional[Activation], stage: Stage) -> Array:
+    """Relu and Clip on real values; anything else is not done here."""
+    if activation is Activation.RELU:
         return np.maximum(real, _ZERO)
-    return real if stage.clip is None else np.clip(real, np.float32(stage.clip[0]), np.float32(stage.clip[1]))
+    if activation is not Activation.CLIP or stage.clip is None:
+        return real
+    return np.clip(real, np.float32(stage.clip[0]), np.float32(stage.clip[1]))
 
 
-def _float_function(view: NodeView, tail: str, stage: Stage) -> Callable[[Array], Array]:
-    """The function of a fused activation; parameters that no attribute holds are read off its table."""
-    function = FUNCTIONS[tail]
-    if tail == "Elu" and stage.lut is not None:
-        alpha = elu_alpha(stage.lut.high)
-        return lambda x: function(x, alpha)
-    if tail == "HardSigmoid":
-        if stage.float_line is None or not stage.float_line[0]:
-            raise ModelUnsupported(
-                f"node {view.node.label()}: the converter left its slope out of the file; convert this layer in "
-                "float16 or int8"
-            )
-        slope, offset = stage.float_line[0] / 32768, 0.5 + stage.float_line[1] / 32768
-        return lambda x: function(x, slope, offset)
-    if tail == "ExSwish" and stage.lut is not None:
-        beta = silu_beta(stage.lut.high)
-        return lambda x: function(x, beta)
-    return function
-
-
-def elu_alpha(high: Array) -> float:
-    """Alpha of a fused Elu from its table: code(x) = 32768 * alpha * exp(x) - 32768 below zero."""
-    below = np.flatnonzero(high < 0)
-    if not len(below):
-        return 1.0
-    k = int(below[-1])
-    x = (32 * k - 16384) / INDEX_UNITS["Elu"]
-    return round(float((high[k] + 32768) / 32768 * np.exp(-x)), 3)
-
-
-def silu_beta(high: Array) -> float:
-    """Beta of x * sigmoid(beta * x) from its table (1.702 is the "quick GELU")."""
-    if high[512] <= 0:
-        return 1.0
-    x = np.arange(513) * 32 / INDEX_UNITS["ExSwish"]
-
-    def distance(beta: float) -> float:
-        f = x / (1 + np.exp(-beta * x))
-        return float(np.square(high / high[512] - f / f[512]).sum())
-
-    low, top = 0.1, 8.0
-    for _ in range(60):  # ternary search: the distance has one minimum
-        a, b = low + (top - low) / 3, top - (top - low) / 3
-        low, top = (low, b) if distance(a) < distance(b) else (a, top)
-    beta = round((low + top) / 2, 4)
-    return 1.0 if abs(beta - 1) < 0.002 else beta
+def _real_function(view: NodeView, fused: FusedOp, stage: Stage) -> Callable[[Array], Array]:
+    """The function of a fused activation; parameters that no attribute holds are read off its stage."""
+    row = TABLE_FUNCTIONS[fused.function]
+    if not row.line:
+        parameters = row.parameters(stage)
+        return lambda x: row.function(x, *parameters)
+    if stage.float_line is None or not stage.float_line[0]:
+        raise ModelUnsupported(
+            f"node {view.node.label()}: the converter left its slope out of the file; convert this layer in "
+            "float16 or int8"
+        )
+    slope, offset = stage.float_line[0] / row.index_units, 0.5 + stage.float_line[1] / row.index_units
+    return lambda x: row.function(x, slope, offset)

@@ -10,7 +10,7 @@ from rknnlite.graph import RecurrentParams
 
 from ..node_view import Array, NodeView
 from ..registry import real_op
-from .functions import FUNCTIONS
+from .functions import sigmoid
 
 __all__: list[str] = []
 
@@ -64,14 +64,12 @@ def _run(
 
 def _lstm_step(params: RecurrentParams, d: int, xw: Array, h: Array, c: Array) -> tuple[Array, Array]:
     gates = xw + np.einsum("bj,ghj->bgh", h, params.r[d], optimize=True) + params.r_bias[d]
-    sigmoid = FUNCTIONS["Sigmoid"]
     i, o, f = (sigmoid(gates[:, k]) for k in range(3))
     c = f * c + i * np.tanh(gates[:, 3])
     return o * np.tanh(c), c
 
 
 def _gru_step(params: RecurrentParams, d: int, xw: Array, h: Array, c: Array) -> tuple[Array, Array]:
-    sigmoid = FUNCTIONS["Sigmoid"]
     r_weight, r_bias = params.r[d], params.r_bias[d]
     z = sigmoid(xw[:, 0] + h @ r_weight[0].T + r_bias[0])
     r = sigmoid(xw[:, 1] + h @ r_weight[1].T + r_bias[1])
@@ -84,7 +82,7 @@ def _gru_step(params: RecurrentParams, d: int, xw: Array, h: Array, c: Array) ->
 
 _RNN_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "Tanh": np.tanh,
-    "Sigmoid": FUNCTIONS["Sigmoid"],
+    "Sigmoid": sigmoid,
     "Relu": lambda x: np.maximum(x, 0),
 }
 

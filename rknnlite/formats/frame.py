@@ -1,0 +1,37 @@
+"""The outer frame of a file: header, payload, and a JSON part behind it (docs/rknn-format.md, section 1)."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from ..errors import ModelInvalid
+
+__all__ = ["HEADER", "trailer"]
+
+HEADER = 64
+"""Bytes before the payload."""
+
+
+def trailer(data: memoryview, start: int) -> tuple[memoryview, dict[str, Any]]:
+    """(payload from byte ``start`` on, the JSON part behind it). Raises ModelInvalid for a cut file."""
+    size = struct.unpack_from("<Q", data, 16)[0]
+    if start + size + 8 > len(data):
+        raise ModelInvalid(
+            f"the file is truncated: its header promises {start + size + 8} bytes or more, there are {len(data)}; "
+            "copy it again"
+        )
+    (json_size,) = struct.unpack_from("<Q", data, start + size)
+    if start + size + 8 + json_size > len(data):
+        raise ModelInvalid(f"the file is truncated: its JSON part of {json_size} bytes is cut; copy it again")
+    text = bytes(data[start + size + 8 : start + size + 8 + json_size])
+    return data[start : start + size], _json(text)
+
+
+def _json(text: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(text.decode("utf-8", "replace").rstrip("\0 \n") or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ModelInvalid(f"damaged file: its JSON part cannot be read ({type(error).__name__})") from None
+    return value if isinstance(value, dict) else {}
