@@ -17,7 +17,8 @@ from rknnlite.tensor import DType
 from ..kernels.buffers import empty
 from ..kernels.lut import DenseLut
 from ..kernels.parallel import channel_blocks, run_blocks
-from ..node_view import Array, NodeView, centred_range, encode
+from ..node_view import NodeView
+from ..values import Array, centred_range, encode
 from .functions import FUNCTIONS
 
 __all__ = ["TABLES", "Tail", "apply_tail", "bias_column", "elu_alpha", "make_tail", "silu_beta", "tail_of"]
