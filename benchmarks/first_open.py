@@ -39,7 +39,9 @@ def first_open(tree: Path, model: Path, backend: str, library: str) -> tuple[lis
     places = {"PYTHONPATH": f"{tree}{os.pathsep}{tree / 'plugins'}", "RKNNLITE_LIBRARY": library}
     script = PROGRAM.format(model=str(model), backend=backend)
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tree, env={**os.environ, **places})
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=tree, env={**os.environ, **places}
+    )
     ours, everything, spent = json.loads(done.stdout.splitlines()[-1])
     return ours, everything, spent
 

@@ -17,8 +17,8 @@ import numpy as np
 from agreement import compare
 from numpy.typing import NDArray
 from rknnlite_cpu.feed import InputFeed
-from rknnlite_cpu.node_view import Kernel, decode
 from rknnlite_cpu.plan import ExecutionPlan
+from rknnlite_cpu.values import Kernel, decode
 
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Input
@@ -37,17 +37,17 @@ def disturbed(kernel: Kernel, rate: float, rng: np.random.Generator) -> Kernel:
     return run
 
 
-def outputs(program: ExecutionPlan, feeds: dict[int, Array]) -> list[Array]:
+def outputs(plan: ExecutionPlan, feeds: dict[int, Array]) -> list[Array]:
     """Real values of all outputs."""
-    values = program.run(feeds)
-    return [decode(values[i], program.graph.tensors[i]) for i in program.graph.outputs]
+    values = plan.run(feeds)
+    return [decode(values[i], plan.graph.tensors[i]) for i in plan.graph.outputs]
 
 
 def measure(path: Path, rate: float) -> None:
     """Print both distances for every output."""
     model = ModelFile(path).model
     graph = model.graph()
-    program = ExecutionPlan(graph, path.name)
+    plan = ExecutionPlan(graph, path.name)
     with np.load(path.with_suffix(".npz")) as golden:
         arrays = [golden[f"in{i}"] for i in range(len(graph.inputs))]
         theirs = [
@@ -57,12 +57,12 @@ def measure(path: Path, rate: float) -> None:
         index: InputFeed(io, graph.tensors[index], 1).values(Input(number, array))[0]
         for number, (io, index, array) in enumerate(zip(model.inputs, graph.inputs, arrays))
     }
-    ours = outputs(program, feeds)
+    ours = outputs(plan, feeds)
     rng = np.random.default_rng(0)
-    for step in program.steps:
+    for step in plan.steps:
         if step.node.conv is not None and graph.tensors[step.targets[0]].quant is not None:
             step.kernel = disturbed(step.kernel, rate, rng)
-    moved = outputs(program, feeds)
+    moved = outputs(plan, feeds)
     for number, index in enumerate(graph.outputs):
         quant = graph.tensors[index].quant
         scale = quant.scale if quant else None

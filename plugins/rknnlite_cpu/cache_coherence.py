@@ -14,7 +14,7 @@ from rknnlite.errors import ContextInvalid
 from rknnlite.log import logger
 
 from .memory import CpuMemory
-from .node_view import Array
+from .values import Array
 
 __all__ = ["CacheCoherence"]
 

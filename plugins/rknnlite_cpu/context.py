@@ -24,14 +24,15 @@ from rknnlite.tensor import Layout, TensorAttr
 from .cache_coherence import CacheCoherence
 from .feed import InputFeed
 from .fidelity import Fidelity, FloatFeed, graph_for
+from .figures import memory_size, perf_table
 from .frame import Frame
 from .kernels.buffers import trim
 from .kernels.parallel import run_items
 from .kernels.threads import cores, limited
-from .node_view import Array
-from .observers import Feeder, Recorder, Stopwatch, Watches, memory_size, perf_table
+from .observers import Feeder, Recorder, Stopwatch, Watches
 from .plan import ExecutionPlan, Watch
 from .postprocess import chosen, converted
+from .values import Array
 from .zerocopy import ZeroCopyContext, lender
 
 __all__ = ["CpuContext"]

@@ -1,4 +1,4 @@
-"""Custom operators inside a program: the arrays they get, their life, and errors that name them."""
+"""Custom operators inside a plan: the arrays they get, their life, and errors that name them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.tensor import DType, Layout, TensorAttr
 
-from .node_view import Array, NodeView, decode, encode
+from .node_view import NodeView
+from .values import Array, decode, encode
 
 __all__ = ["CustomNode"]
 
 
 class CustomNode:
-    """One node computed by a custom operator; ``kernel`` is what the program calls.
+    """One node computed by a custom operator; ``kernel`` is what the plan calls.
 
     ``init`` of the operator has run when the constructor returns; ``close``, or dropping the node, runs
     ``destroy``.

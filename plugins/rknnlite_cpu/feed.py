@@ -11,7 +11,7 @@ from rknnlite.layout import nc1hwc2_to_nchw
 from rknnlite.spi import Input
 from rknnlite.tensor import DType, Layout, TensorAttr
 
-from .node_view import Array, encode
+from .values import Array, encode
 
 __all__ = ["InputFeed"]
 

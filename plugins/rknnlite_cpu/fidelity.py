@@ -36,8 +36,8 @@ from rknnlite.spi import Input
 from rknnlite.tensor import DType, TensorAttr
 
 from .feed import InputFeed
-from .node_view import Array, decode
 from .ops.functions import TABLE_FUNCTIONS
+from .values import Array, decode
 
 __all__ = ["Fidelity", "FloatFeed", "float_graph", "graph_for"]
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from rknnlite.graph import Graph, Tensor
 
-from .node_view import Array, decode, encode
-from .observers import stored_elements
+from .values import Array, decode, encode, stored_elements
 
 __all__ = ["Frame", "to_float"]
 

@@ -33,7 +33,7 @@ from .kernels.gemm import cast, in_blocks, row_sums
 from .kernels.parallel import matmul
 from .kernels.threads import cores, limited
 from .memory import CpuMemory, allocate, from_fd
-from .node_view import Array
+from .values import Array
 
 __all__ = ["CpuMatmul"]
 

@@ -17,7 +17,7 @@ import numpy as np
 from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
 from rknnlite.spi import Memory
 
-from .node_view import Array
+from .values import Array
 
 __all__ = ["CpuMemory", "allocate", "from_fd"]
 

@@ -15,8 +15,9 @@ from rknnlite.spi import CustomOp, UseBuiltin
 
 from . import ops as _ops  # noqa: F401  fills the registry
 from .custom import CustomNode
-from .node_view import Array, Kernel, NodeView
+from .node_view import NodeView
 from .registry import Builder, builder_for
+from .values import Array, Kernel
 
 __all__ = ["MARKERS", "ExecutionPlan", "Step", "Watch"]
 
@@ -37,7 +38,7 @@ class Step:
 
 
 class Watch:
-    """Looks on while a program runs; a subclass overrides what it needs."""
+    """Looks on while a plan runs; a subclass overrides what it needs."""
 
     def before(self, step: Step, values: dict[int, Array]) -> None:
         """Called before a step; may replace the values of its operands."""
@@ -82,7 +83,7 @@ class ExecutionPlan:
                     previous.close()
 
     def twin(self, ops: Mapping[str, CustomOp]) -> ExecutionPlan:
-        """The same program for another caller: weights are shared, custom operators get nodes of their own."""
+        """The same plan for another caller: weights are shared, custom operators get nodes of their own."""
         other = copy.copy(self)
         other._custom = {}
         other.steps = [replace(step) for step in self.steps]

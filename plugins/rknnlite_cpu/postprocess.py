@@ -13,7 +13,7 @@ from rknnlite.errors import ParamInvalid
 from rknnlite.spi import PostProcess
 from rknnlite.tensor import TensorAttr
 
-from .node_view import Array
+from .values import Array
 
 __all__ = ["chosen", "converted"]
 

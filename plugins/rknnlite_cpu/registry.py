@@ -11,7 +11,8 @@ import numpy as np
 from rknnlite.graph import Accumulator, TensorRole
 from rknnlite.tensor import DType
 
-from .node_view import Array, Kernel, NodeView, decode, encode, round_f16
+from .node_view import NodeView
+from .values import Array, Kernel, decode, encode, round_f16
 
 __all__ = ["Builder", "builder_for", "check_operands", "move_op", "op", "real_kernel", "real_op"]
 

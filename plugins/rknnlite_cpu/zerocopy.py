@@ -26,7 +26,7 @@ from rknnlite.tensor import Layout, TensorAttr
 from .cache_coherence import CacheCoherence
 from .frame import Frame
 from .memory import CpuMemory, allocate, from_fd
-from .node_view import Array
+from .values import Array
 
 __all__ = ["ZeroCopyContext", "lender"]
 

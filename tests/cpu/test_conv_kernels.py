@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_cpu.kernels.accumulate import accumulator
 from rknnlite_cpu.kernels.conv import (
     ConvSpec,
     conv2d,
@@ -17,7 +18,6 @@ from rknnlite_cpu.kernels.conv import (
     whole_plane,
     windows,
 )
-from rknnlite_cpu.kernels.engine import accumulator
 from rknnlite_cpu.ops.requantise import apply_stage, bias_column
 
 INT8 = (-255.0, 255.0)  # centred int8: q - zero point

@@ -36,11 +36,11 @@ def chain(length: int, ops: tuple[str, ...]) -> ExecutionPlan:
     return ExecutionPlan(Graph(tensors, nodes, [0], [length]), "chain")
 
 
-def peak_of(program: ExecutionPlan) -> int:
+def peak_of(plan: ExecutionPlan) -> int:
     x = np.ones((1, 1, SIDE, SIDE), np.float32)
-    program.run({0: x})
+    plan.run({0: x})
     tracemalloc.start()
-    program.run({0: x})
+    plan.run({0: x})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak
@@ -61,16 +61,16 @@ def test_values_with_several_readers_live_until_the_last() -> None:
     tensors[0].role = TensorRole.INPUT
     nodes = [Node(i, "Neg", f"n{i}", [i], [i + 1]) for i in range(40)]
     nodes.append(Node(40, "Add", "sum", [40, 1], [41]))
-    program = ExecutionPlan(Graph(tensors, nodes, [0], [41]), "skip")
-    (result,) = program.run({0: np.ones((1, 1, SIDE, SIDE), np.float32)}).values()
+    plan = ExecutionPlan(Graph(tensors, nodes, [0], [41]), "skip")
+    (result,) = plan.run({0: np.ones((1, 1, SIDE, SIDE), np.float32)}).values()
     assert (result == -1 + 1).all()
-    assert peak_of(program) <= 3.5 * ONE
+    assert peak_of(plan) <= 3.5 * ONE
 
 
 def test_a_value_nobody_reads_is_dropped() -> None:
-    program = chain(3, ("Relu",))
+    plan = chain(3, ("Relu",))
     dead = Node(9, "Neg", "dead", [1], [4])
-    graph = program.graph
+    graph = plan.graph
     graph.tensors.append(tensor("t4", (1, 1, SIDE, SIDE)))
     graph.tensors[4].index = 4
     again = ExecutionPlan(Graph(graph.tensors, [*graph.nodes, dead], [0], [3]), "dead end")
@@ -78,8 +78,8 @@ def test_a_value_nobody_reads_is_dropped() -> None:
 
 
 def test_outputs_in_the_middle_survive() -> None:
-    program = chain(4, ("Neg",))
-    middle = ExecutionPlan(Graph(program.graph.tensors, program.graph.nodes, [0], [2, 4, 1]), "middle")
+    plan = chain(4, ("Neg",))
+    middle = ExecutionPlan(Graph(plan.graph.tensors, plan.graph.nodes, [0], [2, 4, 1]), "middle")
     results = middle.run({0: np.full((1, 1, SIDE, SIDE), 3, np.float32)})
     assert [float(results[i][0, 0, 0, 0]) for i in (1, 2, 4)] == [-3.0, 3.0, 3.0]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rknnlite_cpu import ops as _ops  # noqa: F401  fills the registry
-from rknnlite_cpu.node_view import encode
 from rknnlite_cpu.registry import _BUILDERS
+from rknnlite_cpu.values import encode
 
 from rknnlite.errors import RknnError
 from rknnlite.graph import RecurrentParams, Stage, Tensor
@@ -84,10 +84,10 @@ def test_any_node(op: str, data: st.DataObject) -> None:
     params = recurrent(3 if "GRU" in op else 4) if "LSTM" in op or "GRU" in op else None
     with limits(20, 64 << 20), np.errstate(all="ignore"):
         try:
-            program = one_node(op, [first, *rest], results, attrs, stage=stage(), recurrent=params)
-            graph = program.graph
+            plan = one_node(op, [first, *rest], results, attrs, stage=stage(), recurrent=params)
+            graph = plan.graph
             feeds = {i: encode(np.zeros(graph.tensors[i].shape), graph.tensors[i]) for i in graph.inputs}
-            outputs = program.run(feeds)
+            outputs = plan.run(feeds)
         except RknnError as error:
             assert str(error)
             return

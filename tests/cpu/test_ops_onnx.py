@@ -66,8 +66,8 @@ def check(case: Case) -> None:
     live = [tensor(f"x{i}", a.shape, DType.from_numpy(a.dtype)) for i, a in enumerate(case.arrays)]
     fixed = [None if c is None else constant(c) for c in case.constants]
     results = [tensor(f"y{i}", e.shape, DType.from_numpy(e.dtype)) for i, e in enumerate(expected)]
-    program = one_node(case.op, [*live, *fixed], results, dict(case.attrs))
-    for got, want in zip(run(program, *case.arrays), expected):
+    plan = one_node(case.op, [*live, *fixed], results, dict(case.attrs))
+    for got, want in zip(run(plan, *case.arrays), expected):
         assert got.shape == want.shape and got.dtype == want.dtype
         if want.dtype.kind == "f":
             assert np.allclose(got, want, rtol=case.tolerance, atol=case.tolerance, equal_nan=True)

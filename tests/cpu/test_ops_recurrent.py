@@ -57,8 +57,8 @@ def test_recurrent(op: str, gates: int, linear: int, direction: str, states: boo
     params = RecurrentParams(gates, HIDDEN, d, w, r, wb, rb, direction == "reverse", bool(linear))
     results = [tensor(f"y{i}", e.shape) for i, e in enumerate(expected)]
     live = [tensor("x", x.shape), None, *(tensor(f"s{i}", s.shape) for i, s in enumerate(initial))]
-    program = one_node(f"ex{op}", live, results, recurrent=params)
-    for got, want in zip(run(program, x, *initial), expected):
+    plan = one_node(f"ex{op}", live, results, recurrent=params)
+    for got, want in zip(run(plan, x, *initial), expected):
         assert got.shape == want.shape and np.allclose(got, want, atol=2e-6)
 
 
@@ -87,12 +87,12 @@ def test_plain_rnn(direction: str, activation: str) -> None:
     activations = [activation] * d
     expected = by_onnxruntime("RNN", x, (w, r, wb, rb), direction, [initial], activations=activations)
     operands = [w[:, 0], r[:, 0], np.concatenate([wb[:, 0], rb[:, 0]], axis=1), None, initial]
-    program = one_node(
+    plan = one_node(
         "RNN", [tensor("x", x.shape), *(None if o is None else constant(o) for o in operands)],
         [tensor("y", expected[0].shape), tensor("h", expected[1].shape)],
         {"direction": direction, "activations": activations},
     )  # fmt: skip
-    for found, wanted in zip(run(program, x), expected):
+    for found, wanted in zip(run(plan, x), expected):
         assert np.allclose(found, wanted, atol=1e-5)
 
 
@@ -102,11 +102,11 @@ def test_plain_rnn_with_an_activation_of_its_own() -> None:
         np.zeros((1, 4, 3), np.float32),
         np.zeros((1, 4, 4), np.float32),
     )
-    program = one_node(
+    plan = one_node(
         "RNN",
         [tensor("x", x.shape), constant(w), constant(r)],
         [tensor("y", (2, 1, 1, 4))],
         {"activations": ["Affine"]},
     )
     with pytest.raises(ModelInvalid, match="Affine"):
-        run(program, x)
+        run(plan, x)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rknnlite_cpu.node_view import encode, round_bf16, round_f16
 from rknnlite_cpu.registry import builder_for
+from rknnlite_cpu.values import encode, round_bf16, round_f16
 
 from rknnlite.errors import ModelInvalid, RknnError
 from rknnlite.graph import ConvParams, Stage
@@ -62,10 +62,10 @@ def test_integer_attention_stores_scores_and_softmax_as_int8() -> None:
     q, k, v = ((x - 3) * np.float32(0.02) for x in (q, k, v))
     attrs = {"scale": 0.35, "score_step": 0.04, "score_zero_point": -11, "weight_step": 0.0031}
     tensors = [tensor(n, x.shape, DType.INT8, quant) for n, x in zip("qkv", (q, k, v))]
-    program = one_node("exSDPAttention", tensors, [tensor("y", (2, 8, 1, 5))], attrs)
+    plan = one_node("exSDPAttention", tensors, [tensor("y", (2, 8, 1, 5))], attrs)
     scores = np.clip(np.rint(0.35 * np.einsum("hdxq,hdxk->hqk", q, k) / 0.04), -117, 138) * 0.04
     weights = np.clip(np.rint(softmax(scores, -1) / 0.0031), 0, 255) * 0.0031
-    assert close(run(program, q, k, v)[0], np.einsum("hqk,hdxk->hdxq", weights, v), 1e-4)
+    assert close(run(plan, q, k, v)[0], np.einsum("hqk,hdxk->hdxq", weights, v), 1e-4)
 
 
 def test_product_requantises_its_second_operand() -> None:
@@ -209,12 +209,12 @@ def requantised(real_values: np.ndarray, quant: QuantParams) -> np.ndarray:
     return quantise(np.asarray(real_values, np.float32), quant)
 
 
-def int8_outputs(program: Any, *arrays: np.ndarray) -> list[np.ndarray]:
+def int8_outputs(plan: Any, *arrays: np.ndarray) -> list[np.ndarray]:
     """Stored integers of the outputs."""
-    outputs = run(program, *arrays)
+    outputs = run(plan, *arrays)
     return [
-        quantise(o, program.graph.tensors[i].quant) if program.graph.tensors[i].quant else o
-        for o, i in zip(outputs, program.graph.outputs)
+        quantise(o, plan.graph.tensors[i].quant) if plan.graph.tensors[i].quant else o
+        for o, i in zip(outputs, plan.graph.outputs)
     ]
 
 
@@ -253,19 +253,19 @@ def test_two_operands_of_different_scales(op: str, function: Any) -> None:
 
 def test_concat_requantises_to_the_output() -> None:
     a, b = stored(real(1, 2, 3), A), stored(real(1, 1, 3), B)
-    program = one_node(
+    plan = one_node(
         "Concat", [int8("a", a.shape, A), int8("b", b.shape, B)], [int8("y", (1, 3, 3), C)], {"axis": 1}
     )
-    (got,) = int8_outputs(program, a, b)
+    (got,) = int8_outputs(plan, a, b)
     assert np.array_equal(got, requantised(np.concatenate([a, b], axis=1), C))
 
 
 def test_moving_elements_keeps_the_bytes() -> None:
     a = stored(real(1, 4, 3, 2), A)
-    program = one_node(
+    plan = one_node(
         "Transpose", [int8("a", a.shape, A)], [int8("y", (1, 2, 4, 3), A)], {"perm": [0, 3, 1, 2]}
     )
-    (got,) = int8_outputs(program, a)
+    (got,) = int8_outputs(plan, a)
     assert np.array_equal(got, quantise(a, A).transpose(0, 3, 1, 2))
 
 
@@ -297,7 +297,7 @@ def test_integer_batch_normalisation() -> None:
 
 
 def conv_node(op: str, extra: Any = None, **changes: Any) -> tuple[Any, np.ndarray, np.ndarray]:
-    """A 1x1 int8 convolution of 4 to 3 channels; returns program, inputs, and the exact real result before its tail."""
+    """A 1x1 int8 convolution of 4 to 3 channels; returns plan, inputs, and the exact real result before its tail."""
     x = quantise(real(1, 4, 5, 5), A)
     weight = rng.integers(-120, 120, (3, 4, 1, 1)).astype(np.int8)
     zero = np.array([3, -7, 0], np.float32)
@@ -311,11 +311,11 @@ def conv_node(op: str, extra: Any = None, **changes: Any) -> tuple[Any, np.ndarr
     for name, value in changes.items():
         setattr(stage if hasattr(stage, name) else conv, name, value)
     operands = [int8("x", x.shape, A), *([] if extra is None else [extra])]
-    program = one_node(op, operands, [int8("y", (1, 3, 5, 5), C)], conv=conv, stage=stage)
+    plan = one_node(op, operands, [int8("y", (1, 3, 5, 5), C)], conv=conv, stage=stage)
     centred = weight.astype(np.int64)[:, :, 0, 0] - zero.astype(np.int64)[:, None]
     acc = np.einsum("oc,nchw->nohw", centred, x.astype(np.int64)) + bias.reshape(1, 3, 1, 1)
     result = acc * multiplier.reshape(1, 3, 1, 1) * stage.scale * C.scale
-    return program, (x.astype(np.float32) - A.zero_point) * np.float32(A.scale), result
+    return plan, (x.astype(np.float32) - A.zero_point) * np.float32(A.scale), result
 
 
 def agrees(got: np.ndarray, expected: np.ndarray) -> bool:
@@ -339,12 +339,12 @@ def agrees(got: np.ndarray, expected: np.ndarray) -> bool:
 )  # fmt: skip
 def test_tails_of_one_operand(op: str, changes: dict[str, Any], tail: Any) -> None:
     if op == "ConvPRelu":
-        program, x, result = conv_node(op)
-        program.graph.nodes[0].conv.slope = changes["slope"]
-        program = type(program)(program.graph, "again")
+        plan, x, result = conv_node(op)
+        plan.graph.nodes[0].conv.slope = changes["slope"]
+        plan = type(plan)(plan.graph, "again")
     else:
-        program, x, result = conv_node(op, **changes)
-    (got,) = int8_outputs(program, x)
+        plan, x, result = conv_node(op, **changes)
+    (got,) = int8_outputs(plan, x)
     assert agrees(got, tail(result))
 
 
@@ -358,15 +358,15 @@ def test_tails_of_one_operand(op: str, changes: dict[str, Any], tail: Any) -> No
 )  # fmt: skip
 def test_tails_with_a_second_operand(op: str, tail: Any) -> None:
     e = stored(real(1, 3, 5, 5), B)
-    program, x, result = conv_node(op, int8("e", e.shape, B))
-    (got,) = int8_outputs(program, x, e)
+    plan, x, result = conv_node(op, int8("e", e.shape, B))
+    (got,) = int8_outputs(plan, x, e)
     assert agrees(got, tail(result, e))
 
 
 def test_conv_mul_holds_the_operands_scale_in_its_own() -> None:
     e = stored(real(1, 3, 5, 5), B)
-    program, x, result = conv_node("ConvMul", int8("e", e.shape, B))
-    (got,) = int8_outputs(program, x, e)
+    plan, x, result = conv_node("ConvMul", int8("e", e.shape, B))
+    (got,) = int8_outputs(plan, x, e)
     assert agrees(got, result * e / B.scale)
 
 

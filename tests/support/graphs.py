@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rknnlite_cpu.node_view import Array, decode, encode
 from rknnlite_cpu.plan import ExecutionPlan
+from rknnlite_cpu.values import Array, decode, encode
 
 from rknnlite.formats.fused import fused_op
 from rknnlite.graph import ConvParams, Graph, Node, RecurrentParams, Stage, Tensor, TensorRole
@@ -45,7 +45,7 @@ def one_node(
     stage: Stage | None = None,
     recurrent: RecurrentParams | None = None,
 ) -> ExecutionPlan:
-    """A program of one node; operands that are not constant are the graph's inputs, in order."""
+    """A plan of one node; operands that are not constant are the graph's inputs, in order."""
     tensors: list[Tensor] = []
     for item in (*operands, *results):
         if item is not None and all(item is not known for known in tensors):
@@ -59,13 +59,13 @@ def one_node(
     return ExecutionPlan(Graph(tensors, [node], live, [t.index for t in results]), "hand-made")
 
 
-def run(program: ExecutionPlan, *arrays: Array) -> list[Array]:
+def run(plan: ExecutionPlan, *arrays: Array) -> list[Array]:
     """Real values in, real values out."""
-    graph = program.graph
+    graph = plan.graph
     feeds = {
         index: encode(np.asarray(array), graph.tensors[index]) for index, array in zip(graph.inputs, arrays)
     }
-    outputs = program.run(feeds)
+    outputs = plan.run(feeds)
     return [np.asarray(decode(outputs[index], graph.tensors[index])) for index in graph.outputs]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import deque
 from math import prod
 from typing import Any
@@ -32,59 +32,41 @@ _FIT = 4
 """An array takes no block of more than so many times its size."""
 
 
-class _Blocks:
+class _Block:
+    """Memory straight from the system; from the heap, a block between others would not go back when it is dropped."""
+
+    __slots__ = ("_memory", "interface", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._memory = np.frombuffer(mmap.mmap(-1, size * 4, **_PRIVATE), np.float32)
+        self.interface = self._memory.__array_interface__
+
+
+class _Idle:
     """Blocks that nobody uses, shared by all threads.
 
-    ``give`` may be called at any time, by the garbage collector in the middle of ``take`` as well: it waits for nobody,
-    and touches the sorted blocks only when no other call does.
+    A block may come back at any time, by the garbage collector in the middle of another call as well. So it goes to
+    ``returned`` without waiting for anybody; the sorted blocks change only in the hands of who has the lock.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._returned: deque[Array] = deque()
-        self._sizes: list[int] = []
-        self._blocks: dict[int, list[Array]] = {}
-
-    def take(self, elements: int) -> Array:
-        """The smallest block that fits; without one a new one, in the place of the largest that is too small."""
-        with self._lock:
-            self._sort_in()
-            at = bisect_left(self._sizes, elements)
-            if at < len(self._sizes) and self._sizes[at] <= _FIT * elements:
-                return self._pop(at)
-            if at:
-                self._pop(at - 1)
-        # Not from the heap: there a block between others would not go back to the system when it is dropped.
-        return np.frombuffer(mmap.mmap(-1, elements * 4, **_PRIVATE), np.float32)
-
-    def give(self, block: Array) -> None:
-        """Keep a block, unless many are idle."""
-        self._returned.append(block)
-        if self._lock.acquire(blocking=False):
-            try:
-                self._sort_in()
-            finally:
-                self._lock.release()
+        self.lock = threading.Lock()
+        self.returned: deque[_Block] = deque()
+        self.sizes: list[int] = []
+        self.blocks: list[_Block] = []  # in the order of their sizes
+        self.elements = 0  # of all sorted blocks
 
     def clear(self) -> None:
         """Drop all."""
-        with self._lock:
-            self._returned.clear()
-            self._sizes.clear()
-            self._blocks.clear()
-
-    def _sort_in(self) -> None:
-        while self._returned:
-            block = self._returned.popleft()
-            if sum(self._sizes) + len(block) <= _IDLE:
-                self._blocks.setdefault(len(block), []).append(block)
-                insort(self._sizes, len(block))
-
-    def _pop(self, at: int) -> Array:
-        return self._blocks[self._sizes.pop(at)].pop()
+        with self.lock:
+            self.returned.clear()
+            self.sizes.clear()
+            self.blocks.clear()
+            self.elements = 0
 
 
-_idle = _Blocks()
+_idle = _Idle()
 
 
 if hasattr(os, "register_at_fork"):
@@ -96,20 +78,45 @@ class _Loan:
 
     __slots__ = ("__array_interface__", "_block")
 
-    def __init__(self, block: Array, shape: tuple[int, ...]) -> None:
+    def __init__(self, block: _Block, shape: tuple[int, ...]) -> None:
         self._block = block
-        self.__array_interface__ = {**block.__array_interface__, "shape": shape, "strides": None}
+        self.__array_interface__ = {**block.interface, "shape": shape}
 
     def __del__(self) -> None:
-        _idle.give(self._block)
+        """Keep the block, unless many are idle; what came back during another call is kept with the next."""
+        _idle.returned.append(self._block)
+        if not _idle.lock.acquire(False):
+            return
+        try:
+            while _idle.returned:
+                block = _idle.returned.popleft()
+                if _idle.elements + block.size <= _IDLE:
+                    at = bisect_left(_idle.sizes, block.size)
+                    _idle.sizes.insert(at, block.size)
+                    _idle.blocks.insert(at, block)
+                    _idle.elements += block.size
+        finally:
+            _idle.lock.release()
 
 
 def empty(shape: tuple[int, ...]) -> Array:
-    """An uninitialised float32 array, writable and contiguous."""
+    """An uninitialised float32 array, writable and contiguous.
+
+    It takes the smallest idle block that fits; without one a new one, in the place of the largest that is too small.
+    """
     elements = prod(shape)
     if not _SMALLEST <= elements <= _LARGEST:
         return np.empty(shape, np.float32)
-    return np.asarray(_Loan(_idle.take(elements), shape))
+    block = None
+    with _idle.lock:
+        at = bisect_left(_idle.sizes, elements)
+        if at < len(_idle.sizes) and _idle.sizes[at] <= _FIT * elements:
+            _idle.elements -= _idle.sizes.pop(at)
+            block = _idle.blocks.pop(at)
+        elif at:
+            _idle.elements -= _idle.sizes.pop(at - 1)
+            del _idle.blocks[at - 1]
+    return np.asarray(_Loan(block or _Block(elements), shape))
 
 
 def trim() -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 from typing import Any, Optional, TypeVar
 
 import numpy as np
@@ -21,6 +22,8 @@ __all__ = ["channel_blocks", "cores", "matmul", "parts_of", "run_blocks", "run_i
 
 Array = NDArray[Any]
 T = TypeVar("T")
+_Ends = SimpleQueue["tuple[int, Optional[BaseException]]"]
+_Task = tuple[Callable[[Any], None], Sequence[Any], int, _Ends]
 
 BLOCK_ELEMENTS = 1 << 18  # 1 MiB of float32: a block stays in the second-level cache
 _PARALLEL_ELEMENTS = 1 << 18  # below this, waking threads costs more than it saves
@@ -28,22 +31,28 @@ _PER_ELEMENT = 16  # multiply-adds of a matrix product in the time of one elemen
 _LANES = 16  # columns that a kernel of the matrix product takes at once
 
 
-def channel_blocks(channels: int, plane: int) -> list[slice]:
+@functools.lru_cache(maxsize=1024)  # the same from frame to frame
+def channel_blocks(channels: int, plane: int) -> Sequence[slice]:
     """Cut ``channels`` planes of ``plane`` elements into slices of about ``BLOCK_ELEMENTS``."""
-    step = max(1, min(channels, BLOCK_ELEMENTS // max(1, plane)))
-    return [slice(start, min(start + step, channels)) for start in range(0, channels, step)]
+    return _slices(channels, max(1, min(channels, BLOCK_ELEMENTS // max(1, plane))))
 
 
-def parts_of(total: int, unit: int = 1, most: Optional[int] = None) -> list[slice]:
+def parts_of(total: int, unit: int = 1, most: Optional[int] = None) -> Sequence[slice]:
     """``range(total)`` in even slices, at multiples of ``unit``.
 
     One slice per thread of the caller's share; several each where slices would be longer than ``most``.
     """
-    parts = share()
-    if most is not None:
-        parts *= -(-total // (parts * most))
-    step = max(unit, -(-total // (parts * unit)) * unit)
-    return [slice(start, min(start + step, total)) for start in range(0, total, step)]
+    return _parts(share(), total, unit, most)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parts(threads: int, total: int, unit: int, most: Optional[int]) -> Sequence[slice]:
+    parts = threads if most is None else threads * -(-total // (threads * most))
+    return _slices(total, max(unit, -(-total // (parts * unit)) * unit))
+
+
+def _slices(total: int, step: int) -> Sequence[slice]:
+    return tuple(slice(start, min(start + step, total)) for start in range(0, total, step))
 
 
 def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
@@ -51,9 +60,12 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
 
     The longer side of the result is cut, so that no product is spread over threads and results stay the same.
     """
-    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-    result = _result(shape, np.result_type(a, b)) if out is None else out
-    rows, columns = shape[-2:]
+    result = _result(a, b) if out is None else out
+    rows, columns = result.shape[-2:]
+    operations = result.size * a.shape[-1] // _PER_ELEMENT
+    if operations < _PARALLEL_ELEMENTS:
+        np.matmul(a, b, out=result)
+        return result
 
     def some_rows(part: slice) -> None:
         np.matmul(a[..., part, :], b, out=result[..., part, :])
@@ -61,31 +73,27 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
     def some_columns(part: slice) -> None:
         np.matmul(a, b[..., part], out=result[..., part])
 
-    operations = result.size * a.shape[-1] // _PER_ELEMENT
     work, length = (some_rows, rows) if rows > columns else (some_columns, columns)
-    parts = parts_of(length, _LANES) if operations >= _PARALLEL_ELEMENTS else [slice(0, length)]
-    run_blocks(work, parts, operations)
+    run_blocks(work, parts_of(length, _LANES), operations)
     return result
 
 
-def _result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def _result(a: Array, b: Array) -> Array:
+    """An array for the product of ``a`` and ``b``."""
+    stack = b.shape[:-2] if a.ndim == 2 else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    shape = (*stack, a.shape[-2], b.shape[-1])
+    dtype = a.dtype if a.dtype == b.dtype else np.result_type(a, b)
     return empty(shape) if dtype == np.float32 else np.empty(shape, dtype)
 
 
-def run_blocks(work: Callable[[slice], None], blocks: list[slice], elements: int) -> None:
+def run_blocks(work: Callable[[slice], None], blocks: Sequence[slice], elements: int) -> None:
     """Call ``work`` for every block; in parallel when ``elements`` in all are many."""
-    threads = share()
-    if threads == 1 or len(blocks) < 2 or elements < _PARALLEL_ELEMENTS:
+    threads = share() if len(blocks) > 1 and elements >= _PARALLEL_ELEMENTS else 1
+    if threads == 1:
         for block in blocks:
             work(block)
         return
-    parts = [blocks[i::threads] for i in range(threads) if blocks[i::threads]]
-    _side_by_side(_blocks, [functools.partial(_run_part, work, part) for part in parts])
-
-
-def _run_part(work: Callable[[slice], None], part: list[slice]) -> None:
-    for block in part:
-        work(block)
+    _blocks.run(work, [blocks[i::threads] for i in range(min(threads, len(blocks)))])
 
 
 def run_items(work: Callable[[int], T], count: int, lanes: int) -> list[T]:
@@ -99,38 +107,69 @@ def run_items(work: Callable[[int], T], count: int, lanes: int) -> list[T]:
             for item in range(first, count, lanes):
                 results[item] = work(item)
 
-    _side_by_side(_items, [functools.partial(lane, first) for first in range(lanes)])
+    _items.run(lane, [[first] for first in range(lanes)])
     return [results[item] for item in range(count)]
 
 
-def _side_by_side(threads: _Threads, works: list[Callable[[], None]]) -> None:
-    """Run all, the first in the calling thread; the first error is raised when all are done."""
-    futures = [threads.pool().submit(work) for work in works[1:]]
-    try:
-        works[0]()
-    finally:
-        errors = [future.exception() for future in futures]
-    for error in errors:
-        if error is not None:
-            raise error
-
-
 class _Threads:
-    """Threads that are made when they are first needed, once per process."""
+    """Threads that are made when they are first needed, once per process, and wait for work until it ends."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._pool: Optional[ThreadPoolExecutor] = None
-
-    def pool(self) -> ThreadPoolExecutor:
-        """The executor."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(max(1, cores() - 1), thread_name_prefix=self._name)
-        return self._pool
+        self.forget()
 
     def forget(self) -> None:
         """Threads do not survive a fork."""
-        self._pool = None
+        self._lock = threading.Lock()
+        self._tasks: Optional[SimpleQueue[_Task]] = None
+
+    def run(self, work: Callable[[T], None], shares: list[Sequence[T]]) -> None:
+        """Call ``work`` for all of every share, the first share in the calling thread.
+
+        The first error is raised when all are done.
+        """
+        own, *others = shares
+        ends: _Ends = SimpleQueue()
+        if others:
+            tasks = self._tasks or self._start()
+            for number, share_of_it in enumerate(others):
+                tasks.put((work, share_of_it, number, ends))
+        try:
+            for one in own:
+                work(one)
+        finally:
+            results = [ends.get() for _ in others]
+        for _, error in sorted(results):
+            if error is not None:
+                try:
+                    raise error
+                finally:
+                    del error, results  # an error that this frame holds would hold the frame
+
+    def _start(self) -> SimpleQueue[_Task]:
+        with self._lock:
+            if self._tasks is None:
+                tasks: SimpleQueue[_Task] = SimpleQueue()
+                for number in range(max(1, cores() - 1)):
+                    name = f"{self._name}_{number}"
+                    threading.Thread(target=_serve, args=(tasks,), name=name, daemon=True).start()
+                self._tasks = tasks
+            return self._tasks
+
+
+def _serve(tasks: SimpleQueue[_Task]) -> None:
+    """Life of a thread. When it tells the end of a task it holds nothing of it any more: arrays go when they should."""
+    while True:
+        work, share_of_it, number, ends = tasks.get()
+        error: Optional[BaseException] = None
+        try:
+            for one in share_of_it:
+                work(one)
+        except BaseException as caught:
+            error = caught
+        del work
+        ends.put((number, error))
+        del ends, error
 
 
 _blocks, _items = _Threads("rknnlite-cpu"), _Threads("rknnlite-batch")  # an item waits for blocks: two pools

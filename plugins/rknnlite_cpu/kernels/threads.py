@@ -13,7 +13,6 @@ import ctypes
 import functools
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
@@ -51,17 +50,22 @@ def share() -> int:
     return getattr(_mine, "share", None) or _CORES
 
 
-@contextlib.contextmanager
-def limited(threads: int) -> Iterator[None]:
+class limited:
     """Inside, computations of the calling thread use at most ``threads`` threads."""
-    before = getattr(_mine, "share", None)
-    _mine.share = max(1, min(threads, before or _CORES))
-    _enter()
-    try:
-        yield
-    finally:
+
+    __slots__ = ("_before", "_threads")
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def __enter__(self) -> None:
+        self._before = getattr(_mine, "share", None)
+        _mine.share = max(1, min(self._threads, self._before or _CORES))
+        _enter()
+
+    def __exit__(self, *exc: object) -> None:
         _leave()
-        _mine.share = before
+        _mine.share = self._before
 
 
 def _enter() -> None:

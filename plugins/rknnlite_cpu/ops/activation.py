@@ -10,8 +10,9 @@ import numpy as np
 from rknnlite.tensor import DType
 
 from ..kernels.lut import DenseLut
-from ..node_view import Array, Kernel, NodeView, centred_range, decode, encode
+from ..node_view import NodeView
 from ..registry import op, real_op
+from ..values import Array, Kernel, centred_range, decode, encode
 from . import functions
 from .functions import elu_alpha, silu_beta
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from rknnlite.graph import Accumulator, ConvParams, Tensor
 
+from ..kernels.accumulate import Accumulate, accumulator
 from ..kernels.conv import ConvSpec
-from ..kernels.engine import Accumulate, accumulator
-from ..node_view import Array, Kernel, NodeView, centred_range, decode
+from ..node_view import NodeView
 from ..registry import op
+from ..values import Array, Kernel, centred_range, decode
 from .functions import TABLE_FUNCTIONS
 from .requantise import apply_stage, bias_column, output_stage
 

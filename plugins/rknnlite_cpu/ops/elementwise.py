@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..node_view import Array, Kernel, NodeView
+from ..node_view import NodeView
 from ..registry import check_operands, op, real_kernel, real_op
+from ..values import Array, Kernel
 
 __all__: list[str] = []
 

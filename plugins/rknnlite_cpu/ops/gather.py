@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..node_view import Array, NodeView
+from ..node_view import NodeView
 from ..registry import real_op
+from ..values import Array
 
 __all__: list[str] = []
 

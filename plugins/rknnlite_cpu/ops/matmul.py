@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels.parallel import matmul
-from ..node_view import Array, NodeView
+from ..node_view import NodeView
 from ..registry import real_op
+from ..values import Array
 from .norm import softmax
 
 __all__: list[str] = []

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..node_view import Array, Kernel, NodeView, decode, encode
+from ..node_view import NodeView
 from ..registry import move_op, op
+from ..values import Array, Kernel, decode, encode
 
 __all__: list[str] = []
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from rknnlite.graph import Activation
 
-from ..node_view import Array, Kernel, NodeView, decode, encode
+from ..node_view import NodeView
 from ..registry import op, real_op
+from ..values import Array, Kernel, decode, encode
 
 __all__ = ["softmax"]
 

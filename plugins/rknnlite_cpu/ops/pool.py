@@ -7,8 +7,9 @@ import numpy as np
 from ..kernels.buffers import empty
 from ..kernels.conv import ConvSpec, pad2d, windows
 from ..kernels.parallel import channel_blocks, run_blocks
-from ..node_view import Array, Kernel, NodeView, decode, encode
+from ..node_view import NodeView
 from ..registry import op, real_op
+from ..values import Array, Kernel, decode, encode
 
 __all__: list[str] = []
 

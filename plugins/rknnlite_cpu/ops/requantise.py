@@ -19,7 +19,8 @@ from rknnlite.tensor import DType
 from ..kernels.buffers import empty
 from ..kernels.lut import DenseLut
 from ..kernels.parallel import channel_blocks, run_blocks
-from ..node_view import Array, NodeView, centred_range, encode
+from ..node_view import NodeView
+from ..values import Array, centred_range, encode
 from .functions import TABLE_FUNCTIONS, hard_sigmoid
 
 __all__ = ["OutputStage", "apply_stage", "bias_column", "output_stage"]

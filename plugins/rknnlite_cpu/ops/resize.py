@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..node_view import Array, Kernel, NodeView, decode, encode
+from ..node_view import NodeView
 from ..registry import op, real_op
+from ..values import Array, Kernel, decode, encode
 
 __all__: list[str] = []
 

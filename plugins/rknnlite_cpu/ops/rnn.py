@@ -8,8 +8,9 @@ import numpy as np
 
 from rknnlite.graph import RecurrentParams
 
-from ..node_view import Array, NodeView
+from ..node_view import NodeView
 from ..registry import real_op
+from ..values import Array
 from .functions import sigmoid
 
 __all__: list[str] = []

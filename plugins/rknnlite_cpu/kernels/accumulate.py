@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,12 @@ def accumulator(
     if depthwise:
         taps = np.ascontiguousarray(weight[:, 0])
         if spec.out_size == (1, 1) and max(spec.padding) <= 0:
-            return lambda x: whole_plane(x, taps, spec)
-        return depthwise_layer(taps, spec, batch) or (lambda x: depthwise2d(x, taps, spec))
+            return partial(whole_plane, weight=taps, spec=spec)
+        return depthwise_layer(taps, spec, batch) or partial(depthwise2d, weight=taps, spec=spec)
     parts = split_for_exactness(weight, *bounds) if bounds != (0.0, 0.0) else [slice(0, weight.shape[1])]
     matrices = [np.ascontiguousarray(weight[:, part].reshape(weight.shape[0], -1)) for part in parts]
     if len(parts) == 1:
-        return lambda x: conv2d(x, matrices[0], spec)
+        return partial(conv2d, weight=matrices[0], spec=spec)
 
     def split(x: Array) -> Array:
         total: Array = conv2d(x[:, parts[0]], matrices[0], spec).astype(np.float64)

@@ -1,0 +1,92 @@
+"""How values live while a graph runs, and the way from real numbers to them and back.
+
+Quantised tensors are carried as float32 arrays of *centred* integers ``v = q - zero_point``: real = v * scale,
+padding is 0, and float32 matrix products of them are exact below 2**24. Floating tensors are carried as
+float32 that is representable in their own type. Integer and bool tensors keep their numpy type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.graph import Tensor
+from rknnlite.quant import RANGES
+from rknnlite.tensor import DType
+
+__all__ = [
+    "Array",
+    "Kernel",
+    "centred_range",
+    "decode",
+    "encode",
+    "round_bf16",
+    "round_f16",
+    "stored_elements",
+]
+
+Array = NDArray[Any]
+Kernel = Callable[[list[Array]], "list[Array]"]
+"""Runtime values of the non-constant inputs -> values of the outputs."""
+
+
+def round_f16(values: Array) -> Array:
+    """float32 -> nearest float16, as float32."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16).astype(np.float32)
+
+
+def round_bf16(values: Array) -> Array:
+    """float32 -> nearest bfloat16 (ties to even), as float32."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    result = (rounded & np.uint32(0xFFFF0000)).view(np.float32)
+    return np.where(np.isfinite(values), result, values)
+
+
+def centred_range(tensor: Tensor) -> tuple[np.float32, np.float32]:
+    """Smallest and largest centred value of a quantised tensor."""
+    assert tensor.quant is not None
+    low, high = RANGES.get(tensor.dtype, (-(2**31), 2**31 - 1))
+    return np.float32(low - tensor.quant.zero_point), np.float32(high - tensor.quant.zero_point)
+
+
+def decode(values: Array, tensor: Tensor) -> Array:
+    """Runtime value -> real value (integers without scale stay integers)."""
+    if tensor.quant is not None:
+        return values * np.float32(tensor.quant.scale)
+    return values
+
+
+def encode(real: Array, tensor: Tensor) -> Array:
+    """Real value -> runtime value of ``tensor``: quantised, rounded to its float type, or cast."""
+    if tensor.quant is not None:
+        low, high = centred_range(tensor)
+        scaled = np.rint(np.asarray(real, np.float32) / np.float32(tensor.quant.scale))
+        return np.clip(scaled, low, high)
+    if tensor.dtype is DType.FLOAT16:
+        return round_f16(np.asarray(real, np.float32))
+    if tensor.dtype is DType.BFLOAT16:
+        return round_bf16(np.asarray(real, np.float32))
+    if tensor.dtype is DType.FLOAT32:
+        return np.asarray(real, np.float32)
+    return _to_integer(np.asarray(real), tensor.dtype.numpy)
+
+
+def stored_elements(value: Array, tensor: Tensor) -> Array:
+    """Runtime value -> elements as the tensor stores them (bfloat16 as uint16)."""
+    if tensor.quant is not None:
+        return (value + np.float32(tensor.quant.zero_point)).astype(tensor.dtype.numpy)
+    if tensor.dtype.is_float and tensor.dtype.name == "BFLOAT16":
+        return (np.ascontiguousarray(value, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return np.array(value, tensor.dtype.numpy, order="C")
+
+
+def _to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
+    if values.dtype.kind == "f" and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        values = np.clip(np.nan_to_num(values.astype(np.float64)), float(info.min), float(info.max))
+    return values.astype(dtype)
