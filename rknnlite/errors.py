@@ -186,7 +186,7 @@ ERROR_NAMES = {row.code: row.name for row in RKNNRT_CODES}
 """Code to name of librknnrt's codes."""
 
 _BY_CODE = {row.code: row.error for row in RKNNRT_CODES if row.error is not None}
-for _code, _error in _BY_CODE.items():
+for _code, _error in reversed(list(_BY_CODE.items())):  # so that the first code of a class is its own
     _error.code = _code
 
 
