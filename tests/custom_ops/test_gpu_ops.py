@@ -31,7 +31,7 @@ if unavailable():
 if not Path("/usr/include/CL/cl.h").is_file():
     pytest.skip("opencl-headers is not installed", allow_module_level=True)
 from rknnlite_opencl import Attr, Count, In, OpenClOp, Out
-from rknnlite_opencl.services import imports
+from rknnlite_opencl.buffers import imports
 
 ZERO = np.int32(0)
 ARGS = [In(0), ZERO, In(1), ZERO, Out(0), ZERO, Out(1), ZERO, Attr("alpha")]
