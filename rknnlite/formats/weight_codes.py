@@ -1,7 +1,7 @@
 """The number codes of compressed weights, one stream at a time: the readable form.
 
 Bits are read from the lowest of each byte up; of a field of several bits the first one read is the lowest.
-A prefix code of 2 to 5 bits names one of the eight symbols of the stream's header. ``codes_fast`` does the
+A prefix code of 2 to 5 bits names one of the eight symbols of the stream's header. ``weight_codes_fast`` does the
 same with array operations; the tests hold them together.
 """
 
