@@ -141,7 +141,7 @@ def held() -> dict[str, int]:
         "mappings": sum(len(Path(f"/proc/{p.pid}/maps").read_text().splitlines()) for p in processes),
     }
     try:
-        from rknnlite_opencl.services import imports
+        from rknnlite_opencl.buffers import imports
 
         figures["GPU buffers"] = imports()
     except Exception:  # no OpenCL here

@@ -1,13 +1,18 @@
 """Typed errors, one per code of the vendor's C API.
 
 Every error carries ``code`` (the number the C API and the vendor-compatible faces report) and a text that
-names what failed, the numbers that clashed and what to do about it.
+names what failed, the numbers that clashed and what to do about it. What a code of either vendor library means
+stands in one row, in ``RKNNRT_CODES`` or ``RKNN3_CODES``.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple, Optional
+
 __all__ = [
     "ERROR_NAMES",
+    "RKNN3_CODES",
+    "RKNNRT_CODES",
     "BackendUnavailable",
     "ContextInvalid",
     "DeviceUnavailable",
@@ -23,33 +28,16 @@ __all__ = [
     "RknnError",
     "RunTimeout",
     "TargetPlatformUnmatch",
+    "VendorCode",
     "error_from_code",
 ]
-
-ERROR_NAMES = {
-    0: "RKNN_SUCC",
-    -1: "RKNN_ERR_FAIL",
-    -2: "RKNN_ERR_TIMEOUT",
-    -3: "RKNN_ERR_DEVICE_UNAVAILABLE",
-    -4: "RKNN_ERR_MALLOC_FAIL",
-    -5: "RKNN_ERR_PARAM_INVALID",
-    -6: "RKNN_ERR_MODEL_INVALID",
-    -7: "RKNN_ERR_CTX_INVALID",
-    -8: "RKNN_ERR_INPUT_INVALID",
-    -9: "RKNN_ERR_OUTPUT_INVALID",
-    -10: "RKNN_ERR_DEVICE_UNMATCH",
-    -11: "RKNN_ERR_INCOMPATILE_PRE_COMPILE_MODEL",
-    -12: "RKNN_ERR_INCOMPATILE_OPTIMIZATION_LEVEL_VERSION",
-    -13: "RKNN_ERR_TARGET_PLATFORM_UNMATCH",
-    -14: "RKNN_WARNING_SKIP_CUSTOM_OP_COMPUTE",
-}
-"""Code to name, spelt as the vendor's header spells them (misspellings included)."""
 
 
 class RknnError(Exception):
     """Base of all errors of rknnlite; ``code`` is the vendor's number, ``name`` the vendor's word for it."""
 
-    code = -1
+    code: int
+    """Of the class that ``RKNNRT_CODES`` gives it, which also sets it."""
     native_code: int | None = None
     """What a library with other numbers (librknn3_api) answered; None when no library was asked."""
 
@@ -62,13 +50,9 @@ class RknnError(Exception):
 class RunTimeout(RknnError):
     """A run did not finish in time."""
 
-    code = -2
-
 
 class DeviceUnavailable(RknnError):
     """The NPU, its device node or the permission to use it is missing."""
-
-    code = -3
 
 
 class BackendUnavailable(DeviceUnavailable):
@@ -78,19 +62,13 @@ class BackendUnavailable(DeviceUnavailable):
 class OutOfMemory(RknnError):
     """Memory for the model or a tensor could not be had."""
 
-    code = -4
-
 
 class ParamInvalid(RknnError):
     """An argument has an illegal value."""
 
-    code = -5
-
 
 class ModelInvalid(RknnError):
     """The file is not a usable RKNN model."""
-
-    code = -6
 
 
 class ModelUnsupported(ModelInvalid):
@@ -100,63 +78,116 @@ class ModelUnsupported(ModelInvalid):
 class ContextInvalid(RknnError):
     """The context is closed, or in use by another thread."""
 
-    code = -7
-
 
 class InputInvalid(RknnError):
     """Number, rank, shape, type or values of the inputs do not fit the model."""
-
-    code = -8
 
 
 class OutputInvalid(RknnError):
     """An output buffer or the request for an output does not fit the model."""
 
-    code = -9
-
 
 class DeviceUnmatch(RknnError):
     """Runtime and driver versions do not go together."""
-
-    code = -10
 
 
 class PreCompiledModelUnmatch(RknnError):
     """A pre-compiled model does not go with this driver."""
 
-    code = -11
-
 
 class OptimizationLevelUnmatch(RknnError):
     """The optimisation level of the model does not go with this driver."""
-
-    code = -12
 
 
 class TargetPlatformUnmatch(RknnError):
     """The model, or the call, is meant for another SoC."""
 
-    code = -13
+
+class VendorCode(NamedTuple):
+    """A status code of a vendor library: its number, its name in the header, what it is here, and what to do about it.
+
+    ``error`` None: no error. Of several codes with one class the first is that class's own. ``since`` is the version
+    of the library that brought the code.
+    """
+
+    code: int
+    name: str
+    error: Optional[type[RknnError]]
+    remedy: str = ""
+    since: str = "1.0.0"
 
 
-_BY_CODE: dict[int, type[RknnError]] = {
-    cls.code: cls
-    for cls in (
-        RknnError,
-        RunTimeout,
-        DeviceUnavailable,
-        OutOfMemory,
-        ParamInvalid,
-        ModelInvalid,
-        ContextInvalid,
-        InputInvalid,
-        OutputInvalid,
-        DeviceUnmatch,
-        PreCompiledModelUnmatch,
-        OptimizationLevelUnmatch,
-        TargetPlatformUnmatch,
-    )
-}
+RKNNRT_CODES = (
+    VendorCode(0, "RKNN_SUCC", None),
+    VendorCode(-1, "RKNN_ERR_FAIL", RknnError, "set RKNN_LOG_LEVEL=4 and read the library's own lines"),
+    VendorCode(-2, "RKNN_ERR_TIMEOUT", RunTimeout,
+               "the NPU did not answer in time; allow more time, or look into dmesg for a reset of the NPU"),
+    VendorCode(-3, "RKNN_ERR_DEVICE_UNAVAILABLE", DeviceUnavailable,
+               "look whether the NPU's device node is there and open to you (groups render and video)"),
+    VendorCode(-4, "RKNN_ERR_MALLOC_FAIL", OutOfMemory, "close other contexts, or use a smaller model"),
+    VendorCode(-5, "RKNN_ERR_PARAM_INVALID", ParamInvalid,
+               "an argument does not fit this model or this version of the library"),
+    VendorCode(-6, "RKNN_ERR_MODEL_INVALID", ModelInvalid,
+               "convert the network again with a toolkit that fits this runtime"),
+    VendorCode(-7, "RKNN_ERR_CTX_INVALID", ContextInvalid, "the context is gone; open the model again"),
+    VendorCode(-8, "RKNN_ERR_INPUT_INVALID", InputInvalid, "compare the inputs with the model's input attributes"),
+    VendorCode(-9, "RKNN_ERR_OUTPUT_INVALID", OutputInvalid,
+               "compare the output buffers with the model's output attributes"),
+    VendorCode(-10, "RKNN_ERR_DEVICE_UNMATCH", DeviceUnmatch,
+               "update driver and runtime so that they fit each other"),
+    VendorCode(-11, "RKNN_ERR_INCOMPATILE_PRE_COMPILE_MODEL", PreCompiledModelUnmatch,
+               "convert the network again for this driver"),
+    VendorCode(-12, "RKNN_ERR_INCOMPATILE_OPTIMIZATION_LEVEL_VERSION", OptimizationLevelUnmatch,
+               "convert the network again for this driver"),
+    VendorCode(-13, "RKNN_ERR_TARGET_PLATFORM_UNMATCH", TargetPlatformUnmatch,
+               "this board's SoC cannot do that; convert the network for it, or leave the call out"),
+    VendorCode(-14, "RKNN_WARNING_SKIP_CUSTOM_OP_COMPUTE", None),
+)  # fmt: skip
+"""librknnrt's, spelt as the vendor's header spells them (misspellings included). These are the codes of our classes."""
+
+RKNN3_CODES = (
+    VendorCode(0, "RKNN3_SUCCESS", None),
+    VendorCode(-1, "RKNN3_ERR_FAIL", RknnError, "read the library's own lines above"),
+    VendorCode(-2, "RKNN3_ERR_ARGUMENT_INVALID", ParamInvalid,
+               "an argument does not fit this model or this version of the library"),
+    VendorCode(-3, "RKNN3_ERR_MODEL_INVALID", ModelInvalid,
+               "convert the network again with a toolkit that fits this runtime"),
+    VendorCode(-4, "RKNN3_ERR_CTX_INVALID", ContextInvalid, "the context is gone; open the model again"),
+    VendorCode(-5, "RKNN3_ERR_RUN_TASK_FAILED", RknnError,
+               "the task failed on the coprocessor; read the library's own lines above"),
+    VendorCode(-6, "RKNN3_ERR_OUT_OF_MEMORY", OutOfMemory,
+               "close other contexts, or use a smaller model or context length"),
+    VendorCode(-7, "RKNN3_ERR_TIMEOUT", RunTimeout,
+               "the coprocessor did not answer in time; allow more time, or reset it"),
+    VendorCode(-8, "RKNN3_ERR_INPUT_INVALID", InputInvalid, "compare the inputs with the model's input attributes"),
+    VendorCode(-9, "RKNN3_ERR_OUTPUT_INVALID", OutputInvalid,
+               "compare the output buffers with the model's output attributes"),
+    VendorCode(-10, "RKNN3_ERR_DEVICE_UNAVAILABLE", DeviceUnavailable,
+               "plug the coprocessor in, start its transfer proxy, and look for its device id"),
+    VendorCode(-11, "RKNN3_ERR_DEVICE_UNMATCH", DeviceUnmatch, "name a device that fits the model"),
+    VendorCode(-12, "RKNN3_ERR_TARGET_PLATFORM_UNMATCH", TargetPlatformUnmatch,
+               "convert the network for this coprocessor"),
+    VendorCode(-13, "RKNN3_ERR_COMMUNICATION", DeviceUnavailable,
+               "the link to the coprocessor broke; look at cable, driver and transfer proxy"),
+    VendorCode(-14, "RKNN3_ERR_MEM_SYNC_FAILED", RknnError,
+               "moving data to or from the coprocessor failed; look at the link"),
+    VendorCode(-15, "RKNN3_ERR_KEY_INVALID", ParamInvalid, "the key cannot be used for this model", "1.0.4"),
+    VendorCode(-16, "RKNN3_ERR_DECRYPT_FAILED", ModelInvalid,
+               "the model could not be decrypted; is the key the right one?", "1.0.4"),
+    VendorCode(-17, "RKNN3_ERR_WEIGHT_LOAD_NOT_PREPARED", ContextInvalid,
+               "stream weights after the model was initialised", "1.0.4"),
+    VendorCode(-18, "RKNN3_ERR_INCOMPATIBLE_VERSION", DeviceUnmatch,
+               "make API library, transfer proxy and firmware the same version", "1.0.4"),
+    VendorCode(-100, "RKNN3_WARN_NPU_CORE_UNUSED", None),
+)  # fmt: skip
+"""librknn3_api's; other numbers for much the same."""
+
+ERROR_NAMES = {row.code: row.name for row in RKNNRT_CODES}
+"""Code to name of librknnrt's codes."""
+
+_BY_CODE = {row.code: row.error for row in RKNNRT_CODES if row.error is not None}
+for _code, _error in reversed(list(_BY_CODE.items())):  # so that the first code of a class is its own
+    _error.code = _code
 
 
 def error_from_code(code: int, text: str) -> RknnError:

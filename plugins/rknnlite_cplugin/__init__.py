@@ -21,7 +21,7 @@ def rknnlite_register_op_hosts(register: Callable[[OpHost], None]) -> None:
 @hookimpl
 def rknnlite_register_custom_ops(register: Callable[[CustomOp], None]) -> None:
     """Offer the operators that lie in the plugin directories."""
-    from .host import discover
+    from .discovery import discover
 
     for op in discover():
         register(op)

@@ -1,7 +1,8 @@
-"""The one OpenCL device of the process, and kernels built for it."""
+"""The one OpenCL device of the process, kernels built for it, and the library behind it."""
 
 from __future__ import annotations
 
+import ctypes as ct
 import functools
 import hashlib
 import os
@@ -14,7 +15,7 @@ from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.native import buildcache
 
-__all__ = ["Device", "device", "unavailable"]
+__all__ = ["Device", "device", "opencl_library", "unavailable"]
 
 
 @dataclass(frozen=True)
@@ -111,3 +112,16 @@ def unavailable() -> str | None:
     except BackendUnavailable as error:
         return str(error)
     return None
+
+
+@functools.cache
+def opencl_library() -> Any:
+    """The system's OpenCL library, visible to plugins that were linked without naming it."""
+    for name in ("libOpenCL.so.1", "libOpenCL.so", "libmali.so.1", "libmali.so"):
+        try:
+            return ct.CDLL(name, mode=os.RTLD_NOW | ct.RTLD_GLOBAL)
+        except OSError:
+            continue
+    raise BackendUnavailable(
+        "no OpenCL library for compiled GPU operators; install ocl-icd-libopencl1 or libmali"
+    )

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.spi.custom_op import CustomOp, OpContext, as_custom_op
-from rknnlite.tensor import TensorAttr
 
+from .buffers import TensorBuffers
 from .device import Device, device, unavailable
 
 __all__ = ["Attr", "Count", "In", "OpenClOp", "Out"]
@@ -159,9 +159,7 @@ class _Launch:
         cl = opened.cl
         self._device, self._kernel = opened, kernel
         self._sizes = global_size, local_size
-        reads, writes = cl.mem_flags.READ_ONLY, cl.mem_flags.WRITE_ONLY
-        self._inputs = [self._buffer(reads, attr) for attr in ctx.inputs]
-        self._outputs = [self._buffer(writes, attr) for attr in ctx.outputs]
+        self._buffers = TensorBuffers(opened, ctx.inputs, ctx.outputs)
         values = [self._value(arg, ctx) for arg in args]
         for number, value in enumerate(values, 1):
             if isinstance(value, (int, float, str)) and not isinstance(value, np.generic):
@@ -174,17 +172,11 @@ class _Launch:
         except cl.Error as error:
             raise ParamInvalid(f"the kernel does not take its arguments: {error}") from None
 
-    def _buffer(self, flags: int, attr: TensorAttr) -> Any:
-        """Memory for a tensor, zero at first."""
-        cl = self._device.cl
-        zeros = np.zeros(max(1, attr.size), np.uint8)
-        return cl.Buffer(self._device.context, flags | cl.mem_flags.COPY_HOST_PTR, hostbuf=zeros)
-
     def _value(self, arg: Argument, ctx: OpContext) -> Any:
         if isinstance(arg, In):
-            return _at(self._inputs, arg, arg.index)
+            return _at(self._buffers.inputs, arg, arg.index)
         if isinstance(arg, Out):
-            return _at(self._outputs, arg, arg.index)
+            return _at(self._buffers.outputs, arg, arg.index)
         if isinstance(arg, Attr):
             return np.dtype(arg.dtype).type(ctx.attr(arg.name, arg.default))
         if isinstance(arg, Count):
@@ -194,21 +186,16 @@ class _Launch:
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Copy in, launch, copy out. Raises BackendUnavailable in a forked child."""
         device()
-        cl, queue = self._device.cl, self._device.queue
-        with self._device.lock:
-            for buffer, array in zip(self._inputs, inputs):
-                cl.enqueue_copy(queue, buffer, array, is_blocking=False)
-            cl.enqueue_nd_range_kernel(queue, self._kernel, *self._sizes)
-            for array, buffer in zip(outputs, self._outputs):
-                cl.enqueue_copy(queue, array, buffer, is_blocking=False)
-            queue.finish()
+        opened = self._device
+        with opened.lock:
+            self._buffers.fill(inputs)
+            opened.cl.enqueue_nd_range_kernel(opened.queue, self._kernel, *self._sizes)
+            self._buffers.fetch(outputs)
+            opened.queue.finish()
 
     def release(self) -> None:
-        """Give the buffers back, but for a forked child: they are its parent's."""
-        if unavailable() is not None:
-            return
-        for buffer in (*self._inputs, *self._outputs):
-            buffer.release()
+        """Give the buffers back."""
+        self._buffers.release()
 
 
 def _at(tensors: Sequence[Any], arg: Argument, index: int) -> Any:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import enum
 
+from ..errors import RKNN3_CODES
+
 __all__ = [
     "LIBRKNN3RT_PATH",
     "RKNN3_MAX_DEVS",
@@ -186,22 +188,7 @@ class RKNN3ImProcFlag(enum.IntEnum):
     RKNN3_IM_PROC_FLAG_ENCODE = 256
 
 
-class RKNN3Error(enum.IntEnum):
-    """Status codes; -100 is only a warning."""
-
-    RKNN3_SUCCESS = 0
-    RKNN3_ERR_FAIL = -1
-    RKNN3_ERR_ARGUMENT_INVALID = -2
-    RKNN3_ERR_MODEL_INVALID = -3
-    RKNN3_ERR_CTX_INVALID = -4
-    RKNN3_ERR_RUN_TASK_FAILED = -5
-    RKNN3_ERR_OUT_OF_MEMORY = -6
-    RKNN3_ERR_TIMEOUT = -7
-    RKNN3_ERR_INPUT_INVALID = -8
-    RKNN3_ERR_OUTPUT_INVALID = -9
-    RKNN3_ERR_DEVICE_UNAVAILABLE = -10
-    RKNN3_ERR_DEVICE_UNMATCH = -11
-    RKNN3_ERR_TARGET_PLATFORM_UNMATCH = -12
-    RKNN3_ERR_COMMUNICATION = -13
-    RKNN3_ERR_MEM_SYNC_FAILED = -14
-    RKNN3_WARN_NPU_CORE_UNUSED = -100
+RKNN3Error = enum.IntEnum(  # type: ignore[misc]  # its members stand in the table
+    "RKNN3Error", [(row.name, row.code) for row in RKNN3_CODES if row.since == "1.0.0"], module=__name__
+)
+"""Status codes; -100 is only a warning."""

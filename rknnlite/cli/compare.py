@@ -11,11 +11,11 @@ from ..accuracy import Comparison, Distance, TensorError, compare
 from ..errors import ParamInvalid
 from ..formats.tensor_attrs import default_attr
 from ..spi.command import Command, Console, Exit
-from .html_report import Bar, Page
+from .html_report import Bar, HtmlReport
 from .input_arrays import arrays_for
 from .options import add_inputs, add_opening, between, model_file, opening, output_file
 
-__all__ = ["COMMAND", "page"]
+__all__ = ["COMMAND", "as_html"]
 
 
 class Compare(Command):
@@ -65,7 +65,7 @@ class Compare(Command):
             **opening(args),
         )
         if args.html:
-            page(found).write(args.html)
+            as_html(found).write(args.html)
         below = [
             t for t in found.outputs if args.min_cosine is not None and not t.entire.cosine >= args.min_cosine
         ]
@@ -97,7 +97,7 @@ def _inputs(args: argparse.Namespace) -> Any:
     return arrays_for(args.inputs, attrs, args.bgr)
 
 
-def page(found: Comparison) -> Page:
+def as_html(found: Comparison) -> HtmlReport:
     """The report."""
     worst = found.worst
     facts = [
@@ -106,7 +106,7 @@ def page(found: Comparison) -> Page:
         ("tensors compared", str(len(found.tensors))),
     ]
     facts += [("worst layer", worst.label)] if worst else []
-    report = Page("Accuracy analysis", facts)
+    report = HtmlReport("Accuracy analysis", facts)
     headers = ["tensor", "shape", "1 - cosine", "Euclidean"]
     headers += ["1 - cosine, alone", "Euclidean, alone"] if found.mode == "single" else []
     report.table("Outputs", headers, [_row(tensor, found.mode) for tensor in found.outputs])

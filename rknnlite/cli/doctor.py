@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ..errors import ModelInvalid
 from ..spi.command import Command, Console, Exit
-from . import health_checks
+from . import health
 from .board import Board
-from .health_checks import Finding, Level
+from .health import Finding, Level
 from .options import model_file
 
 __all__ = ["COMMAND", "examine"]
@@ -18,11 +18,11 @@ __all__ = ["COMMAND", "examine"]
 def examine(board: Board, backend: str | None = None, model: Path | None = None) -> list[Finding]:
     """All findings, in the order in which a person would look."""
     found = [
-        *health_checks.packages(),
-        *health_checks.configuration(),
-        *health_checks.kernel(board),
-        *health_checks.speed(board),
-        *health_checks.backends(backend, board.soc()),
+        *health.packages(),
+        *health.configuration(),
+        *health.kernel(board),
+        *health.speed(board),
+        *health.backends(backend, board.soc()),
     ]
     if model is None:
         return found
@@ -30,7 +30,7 @@ def examine(board: Board, backend: str | None = None, model: Path | None = None)
         file = model_file(model)
     except ModelInvalid as error:
         return [*found, Finding("model", Level.FAIL, str(error), "name a .rknn file that can be read")]
-    return found + list(health_checks.model(file, board, backend))
+    return found + list(health.model(file, board, backend))
 
 
 class Doctor(Command):

@@ -10,7 +10,7 @@ from typing import Union
 
 from .._version import __version__
 
-__all__ = ["Bar", "Page"]
+__all__ = ["Bar", "HtmlReport"]
 
 _STYLE = """
 body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 78rem; padding: 0 1rem; color: #222 }
@@ -43,7 +43,7 @@ Cell = Union[str, int, float, None, Bar]
 
 
 @dataclass
-class Page:
+class HtmlReport:
     """Title, facts, and any number of tables."""
 
     title: str

@@ -11,11 +11,11 @@ from ..extras import missing
 from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from ..spi.perf import MemorySize, OpRank, PerfRow, PerfTable
-from .html_report import Bar, Page
+from .html_report import Bar, HtmlReport
 from .input_arrays import arrays_for
 from .options import add_inputs, add_model, open_context, output_file
 
-__all__ = ["COMMAND", "draw", "page"]
+__all__ = ["COMMAND", "as_html", "draw"]
 
 _INCHES_PER_LAYER = 0.2
 _TALLEST = 200.0  # inches
@@ -50,7 +50,7 @@ class Perf(Command):
         if args.plot:
             draw(table, args.plot, args.model.name)
         if args.html:
-            page(table, memory, args.model.name, backend, soc).write(args.html)
+            as_html(table, memory, args.model.name, backend, soc).write(args.html)
         data = {
             "model": str(args.model), "backend": backend, "soc": soc, "note": table.note, "total_us": table.total_us,
             "layers": [_layer(row) for row in table], "operators": [_operator(rank) for rank in table.ranking],
@@ -81,7 +81,7 @@ def _operator(rank: OpRank) -> dict[str, object]:
     }  # fmt: skip
 
 
-def page(table: PerfTable, memory: MemorySize | None, model: str, backend: str, soc: str) -> Page:
+def as_html(table: PerfTable, memory: MemorySize | None, model: str, backend: str, soc: str) -> HtmlReport:
     """The report."""
     facts = [("backend", backend), ("SoC", soc), ("time of all layers", f"{table.total_us:.0f} us")]
     facts += [("note", table.note)] if table.note else []
@@ -89,7 +89,7 @@ def page(table: PerfTable, memory: MemorySize | None, model: str, backend: str, 
         facts += [
             ("memory", f"{memory.total} bytes, of it weights {memory.weight} and internal {memory.internal}")
         ]
-    report = Page(f"Layers of {model}", facts)
+    report = HtmlReport(f"Layers of {model}", facts)
     ranks = table.ranking
     report.table(
         "Operators",

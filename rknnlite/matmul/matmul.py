@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from .. import socs
 from ..choosing import choose_matmul_backend
-from ..errors import ContextInvalid, InputInvalid, ParamInvalid, TargetPlatformUnmatch
-from ..log import logger
+from ..errors import ContextInvalid, InputInvalid, ParamInvalid
 from ..spi.matmul import BLayout, BQuant, MatmulContext, MatmulShape, MatmulSpec, MatmulTensor, MatmulType
 from ..spi.types import Memory, Options
 from ..tensor import DType
 from .layout import bfloat16_to_float, from_bytes, pack_b, pack_lanes, to_bytes, unpack_lanes
 
-__all__ = ["Matmul", "legacy_matmul"]
+__all__ = ["Matmul"]
 
 Array = NDArray[Any]
 Numbers = Union[float, Sequence[float], Array]
@@ -301,52 +300,3 @@ def _checked(name: str, given: Array, shape: tuple[int, int], dtype: DType) -> A
     if dtype is DType.INT4 and array.size and (array.min() < -8 or array.max() > 7):
         raise InputInvalid(f"{name} is int4: values must be -8..7, got {array.min()}..{array.max()}")
     return np.ascontiguousarray(array)
-
-
-# -- the older generation -------------------------------------------------------------------------------------
-
-_MINI_K, _MINI_N = (128, 256, 512), 4096
-_FULL_N = 1 << 16
-_ADVISED_K = range(128, 2049)
-
-
-def legacy_matmul(a: Array, b: Array, transpose_b: bool = False, driver: str = "full") -> Array:
-    """C = A^T x B as ``rknn_matmul_load``, ``run`` and ``unload`` of RK1808, RV1109 and RV1126 give it.
-
-    Computed on the CPU: that library is another one than librknnrt. Restrictions are those of its manual.
-
-    Args:
-        a: [K, 1] or [K], uint8 or int8. b: [K, N], or [N, K] with ``transpose_b``; the same type.
-        driver: ``"full"``, or ``"mini"``, which takes K of 128, 256 or 512, N of 4096 and no transposed B.
-
-    Returns:
-        float32 [1, N], exact integers.
-
-    Raises:
-        TargetPlatformUnmatch: the driver does not do that. InputInvalid: shapes or types do not fit.
-    """
-    left, right = np.asarray(a), np.asarray(b)
-    if driver not in ("full", "mini"):
-        raise ParamInvalid(f"driver {driver!r} is not 'full' or 'mini'")
-    if left.dtype not in (np.int8, np.uint8) or right.dtype != left.dtype:
-        raise InputInvalid(f"A and B must both be uint8 or both int8, got {left.dtype} and {right.dtype}")
-    column = left.reshape(-1, 1) if left.ndim == 1 else left
-    if column.ndim != 2 or column.shape[1] != 1:
-        raise InputInvalid(f"A must be [K, 1]: M is 1 on this generation; got {list(left.shape)}")
-    matrix = right.T if transpose_b else right
-    if matrix.ndim != 2 or len(matrix) != len(column) or not matrix.size:
-        raise InputInvalid(f"B has shape {list(right.shape)}, K is {len(column)}")
-    depth, width = matrix.shape
-    if driver == "mini" and (transpose_b or depth not in _MINI_K or width != _MINI_N):
-        raise TargetPlatformUnmatch(
-            f"the mini driver takes K of {', '.join(map(str, _MINI_K))}, N={_MINI_N} and B as [K, N]; "
-            f"got K={depth}, N={width}{', B transposed' if transpose_b else ''}; use the full driver"
-        )
-    if width > _FULL_N:
-        raise TargetPlatformUnmatch(f"N={width} is above {_FULL_N}; cut B into columns")
-    if depth not in _ADVISED_K or depth & (depth - 1) or width % 2:
-        logger.warning(
-            "K=%d, N=%d: the manual advises K a power of two of 128 to 2048 and N even", depth, width
-        )
-    product: Array = column.T.astype(np.float64) @ matrix.astype(np.float64)
-    return product.astype(np.float32)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .pool import Cores, Pool
+from .core_masks import Cores
+from .pool import Pool
 from .stats import PoolStats, WorkerStats
 
 __all__ = ["Cores", "Pool", "PoolStats", "WorkerStats"]

@@ -11,10 +11,10 @@ import functools
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from ..errors import OutOfMemory, ParamInvalid, RknnError
 from ..formats import ModelFile
@@ -23,12 +23,13 @@ from ..runtime import open_model
 from ..socs import Soc
 from ..spi import Context
 from ..spi.exclusive import Unchanged, debugging
+from .core_masks import Cores, core_masks
+from .crew import Crew
 from .stats import PoolStats, WorkerStats
-from .workers import Crew, Job
+from .worker import Job
 
 __all__ = ["Cores", "Pool", "PoolStats", "WorkerStats"]
 
-Cores = Union[str, int, Sequence[int]]
 _WIDE = 4  # the CPU reference holds elements as float32 that take a byte on the NPU
 _AT_EXIT = 5.0  # seconds that a program which ends waits for calls under way
 
@@ -76,7 +77,7 @@ class Pool:
             computes_here = first.limit_threads(1)
             self.size = size or _default_size(first.soc, computes_here)
             share = max(1, processors() // self.size)
-            masks = _masks(first.soc, self.size, cores)
+            masks = core_masks(first.soc, self.size, cores)
             _check_memory(first, self.size, _WIDE if computes_here else 1)
             again = functools.partial(_open, source, backend, share, options)
             while len(contexts) < self.size:
@@ -230,24 +231,6 @@ def _another(first: Context, again: Callable[[], Context], made: int, size: int)
 
 def _default_size(soc: Soc, computes_here: bool) -> int:
     return max(1, min(soc.cores, processors())) if computes_here else soc.cores
-
-
-def _masks(soc: Soc, size: int, cores: Cores) -> list[Optional[int]]:
-    """One core mask per worker, None where none is to be set; raises ParamInvalid, TargetPlatformUnmatch."""
-    if cores == "spread":
-        return [1 << i % soc.cores if soc.masks and size > 1 else None for i in range(size)]
-    if isinstance(cores, str):
-        if cores not in ("auto", "all"):
-            raise ParamInvalid(
-                f"cores={cores!r} is not 'spread', 'auto', 'all', a mask or one mask per worker"
-            )
-        return [0xFFFF if cores == "all" and soc.masks else None] * size
-    masks = [int(cores)] * size if isinstance(cores, int) else [int(mask) for mask in cores]
-    if len(masks) != size:
-        raise ParamInvalid(f"{len(masks)} core masks were given for {size} workers")
-    for mask in masks:
-        soc.check_core_mask(mask)
-    return list(masks)
 
 
 def _check_memory(first: Context, size: int, width: int) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional
 
+from .core_masks import mask_label
+
 __all__ = ["PoolStats", "WorkerStats", "percentile"]
 
 
@@ -52,7 +54,7 @@ class PoolStats:
             f"{'worker':>6}  {'cores':<12}{'calls':>8}{'errors':>8}{'replaced':>10}{'busy':>9}{'share':>8}"
         ]
         lines += [
-            f"{worker.number:>6}  {_cores(worker.core_mask):<12}{worker.calls:>8}{worker.errors:>8}"
+            f"{worker.number:>6}  {mask_label(worker.core_mask):<12}{worker.calls:>8}{worker.errors:>8}"
             f"{worker.replaced:>10}{worker.busy:>8.1f}s{worker.share:>8.0%}"
             for worker in self.workers
         ]
@@ -62,14 +64,6 @@ class PoolStats:
             f"p95 {self.p95 * 1e3:.1f} ms"
         )
         return "\n".join(lines)
-
-
-def _cores(mask: Optional[int]) -> str:
-    if not mask:
-        return "auto"
-    if mask == 0xFFFF:
-        return "all"
-    return ",".join(str(bit) for bit in range(mask.bit_length()) if mask >> bit & 1)
 
 
 def percentile(values: Sequence[float], fraction: float) -> float:

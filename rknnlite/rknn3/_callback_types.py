@@ -13,7 +13,7 @@ import threading
 from typing import Any, Callable
 
 from ..abi import rknn3_llm as llm
-from ..abi import rknn3_v104 as later
+from ..abi import rknn3_v104
 from ..errors import ParamInvalid
 
 __all__ = [
@@ -139,7 +139,7 @@ class LLMOutputCallback(llm.LLMOutputCallback):  # type: ignore[misc, valid-type
         return _new(llm.LLMOutputCallback, cls, "output", function)
 
 
-LLMInputCallback = later.LLMInputCallback
+LLMInputCallback = rknn3_v104.LLMInputCallback
 """Of later runtimes; nothing calls it here."""
 
 _FIELDS = {

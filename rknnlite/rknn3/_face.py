@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._codes import code_name
+from ._code_name import code_name
 from .rknn3_log import rknn3Log
 from .rknn3_runtime import RKNN3Runtime
 from .rknn3_session import RKNN3Session

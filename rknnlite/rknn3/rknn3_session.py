@@ -17,7 +17,7 @@ from ..llm.stream import astream, stream
 from ..spi.llm import InferParams, LlmCallbacks, LlmContext, LlmInput, LlmSession, RunSummary
 from ._args import SessionArgs
 from ._callbacks import CallbackAdapter
-from ._codes import code_name
+from ._code_name import code_name
 from ._run_arguments import RunArguments
 
 __all__ = ["RKNN3Session"]

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rknnlite import config, hookimpl
-from rknnlite.cli import health_checks, top
+from rknnlite.cli import health, top
 from rknnlite.cli.board import Board, Reading
 from rknnlite.cli.doctor import examine
-from rknnlite.cli.health_checks import Finding, Level
+from rknnlite.cli.health import Finding, Level
 from rknnlite.spi import Backend, Probe
 from rknnlite.spi.command import Exit
 from tests.support.corpus import genuine
@@ -122,7 +122,7 @@ def test_a_board_without_its_library_says_how_to_get_it(machine: Machine) -> Non
 
 def test_no_permission_names_the_group(machine: Machine) -> None:
     board = Board(machine(BOARD), NOBODY)
-    node = next(f for f in health_checks.kernel(board) if "renderD129" in f.text)
+    node = next(f for f in health.kernel(board) if "renderD129" in f.text)
     assert node.level is Level.FAIL
     assert "usermod" in node.remedy or "udev" in node.remedy
 
@@ -135,7 +135,7 @@ def test_debugfs_for_root_only(machine: Machine, monkeypatch: pytest.MonkeyPatch
         return Reading(None, self._shown(file), "permission") if "debug" in str(file) else real(self, file)
 
     monkeypatch.setattr(Board, "_read", guarded)
-    driver = by_text(list(health_checks.kernel(board)), "driver version")
+    driver = by_text(list(health.kernel(board)), "driver version")
     assert driver.level is Level.INFO
     assert driver.remedy == "sudo rknnlite doctor"
     assert (
@@ -146,13 +146,13 @@ def test_debugfs_for_root_only(machine: Machine, monkeypatch: pytest.MonkeyPatch
 
 def test_a_container_without_the_device(machine: Machine) -> None:
     files = {name: text for name, text in BOARD.items() if not name.startswith("dev/")}
-    found = list(health_checks.kernel(Board(machine(files), ALL)))
+    found = list(health.kernel(Board(machine(files), ALL)))
     assert "--device" in by_text(found, "no device node").remedy
 
 
 def test_an_old_driver(machine: Machine) -> None:
     board = Board(machine(BOARD, **{"sys/kernel/debug/rknpu/version": "RKNPU driver: v0.8.2\n"}), ALL)
-    driver = by_text(list(health_checks.kernel(board)), "0.8.2")
+    driver = by_text(list(health.kernel(board)), "0.8.2")
     assert driver.level is Level.WARN
     assert "0.9.2" in driver.remedy
 
@@ -247,10 +247,9 @@ def test_doctor_shows_settings_and_their_source(
 
 
 def test_the_vendors_wheel_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_checks, "_installed", lambda name: name == "rknn-toolkit-lite2")
+    monkeypatch.setattr(health.software, "_installed", lambda name: name == "rknn-toolkit-lite2")
     assert (
-        "pip uninstall rknn-toolkit-lite2"
-        in by_text(list(health_checks.packages()), "beside this package").remedy
+        "pip uninstall rknn-toolkit-lite2" in by_text(list(health.packages()), "beside this package").remedy
     )
 
 

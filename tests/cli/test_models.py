@@ -290,11 +290,11 @@ def test_perf_report_is_self_contained(call: Call, tmp_path: Path) -> None:
 
 
 def test_names_are_escaped_in_pages() -> None:
-    from rknnlite.cli.html_report import Bar, Page
+    from rknnlite.cli.html_report import Bar, HtmlReport
 
-    page = Page("<b>", [("a", "<i>")])
-    page.table("<u>", ["<s>"], [[Bar("<p>", 2.0)], [None], [0.5], ["<q>"]])
-    assert not any(tag in str(page) for tag in ("<b>", "<i>", "<u>", "<s>", "<p>", "<q>"))
+    report = HtmlReport("<b>", [("a", "<i>")])
+    report.table("<u>", ["<s>"], [[Bar("<p>", 2.0)], [None], [0.5], ["<q>"]])
+    assert not any(tag in str(report) for tag in ("<b>", "<i>", "<u>", "<s>", "<p>", "<q>"))
 
 
 def test_plots(call: Call, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from rknnlite import hookspecs
-from rknnlite.spi import CustomOp, GpuServices, OpContext, OpHost, OpNode, PostProcess
+from rknnlite.spi import Backend, Context, CustomOp, GpuServices, OpContext, OpHost, OpNode, PostProcess
 from rknnlite.spi.command import Command
 from tests.support.corpus import ROOT
 
@@ -37,7 +38,9 @@ def test_every_hook_is_documented_with_its_arguments(hook: str) -> None:
     assert f"`{hook}({', '.join(arguments(getattr(hookspecs, hook)))})`" in GUIDE
 
 
-@pytest.mark.parametrize("contract", [CustomOp, OpContext, OpNode, OpHost, PostProcess, GpuServices, Command])
+@pytest.mark.parametrize(
+    "contract", [Backend, CustomOp, OpContext, OpNode, OpHost, PostProcess, GpuServices, Command]
+)
 def test_every_member_of_a_contract_is_documented(contract: Any) -> None:
     for name in members(contract):
         value = inspect.getattr_static(contract, name, None)
@@ -45,6 +48,19 @@ def test_every_member_of_a_contract_is_documented(contract: Any) -> None:
             assert f"`{name}({', '.join(arguments(value))})`" in GUIDE, f"{contract.__name__}.{name}"
         else:
             assert re.search(rf"`{name}(\(\))?`", GUIDE), f"{contract.__name__}.{name}"
+
+
+def test_what_a_context_must_have_is_documented_and_the_example_has_no_more() -> None:
+    obligatory = set(Context.__abstractmethods__)
+    for name in obligatory:
+        value = inspect.getattr_static(Context, name)
+        shown = name if isinstance(value, property) else f"{name}({', '.join(arguments(value))})"
+        assert f"`{shown}`" in GUIDE
+    example = ast.parse((ROOT / "examples/backend_package/rknnlite_mean/backend.py").read_text("utf-8"))
+    (cls,) = [node for node in example.body if isinstance(node, ast.ClassDef) and node.name == "MeanContext"]
+    named = {node.name for node in cls.body if isinstance(node, ast.FunctionDef)}
+    named |= {node.targets[0].id for node in cls.body if isinstance(node, ast.Assign)}
+    assert named - {"__init__"} == obligatory
 
 
 def test_there_is_something_to_document() -> None:

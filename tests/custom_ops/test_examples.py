@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.support.corpus import EXAMPLES, ROOT
+from tests.support.entry_points import install
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins")])}
 
@@ -46,13 +47,7 @@ def test_the_four_operators_give_the_documented_sums(tmp_path: Path) -> None:
 def test_the_package_to_copy_is_found_once_installed(tmp_path: Path) -> None:
     """Installed by hand: the package and its entry point in a folder on the path."""
     package = EXAMPLES / "plugin_package"
-    shutil.copytree(package / "rknnlite_dual", tmp_path / "rknnlite_dual")
-    info = tmp_path / "rknnlite_dual-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rknnlite-dual\nVersion: 1.0\n")
-    entry = re.search(r"^dual = .*$", (package / "pyproject.toml").read_text(), re.M)
-    assert entry
-    (info / "entry_points.txt").write_text("[rknnlite]\n" + entry[0].replace('"', "") + "\n")
+    install(package, tmp_path)
     shutil.copytree(package / "tests", tmp_path / "tests")
     path = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
     output = run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests", PYTHONPATH=path)

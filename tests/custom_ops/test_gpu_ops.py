@@ -31,7 +31,7 @@ if unavailable():
 if not Path("/usr/include/CL/cl.h").is_file():
     pytest.skip("opencl-headers is not installed", allow_module_level=True)
 from rknnlite_opencl import Attr, Count, In, OpenClOp, Out
-from rknnlite_opencl.services import imports
+from rknnlite_opencl.buffers import imports
 
 ZERO = np.int32(0)
 ARGS = [In(0), ZERO, In(1), ZERO, Out(0), ZERO, Out(1), ZERO, Attr("alpha")]
@@ -94,7 +94,13 @@ def test_numbers_functions_and_counts_are_arguments() -> None:
 
 
 def test_a_compiled_plugin_loads_where_opencl_has_no_import_function(gpu_plugin: Path) -> None:
-    infer_dual(gpu_plugin)
+    """Ours stands in: the four tensors of the node are imported through it, and given back."""
+    before = imports()
+    with rknnlite.open(DUAL, custom_ops=[gpu_plugin]) as context:
+        outputs = context.infer(dual_golden().inputs)
+        assert imports() == before + 4
+    assert imports() == before
+    assert all(np.array_equal(a, b) for a, b in zip(outputs, infer_dual(PlainDual())))
 
 
 def test_a_compiled_plugin_linked_against_the_runtime_loads_without_it(

@@ -17,7 +17,8 @@ from rknnlite.llm import Chat, Package, export_llm
 pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
 pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")
 
-FOLDER = Path(__file__).parents[2] / "examples" / "llm_chat"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "examples" / "llm_chat"
 MODEL = FOLDER / "models" / "tiny"
 
 
@@ -70,7 +71,7 @@ def test_example_programs_run(program: str, said: str) -> None:
         capture_output=True,
         text=True,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": str(FOLDER.parents[1])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins")])},
     )
     assert done.returncode == 0, done.stderr
     assert said in done.stdout

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rknnlite
 from rknnlite import errors
-from rknnlite.matmul import layout, legacy_matmul
+from rknnlite.matmul import layout
 from rknnlite.spi.matmul import MatmulType
 from rknnlite.tensor import DType
 
@@ -421,44 +421,3 @@ def test_bfloat16_rounds_to_even() -> None:
     stored = layout.float_to_bfloat16(values)
     assert layout.bfloat16_to_float(stored).tolist() == [1.0, 1.0, 1 + 2**-6, np.inf, -2.5]
     assert np.isnan(layout.bfloat16_to_float(layout.float_to_bfloat16(np.float32([np.nan]))))[0]
-
-
-# -- the older generation -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
-@pytest.mark.parametrize("transposed", [False, True])
-def test_legacy(dtype: Any, transposed: bool) -> None:
-    rng = np.random.default_rng(0)
-    info = np.iinfo(dtype)
-    a = rng.integers(info.min, info.max + 1, (256, 1)).astype(dtype)
-    b = rng.integers(info.min, info.max + 1, (256, 64)).astype(dtype)
-    found = legacy_matmul(a, b.T if transposed else b, transposed)
-    assert found.dtype == np.float32 and found.shape == (1, 64)
-    assert np.array_equal(found, (a.T.astype(np.int64) @ b).astype(np.float32))
-    assert np.array_equal(legacy_matmul(a[:, 0], b), found)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "options", "error", "words"),
-    [
-        (np.zeros((8, 2), np.int8), np.zeros((8, 4), np.int8), {}, errors.InputInvalid, "M is 1"),
-        (np.zeros((8, 1), np.int8), np.zeros((8, 4), np.uint8), {}, errors.InputInvalid, "both be uint8 or both"),
-        (np.zeros((8, 1), np.float32), np.zeros((8, 4), np.float32), {}, errors.InputInvalid, "float32"),
-        (np.zeros((8, 1), np.int8), np.zeros((9, 4), np.int8), {}, errors.InputInvalid, "K is 8"),
-        (np.zeros((8, 1), np.int8), np.zeros((8, 1 << 17), np.int8), {}, errors.TargetPlatformUnmatch, "65536"),
-        (np.zeros((64, 1), np.int8), np.zeros((64, 4096), np.int8), {"driver": "mini"},
-         errors.TargetPlatformUnmatch, "K of 128, 256, 512"),
-        (np.zeros((128, 1), np.int8), np.zeros((4096, 128), np.int8), {"driver": "mini", "transpose_b": True},
-         errors.TargetPlatformUnmatch, "B transposed"),
-        (np.zeros((8, 1), np.int8), np.zeros((8, 4), np.int8), {"driver": "big"}, errors.ParamInvalid, "'big'"),
-    ],
-)  # fmt: skip
-def test_legacy_restrictions(a: Any, b: Any, options: Any, error: type, words: str) -> None:
-    with pytest.raises(error, match=words):
-        legacy_matmul(a, b, **options)
-
-
-def test_legacy_mini_driver() -> None:
-    a, b = np.ones((128, 1), np.uint8), np.ones((128, 4096), np.uint8)
-    assert (legacy_matmul(a, b, driver="mini") == 128).all()

@@ -17,7 +17,7 @@ from .project import DEBIAN, ROOT, extras, fields, installed_by, package_data, r
 
 PACKAGES: list[str] = table("tool.setuptools")["packages"]
 ENTRY_POINTS: dict[str, str] = table("project.entry-points.rknnlite")
-TOPS = {"rknnlite": ROOT / "rknnlite", "rknn3lite": ROOT / "rknn3lite"}
+TOPS = {"rknnlite": ROOT / "rknnlite", "rknn3lite": ROOT / "plugins" / "rknn3lite"}
 TOPS.update({folder.name: folder for folder in sorted((ROOT / "plugins").glob("rknnlite_*"))})
 OURS = {f"python3-rknnlite{end}" for end in ("", "-cplugin", "-opencl", "-riscv")}
 

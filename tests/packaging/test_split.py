@@ -9,8 +9,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from rknnlite import plugins
-from rknnlite.cli import health_checks
-from rknnlite.cli.health_checks import Level
+from rknnlite.cli import health
+from rknnlite.cli.health import Level
 
 MISSING = "rknnlite_riscv"
 
@@ -43,7 +43,7 @@ def test_a_plugin_packaged_alone_is_named_and_nobody_complains(
         problem = plugins.problems()["riscv"]
     assert problem == "not installed (Debian: apt install python3-rknnlite-riscv)"
     assert not caplog.records
-    (found,) = [finding for finding in health_checks.backends("cpu") if "plugin riscv" in finding.text]
+    (found,) = [finding for finding in health.backends("cpu") if "plugin riscv" in finding.text]
     assert (found.level, found.remedy) == (Level.INFO, "")
 
 

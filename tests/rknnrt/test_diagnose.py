@@ -23,7 +23,7 @@ from tests.native.double import Double, model
 from tests.support.corpus import genuine
 
 from .conftest import built
-from .models import AFFINE
+from .models import AFFINE, picture
 
 
 @pytest.fixture
@@ -140,12 +140,24 @@ def test_a_soc_that_this_board_is_not(
     assert "rk3566 was asked for, but this board is an rk3588: that runs the model" in caplog.text
 
 
-def test_sister_chips_share_models(double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("board", ["rk3566", "rk3568"])
+def test_sister_chips_share_models(
+    board: str,
+    double: Double,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A model for RK3566, which names no other chip, runs on an RK3568: as that chip, and without a word."""
     description = tmp_path / "double.txt"
     description.write_bytes(model(*AFFINE))
     monkeypatch.setenv("RKNN_DOUBLE_MODEL", str(description))
-    monkeypatch.setenv("RKNNLITE_SOC", "rk3568")
-    rknnlite.open(genuine("conv_relu.rk3566.i8")).close()
+    monkeypatch.setenv("RKNNLITE_SOC", board)
+    with rknnlite.open(genuine("conv_relu.rk3566.i8")) as context:
+        assert context.soc.name == board
+        (scores,) = context.infer(picture())
+        assert scores.shape == (1, 10)
+    assert double.count("rknn_init") == 1 and caplog.text == ""
 
 
 def test_a_board_that_only_the_library_knows(double: Double, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -372,9 +372,20 @@ def test_the_two_paths_do_not_mix(start: Start) -> None:
     assert np.array_equal(common.infer(picture())[0], scores(picture()))
 
 
-def test_a_library_without_nhwc_attributes(start: Start, double: Double) -> None:
-    """Older ones answer -5; NHWC is not offered then."""
+@pytest.mark.parametrize("side", ["input", "output"])
+def test_a_library_without_nhwc_attributes(start: Start, double: Double, side: str) -> None:
+    """Older ones answer -5; NHWC is not offered then (an input has it as its plain form), the other forms are."""
     context = start(*NATIVE)
-    image = context.native_inputs[0]
-    double.fault("rknn_query", -5, nth=2)  # after the native one
-    context.bind(image, context.create_mem(4096))
+    (image,), (nhwc,) = context.native_inputs, context.attrs(AttrKind.NATIVE_NHWC_OUTPUT)
+    double.fault(
+        "rknn_query", -5, nth=2 if side == "input" else 4
+    )  # native and NHWC form of the input, of the output
+    pixels = bound(context, image, dtype=DType.UINT8)
+    if side == "output":
+        with pytest.raises(OutputInvalid, match=r"layout NHWC \[1, 4, 6, 3\] is not among NC1HWC2 .*; NCHW "):
+            bound(context, nhwc)
+    result = bound(context, context.outputs[0], dtype=DType.FLOAT32)
+    assert double.count("rknn_set_io_mem") == 2
+    pixels[:, :, :6] = picture()
+    context.run()
+    assert np.array_equal(result, identity(picture()))

@@ -1,7 +1,7 @@
-"""The threads behind a pool: each owns one context, takes calls from one queue and answers them.
+"""What the workers of a pool share: the queue of calls, the list of who is there, the watch over late calls.
 
-``Crew`` is what the threads share. It knows nothing of the ``Pool`` in front of it, so that a pool which nobody
-refers to any more can be collected, and closed by its finalizer, while threads wait for work.
+It knows nothing of the ``Pool`` in front of it, so that a pool which nobody refers to any more can be collected, and
+closed by its finalizer, while threads wait for work.
 """
 
 from __future__ import annotations
@@ -11,71 +11,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Optional
 
-from ..errors import (
-    ContextInvalid,
-    InputInvalid,
-    ModelUnsupported,
-    OutputInvalid,
-    ParamInvalid,
-    RknnError,
-    RunTimeout,
-)
+from ..errors import ContextInvalid, RunTimeout
 from ..log import logger
-from ..native.processors import stay_on
-from ..spi import Context, CustomOpFailed
-from ..spi.exclusive import Unchanged
+from ..spi import Context
 from .stats import PoolStats, WorkerStats, percentile
+from .worker import CopyRequest, Job, Worker
 
-__all__ = ["Crew", "Job", "Worker"]
+__all__ = ["Crew"]
 
-_CALLERS = (InputInvalid, OutputInvalid, ParamInvalid, ModelUnsupported, CustomOpFailed)
-"""Errors that are about the call; any other error of the runtime puts its context in doubt."""
 _KEPT = 4096  # latencies
 _LAST_WAIT = 1.0  # seconds that closing waits for calls that were given up
 _PATIENCE = 10.0  # seconds that a worker waits for another one to duplicate its context
-
-
-@dataclass(eq=False)
-class Job:
-    """One call and where its answer goes: ``function(context, *arguments, **options)``, then ``post`` of that."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    options: dict[str, Any]
-    post: Optional[Callable[[Any], Any]] = None
-    unchanged: Optional[Unchanged] = None
-    future: Future[Any] = field(default_factory=Future)
-    asked: float = field(default_factory=time.monotonic)
-    deadline: float = float("inf")
-
-
-@dataclass(eq=False)
-class _Copy:
-    """A request of a worker without context: whoever is idle duplicates its own."""
-
-    context: Optional[Context] = None
-    answered: bool = False
-    withdrawn: bool = False
-
-
-@dataclass(eq=False)
-class Worker:
-    """One thread with one context; ``lost`` when its call did not end in time and another took its place."""
-
-    number: int
-    mask: Optional[int]
-    context: Optional[Context] = None
-    thread: Optional[threading.Thread] = None
-    job: Optional[Job] = None
-    lost: bool = False
-    calls: int = 0
-    errors: int = 0
-    replaced: int = 0
-    busy: float = 0.0
 
 
 class Crew:
@@ -95,11 +43,11 @@ class Crew:
         timeout: Optional[float],
         pin: Sequence[int] = (),
     ) -> None:
-        self._reopen, self._pin = reopen, list(pin)
+        self.reopen, self.pin = reopen, list(pin)
         self._limit, self._timeout = limit, timeout
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
-        self._copies: deque[_Copy] = deque()
+        self._copies: deque[CopyRequest] = deque()
         self._workers: list[Worker] = []
         self._lost: list[Worker] = []
         self._gone: list[Worker] = []
@@ -113,17 +61,10 @@ class Crew:
     def start(self, contexts: Sequence[tuple[Context, Optional[int]]]) -> None:
         """One worker per context."""
         for number, (context, mask) in enumerate(contexts):
-            self._begin(Worker(number, mask, context))
+            Worker(number, mask, context).begin(self)
         if self._timeout is not None:
             self._watcher = threading.Thread(target=self._watch, name="rknnlite-pool-watch", daemon=True)
             self._watcher.start()
-
-    def _begin(self, worker: Worker) -> None:
-        name = f"rknnlite-pool-{worker.number}"
-        worker.thread = threading.Thread(target=self._serve, args=(worker,), name=name, daemon=True)
-        with self._changed:
-            self._workers.append(worker)
-        worker.thread.start()
 
     # -- for callers --------------------------------------------------------------------------------------
 
@@ -192,35 +133,14 @@ class Crew:
         _join(threads, patience)
         _join(lost, _LAST_WAIT)
 
-    # -- the life of a worker -----------------------------------------------------------------------------
+    # -- for workers --------------------------------------------------------------------------------------
 
-    def _serve(self, worker: Worker) -> None:
-        if self._pin:
-            stay_on(self._pin)
-        if worker.context is None and not self._equip(worker):
-            return
-        while True:
-            work = self._next(worker)
-            if work is None:
-                break
-            if isinstance(work, _Copy):
-                self._copy(worker, work)
-                continue
-            error = self._answer(worker, work)
-            if worker.lost:
-                with self._changed:
-                    self._lost.remove(worker)
-                break
-            if error is not None and not self._replace(worker, error):
-                return
-        context = worker.context
+    def join(self, worker: Worker) -> None:
+        """A worker begins."""
         with self._changed:
-            worker.context = None  # nobody waits for a duplicate of it
-            self._changed.notify_all()
-        if context is not None:
-            context.close()
+            self._workers.append(worker)
 
-    def _next(self, worker: Worker) -> Job | _Copy | None:
+    def next(self, worker: Worker) -> Job | CopyRequest | None:
         """The next thing to do; None to end. A call that was cancelled meanwhile is passed over."""
         with self._changed:
             while True:
@@ -239,71 +159,39 @@ class Crew:
                     return None
                 self._changed.wait()
 
-    def _answer(self, worker: Worker, job: Job) -> Optional[RknnError]:
-        """Compute and deliver; returns the error that puts the worker's context in doubt."""
-        assert worker.context is not None
-        began = time.monotonic()
-        doubt: Optional[RknnError] = None
-        failure: Optional[BaseException] = None
-        result: Any = None
-        try:
-            try:
-                result = job.function(worker.context, *job.arguments, **job.options)
-            except _CALLERS:
-                raise
-            except RknnError as error:
-                doubt = error
-                raise
-            if job.unchanged is not None:
-                job.unchanged.check()
-            if job.post is not None:
-                result = job.post(result)
-        except BaseException as error:
-            failure = error
+    def done(self, worker: Worker, job: Job, began: float, failed: bool) -> bool:
+        """A call has ended; False when the watch has answered it, and the worker is lost."""
         with self._changed:
-            if worker.lost:  # the watch has answered and another worker serves
-                return doubt
+            if worker.lost:
+                return False
             worker.job = None
             now = time.monotonic()
             worker.calls += 1
-            worker.errors += failure is not None
+            worker.errors += failed
             worker.busy += now - began
             self._latencies.append(now - job.asked)
-        if failure is not None:
-            job.future.set_exception(failure)
-        else:
-            job.future.set_result(result)
-        return doubt
+        return True
 
-    def _replace(self, worker: Worker, error: RknnError) -> bool:
-        """Give the worker a fresh context; False when there is none to be had and the worker ends."""
-        logger.warning("pool: worker %d failed and gets a new context: %s", worker.number, error)
-        context, worker.context = worker.context, None
-        worker.replaced += 1
-        try:
-            if context is not None:
-                context.close()
-        except Exception as trouble:
-            logger.warning("pool: the old context could not be closed: %s", trouble)
+    def finished(self) -> bool:
+        """Whether the pool is closing and no call is left."""
         with self._changed:
-            if self._stopping and not self._jobs:
-                return False
-        return self._equip(worker)
+            return self._stopping and not self._jobs
 
-    def _equip(self, worker: Worker) -> bool:
-        try:
-            context = self._duplicate(worker) or self._reopen()
-            if worker.mask is not None:
-                context.set_core_mask(worker.mask)
-            worker.context = context
-            return True
-        except Exception as error:
-            self._give_up(worker, error)
-            return False
+    def found(self, worker: Worker) -> None:
+        """The call of a lost worker has ended after all."""
+        with self._changed:
+            self._lost.remove(worker)
 
-    def _duplicate(self, worker: Worker) -> Optional[Context]:
+    def take_context(self, worker: Worker) -> Optional[Context]:
+        """The context of a worker that ends; nobody waits for a duplicate of it any more."""
+        with self._changed:
+            context, worker.context = worker.context, None
+            self._changed.notify_all()
+        return context
+
+    def duplicate(self, worker: Worker) -> Optional[Context]:
         """A duplicate of another worker's context; None when there is none or it refuses."""
-        copy = _Copy()
+        copy = CopyRequest()
 
         def settled() -> bool:
             others = [other for other in self._workers if other is not worker and other.context is not None]
@@ -318,22 +206,18 @@ class Crew:
             copy.withdrawn = True
             return copy.context
 
-    def _copy(self, worker: Worker, request: _Copy) -> None:
-        """Duplicate a worker's context for the one who asks, unless that has given up waiting."""
-        twin: Optional[Context] = None
-        try:
-            twin = worker.context.dup() if worker.context is not None else None
-        except RknnError as error:
-            logger.debug("pool: a context cannot be duplicated: %s", error)
+    def hand_over(self, request: CopyRequest, twin: Optional[Context]) -> bool:
+        """Answer a request; False when nobody waits for it any more."""
         with self._changed:
             request.answered = True
-            if not request.withdrawn:
-                request.context, twin = twin, None
+            wanted = not request.withdrawn
+            if wanted:
+                request.context = twin
             self._changed.notify_all()
-        if twin is not None:
-            twin.close()
+        return wanted
 
-    def _give_up(self, worker: Worker, error: BaseException) -> None:
+    def give_up(self, worker: Worker, error: BaseException) -> None:
+        """A worker that gets no context ends; when it was the last, all that wait are told."""
         logger.error("pool: worker %d cannot go on: %s", worker.number, error)
         left: list[Job] = []
         with self._changed:
@@ -378,10 +262,7 @@ class Crew:
 
     def _abandon(self, worker: Worker, job: Job) -> None:
         """Answer for a worker that hangs and put another in its place; it ends when its call does."""
-        successor = Worker(worker.number, worker.mask)
-        successor.calls, successor.errors = worker.calls + 1, worker.errors + 1
-        successor.replaced, successor.busy = worker.replaced + 1, worker.busy + (self._timeout or 0.0)
-        self._begin(successor)
+        worker.successor(self._timeout or 0.0).begin(self)
         job.future.set_exception(
             RunTimeout(
                 f"the call did not end within {self._timeout} s; its worker was replaced. Look into dmesg for a reset "

@@ -1,0 +1,11 @@
+"""What ``rknnlite doctor`` looks at: each check returns findings, each finding what to do about it."""
+
+from __future__ import annotations
+
+from .finding import Finding, Level
+from .machine import kernel, speed
+from .models import model
+from .runtimes import backends
+from .software import configuration, packages
+
+__all__ = ["Finding", "Level", "backends", "configuration", "kernel", "model", "packages", "speed"]

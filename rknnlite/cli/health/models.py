@@ -1,0 +1,107 @@
+"""Whether a model goes together with machine, runtime and registered operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ... import config, plugins
+from ...choosing import choose_backend
+from ...errors import ModelInvalid, RknnError
+from ...formats import ModelFile
+from ...native import versions
+from ...spi import Backend, OpenOptions
+from ..board import Board
+from ..devices import safe_probe
+from ..info import is_package, runs_on
+from .finding import Finding, Level
+
+__all__ = ["model"]
+
+
+def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding]:
+    """Whether a model goes together with this machine, its runtime, and the operators that are registered."""
+    topic = "model"
+    if is_package(file):
+        yield from _language_model(topic, file, wanted or config.get("backend"))
+        return
+    try:
+        found = file.model
+    except ModelInvalid as error:
+        yield Finding(topic, Level.FAIL, str(error), "see rknnlite info")
+        return
+    made_for = "/".join(found.platforms or (found.platform,))
+    yield Finding(
+        topic, Level.OK, f"{file.label}: toolkit {found.toolkit_version or 'unknown'}, made for {made_for}"
+    )
+    soc = board.soc()
+    if soc is not None and soc.name.upper() not in runs_on(found):
+        remedy = f"convert it with target_platform='{soc.name}'"
+        yield Finding(
+            topic,
+            Level.FAIL,
+            f"this board is an {soc.name.upper()}, the model runs on {', '.join(runs_on(found))}",
+            remedy,
+        )
+    missing_ops = sorted(set(found.custom_ops) - {op.op_type for op in plugins.custom_ops()})
+    if missing_ops:
+        remedy = "pass them as custom_ops, or install the plugin that has them (docs/plugin-authors.md)"
+        yield Finding(
+            topic, Level.WARN, f"custom operators that nobody registered: {', '.join(missing_ops)}", remedy
+        )
+    try:
+        backend = choose_backend(file, wanted)
+    except RknnError as error:
+        yield Finding(topic, Level.FAIL, str(error), "see the backends above")
+        return
+    refusal, probe = backend.refuses(file), safe_probe(backend)
+    if refusal:
+        yield Finding(topic, Level.FAIL, f"backend {backend.name} refuses it: {refusal}", "see rknnlite info")
+        return
+    if probe.version:
+        yield _pairing(topic, backend, found.toolkit_version, probe.version)
+    if not probe.library:  # nobody's C code is asked what might crash it
+        yield _trial(topic, backend, file)
+
+
+def _trial(topic: str, backend: Backend, file: ModelFile) -> Finding:
+    """Whether a backend opens the model; custom operators may still be missing then."""
+    try:
+        backend.open(file, OpenOptions()).close()
+    except Exception as error:  # it may be anybody's plugin
+        cause, _, remedy = (str(error) or type(error).__name__).partition("; ")
+        text = f"backend {backend.name} does not open it: {cause}"
+        return Finding(topic, Level.FAIL, text, remedy or "look the message up in docs/troubleshooting.md")
+    return Finding(topic, Level.OK, f"backend {backend.name} opens it")
+
+
+def _language_model(topic: str, file: ModelFile, wanted: str | None) -> Iterator[Finding]:
+    reasons = []
+    for backend in plugins.backends().values():
+        if backend.name == (wanted or backend.name) and safe_probe(backend).available:
+            refusal = backend.refuses_llm(file)
+            if refusal is None:
+                yield Finding(
+                    topic, Level.OK, f"{file.label}: a language model; backend {backend.name} runs it"
+                )
+                return
+            reasons.append(f"{backend.name}: {refusal}")
+    text = "; ".join(reasons) or "no backend for it is available"
+    yield Finding(
+        topic,
+        Level.FAIL,
+        f"{file.label}: a language model, and nothing here runs it: {text}",
+        "see the backends above",
+    )
+
+
+def _pairing(topic: str, backend: Backend, toolkit: str, runtime: str) -> Finding:
+    clash = versions.runtime_clash(toolkit, runtime)
+    text = f"model of toolkit {toolkit or 'unknown'}, runtime {runtime} (backend {backend.name})"
+    if clash:
+        rule, _, remedy = clash.partition("; ")
+        return Finding(topic, Level.FAIL, f"{text}: {rule}", remedy)
+    newest = versions.version_numbers(toolkit)[:2]
+    if newest > versions.version_numbers(runtime)[:2]:
+        remedy = f"update the runtime to {'.'.join(map(str, newest))} or newer if a layer fails"
+        return Finding(topic, Level.WARN, f"{text}: compatible, but the model is the newer one", remedy)
+    return Finding(topic, Level.OK, f"{text}: compatible")

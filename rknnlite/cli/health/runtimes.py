@@ -1,0 +1,65 @@
+"""Backends and plugins: who computes here, and why others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ... import config, plugins
+from ...socs import Soc
+from ...spi import Probe
+from ..devices import safe_probe
+from .finding import Finding, Level
+
+__all__ = ["backends"]
+
+
+def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
+    """Every backend; one that was asked for and cannot run is a failure, the CPU on a board with an NPU a warning."""
+    topic, chosen = "backends", wanted or config.get("backend")
+    known = plugins.backends()
+    if chosen and chosen not in known:
+        there = ", ".join(sorted(known)) or "none"
+        yield Finding(
+            topic,
+            Level.FAIL,
+            f"no backend is named {chosen!r}",
+            f"choose one of: {there}; see rknnlite plugins",
+        )
+    probed = sorted(
+        ((safe_probe(backend), backend) for backend in known.values()), key=lambda pair: -pair[0].priority
+    )
+    usable = [backend.name for probe, backend in probed if probe.available]
+    chosen = chosen or (usable[0] if usable else None)
+    for probe, backend in probed:
+        level = Level.OK if probe.available else Level.FAIL if backend.name == chosen else Level.INFO
+        mark = " (chosen)" if backend.name == chosen else ""
+        reason, remedy = (probe.reason, "") if probe.available else _cause(probe)
+        remedy = remedy or ("choose another backend: rknnlite devices" if level is Level.FAIL else "")
+        yield Finding(topic, level, f"{backend.name}{mark}: {reason}", remedy)
+    if not usable:
+        yield Finding(
+            topic, Level.FAIL, "no backend can run models here", "rknnlite plugins shows what is installed"
+        )
+    best = next((probe for probe, _ in probed if probe.available), None)
+    if soc is not None and best is not None and best.priority <= 0 and not wanted:
+        text = f"this {soc.name.upper()} has an NPU, but models run on the CPU reference"
+        fitting = [
+            probe for probe, backend in probed if backend.generation == soc.generation and probe != best
+        ]
+        remedies = [_cause(probe)[1] or "mend what the lines under 'board' name" for probe in fitting]
+        yield Finding(topic, Level.WARN, text, next(iter(remedies), "install the plugin that drives it"))
+    yield from _plugins(topic)
+
+
+def _plugins(topic: str) -> Iterator[Finding]:
+    """Those that are switched off, not installed, or broken."""
+    for name, problem in sorted(plugins.problems().items()):
+        off = "RKNNLITE_DISABLE" in problem or problem.startswith(plugins.NOT_INSTALLED)
+        remedy = "" if off else f"update or remove that package, or RKNNLITE_DISABLE={name}"
+        yield Finding(topic, Level.INFO if off else Level.WARN, f"plugin {name}: {problem}", remedy)
+
+
+def _cause(probe: Probe) -> tuple[str, str]:
+    """Why a backend is not available, and what to do about it: reasons have the form "cause; remedy"."""
+    cause, _, remedy = probe.reason.partition("; ")
+    return cause, remedy

@@ -1,0 +1,168 @@
+"""One worker of a pool: a thread with a context of its own, which takes calls and answers them.
+
+What the workers share is the ``Crew``; a worker is handed it for the life of its thread and does not keep it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Optional
+
+from ..errors import InputInvalid, ModelUnsupported, OutputInvalid, ParamInvalid, RknnError
+from ..log import logger
+from ..native.processors import stay_on
+from ..spi import Context, CustomOpFailed
+from ..spi.exclusive import Unchanged
+
+if TYPE_CHECKING:
+    from .crew import Crew
+
+__all__ = ["CopyRequest", "Job", "Worker"]
+
+_CALLERS = (InputInvalid, OutputInvalid, ParamInvalid, ModelUnsupported, CustomOpFailed)
+"""Errors that are about the call; any other error of the runtime puts its context in doubt."""
+
+
+@dataclass(eq=False)
+class Job:
+    """One call and where its answer goes: ``function(context, *arguments, **options)``, then ``post`` of that."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    post: Optional[Callable[[Any], Any]] = None
+    unchanged: Optional[Unchanged] = None
+    future: Future[Any] = field(default_factory=Future)
+    asked: float = field(default_factory=time.monotonic)
+    deadline: float = float("inf")
+
+
+@dataclass(eq=False)
+class CopyRequest:
+    """A request of a worker without context: whoever is idle duplicates its own."""
+
+    context: Optional[Context] = None
+    answered: bool = False
+    withdrawn: bool = False
+
+
+@dataclass(eq=False)
+class Worker:
+    """One thread with one context; ``lost`` when its call did not end in time and another took its place."""
+
+    number: int
+    mask: Optional[int]
+    context: Optional[Context] = None
+    thread: Optional[threading.Thread] = None
+    job: Optional[Job] = None
+    lost: bool = False
+    calls: int = 0
+    errors: int = 0
+    replaced: int = 0
+    busy: float = 0.0
+
+    def begin(self, crew: Crew) -> None:
+        """Start the thread."""
+        name = f"rknnlite-pool-{self.number}"
+        self.thread = threading.Thread(target=self._serve, args=(crew,), name=name, daemon=True)
+        crew.join(self)
+        self.thread.start()
+
+    def successor(self, seconds: float) -> Worker:
+        """The worker that takes the place of this one, whose call did not end within ``seconds``."""
+        return Worker(
+            self.number,
+            self.mask,
+            calls=self.calls + 1,
+            errors=self.errors + 1,
+            replaced=self.replaced + 1,
+            busy=self.busy + seconds,
+        )
+
+    def _serve(self, crew: Crew) -> None:
+        if crew.pin:
+            stay_on(crew.pin)
+        if self.context is None and not self._equip(crew):
+            return
+        while True:
+            work = crew.next(self)
+            if work is None:
+                break
+            if isinstance(work, CopyRequest):
+                self._copy(crew, work)
+                continue
+            error = self._answer(crew, work)
+            if self.lost:
+                crew.found(self)
+                break
+            if error is not None and not self._replace(crew, error):
+                return
+        context = crew.take_context(self)
+        if context is not None:
+            context.close()
+
+    def _answer(self, crew: Crew, job: Job) -> Optional[RknnError]:
+        """Compute and deliver; returns the error that puts the context in doubt."""
+        assert self.context is not None
+        began = time.monotonic()
+        doubt: Optional[RknnError] = None
+        failure: Optional[BaseException] = None
+        result: Any = None
+        try:
+            try:
+                result = job.function(self.context, *job.arguments, **job.options)
+            except _CALLERS:
+                raise
+            except RknnError as error:
+                doubt = error
+                raise
+            if job.unchanged is not None:
+                job.unchanged.check()
+            if job.post is not None:
+                result = job.post(result)
+        except BaseException as error:
+            failure = error
+        if not crew.done(self, job, began, failure is not None):
+            return doubt  # the watch has answered and another worker serves
+        if failure is not None:
+            job.future.set_exception(failure)
+        else:
+            job.future.set_result(result)
+        return doubt
+
+    def _replace(self, crew: Crew, error: RknnError) -> bool:
+        """Get a fresh context; False when there is none to be had, or no need of one, and the worker ends."""
+        logger.warning("pool: worker %d failed and gets a new context: %s", self.number, error)
+        context, self.context = self.context, None
+        self.replaced += 1
+        try:
+            if context is not None:
+                context.close()
+        except Exception as trouble:
+            logger.warning("pool: the old context could not be closed: %s", trouble)
+        return not crew.finished() and self._equip(crew)
+
+    def _equip(self, crew: Crew) -> bool:
+        try:
+            context = crew.duplicate(self) or crew.reopen()
+            if self.mask is not None:
+                context.set_core_mask(self.mask)
+            self.context = context
+            return True
+        except Exception as error:
+            crew.give_up(self, error)
+            return False
+
+    def _copy(self, crew: Crew, request: CopyRequest) -> None:
+        """Duplicate the context for the one who asks, unless that has given up waiting."""
+        twin: Optional[Context] = None
+        try:
+            twin = self.context.dup() if self.context is not None else None
+        except RknnError as error:
+            logger.debug("pool: a context cannot be duplicated: %s", error)
+        if not crew.hand_over(request, twin) and twin is not None:
+            twin.close()
