@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .comparison import Comparison, Distance, TensorError
+from .comparison import Comparison
 from .session import compare
+from .tensor_error import Distance, TensorError
 
 __all__ = ["Comparison", "Distance", "TensorError", "compare"]

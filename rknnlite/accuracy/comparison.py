@@ -11,22 +11,13 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from .tensor_error import Distance, TensorError
+
 __all__ = ["Comparison", "Distance", "TensorError", "distance"]
 
 Array = NDArray[Any]
 _BLOCK = 1 << 20  # elements that are widened to float64 at a time
 _NAME = "layer_name"
-
-
-@dataclass(frozen=True)
-class Distance:
-    """How far two tensors are apart: cosine of the angle between them (1: none), Euclidean distance (0: none)."""
-
-    cosine: float
-    euclidean: float
-
-    def __str__(self) -> str:
-        return f"{self.cosine:.5f} | {self.euclidean:.4g}"
 
 
 def distance(a: Array, b: Array) -> Distance:
@@ -46,28 +37,6 @@ def distance(a: Array, b: Array) -> Distance:
     if size == 0.0:
         return Distance(1.0 if square == 0.0 else 0.0, float(np.sqrt(square)))
     return Distance(product / size, float(np.sqrt(square)))
-
-
-@dataclass(frozen=True)
-class TensorError:
-    """One tensor of the model against the reference.
-
-    ``entire`` is after a whole run, with the errors of all layers before; ``single`` after this layer alone computed
-    on the reference's values (None where that was not asked for). ``time_us`` is the layer's time on the model's side.
-    """
-
-    name: str
-    op: str
-    shape: tuple[int, ...]
-    role: str
-    entire: Distance
-    single: Optional[Distance] = None
-    time_us: Optional[float] = None
-
-    @property
-    def label(self) -> str:
-        """``[Conv] name`` as tables show it."""
-        return f"[{'Input' if self.role == 'input' else self.op}] {self.name}"
 
 
 @dataclass(frozen=True)
@@ -126,7 +95,7 @@ class Comparison:
         """Draw distances and times per layer to a PNG; needs the extra ``plot`` (matplotlib)."""
         from .plot import draw
 
-        return draw(self, path)
+        return draw(self.tensors, f"{self.model}\nagainst {self.reference}", path)
 
 
 def _names(what: str, names: Sequence[str], limit: int = 6) -> list[str]:

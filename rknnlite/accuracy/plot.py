@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..extras import missing
-
-if TYPE_CHECKING:
-    from .comparison import Comparison, TensorError
+from .tensor_error import TensorError
 
 __all__ = ["draw"]
 
@@ -19,13 +18,12 @@ _LEAST = 1e-7  # cosine distances below this are noise, and 0 has no place on a 
 _INCHES_PER_LAYER = 0.22
 
 
-def draw(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
-    """Write the PNG; raises BackendUnavailable without matplotlib."""
+def draw(tensors: Sequence[TensorError], title: str, path: str | os.PathLike[str]) -> Path:
+    """Write the PNG with a row per tensor; raises BackendUnavailable without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise missing("plot", "plots need matplotlib", error) from None
-    tensors = list(comparison.tensors)
     timed = any(tensor.time_us is not None for tensor in tensors)
     height = max(3.0, 1.5 + _INCHES_PER_LAYER * len(tensors))
     figure = Figure(figsize=(14 if timed else 10, min(height, 200.0)), layout="constrained")
@@ -36,13 +34,13 @@ def draw(comparison: Comparison, path: str | os.PathLike[str]) -> Path:
         axes[2].set_xlabel("time (us)")
     axes[0].set_yticks(np.arange(len(tensors)), [tensor.label for tensor in tensors], fontsize=7)
     axes[0].invert_yaxis()
-    figure.suptitle(f"{comparison.model}\nagainst {comparison.reference}", fontsize=9)
+    figure.suptitle(title, fontsize=9)
     target = Path(path)
     figure.savefig(target, format="png", dpi=100)
     return target
 
 
-def _distances(cosines: Any, lengths: Any, tensors: list[TensorError]) -> None:
+def _distances(cosines: Any, lengths: Any, tensors: Sequence[TensorError]) -> None:
     places = np.arange(len(tensors))
     for number, kind in enumerate(("entire", "single")):
         found = [getattr(tensor, kind) for tensor in tensors]

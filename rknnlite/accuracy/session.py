@@ -18,8 +18,9 @@ from ..spi import Context, Input
 from ..spi.dumps import Dump, DumpWriter
 from ..spi.inputs import collect
 from ..tensor import Layout
-from .comparison import Comparison, TensorError, distance
+from .comparison import Comparison, distance
 from .onnx_run import dump_onnx
+from .tensor_error import TensorError
 
 __all__ = ["Side", "compare"]
 

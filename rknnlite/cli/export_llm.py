@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..formats.llm import WEIGHT_FORMATS
+from ..formats.llm_weights import WEIGHT_TYPES
 from ..llm.export import KV_CACHES, export_llm
 from ..spi.command import Command, Console, Exit
 from .options import between
@@ -27,7 +27,7 @@ class ExportLlm(Command):
         parser.add_argument(
             "prefix", type=Path, metavar="PREFIX", help="writes PREFIX.rknn, PREFIX.weight, ..."
         )
-        parser.add_argument("--weights", choices=WEIGHT_FORMATS, default="f16", help="default: f16")
+        parser.add_argument("--weights", choices=tuple(WEIGHT_TYPES), default="f16", help="default: f16")
         parser.add_argument("--kvcache", choices=tuple(KV_CACHES), help="default: f16; f32 with f32 weights")
         parser.add_argument(
             "--max-context", type=int, metavar="N", help="tokens of the KV cache (default: 4096)"

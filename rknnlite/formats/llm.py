@@ -24,16 +24,16 @@ import numpy as np
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..tensor import KvDtype
+from .llm_families import FAMILIES
+from .llm_weights import WEIGHT_TYPES
 
 __all__ = ["MAGIC", "Architecture", "KvFormat", "LlmModel", "Rope", "TokenTable", "read", "write"]
 
 MAGIC = b"RKLITLLM"
 _HEADER = struct.Struct("<8sIIQQ")
 _VERSION = 1
-_FAMILIES = ("qwen2", "qwen3", "llama")
 _LIMIT = 1 << 24
 _KV_GROUPS = {KvDtype.UNDEFINED: 0, KvDtype.FLOAT16: 0, KvDtype.INT8_TO_F16: 16, KvDtype.INT4_TO_F16: 16}
-WEIGHT_FORMATS = ("f32", "f16", "bf16", "w8", "w4")
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,19 @@ class Architecture:
     rope: Rope
 
     @property
+    def q_size(self) -> int:
+        """Width of the queries."""
+        return self.heads * self.head_dim
+
+    @property
+    def kv_size(self) -> int:
+        """Width of the keys, and of the values."""
+        return self.kv_heads * self.head_dim
+
+    @property
     def qkv_size(self) -> int:
         """Width of queries, keys and values side by side."""
-        return (self.heads + 2 * self.kv_heads) * self.head_dim
+        return self.q_size + 2 * self.kv_size
 
 
 @dataclass(frozen=True)
@@ -229,7 +239,7 @@ def _model(fields: _Fields, table: memoryview) -> LlmModel:
     return LlmModel(
         name=fields.text("name"),
         arch=arch,
-        weights=fields.choice("weights", WEIGHT_FORMATS),
+        weights=fields.choice("weights", tuple(WEIGHT_TYPES)),
         kv=KvFormat(dtype, group),
         max_context=fields.number("max_context"),
         chat_template=fields.text("chat_template"),
@@ -246,7 +256,7 @@ def _model(fields: _Fields, table: memoryview) -> LlmModel:
 def _architecture(fields: _Fields) -> Architecture:
     rope = fields.child("rope")
     arch = Architecture(
-        family=fields.choice("family", _FAMILIES),
+        family=fields.choice("family", tuple(FAMILIES)),
         hidden=fields.number("hidden", high=1 << 17),
         intermediate=fields.number("intermediate", high=1 << 20),
         layers=fields.number("layers", high=1024),

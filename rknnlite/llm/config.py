@@ -7,29 +7,26 @@ from typing import Any
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..formats.llm import Architecture, Rope
+from ..formats.llm_families import FAMILIES, LlmFamily
 
 __all__ = ["architecture"]
-
-_FAMILIES = ("qwen2", "qwen3", "llama")
 
 
 def architecture(config: Mapping[str, Any]) -> Architecture:
     """What the decoder needs to know. Raises ModelUnsupported naming what it cannot compute."""
-    family = str(config.get("model_type"))
-    if family not in _FAMILIES:
-        raise ModelUnsupported(
-            f"model type {family!r} is not computed here; there are {', '.join(_FAMILIES)}"
-        )
+    family = _family(config)
     if config.get("hidden_act", "silu") != "silu":
         raise ModelUnsupported(f"activation {config['hidden_act']!r}; only silu is computed")
     if config.get("use_sliding_window") or "sliding_attention" in (config.get("layer_types") or []):
         raise ModelUnsupported("attention in sliding windows is not computed here")
     bias = bool(config.get("attention_bias", False))
-    if (bias and family != "qwen2") or config.get("mlp_bias"):
-        raise ModelUnsupported(f"biases of a {family} model (attention_bias, mlp_bias) are not computed here")
+    if (bias and not family.qkv_bias) or config.get("mlp_bias"):
+        raise ModelUnsupported(
+            f"biases of a {family.name} model (attention_bias, mlp_bias) are not computed here"
+        )
     heads, hidden = _number(config, "num_attention_heads"), _number(config, "hidden_size")
     return Architecture(
-        family=family,
+        family=family.name,
         hidden=hidden,
         intermediate=_number(config, "intermediate_size"),
         layers=_number(config, "num_hidden_layers"),
@@ -39,11 +36,18 @@ def architecture(config: Mapping[str, Any]) -> Architecture:
         vocab_size=_number(config, "vocab_size"),
         max_position=_number(config, "max_position_embeddings", 2048),
         rms_eps=float(config.get("rms_norm_eps", 1e-6)),
-        qkv_bias=family == "qwen2",
-        qk_norm=family == "qwen3",
+        qkv_bias=family.qkv_bias,
+        qk_norm=family.qk_norm,
         tied=bool(config.get("tie_word_embeddings", False)),
         rope=_rope(config),
     )
+
+
+def _family(config: Mapping[str, Any]) -> LlmFamily:
+    name = str(config.get("model_type"))
+    if name not in FAMILIES:
+        raise ModelUnsupported(f"model type {name!r} is not computed here; there are {', '.join(FAMILIES)}")
+    return FAMILIES[name]
 
 
 def _number(config: Mapping[str, Any], key: str, default: int | None = None) -> int:

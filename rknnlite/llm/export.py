@@ -16,6 +16,8 @@ from ..errors import ModelInvalid, ModelUnsupported, ParamInvalid
 from ..formats import ModelFile
 from ..formats import llm as container
 from ..formats.llm import Architecture, KvFormat, LlmModel
+from ..formats.llm_families import FAMILIES
+from ..formats.llm_weights import GROUP, WEIGHT_TYPES
 from ..formats.safetensors import SafeTensors, write_safetensors
 from ..spi.llm import KvDtype
 from .config import architecture
@@ -64,14 +66,14 @@ def export_llm(
     """
     source, package = Path(hf_dir), Package.of(prefix)
     kvcache = kvcache or ("f32" if weights == "f32" else "f16")
-    _check_choice("weights", weights, container.WEIGHT_FORMATS)
+    _check_choice("weights", weights, tuple(WEIGHT_TYPES))
     _check_choice("kvcache", kvcache, tuple(KV_CACHES))
     config = _json(source / "config.json")
     with _reading(source / "config.json"):
         arch = architecture(config)
-    if weights in ("w8", "w4") and arch.hidden % 32:
+    if WEIGHT_TYPES[weights].scaled and arch.hidden % GROUP:
         raise ParamInvalid(
-            f"weights={weights} needs a hidden size in groups of 32, this one is {arch.hidden}; use f16"
+            f"weights={weights} needs a hidden size in groups of {GROUP}, this one is {arch.hidden}; use f16"
         )
     context = _context(max_context, arch, KV_CACHES[kvcache])
     with _reading(source / "tokenizer.json"):
@@ -223,30 +225,30 @@ def _write_weights(
 def _write_layer(
     i: int, tensors: _Source, arch: Architecture, matrix: Callable[..., None], add: Callable[..., None]
 ) -> None:
-    theirs, ours = f"model.layers.{i}.", f"layers.{i}."
-    wide = {
-        "q": arch.heads * arch.head_dim,
-        "k": arch.kv_heads * arch.head_dim,
-        "v": arch.kv_heads * arch.head_dim,
-    }
-    attention = {n: theirs + f"self_attn.{n}_proj" for n in "qkvo"}
-    matrix(
-        ours + "qkv", *(tensors.get(f"{attention[n]}.weight", size, arch.hidden) for n, size in wide.items())
-    )
-    matrix(ours + "out", tensors.get(f"{attention['o']}.weight", arch.hidden, wide["q"]))
-    gate, up = (
-        tensors.get(f"{theirs}mlp.{n}_proj.weight", arch.intermediate, arch.hidden) for n in ("gate", "up")
-    )
-    matrix(ours + "gate_up", gate, up)
-    matrix(ours + "down", tensors.get(f"{theirs}mlp.down_proj.weight", arch.hidden, arch.intermediate))
-    vectors = {
-        "norm1": tensors.get(f"{theirs}input_layernorm.weight", arch.hidden),
-        "norm2": tensors.get(f"{theirs}post_attention_layernorm.weight", arch.hidden),
-    }
+    theirs, ours, names = f"model.layers.{i}.", f"layers.{i}.", FAMILIES[arch.family].tensors
+    heads = (arch.q_size, arch.kv_size, arch.kv_size)
+
+    def one(name: str, *shape: int) -> Array:
+        return tensors.get(f"{theirs}{name}.weight", *shape)
+
+    def rows(name: tuple[str, ...], blocks: tuple[int, ...], inputs: int) -> list[Array]:
+        sizes = (
+            blocks if len(name) == len(blocks) else (sum(blocks),)
+        )  # apart, or one below the other already
+        return [one(part, size, inputs) for part, size in zip(name, sizes)]
+
+    matrix(ours + "qkv", *rows(names.qkv, heads, arch.hidden))
+    matrix(ours + "out", *rows(names.out, (arch.hidden,), arch.q_size))
+    matrix(ours + "gate_up", *rows(names.gate_up, (arch.intermediate, arch.intermediate), arch.hidden))
+    matrix(ours + "down", *rows(names.down, (arch.hidden,), arch.intermediate))
+    vectors = {"norm1": one(names.norm1, arch.hidden), "norm2": one(names.norm2, arch.hidden)}
     if arch.qkv_bias:
-        biases = [tensors.get(f"{attention[n]}.bias", size) for n, size in wide.items()]
+        sizes = heads if len(names.qkv) == len(heads) else (sum(heads),)
+        biases = [tensors.get(f"{theirs}{part}.bias", size) for part, size in zip(names.qkv, sizes)]
         vectors["qkv_bias"] = np.concatenate(biases)
     if arch.qk_norm:
-        for name in ("q_norm", "k_norm"):
-            vectors[name] = tensors.get(f"{theirs}self_attn.{name}.weight", arch.head_dim)
+        vectors["q_norm"], vectors["k_norm"] = (
+            one(names.q_norm, arch.head_dim),
+            one(names.k_norm, arch.head_dim),
+        )
     add({ours + name: ("F32", vector) for name, vector in vectors.items()})

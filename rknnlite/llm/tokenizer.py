@@ -37,7 +37,10 @@ _SPLIT = {
         r"|\s+(?!\S)|\s+"
     ),
 }
-"""How a text is cut before BPE, by the name in ``tokenizer.ggml.pre``; a fact of each model family."""
+"""How a text is cut before BPE, by the name in ``tokenizer.ggml.pre``, which ``LlmFamily`` has too."""
+
+_WHOLE_WORDS = {"llama-bpe"}
+"""Where a word that is one token stays whole, whatever the merges say."""
 
 
 class Tokenizer:
@@ -88,10 +91,10 @@ def _build(pairs: dict[str, Value], tokens: list[str], label: str) -> Any:
     text = pairs.get(HF_JSON)
     if isinstance(text, str):
         return tokenizers.Tokenizer.from_str(text)
-    pre = _family(pairs, label)
+    pre = _pre_tokenizer(pairs, label)
     merges: Any = _merges(pairs, label)
     bpe = tokenizers.models.BPE(
-        {t: i for i, t in enumerate(tokens)}, merges, ignore_merges=pre == "llama-bpe"
+        {t: i for i, t in enumerate(tokens)}, merges, ignore_merges=pre in _WHOLE_WORDS
     )
     built = tokenizers.Tokenizer(bpe)
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(_SPLIT[pre]), "isolated")
@@ -110,7 +113,7 @@ def _plain_python(pairs: dict[str, Value], tokens: list[str], label: str, error:
         if found is None:
             raise missing("llm", f"{label}: this tokenizer needs the package tokenizers", error)
         return ByteLevelBpe(found, byte_letters())
-    pre = _family(pairs, label)
+    pre = _pre_tokenizer(pairs, label)
     special = _special(pairs, tokens)
     made = Recipe(
         vocabulary={token: number for number, token in enumerate(tokens)},
@@ -118,12 +121,12 @@ def _plain_python(pairs: dict[str, Value], tokens: list[str], label: str, error:
         split=_SPLIT[pre],
         added={tokens[number]: number for number in special},
         hidden=frozenset(special),
-        whole_words=pre == "llama-bpe",
+        whole_words=pre in _WHOLE_WORDS,
     )
     return ByteLevelBpe(made, byte_letters())
 
 
-def _family(pairs: dict[str, Value], label: str) -> str:
+def _pre_tokenizer(pairs: dict[str, Value], label: str) -> str:
     """The pre-tokenizer's name; raises ModelUnsupported for those whose split is not known here."""
     kind, pre = pairs.get("tokenizer.ggml.model"), pairs.get("tokenizer.ggml.pre", "")
     if kind != "gpt2" or pre not in _SPLIT:

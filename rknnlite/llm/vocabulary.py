@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid
 from ..formats.llm import Architecture
+from ..formats.llm_families import FAMILIES
 from .gguf import Value, write_gguf
 from .tokenizer import BYTE, CONTROL, HF_JSON, UNUSED, USER_DEFINED, family_json, token_bytes
 
 __all__ = ["Vocabulary", "vocabulary"]
-
-_PRE = {"qwen2": "qwen2", "qwen3": "qwen2", "llama": "llama-bpe"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Vocabulary:
             f"{arch.family}.attention.layer_norm_rms_epsilon": float(arch.rms_eps),
             f"{arch.family}.rope.freq_base": float(arch.rope.theta),
             "tokenizer.ggml.model": "gpt2" if self.byte_level else "llama",
-            "tokenizer.ggml.pre": _PRE[arch.family] if self.byte_level else "default",
+            "tokenizer.ggml.pre": FAMILIES[arch.family].pre_tokenizer if self.byte_level else "default",
             "tokenizer.ggml.tokens": self.tokens,
             "tokenizer.ggml.token_type": self.types.astype(np.int32),
         }

@@ -123,11 +123,11 @@ class LlmFace(Face):
         Raises:
             Whatever a callback raised, with its own traceback; the run has ended by then.
         """
-        turn = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
+        arguments = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
         return self._run(
             session_index,
             lambda session: session.run(
-                turn,
+                arguments,
                 keep_history=keep_history,
                 max_new_tokens=max_new_tokens,
                 prefill_only=prefill_only,
@@ -154,11 +154,11 @@ class LlmFace(Face):
         Runs that are begun while one is under way wait for it. Returns ``(0, [0, 0, start, start])`` at once;
         ``session_wait`` tells how it ended.
         """
-        turn = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
+        arguments = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
         return self._run(
             session_index,
             lambda session: session.run_async(
-                turn,
+                arguments,
                 keep_history=keep_history,
                 max_new_tokens=max_new_tokens,
                 prefill_only=prefill_only,
@@ -210,8 +210,8 @@ class LlmFace(Face):
             RknnError: what ``session_run`` answers with -1. Whatever a callback raised.
         """
         session, decoder = self._streaming(session_index, decode)
-        turn = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
-        return session.stream(turn, decoder, keep_history=keep_history, max_new_tokens=max_new_tokens)
+        arguments = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
+        return session.stream(arguments, decoder, keep_history=keep_history, max_new_tokens=max_new_tokens)
 
     def astream(
         self,
@@ -228,8 +228,8 @@ class LlmFace(Face):
     ) -> AsyncIterator[str]:
         """``stream`` for ``async for``: the event loop goes on meanwhile."""
         session, decoder = self._streaming(session_index, decode)
-        turn = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
-        return session.astream(turn, decoder, keep_history=keep_history, max_new_tokens=max_new_tokens)
+        arguments = RunArguments(inputs, prompt, embeds, tokens, role, enable_thinking)
+        return session.astream(arguments, decoder, keep_history=keep_history, max_new_tokens=max_new_tokens)
 
     def _streaming(
         self, index: int, decode: Callable[[Sequence[int]], str] | None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as ct
 import operator
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,7 @@ class RKNN3Runtime:
         self._device = _device(device_id)
         self.core_mask = _mask(core_mask)
         self._memory: dict[int, Any] = {}
+        self._tokenizer: _LateTokenizer | None = None
 
     # -- opening ------------------------------------------------------------------------------------------
 
@@ -115,9 +117,10 @@ class RKNN3Runtime:
         if callbacks.embed is None and package is not None and package.embed.is_file():
             self.rknn_log.d(f"embeddings come from {package.embed}")
             callbacks = replace(callbacks, embed=self._embeddings(package.embed))
-        if callbacks.tokenizer is None and package is not None and package.tokenizer.is_file():
-            self.rknn_log.d(f"text is tokenised by {package.tokenizer}")
-            callbacks = replace(callbacks, tokenizer=_LateTokenizer(package.tokenizer))
+        tokenizer = self._own_tokenizer()
+        if callbacks.tokenizer is None and tokenizer is not None:
+            self.rknn_log.d(f"text is tokenised by {tokenizer.path}")
+            callbacks = replace(callbacks, tokenizer=tokenizer)
         return callbacks
 
     def _embeddings(self, path: Path) -> EmbedTable:
@@ -126,12 +129,24 @@ class RKNN3Runtime:
         return EmbedTable(path, config.vocab_size, config.embedding_dim, sample)
 
     def decoder(self) -> Callable[..., str]:
-        """Token ids to text, by the tokenizer beside the model. Raises ParamInvalid when there is none."""
-        if self.package is None or not self.package.tokenizer.is_file():
+        """Token ids to text, by the tokenizer beside the model.
+
+        Raises ParamInvalid when there is none, ModelInvalid when it is unusable.
+        """
+        tokenizer = self._own_tokenizer()
+        if tokenizer is None:
             raise ParamInvalid(
                 "there is no tokenizer file beside the model; give decode=, a function from token ids to text"
             )
-        return Tokenizer(self.package.tokenizer).decode
+        return tokenizer.loaded().decode
+
+    def _own_tokenizer(self) -> _LateTokenizer | None:
+        """The one tokenizer of the open model; None without a file for it."""
+        if self.package is None or not self.package.tokenizer.is_file():
+            return None
+        if self._tokenizer is None:
+            self._tokenizer = _LateTokenizer(self.package.tokenizer)
+        return self._tokenizer
 
     # -- asking -------------------------------------------------------------------------------------------
 
@@ -215,21 +230,27 @@ class RKNN3Runtime:
         for opened in (self.context, self.llm_context):
             if opened is not None:
                 opened.close()
-        self.context = self.llm_context = None
+        self.context = self.llm_context = self._tokenizer = None
         self._memory.clear()
 
 
 class _LateTokenizer:
-    """Reads the tokenizer file at the first text: many programs never use it."""
+    """The tokenizer of an open model, for all its sessions; read when first needed, which many programs never do."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
+        self._reading = threading.Lock()
         self._tokenizer: Tokenizer | None = None
 
+    def loaded(self) -> Tokenizer:
+        """The tokenizer itself; raises ModelInvalid when the file is unusable."""
+        with self._reading:
+            if self._tokenizer is None:
+                self._tokenizer = Tokenizer(self.path)
+            return self._tokenizer
+
     def __call__(self, text: str) -> list[int]:
-        if self._tokenizer is None:
-            self._tokenizer = Tokenizer(self._path)
-        return self._tokenizer(text)
+        return self.loaded()(text)
 
 
 def _coprocessor(target: Any) -> str | None:

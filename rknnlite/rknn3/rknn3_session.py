@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent import futures
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from .._faces.log import FaceLog
 from ..errors import ContextInvalid, ParamInvalid, RunTimeout
 from ..llm.stream import astream, stream
 from ..spi.llm import InferParams, LlmCallbacks, LlmContext, LlmInput, LlmSession, RunSummary
+from ..spi.one_thread import OneThread
 from ._args import SessionArgs
 from ._callbacks import CallbackAdapter
 from ._code_name import code_name
@@ -43,50 +44,67 @@ class RKNN3Session:
         self._infer = args.infer
         self._log = log
         self.core: LlmSession = context.session(args.params, callbacks)
-        self._queue = _Queue()
+        self._queue = OneThread("rknn3lite-runs", daemon=True)
+        self._last: Future[Figures] | None = None  # of the queued runs
+        self._figures: Figures = []  # of the last queued run that went well
+        self._closed = False
 
     # -- runs ---------------------------------------------------------------------------------------------
 
-    def run(self, turn: RunArguments, **changes: Any) -> Figures:
+    def run(self, arguments: RunArguments, **changes: Any) -> Figures:
         """Run and wait; raises what a callback raised, or an RknnError."""
-        return _figures(self.core.run(*self._prepared(turn, changes)))
+        return _figures(self.core.run(*self._prepared(arguments, changes)))
 
-    def run_async(self, turn: RunArguments, **changes: Any) -> Figures:
+    def run_async(self, arguments: RunArguments, **changes: Any) -> Figures:
         """Queue a run; the figures of the beginning. Later runs wait for earlier ones."""
         self._adapter.refuse_inside("session_run_async")
-        inputs, params = self._prepared(turn, changes)
+        inputs, params = self._prepared(arguments, changes)
         now = time.perf_counter()
-        self._queue.put(lambda: self._run_queued(inputs, params))
+        if self._closed:
+            raise ContextInvalid("the session is closed")
+        self._last = self._queue.submit(self._run_queued, inputs, params)
         return [0, 0, now, now]
 
     def wait(self, timeout: float | None = None) -> Figures:
         """Wait for all queued runs: the figures of the last one. Raises its error, or RunTimeout."""
         self._adapter.refuse_inside("session_wait")
-        return self._queue.wait(timeout)
+        last = self._last
+        if last is not None:
+            if not futures.wait([last], timeout).done:
+                raise RunTimeout(f"runs are still going on after {timeout} s")
+            self._last = None
+            try:
+                last.result()
+            finally:
+                del last  # its error would keep this frame, and the frame the future
+        return self._figures
 
     def stream(
-        self, turn: RunArguments, decode: Callable[[Sequence[int]], str], **changes: Any
+        self, arguments: RunArguments, decode: Callable[[Sequence[int]], str], **changes: Any
     ) -> Iterator[str]:
         """Run and yield text; leaving the loop stops the run."""
-        inputs, params = self._prepared(turn, changes)
+        inputs, params = self._prepared(arguments, changes)
         yield from stream(self.core, inputs, decode, params)
 
     def astream(
-        self, turn: RunArguments, decode: Callable[[Sequence[int]], str], **changes: Any
+        self, arguments: RunArguments, decode: Callable[[Sequence[int]], str], **changes: Any
     ) -> AsyncIterator[str]:
         """``stream`` for ``async for``."""
-        inputs, params = self._prepared(turn, changes)
+        inputs, params = self._prepared(arguments, changes)
         return astream(self.core, inputs, decode, params)
 
-    def _prepared(self, turn: RunArguments, changes: dict[str, Any]) -> tuple[list[LlmInput], InferParams]:
+    def _prepared(
+        self, arguments: RunArguments, changes: dict[str, Any]
+    ) -> tuple[list[LlmInput], InferParams]:
         wanted = {name: value for name, value in changes.items() if value is not None}
         if not isinstance(wanted.get("max_new_tokens", 1), (int, np.integer)):
             raise ParamInvalid(f"max_new_tokens is {wanted['max_new_tokens']!r:.80}, must be an int")
-        return turn.read(self._context.config), replace(self._infer, **wanted)
+        return arguments.read(self._context.config), replace(self._infer, **wanted)
 
     def _run_queued(self, inputs: list[LlmInput], params: InferParams) -> Figures:
         try:
-            return _figures(self.core.run(inputs, params))
+            self._figures = _figures(self.core.run(inputs, params))
+            return self._figures
         except Exception as error:
             trace = error.__traceback__
             self._log.tell("Catch exception when running LLM model.", error, code_name(error))
@@ -104,69 +122,11 @@ class RKNN3Session:
     def close(self) -> None:
         """Stop, forget queued runs, free the cache; no callback follows."""
         self._adapter.refuse_inside("release")
+        self._closed = True
         self._queue.close(self.core.stop)
+        self._last = None
         self.core.close()
 
 
 def _figures(summary: RunSummary) -> Figures:
     return [summary.n_decode_tokens, summary.n_prefill_tokens, summary.start, summary.end]
-
-
-class _Queue:
-    """Jobs that run one after another in a thread that lives as long as there are any."""
-
-    def __init__(self) -> None:
-        self._jobs: deque[Callable[[], Figures]] = deque()
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._closed = False
-        self._last: Figures = []
-        self._error: BaseException | None = None
-
-    def put(self, job: Callable[[], Figures]) -> None:
-        """Add a job. Raises ContextInvalid after ``close``."""
-        with self._changed:
-            if self._closed:
-                raise ContextInvalid("the session is closed")
-            self._jobs.append(job)
-            if self._thread is None:
-                self._error = None
-                self._thread = threading.Thread(target=self._loop, name="rknn3lite-runs", daemon=True)
-                self._thread.start()
-
-    def wait(self, timeout: float | None) -> Figures:
-        """What the last job returned or raised, when all are done."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._thread is None, timeout):
-                raise RunTimeout(f"runs are still going on after {timeout} s")
-            error, self._error = self._error, None
-        if error is not None:
-            try:
-                raise error
-            finally:
-                del error  # its traceback holds this frame
-        return self._last
-
-    def close(self, stop: Callable[[], None]) -> None:
-        """Forget the jobs that wait, let the one under way stop, and wait for it."""
-        with self._changed:
-            thread = self._thread
-            self._closed, self._error = True, None
-            self._jobs.clear()
-        while thread is not None and thread.is_alive():
-            stop()
-            thread.join(0.02)
-
-    def _loop(self) -> None:
-        while True:
-            with self._changed:
-                if not self._jobs:
-                    self._thread = None
-                    self._changed.notify_all()
-                    return
-                job = self._jobs.popleft()
-            try:
-                self._last, self._error = job(), None
-            except BaseException as error:
-                self._error = error
-            del job  # it holds the session

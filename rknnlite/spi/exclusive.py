@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import abc
-import contextlib
-import os
 import threading
 import zlib
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,8 +14,11 @@ import numpy as np
 
 from .. import config
 from ..errors import ContextInvalid, InputInvalid
+from .one_thread import OneThread
 
 __all__ = ["AsyncCalls", "Exclusive", "OneCaller", "Unchanged", "debugging"]
+
+_IDLE = 0.1  # seconds that the thread of ``infer_async`` waits for the next frame
 
 
 def debugging() -> bool:
@@ -113,8 +114,7 @@ class OneCaller(abc.ABC):
 class AsyncCalls(OneCaller):
     """Part of ``Context``: calls that run one after another in a thread of the context's own."""
 
-    _runner: ThreadPoolExecutor | None = None
-    _runner_of = _runner_thread = 0
+    _runner: OneThread | None = None
 
     def infer(self, *arrays: Any, **options: Any) -> list[Any]:
         """See ``Context.infer``."""
@@ -132,14 +132,12 @@ class AsyncCalls(OneCaller):
         """
         if self._closed:
             raise ContextInvalid(self._closed_reason)
-        if self._runner is None or self._runner_of != os.getpid():  # threads do not survive a fork
-            self._runner = ThreadPoolExecutor(1, thread_name_prefix="rknnlite-async")
-            self._runner_of = os.getpid()
+        if self._runner is None:
+            self._runner = OneThread("rknnlite-async", daemon=False, idle=_IDLE)
         unchanged = Unchanged(arrays) if debugging() else None
         return self._runner.submit(self._infer_in_turn, arrays, options, unchanged)
 
     def _infer_in_turn(self, arrays: Any, options: Any, unchanged: Unchanged | None) -> list[Any]:
-        self._runner_thread = threading.get_ident()
         with self._owner:  # waits for a caller that holds the context
             results = self.infer(*arrays, **options)
         if unchanged is not None:
@@ -154,8 +152,5 @@ class AsyncCalls(OneCaller):
     def _finish_async(self) -> None:
         """Cancel calls that have not begun, wait for the one that has; from that call itself, do not wait."""
         runner, self._runner = self._runner, None
-        if runner is None or self._runner_of != os.getpid():
-            return
-        inside = threading.get_ident() == self._runner_thread
-        with contextlib.suppress(RuntimeError):
-            runner.shutdown(wait=not inside, cancel_futures=True)
+        if runner is not None:
+            runner.close()

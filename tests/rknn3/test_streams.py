@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rknn3lite.api import RKNN3Lite
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
-from tests.rknn3.conftest import Opener, Talk
+from rknnlite.llm import Package
+from rknnlite.llm.tokenizer import Tokenizer
+from rknnlite.rknn3 import rknn3_runtime
+from tests.rknn3.conftest import ARGS, Opener, Talk
 
 TEXT = "light \u4e2d\u6587 is \U0001f600 waves"
 
@@ -28,6 +32,37 @@ def test_pieces_are_complete_characters(speaking: RKNN3Lite, talk: Talk) -> None
     assert "".join(pieces) == TEXT
     assert "\u4e2d" in pieces and not any("\ufffd" in piece for piece in pieces)
     assert talk.states[-1] == 2 and 1 in talk.states  # the program's own callback is told as well
+
+
+def test_a_model_reads_its_tokenizer_once(
+    package: Package, talk: Talk, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often and in whichever session it is needed; another opening reads it anew."""
+    read: list[Path] = []
+
+    class Counted(Tokenizer):
+        def __init__(self, path: Path) -> None:
+            read.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(rknn3_runtime, "Tokenizer", Counted)
+    callback = talk.callback(tokenizer=None)
+    rknn = opened(callback=callback)
+    assert rknn.init_llm_session([ARGS], callback, session_index=1) == 0
+    assert read == []
+
+    async def pieces() -> list[str]:
+        return [piece async for piece in rknn.astream("b", session_index=1)]
+
+    for _ in range(2):
+        assert list(rknn.stream("a"))
+        assert asyncio.run(pieces())
+        assert rknn.session_run(prompt="c")[0] == 0
+    assert read == [package.tokenizer]
+    rknn.release()
+    assert rknn.init_runtime("rk1820", 0xFF, [ARGS], callback) == 0
+    assert list(rknn.stream("a"))
+    assert read == [package.tokenizer] * 2
 
 
 def test_a_decoder_of_the_program(speaking: RKNN3Lite) -> None:
@@ -70,8 +105,6 @@ def test_a_stream_raises_what_goes_wrong(opened: Opener, talk: Talk, tmp_path: A
 
 
 def test_a_stream_needs_a_decoder(rknn: RKNN3Lite, tmp_path: Any) -> None:
-    from rknnlite.llm import Package
-
     rknn.rknn_runtime.package = Package.of(tmp_path / "none")
     with pytest.raises(ParamInvalid, match="give decode="):
         rknn.stream("x")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.llm.weights import COLUMNS, GROUP, tiles
+from rknnlite.formats.llm_weights import COLUMNS, GROUP, WEIGHT_TYPES, Widen, tiles
 
 from ..kernels.parallel import matmul, parts_of, run_blocks
 
@@ -103,13 +103,15 @@ class Plain(Linear):
 
 
 class Tiled(Linear):
-    """Base of the narrow formats: ``codes`` [across, down, rows, 128] in tiles."""
+    """The narrow types: ``codes`` [across, down, rows, 128] in tiles, which ``widen`` makes float32."""
 
     before, after = np.float32(1), np.float32(1)
 
-    def __init__(self, codes: Array, inputs: int, outputs: int, scale: Array | None = None) -> None:
+    def __init__(
+        self, codes: Array, inputs: int, outputs: int, widen: Widen, scale: Array | None = None
+    ) -> None:
         super().__init__(inputs, outputs)
-        self._codes = codes
+        self._codes, self._widen = codes, widen
         self._scale = None if scale is None else scale.astype(np.float32)[:, :, None]
         self._across, self._down = tiles(inputs, outputs)
 
@@ -117,10 +119,6 @@ class Tiled(Linear):
         """Tiles to be widened at a time when ``groups`` of their inputs are; ``least`` chunks if possible."""
         step = max(1, min(_CHUNK // (groups * GROUP * COLUMNS), -(-self._across // least)))
         return [slice(i, min(i + step, self._across)) for i in range(0, self._across, step)]
-
-    @abstractmethod
-    def widen(self, codes: Array, out: Array) -> None:
-        """Codes of some tiles -> float32 ``out`` [.., 32, 128], scale left out."""
 
     def __call__(self, x: Array) -> Array:
         rows = self._padded(x)
@@ -146,7 +144,7 @@ class Tiled(Linear):
                 count = chunk.stop - chunk.start
                 wide = SCRATCH.get("wide", (count, len(rows), GROUP, COLUMNS))
                 partial = SCRATCH.get("partial", (count, len(rows), 1, COLUMNS))
-                self.widen(self._codes[chunk, share], wide)
+                self._widen(self._codes[chunk, share], wide)
                 np.matmul(rows, wide, out=partial)
                 if self._scale is None:
                     np.add.reduce(partial[:, :, 0], axis=1, out=out[chunk])
@@ -162,7 +160,7 @@ class Tiled(Linear):
 
         def work(chunk: slice) -> None:
             wide = SCRATCH.get("wide", (chunk.stop - chunk.start, self._down, GROUP, COLUMNS))
-            self.widen(self._codes[chunk], wide)
+            self._widen(self._codes[chunk], wide)
             if self._scale is not None:
                 np.multiply(wide, self._scale[chunk], out=wide)
             for tile, weights in enumerate(wide, chunk.start):
@@ -178,49 +176,19 @@ class Tiled(Linear):
 
 
 class Half(Tiled):
-    """float16, as int16 bit patterns."""
+    """float16, much faster than by numpy's conversion."""
 
     before, after = HALF_SHIFT, np.float32(1) / HALF_REST
 
-    def widen(self, codes: Array, out: Array) -> None:
-        half_bits(codes, out)
-
-
-class BFloat(Tiled):
-    """bfloat16, as uint16 bit patterns: the upper half of a float32."""
-
-    def widen(self, codes: Array, out: Array) -> None:
-        bits = out.view(np.uint32)
-        np.copyto(bits, codes)
-        np.left_shift(bits, 16, out=bits)
-
-
-class Int8(Tiled):
-    """int8 codes with a scale per output and 32 inputs."""
-
-    def widen(self, codes: Array, out: Array) -> None:
-        np.copyto(out, codes)
-
-
-class Int4(Tiled):
-    """Two 4-bit codes per byte with a scale per output and 32 inputs."""
-
-    def widen(self, codes: Array, out: Array) -> None:
-        half = GROUP // 2
-        nibbles = np.bitwise_and(codes, np.uint8(15))
-        np.subtract(nibbles, np.uint8(8), out=nibbles)
-        np.copyto(out[:, :, :half], nibbles.view(np.int8))
-        np.right_shift(codes, np.uint8(4), out=nibbles)
-        np.subtract(nibbles, np.uint8(8), out=nibbles)
-        np.copyto(out[:, :, half:], nibbles.view(np.int8))
+    def __init__(self, codes: Array, inputs: int, outputs: int) -> None:
+        super().__init__(codes.view(np.int16), inputs, outputs, half_bits)
 
 
 def make_linear(weights: str, array: Array, scale: Array | None, inputs: int, outputs: int) -> Linear:
-    """The product for a matrix as ``rknnlite.llm.weights`` lays it out."""
-    if weights == "f32":
+    """The product for a matrix as its ``WeightType`` lays it out."""
+    kind = WEIGHT_TYPES[weights]
+    if not kind.tiled:
         return Plain(array, inputs, outputs)
-    if weights == "f16":
-        return Half(array.view(np.int16), inputs, outputs)
-    if weights == "bf16":
-        return BFloat(array, inputs, outputs)
-    return (Int8 if weights == "w8" else Int4)(array, inputs, outputs, scale)
+    if array.dtype == np.float16:
+        return Half(array, inputs, outputs)
+    return Tiled(array, inputs, outputs, kind.widen, scale)

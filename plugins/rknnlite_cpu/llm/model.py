@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats.llm import LlmModel
+from rknnlite.formats.llm_weights import WEIGHT_TYPES
 from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm.weights import COLUMNS, ELEMENTS, GROUP, matrices, tiles, vectors
+from rknnlite.llm.weights import layer_matrices, layer_vectors, matrices, vectors
 
 from ..kernels.parallel import BLOCK_ELEMENTS, matmul, run_blocks
 from ..kernels.threads import cores, limited
@@ -59,7 +60,7 @@ class _Window:
 
 
 class Decoder:
-    """A decoder-only transformer (Qwen2, Qwen3, Llama) on the weights of a package."""
+    """A decoder-only transformer (see ``Architecture``) on the weights of a package."""
 
     def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
         """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid."""
@@ -179,34 +180,18 @@ class _Reader:
         self._vectors = vectors(model.arch)
 
     def layer(self, number: int) -> _Layer:
-        prefix = f"layers.{number}."
-        named = {name: self.vector(prefix + name) for name in ("norm1", "norm2")}
-        for name in ("qkv_bias", "q_norm", "k_norm"):
-            if prefix + name in self._vectors:
-                named[name] = self.vector(prefix + name)
-        return _Layer(
-            qkv=self.matrix(prefix + "qkv"),
-            out=self.matrix(prefix + "out"),
-            gate_up=self.matrix(prefix + "gate_up"),
-            down=self.matrix(prefix + "down"),
-            **named,
-        )
+        prefix, arch = f"layers.{number}.", self._model.arch
+        products = {name: self.matrix(prefix + name) for name in layer_matrices(arch)}
+        return _Layer(**products, **{name: self.vector(prefix + name) for name in layer_vectors(arch)})
 
     def vector(self, name: str) -> Array:
         return self._checked(name, "F32", (self._vectors[name],)).copy()
 
     def matrix(self, name: str) -> Linear:
-        weights = self._model.weights
-        inputs, outputs = self._matrices[name]
-        across, down = tiles(inputs, outputs)
-        shape: tuple[int, ...] = (across, down, GROUP // 2 if weights == "w4" else GROUP, COLUMNS)
-        if weights == "f32":
-            shape = (inputs, outputs)
-        array = self._checked(name, ELEMENTS[weights], shape)
-        scale = None
-        if weights in ("w8", "w4"):
-            scale = self._checked(f"{name}.scale", "F16", (across, down, COLUMNS))
-        return make_linear(weights, array, scale, inputs, outputs)
+        kind, size = WEIGHT_TYPES[self._model.weights], self._matrices[name]
+        array = self._checked(name, kind.element, kind.shape(*size))
+        scale = self._checked(f"{name}.scale", "F16", kind.scale_shape(*size)) if kind.scaled else None
+        return make_linear(kind.name, array, scale, *size)
 
     def _checked(self, name: str, dtype: str, shape: tuple[int, ...]) -> Array:
         array = self._weights[name]

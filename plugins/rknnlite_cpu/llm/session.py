@@ -1,80 +1,56 @@
-"""A session on the CPU: guards the conversation against misuse and runs generations, one at a time."""
+"""A session on the CPU: settings, cache and runs of one conversation."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
+from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.llm.callbacks import CheckedCallbacks
+from rknnlite.llm.guarded_session import GuardedSession, kv_clear, kv_policy
 from rknnlite.llm.inputs import split_inputs
 from rknnlite.llm.sampling import Sampler
 from rknnlite.llm.template import ChatTemplate, LiteralTemplate, parse_tools
 from rknnlite.spi.llm import (
-    CallState,
     InferParams,
     KvClear,
     KvPolicy,
     LlmCallbacks,
     LlmInput,
     LlmParams,
-    LlmResult,
-    LlmSession,
     LlmState,
     RunSummary,
 )
 
 from . import kvfile
 from .conversation import Conversation
+from .engine import CpuEngine
 from .generation import Counters, Generation
-
-if TYPE_CHECKING:
-    from .context import CpuLlmContext
 
 __all__ = ["CpuLlmSession"]
 
 _INFER = InferParams()
-_LOOK = 0.02  # seconds between attempts to get hold of a session that is to be closed
 
 
-class CpuLlmSession(LlmSession):
-    """See ``LlmSession``. All state is guarded by ``_free``: whoever holds it uses the session."""
+class CpuLlmSession(GuardedSession):
+    """See ``LlmSession``. A run goes on in the thread that asks for it; ``run_async`` has one of its own."""
 
-    def __init__(self, context: CpuLlmContext, params: LlmParams, callbacks: LlmCallbacks) -> None:
-        self._context = context
-        self._free = threading.Lock()
-        self._user: int | None = None
-        self._stop = threading.Event()
-        self._closed = False
-        self._thread: threading.Thread | None = None
+    _engine: CpuEngine
+
+    def __init__(self, engine: CpuEngine, params: LlmParams, callbacks: LlmCallbacks) -> None:
+        super().__init__(engine, callbacks)
         self._counters = Counters()
         self._literal: LiteralTemplate | None = None
         self._template: ChatTemplate | None = None
         self._params = params
-        self._sampler = Sampler(self._params.sampling)
-        self._talk = Conversation(context.model, self._params.max_context_len)
-        self.set_callbacks(callbacks)
+        self._sampler = Sampler(params.sampling)
+        self._talk = Conversation(engine.model, params.max_context_len)
 
     # -- settings -----------------------------------------------------------------------------------------
-
-    @property
-    def callbacks(self) -> LlmCallbacks:
-        return self._calls.given
-
-    def set_callbacks(self, callbacks: LlmCallbacks) -> None:
-        arch = self._context.model.arch
-        known = len(self._context.outputs)
-        if any(not 0 <= index < known for index in callbacks.outputs):
-            raise ParamInvalid(
-                f"output callback wants outputs {callbacks.outputs}, the model has 0..{known - 1}"
-            )
-        self._calls = CheckedCallbacks(callbacks, arch.vocab_size, arch.hidden)
 
     def set_chat_template(self, system_prompt: str, prompt_prefix: str, prompt_postfix: str) -> None:
         with self._using("set_chat_template"):
@@ -87,10 +63,10 @@ class CpuLlmSession(LlmSession):
 
     def set_kvcache_policy(self, policy: KvPolicy, n_keep: int = 0, n_keep_aligned: int = 0) -> None:
         with self._using("set_kvcache_policy"):
-            self._talk.set_policy(_policy(policy), max(n_keep, n_keep_aligned))
+            self._talk.set_policy(kv_policy(policy), max(n_keep, n_keep_aligned))
 
     def set_llm_param(self, params: LlmParams | Sequence[LlmParams]) -> None:
-        checked = self._context.checked(params)
+        checked = self._engine.checked(params)
         with self._using("set_llm_param"):
             self._talk.resize(checked.max_context_len)
             if checked.sampling != self._params.sampling:
@@ -101,10 +77,7 @@ class CpuLlmSession(LlmSession):
 
     def clear_kvcache(self, clear: KvClear = KvClear.ALL) -> None:
         with self._using("clear_kvcache"):
-            try:
-                self._talk.forget(KvClear(clear))
-            except ValueError:
-                raise ParamInvalid(f"clear_kvcache({clear!r}): use KvClear") from None
+            self._talk.forget(kv_clear(clear))
 
     def save_kvcache(self, path: str) -> None:
         with self._using("save_kvcache"):
@@ -129,24 +102,8 @@ class CpuLlmSession(LlmSession):
     def run_async(
         self, inputs: LlmInput | Sequence[LlmInput], params: InferParams = _INFER
     ) -> Future[RunSummary]:
-        main, calls = self._checked(inputs, params), self._calls
-        self._take("run_async")
-        self._user = None  # the thread below will be
-        self._stop.clear()
-        future: Future[RunSummary] = Future()
-        future.set_running_or_notify_cancel()
-        self._thread = threading.Thread(
-            target=self._run_for, args=(future, main, params, calls), name="rknnlite-llm", daemon=True
-        )
-        try:
-            self._thread.start()
-        except RuntimeError as error:
-            self._give_back()
-            raise ContextInvalid(f"no thread for the run: {error}") from None
-        return future
-
-    def stop(self) -> None:
-        self._stop.set()
+        run = partial(self._run, self._checked(inputs, params), params, self._calls)
+        return self._begin("run_async", lambda: run)
 
     def _checked(self, inputs: LlmInput | Sequence[LlmInput], params: InferParams) -> Any:
         limit = params.max_new_tokens
@@ -157,53 +114,29 @@ class CpuLlmSession(LlmSession):
         main, aux = split_inputs(inputs)
         if aux:
             raise InputInvalid(
-                f"model {self._context.model.name} has no auxiliary input {aux[0].index}; its inputs are "
-                + ", ".join(f"{attr.index} {attr.name}" for attr in self._context.inputs)
+                f"model {self._engine.model.name} has no auxiliary input {aux[0].index}; its inputs are "
+                + ", ".join(f"{attr.index} {attr.name}" for attr in self._engine.inputs)
             )
         return main
 
-    def _run_for(
-        self, future: Future[RunSummary], main: Any, params: InferParams, calls: CheckedCallbacks
-    ) -> None:
-        self._user = threading.get_ident()
-        try:
-            summary = self._run(main, params, calls)
-        except BaseException as error:
-            self._give_back()
-            future.set_exception(error)
-        else:
-            self._give_back()
-            future.set_result(summary)
-        finally:
-            del future  # or its error would keep this frame, and the frame the future
-
     def _run(self, main: Any, params: InferParams, calls: CheckedCallbacks) -> RunSummary:
         calls = calls.fresh()
-        try:
-            with self._context.turn(self._stop.is_set) as mine:
-                if not mine:
-                    calls.result(LlmResult(), CallState.STOP)
-                    now = time.perf_counter()
-                    return RunSummary(CallState.STOP, 0, 0, now, now, now)
-                return self._generate(main, params, calls)
-        except BaseException:
-            calls.error()
-            raise
+        return self._in_turn(calls, lambda: self._generate(main, params, calls))
 
     def _generate(self, main: Any, params: InferParams, calls: CheckedCallbacks) -> RunSummary:
-        talk, context = self._talk, self._context
+        talk, engine = self._talk, self._engine
         if not params.keep_history:
             talk.begin(main)
         feed = talk.feed(main, self._chat_template(), calls)
         generation = Generation(
-            context.decoder,
+            engine.decoder,
             talk,
             self._params,
             self._sampler,
             calls,
-            context.outputs,
+            engine.outputs,
             self._stop.is_set,
-            context.chunk,
+            engine.chunk,
         )
         return generation.run(feed, params, self._counters)
 
@@ -211,55 +144,8 @@ class CpuLlmSession(LlmSession):
         if self._literal is not None:
             return self._literal
         if self._template is None:
-            self._template = self._context.chat_template()
+            self._template = self._engine.chat_template()
         return self._template
 
-    # -- life ---------------------------------------------------------------------------------------------
-
-    def _take(self, call: str) -> None:
-        """Hold the session, or say why not."""
-        if self._user == threading.get_ident():
-            raise ContextInvalid(
-                f"{call} was called from inside a callback; there only stop and state are allowed"
-            )
-        if not self._free.acquire(False):
-            raise ContextInvalid(
-                f"{call}: the session is in use by another thread; wait for its run or stop it"
-            )
-        self._user = threading.get_ident()
-        if self._closed:
-            self._give_back()
-            raise ContextInvalid(f"{call}: the session is closed; open another one")
-
-    def _give_back(self) -> None:
-        self._user = None
-        self._free.release()
-
-    @contextmanager
-    def _using(self, call: str) -> Iterator[None]:
-        self._take(call)
-        try:
-            yield
-        finally:
-            self._give_back()
-
-    def close(self) -> None:
-        if self._user == threading.get_ident():
-            raise ContextInvalid(
-                "close was called from inside a callback; call stop, and close after the run"
-            )
-        while not self._free.acquire(timeout=_LOOK):
-            self._stop.set()
-        self._closed = True
+    def _release(self) -> None:
         self._talk.free()
-        self._free.release()
-        thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
-
-
-def _policy(policy: KvPolicy) -> KvPolicy:
-    try:
-        return KvPolicy(policy)
-    except ValueError:
-        raise ParamInvalid(f"KV cache policy {policy!r}; use KvPolicy") from None

@@ -1,19 +1,18 @@
-"""A session on librknn3_api: guarded against misuse, its callbacks bridged, its object given back once."""
+"""A session on librknn3_api: settings, cache and runs of one conversation; its object is given back once."""
 
 from __future__ import annotations
 
 import ctypes as ct
 import os
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
 from rknnlite.llm.callbacks import CheckedCallbacks
+from rknnlite.llm.guarded_session import GuardedSession, kv_clear, kv_policy
 from rknnlite.llm.template import parse_tools
 from rknnlite.spi.llm import (
     CallState,
@@ -23,8 +22,6 @@ from rknnlite.spi.llm import (
     LlmCallbacks,
     LlmInput,
     LlmParams,
-    LlmResult,
-    LlmSession,
     LlmState,
     RunSummary,
 )
@@ -32,52 +29,34 @@ from rknnlite.spi.llm import (
 from ..errors import call_error
 from ..tensors import TensorSet
 from .callbacks import CallbackStructs, RunWatch
+from .engine import Rknn3Engine
 from .inputs import RunInputs
 from .lora import lora_struct
 from .native_session import NativeSession
 from .params import checked_params, infer_struct, param_structs
 
-if TYPE_CHECKING:
-    from .context import Rknn3LlmContext
-
 __all__ = ["Rknn3LlmSession"]
 
 _INFER = InferParams()
-_LOOK = 0.02  # seconds between attempts to get hold of a session that is to be closed
 
 
-class Rknn3LlmSession(LlmSession):
-    """See ``LlmSession``. Whoever holds ``_free`` uses the session; runs go on in a thread of their own."""
+class Rknn3LlmSession(GuardedSession):
+    """See ``LlmSession``. All runs go on in a thread of the session's own, so that an interrupt can stop them."""
 
-    def __init__(self, context: Rknn3LlmContext, params: list[LlmParams], callbacks: LlmCallbacks) -> None:
-        self._context = context
-        self._config = context.config
-        self._free = threading.Lock()
-        self._stop = threading.Event()
-        self._closed = False
-        self._thread: threading.Thread | None = None
+    _engine: Rknn3Engine
+
+    def __init__(self, engine: Rknn3Engine, params: list[LlmParams], callbacks: LlmCallbacks) -> None:
+        super().__init__(engine, callbacks, engine.inside)
+        self._config = engine.config
         self._params = params
         self._installed: tuple[bool, tuple[int, ...]] | None = None
-        self.set_callbacks(callbacks)
-        handle = context.need()
+        handle = engine.need()
         self._structs = CallbackStructs(
-            handle, self._config.vocab_size, self._config.embedding_dim, context.inside
+            handle, self._config.vocab_size, self._config.embedding_dim, engine.inside
         )
         self._native = NativeSession(handle, param_structs(params, self._config), self._structs)
 
     # -- settings -----------------------------------------------------------------------------------------
-
-    @property
-    def callbacks(self) -> LlmCallbacks:
-        return self._calls.given
-
-    def set_callbacks(self, callbacks: LlmCallbacks) -> None:
-        known = len(self._context.outputs)
-        if any(not 0 <= index < known for index in callbacks.outputs):
-            raise ParamInvalid(
-                f"output callback wants outputs {callbacks.outputs}, the model has 0..{known - 1}"
-            )
-        self._calls = CheckedCallbacks(callbacks, self._config.vocab_size, self._config.embedding_dim)
 
     def set_chat_template(self, system_prompt: str, prompt_prefix: str, prompt_postfix: str) -> None:
         texts = [part.encode() for part in (system_prompt, prompt_prefix, prompt_postfix)]
@@ -90,10 +69,7 @@ class Rknn3LlmSession(LlmSession):
             self._native.do("rknn3_session_set_function_tools", tools.encode())
 
     def set_kvcache_policy(self, policy: KvPolicy, n_keep: int = 0, n_keep_aligned: int = 0) -> None:
-        try:
-            chosen = KvPolicy(policy)
-        except ValueError:
-            raise ParamInvalid(f"KV cache policy {policy!r}; use KvPolicy") from None
+        chosen = kv_policy(policy)
         if n_keep < 0 or n_keep_aligned < 0:
             raise ParamInvalid(f"n_keep is {n_keep}, n_keep_aligned {n_keep_aligned}; both must be 0 or more")
         struct = self._native.abi.RKNN3KVCachePolicyParam()
@@ -135,10 +111,7 @@ class Rknn3LlmSession(LlmSession):
     # -- cache --------------------------------------------------------------------------------------------
 
     def clear_kvcache(self, clear: KvClear = KvClear.ALL) -> None:
-        try:
-            chosen = KvClear(clear)
-        except ValueError:
-            raise ParamInvalid(f"clear_kvcache({clear!r}): use KvClear") from None
+        chosen = kv_clear(clear)
         with self._using("clear_kvcache"):
             self._native.do("rknn3_session_clear_kvcache", chosen)
 
@@ -175,7 +148,7 @@ class Rknn3LlmSession(LlmSession):
     def run(self, inputs: LlmInput | Sequence[LlmInput], params: InferParams = _INFER) -> RunSummary:
         future = None
         try:
-            future = self._begin("run", inputs, params)
+            future = self._begin("run", self._preparing(inputs, params))
             return future.result()
         except BaseException:
             if future is not None and not future.done():  # this thread was interrupted, the run goes on
@@ -184,17 +157,13 @@ class Rknn3LlmSession(LlmSession):
         finally:
             del future  # or its exception would keep this frame, and the frame the future
 
-    def _stop_and_wait(self, future: Future[RunSummary]) -> None:
-        self.stop()
-        future.exception()
-
     def run_async(
         self, inputs: LlmInput | Sequence[LlmInput], params: InferParams = _INFER
     ) -> Future[RunSummary]:
-        return self._begin("run_async", inputs, params)
+        return self._begin("run_async", self._preparing(inputs, params))
 
     def stop(self) -> None:
-        self._stop.set()
+        super().stop()
         self._native.stop()
 
     def pause(self) -> None:
@@ -205,76 +174,34 @@ class Rknn3LlmSession(LlmSession):
         """Let a paused run go on."""
         self._native.quick("rknn3_session_resume")
 
-    def _begin(
-        self, call: str, inputs: LlmInput | Sequence[LlmInput], params: InferParams
-    ) -> Future[RunSummary]:
-        """Start the run in a thread, which holds the session until the end."""
+    def _preparing(
+        self, inputs: LlmInput | Sequence[LlmInput], params: InferParams
+    ) -> Callable[[], Callable[[], RunSummary]]:
+        """What puts a run into C's form when the session is held, and returns how it is computed."""
         calls = self._calls.fresh()
-        self._take(call)
-        claim = threading.Lock()  # whoever gets it first gives the session back: the thread, or this call
-        future: Future[RunSummary] = Future()
-        try:
-            given = RunInputs(self._context.need(), self._context.input_tensors, inputs, calls)
-            infer = infer_struct(params, given.continues, self._native.abi, self._native.version)
-            future.set_running_or_notify_cancel()
-            self._stop.clear()
-            self._thread = threading.Thread(
-                target=self._work, args=(claim, future, given, infer, calls), name="rknnlite-llm", daemon=True
-            )
-            self._thread.start()
-        except BaseException as error:
-            if claim.acquire(False):
-                self._free.release()
-            else:  # an interrupt while the thread was starting
-                self._stop_and_wait(future)
-            if isinstance(error, RuntimeError):
-                raise ContextInvalid(f"no thread for the run: {error}") from None
-            raise
-        return future
 
-    def _work(
-        self,
-        claim: threading.Lock,
-        future: Future[RunSummary],
-        given: RunInputs,
-        infer: Any,
-        calls: CheckedCallbacks,
-    ) -> None:
-        if not claim.acquire(False):
-            given.release()
-            return
-        try:
-            summary = self._run(given, infer, calls)
-        except BaseException as error:
-            self._free.release()
-            future.set_exception(error)
-        else:
-            self._free.release()
-            future.set_result(summary)
-        finally:
-            del future
+        def prepare() -> Callable[[], RunSummary]:
+            given = RunInputs(self._engine.need(), self._engine.input_tensors, inputs, calls)
+            infer = infer_struct(params, given.continues, self._native.abi, self._native.version)
+            return lambda: self._run(given, infer, calls)
+
+        return prepare
 
     def _run(self, given: RunInputs, infer: Any, calls: CheckedCallbacks) -> RunSummary:
         try:
-            with self._context.turn(self._stop.is_set) as mine:
-                if mine and not self._stop.is_set():
-                    return self._in_library(given, infer, calls)
-            calls.result(LlmResult(), CallState.STOP)
-            now = time.perf_counter()
-            return RunSummary(CallState.STOP, 0, 0, now, now, now)
-        except BaseException:
-            calls.error()
-            raise
+            return self._in_turn(calls, lambda: self._in_library(given, infer, calls))
         finally:
             given.release()
 
     def _in_library(self, given: RunInputs, infer: Any, calls: CheckedCallbacks) -> RunSummary:
+        if self._stop.is_set():
+            return self._stopped(calls)
         self._install(calls.given)
         watch = RunWatch(calls, self._stop.is_set, self._native.stop)
         start = time.perf_counter()
         self._structs.calls.run = watch
         try:
-            ended = watch.ended if self._context.native_async else None
+            ended = watch.ended if self._engine.native_async else None
             code = self._native.run(given.structs, len(given), infer, ended)
         finally:
             self._structs.calls.run = None
@@ -305,8 +232,8 @@ class Rknn3LlmSession(LlmSession):
             return
         outputs = None
         if shown:
-            known = self._context.output_tensors
-            outputs = TensorSet(self._context.need(), [known[i] for i in shown], False, None)
+            known = self._engine.output_tensors
+            outputs = TensorSet(self._engine.need(), [known[i] for i in shown], False, None)
         struct = self._structs.struct(callbacks, outputs)
         self._native.do("rknn3_session_set_callback", ct.byref(struct))
         self._native.use(struct, outputs)
@@ -314,47 +241,10 @@ class Rknn3LlmSession(LlmSession):
 
     # -- life ---------------------------------------------------------------------------------------------
 
-    def _take(self, call: str) -> None:
-        """Hold the session, or say why not."""
-        if threading.get_ident() in self._context.inside:
-            raise ContextInvalid(
-                f"{call} was called from inside a callback; there only stop and state are allowed"
-            )
-        if not self._free.acquire(False):
-            raise ContextInvalid(
-                f"{call}: the session is in use by another thread; wait for its run or stop it"
-            )
-        if self._closed:
-            self._free.release()
-            raise ContextInvalid(f"{call}: the session is closed; open another one")
-
-    @contextmanager
-    def _using(self, call: str) -> Iterator[None]:
-        self._take(call)
-        try:
-            yield
-        finally:
-            self._free.release()
-
     def abandon(self) -> None:
-        """After a fork, in the child: the parent owns the session, and its threads are not here."""
-        self._free = threading.Lock()
-        self._closed, self._thread = True, None
+        super().abandon()
         self._native.abandon()
 
-    def close(self) -> None:
-        if threading.get_ident() in self._context.inside:
-            raise ContextInvalid(
-                "close was called from inside a callback; call stop, and close after the run"
-            )
-        held = self._free.acquire(False)
-        while not held:
-            self.stop()
-            held = self._free.acquire(timeout=_LOOK)
-        self._closed = True
+    def _release(self) -> None:
         self._native.release()
         self._structs.forget()
-        self._free.release()
-        thread, self._thread = self._thread, None
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()

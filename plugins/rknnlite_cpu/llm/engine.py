@@ -1,0 +1,114 @@
+"""A language model on the CPU, loaded: what its context and all its sessions share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.formats.llm import LlmModel
+from rknnlite.formats.safetensors import SafeTensors
+from rknnlite.llm.engine import LlmEngine
+from rknnlite.llm.sampling import check_sampling
+from rknnlite.llm.template import ChatTemplate, JinjaTemplate, LiteralTemplate
+from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams
+from rknnlite.tensor import DType, Layout, TensorAttr
+
+from .model import Decoder
+
+__all__ = ["CpuEngine"]
+
+
+class CpuEngine(LlmEngine):
+    """The decoder on its weights, and what sessions ask about the model. ``chunk``: tokens prefilled at a time."""
+
+    def __init__(self, model: LlmModel, weights: SafeTensors, chunk: int) -> None:
+        """Raises ModelInvalid when model and weights do not belong together."""
+        super().__init__()
+        self.model, self.chunk = model, chunk
+        self.decoder = Decoder(model, weights)
+        self.closed = False
+
+    @property
+    def config(self) -> LlmConfig:
+        model = self.model
+        return LlmConfig(
+            chat_template=model.chat_template,
+            vocab_size=model.arch.vocab_size,
+            embedding_dim=model.arch.hidden,
+            max_ctx_len=model.max_context,
+            max_position_embeddings=model.arch.max_position,
+            kvcache_store_method=KvStore.GROUP_QUANT if model.kv.group else KvStore.NORMAL,
+            kvcache_dtype=model.kv.dtype,
+            kvcache_group_size=model.kv.group,
+            kvcache_residual_depth=model.kv.group,
+            model_type=model.arch.family,
+            core_num=model.core_num,
+        )
+
+    @property
+    def inputs(self) -> list[TensorAttr]:
+        return [
+            TensorAttr(
+                0, "input_embeds", (1, self.chunk, self.model.arch.hidden), DType.FLOAT16, Layout.UNDEFINED
+            )
+        ]
+
+    @property
+    def outputs(self) -> list[TensorAttr]:
+        """float16 as on the coprocessor; callbacks get the values in float32, as they were computed."""
+        arch = self.model.arch
+        return [
+            TensorAttr(0, "logits", (1, arch.vocab_size), DType.FLOAT16, Layout.UNDEFINED),
+            TensorAttr(1, "last_hidden_state", (1, arch.hidden), DType.FLOAT16, Layout.UNDEFINED),
+        ]
+
+    def check_open(self) -> None:
+        """Raise ContextInvalid after the context was closed."""
+        if self.closed:
+            raise ContextInvalid("the model is closed; open it again")
+
+    def checked(self, params: LlmParams | Sequence[LlmParams]) -> LlmParams:
+        """The parameters for the one logits output, defaults filled in. Raises ParamInvalid."""
+        given = [params] if isinstance(params, LlmParams) else list(params)
+        if len(given) != 1 or given[0].logits_name not in ("", "logits"):
+            names = [p.logits_name for p in given]
+            raise ParamInvalid(f"parameters for {len(given)} outputs {names}; the model has one, 'logits'")
+        check_sampling(given[0].sampling)
+        self._check_vocab(given[0])
+        longest = self.model.max_context
+        size = given[0].max_context_len or longest
+        if not 1 <= size <= longest:
+            raise ParamInvalid(
+                f"max_context_len is {size}, model {self.model.name} was exported for 1..{longest}"
+            )
+        group = max(1, self.model.kv.group)
+        if size < group:
+            raise ParamInvalid(
+                f"max_context_len is {size}, the KV cache is stored in groups of {group} tokens"
+            )
+        return replace(given[0], max_context_len=size // group * group)
+
+    def _check_vocab(self, params: LlmParams) -> None:
+        size = self.model.arch.vocab_size
+        vocab = params.vocab
+        if vocab.vocab_size not in (0, size):
+            raise ParamInvalid(f"vocab_size is {vocab.vocab_size}, model {self.model.name} has {size} tokens")
+        wrong = [i for i in (*vocab.special_eos_ids, *vocab.special_bos_ids) if not -1 <= i < size]
+        if wrong:
+            raise ParamInvalid(f"special token {wrong[0]} is not in the vocabulary 0..{size - 1}")
+
+    def chat_template(self) -> ChatTemplate:
+        """The model's template; plain text when it has none."""
+        if not self.model.chat_template:
+            return LiteralTemplate()
+        tokens = self.model.tokens
+        spelt = [
+            tokens[i].decode("utf-8", "replace") if tokens and i >= 0 else ""
+            for i in (self.model.bos_id, self._eos)
+        ]
+        return JinjaTemplate(self.model.chat_template, *spelt)
+
+    @property
+    def _eos(self) -> int:
+        return self.model.eos_ids[0] if self.model.eos_ids else -1

@@ -1,0 +1,41 @@
+"""How far two tensors are apart, and what is said about one of a model's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+__all__ = ["Distance", "TensorError"]
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far two tensors are apart: cosine of the angle between them (1: none), Euclidean distance (0: none)."""
+
+    cosine: float
+    euclidean: float
+
+    def __str__(self) -> str:
+        return f"{self.cosine:.5f} | {self.euclidean:.4g}"
+
+
+@dataclass(frozen=True)
+class TensorError:
+    """One tensor of the model against the reference.
+
+    ``entire`` is after a whole run, with the errors of all layers before; ``single`` after this layer alone computed
+    on the reference's values (None where that was not asked for). ``time_us`` is the layer's time on the model's side.
+    """
+
+    name: str
+    op: str
+    shape: tuple[int, ...]
+    role: str
+    entire: Distance
+    single: Optional[Distance] = None
+    time_us: Optional[float] = None
+
+    @property
+    def label(self) -> str:
+        """``[Conv] name`` as tables show it."""
+        return f"[{'Input' if self.role == 'input' else self.op}] {self.name}"
