@@ -11,13 +11,7 @@ from rknnlite import config
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.log import logger
-from rknnlite.native.childprocess import TIME_LIMIT
 from rknnlite.spi.custom_op import CustomOp
-
-from .host import isolate_by_default
-from .isolated import IsolatedOp
-from .library import open_library, unsafe_reason
-from .op import CompiledOp
 
 __all__ = ["directories", "discover"]
 
@@ -36,17 +30,31 @@ def discover() -> list[CustomOp]:
     for folder in directories():
         for file in sorted(folder.glob(f"{abi.PLUGIN_PREFIX}*.so")):
             try:
-                reason = unsafe_reason(file)
-                if reason is not None:
-                    raise ParamInvalid(reason)
-                status = file.stat()
-                found.append(_loaded(file, isolate_by_default(), status.st_ino, status.st_mtime_ns))
+                found.append(_operator(file))
             except (RknnError, OSError) as error:
                 logger.warning("operator plugin %s is skipped: %s", file, error)
     return found
 
 
+def _operator(file: Path) -> CustomOp:
+    """The operator of a library; what loads it is imported where there is one."""
+    from .host import isolate_by_default
+    from .library import unsafe_reason
+
+    reason = unsafe_reason(file)
+    if reason is not None:
+        raise ParamInvalid(reason)
+    status = file.stat()
+    return _loaded(file, isolate_by_default(), status.st_ino, status.st_mtime_ns)
+
+
 @functools.lru_cache(maxsize=256)
 def _loaded(file: Path, isolate: bool, inode: int, changed: int) -> CustomOp:
     """The operator of a library, loaded once until the file changes: every model that is opened asks for it."""
+    from rknnlite.native.childprocess import TIME_LIMIT
+
+    from .isolated import IsolatedOp
+    from .library import open_library
+    from .op import CompiledOp
+
     return IsolatedOp(file, TIME_LIMIT) if isolate else CompiledOp(open_library(file))

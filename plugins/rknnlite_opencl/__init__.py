@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from rknnlite import hookimpl
 from rknnlite.spi import OpHost
 
-from .op import Attr, Count, In, OpenClOp, Out
+if TYPE_CHECKING:
+    from .op import Attr, Count, In, OpenClOp, Out
 
 __all__ = ["Attr", "Count", "In", "OpenClOp", "Out", "rknnlite_register_op_hosts"]
 
@@ -18,3 +20,12 @@ def rknnlite_register_op_hosts(register: Callable[[OpHost], None]) -> None:
     from .host import OpenClHost
 
     register(OpenClHost())
+
+
+def __getattr__(name: str) -> Any:
+    """The classes of operators, imported when somebody writes one: most programs never do."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import op
+
+    return getattr(op, name)

@@ -1,4 +1,4 @@
-"""Containers: recognise a file, read it into a ``Model``. One module per container.
+"""Containers: recognise a file, read it into a ``Model``. One module and one row of ``_READERS`` per container.
 
 Files are untrusted: every offset and size is checked, nothing larger than the file justifies is allocated,
 and a damaged file gives ``ModelInvalid``.
@@ -6,19 +6,26 @@ and a damaged file gives ``ModelInvalid``.
 
 from __future__ import annotations
 
+import importlib
 import mmap
 import struct
 from functools import cached_property
 from pathlib import Path
-from typing import Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from ..errors import ModelInvalid, ModelUnsupported
-from . import llm, mini, rknn6, rknn_classic
+from .frame import CLASSIC, CURRENT, HEADER, LLM_PACKAGE, MINI
 from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
+
+if TYPE_CHECKING:
+    from .llm import LlmModel
 
 __all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model", "ModelFile", "sniff"]
 
 Source = Union[str, Path, bytes, bytearray, memoryview]
+
+_READERS = {CURRENT: "rknn6", MINI: "mini", **dict.fromkeys(CLASSIC, "rknn_classic")}
+"""Container version -> the module that reads it, imported when there is such a file: ``read(data, version)``."""
 
 _REMEDY = "convert the network again with rknn-toolkit2 1.6 or newer for your SoC"
 
@@ -77,11 +84,13 @@ class ModelFile:
         return _Naming(self.label)
 
     @cached_property
-    def llm(self) -> llm.LlmModel:
+    def llm(self) -> LlmModel:
         """The description of an LLM package; raises ModelInvalid or ModelUnsupported naming the file."""
         try:
-            if bytes(self.data[:8]) == llm.MAGIC:
-                return llm.read(self.data)
+            if bytes(self.data[:8]) == LLM_PACKAGE:
+                from .llm import read
+
+                return read(self.data)
             sniff(self.data)
             raise ModelUnsupported("this is a network, not a language model; open it without LLM mode")
         except ModelInvalid as error:
@@ -116,7 +125,7 @@ def sniff(data: memoryview) -> int:
             "the model is encrypted; only the vendor's runtime on a board can open it: run it there, or use the "
             "unencrypted export"
         )
-    if head == llm.MAGIC:
+    if head == LLM_PACKAGE:
         raise ModelUnsupported(
             "this is an LLM package of rknnlite, not a network; open it with rknnlite.llm.open_llm or with rknn3lite "
             "in LLM mode"
@@ -125,7 +134,7 @@ def sniff(data: memoryview) -> int:
         raise ModelUnsupported("this is an RKNN3 model (RK1820/RK1828); open it with rknn3lite on its device")
     if head[:4] != b"RKNN":
         raise ModelInvalid(f"not an RKNN model: it starts with {head!r}, not b'RKNN'; {_REMEDY}")
-    if len(data) < 64:
+    if len(data) < HEADER:
         raise ModelInvalid(f"the file is truncated: {len(data)} bytes cannot hold its header; copy it again")
     version: int = struct.unpack_from("<Q", data, 8)[0]
     if version == 1 and bytes(data[28:32]) != b"RKNN":
@@ -133,7 +142,7 @@ def sniff(data: memoryview) -> int:
             "this model was made by RKNN-Toolkit 1 for RK1808, RK3399Pro, RV1109 or RV1126, another NPU "
             f"generation; {_REMEDY}"
         )
-    if version not in (*rknn_classic.VERSIONS, rknn6.VERSION, mini.VERSION):
+    if version not in _READERS:
         kind = "a variant of the mini format" if version & 0xFF00 == 0x1000 else "unknown"
         raise ModelUnsupported(
             f"container version {version:#x} is {kind} that this version of rknnlite does not read; "
@@ -144,8 +153,6 @@ def sniff(data: memoryview) -> int:
 
 def _read(data: memoryview) -> Model:
     version = sniff(data)
-    if version == rknn6.VERSION:
-        return rknn6.read(data)
-    if version == mini.VERSION:
-        return mini.read(data)
-    return rknn_classic.read(data, version)
+    reader = importlib.import_module(f".{_READERS[version]}", __name__)
+    model: Model = reader.read(data, version)
+    return model

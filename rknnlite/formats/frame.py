@@ -1,4 +1,7 @@
-"""The outer frame of a file: header, payload, and a JSON part behind it (docs/rknn-format.md, section 1)."""
+"""The outer frame of a file: header, payload, and a JSON part behind it (docs/rknn-format.md, section 1).
+
+And by which words and numbers a header tells what the file is.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,19 @@ from typing import Any
 
 from ..errors import ModelInvalid
 
-__all__ = ["HEADER", "trailer"]
+__all__ = ["CLASSIC", "CURRENT", "HEADER", "LLM_PACKAGE", "MINI", "trailer"]
+
+CLASSIC = range(1, 6)
+"""Container versions of toolkits 1.1 to 1.5."""
+
+CURRENT = 6
+"""Container version of toolkits 1.6 and later."""
+
+MINI = 0x1004
+"""Container version of the mini format."""
+
+LLM_PACKAGE = b"RKLITLLM"
+"""First bytes of a language model package of our own."""
 
 HEADER = 64
 """Bytes before the payload."""

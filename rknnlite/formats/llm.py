@@ -24,12 +24,13 @@ import numpy as np
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..tensor import KvDtype
+from .frame import LLM_PACKAGE
 from .llm_families import FAMILIES
 from .llm_weights import WEIGHT_TYPES
 
 __all__ = ["MAGIC", "Architecture", "KvFormat", "LlmModel", "Rope", "TokenTable", "read", "write"]
 
-MAGIC = b"RKLITLLM"
+MAGIC = LLM_PACKAGE
 _HEADER = struct.Struct("<8sIIQQ")
 _VERSION = 1
 _LIMIT = 1 << 24

@@ -19,7 +19,7 @@ from ..errors import ModelInvalid
 from ..graph import Graph
 from .flat_model import FlatModel, attributes_of, metadata
 from .flatbuffer import Schema, Table, root
-from .frame import HEADER, trailer
+from .frame import HEADER, MINI, trailer
 from .model import NO_ATTRIBUTES, Attributes
 from .registers import RegisterProgram
 from .slots import (
@@ -35,9 +35,8 @@ from .slots import (
 )
 from .storage import Storage, check_overlap
 
-__all__ = ["VERSION", "RknnMini", "read"]
+__all__ = ["RknnMini", "read"]
 
-VERSION = 0x1004
 _AREAS = 128
 _SIZES = struct.Struct("<16I")
 _WEIGHT_KINDS = (TensorKind.WEIGHT, TensorKind.OPERAND)
@@ -120,12 +119,12 @@ class RknnMini(FlatModel):
         return RegisterProgram.from_tasks(*storage.commands(), cores=False)
 
 
-def read(data: memoryview) -> RknnMini:
+def read(data: memoryview, version: int = MINI) -> RknnMini:
     """Read the metadata; the graph is built later, on demand. Raises ModelInvalid."""
     payload, stub = trailer(data, HEADER)
     areas = _areas(payload)
     flat = root(areas.flat, b"RKNN", _ROOT)
-    model = metadata(flat, stub, len(data), attributes_of(flat.string(RootSlot.NOTES)), RknnMini, VERSION)
+    model = metadata(flat, stub, len(data), attributes_of(flat.string(RootSlot.NOTES)), RknnMini, version)
     model.areas = areas
     return model
 

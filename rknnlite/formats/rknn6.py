@@ -9,15 +9,13 @@ from typing import ClassVar
 from ..graph import Graph
 from .flat_model import FlatModel, attributes_of, metadata
 from .flatbuffer import Table, root
-from .frame import HEADER, trailer
+from .frame import CURRENT, HEADER, trailer
 from .model import NO_ATTRIBUTES, Attributes
 from .registers import RegisterProgram
 from .slots import RootSlot
 from .storage import Storage
 
-__all__ = ["VERSION", "Rknn6", "read"]
-
-VERSION = 6
+__all__ = ["Rknn6", "read"]
 
 
 @dataclass
@@ -40,8 +38,8 @@ class Rknn6(FlatModel):
         return RegisterProgram.from_tasks(*storage.commands())
 
 
-def read(data: memoryview) -> Rknn6:
+def read(data: memoryview, version: int = CURRENT) -> Rknn6:
     """Read the metadata; the graph is built later, on demand. Raises ModelInvalid."""
     payload, stub = trailer(data, HEADER)
     flat = root(payload, b"RKNN")
-    return metadata(flat, stub, len(data), attributes_of(flat.string(RootSlot.NOTES)), Rknn6, VERSION)
+    return metadata(flat, stub, len(data), attributes_of(flat.string(RootSlot.NOTES)), Rknn6, version)

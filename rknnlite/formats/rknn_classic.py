@@ -24,9 +24,8 @@ from .registers import RegisterProgram
 from .slots import ClassicNodeSlot, ClassicRootSlot, CommandSlot, GraphSlot
 from .storage import Storage
 
-__all__ = ["VERSIONS", "RknnClassic", "read"]
+__all__ = ["RknnClassic", "read"]
 
-VERSIONS = range(1, 6)
 FIRST_HEADER = 24
 """Bytes before the payload of version 1."""
 

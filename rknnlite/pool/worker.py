@@ -1,6 +1,6 @@
 """One worker of a pool: a thread with a context of its own, which takes calls and answers them.
 
-What the workers share is the ``Crew``; a worker is handed it for the life of its thread and does not keep it.
+What the workers share is the crew; a worker is handed it for the life of its thread and does not keep it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional, Protocol, Union
 
 from ..errors import InputInvalid, ModelUnsupported, OutputInvalid, ParamInvalid, RknnError
 from ..log import logger
 from ..native.processors import stay_on
 from ..spi import Context, CustomOpFailed
 from ..spi.exclusive import Unchanged
-
-if TYPE_CHECKING:
-    from .crew import Crew
 
 __all__ = ["CopyRequest", "Job", "Worker"]
 
@@ -48,6 +45,42 @@ class CopyRequest:
     context: Optional[Context] = None
     answered: bool = False
     withdrawn: bool = False
+
+
+class Crew(Protocol):
+    """What a worker asks of those it works with; ``crew.Crew`` answers."""
+
+    pin: list[int]
+
+    def reopen(self) -> Context:
+        """A context from the model file."""
+
+    def join(self, worker: Worker) -> None:
+        """A worker begins."""
+
+    def next(self, worker: Worker) -> Union[Job, CopyRequest, None]:
+        """The next thing to do; None to end."""
+
+    def done(self, worker: Worker, job: Job, began: float, failed: bool) -> bool:
+        """A call has ended; False when it has been answered already, and the worker is lost."""
+
+    def finished(self) -> bool:
+        """Whether the pool is closing and no call is left."""
+
+    def found(self, worker: Worker) -> None:
+        """The call of a lost worker has ended after all."""
+
+    def take_context(self, worker: Worker) -> Optional[Context]:
+        """The context of a worker that ends."""
+
+    def duplicate(self, worker: Worker) -> Optional[Context]:
+        """A duplicate of another worker's context; None when there is none."""
+
+    def hand_over(self, request: CopyRequest, twin: Optional[Context]) -> bool:
+        """Answer a request; False when nobody waits for it any more."""
+
+    def give_up(self, worker: Worker, error: BaseException) -> None:
+        """A worker that gets no context ends."""
 
 
 @dataclass(eq=False)

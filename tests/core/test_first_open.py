@@ -1,0 +1,49 @@
+"""Opening a network loads what it needs, and nothing of language models, pools or other backends."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.corpus import ROOT
+
+MODEL = ROOT / "examples" / "resnet18" / "resnet18_for_RK3588.rknn"
+MOST = 110
+"""Modules of ours behind the first open of a network on the CPU reference."""
+
+MAY_LOAD = [
+    r"rknnlite(\.(_version|choosing|config|errors|extras|graph|hookspecs|layout|log|plugins|quant|runtime|socs|tensor))?",
+    r"rknnlite\.formats(\.(?!llm|safetensors|mini|rknn_classic)\w+)?",
+    r"rknnlite\.spi(\.(?!llm|matmul|command|dumps)\w+)?",
+    r"rknnlite\.native(\.\w+)?",
+    r"rknnlite_cpu(\.(?!llm\b|matmul\b)\w+)?(\.\w+)?",
+    r"rknnlite_rknnrt(\.(backend|loader|device))?",  # what probing needs
+    r"rknnlite_rknn3rt(\.(backend|loader))?",
+    r"rknnlite_cplugin(\.discovery)?|rknnlite\.abi(\.rknn_op)?",  # where operators lie
+    r"rknnlite_(opencl|riscv)",
+]
+
+
+@pytest.fixture(scope="module")
+def loaded() -> list[str]:
+    """Modules of ours that a fresh interpreter has loaded when a network is open."""
+    script = (
+        f"import rknnlite, sys, json; rknnlite.open({str(MODEL)!r}, backend='cpu').close();"
+        "print(json.dumps([m for m in sys.modules if m.split('.')[0].startswith(('rknnlite', 'rknn3lite'))]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    found: list[str] = json.loads(done.stdout)
+    return sorted(found)
+
+
+def test_only_what_a_network_needs(loaded: list[str]) -> None:
+    surplus = [name for name in loaded if not any(re.fullmatch(rule, name) for rule in MAY_LOAD)]
+    assert not surplus
+
+
+def test_how_many(loaded: list[str]) -> None:
+    assert len(loaded) <= MOST
