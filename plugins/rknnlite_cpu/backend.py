@@ -10,6 +10,7 @@ from rknnlite.spi.llm import LlmContext, LlmOptions
 from rknnlite.spi.matmul import MatmulContext, MatmulSpec
 
 from .context import CpuContext
+from .opened_model import OpenedModel
 
 __all__ = ["CpuBackend"]
 
@@ -41,7 +42,7 @@ class CpuBackend(Backend):
 
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
         """Prepare the model; raises ModelInvalid, ModelUnsupported, ParamInvalid, TargetPlatformUnmatch."""
-        return CpuContext(model, play(model, options.soc), options)
+        return CpuContext(OpenedModel.of(model, play(model, options.soc), options))
 
     def matmul(self, spec: MatmulSpec) -> MatmulContext:
         """Exact on integers; plays the SoC that the call names, else this board's, else an RK3588."""
