@@ -47,8 +47,9 @@ class CpuBackend(Backend):
     def open(self, model: ModelFile, options: OpenOptions) -> Context:
         """Prepare the model; raises ModelInvalid, ModelUnsupported, ParamInvalid, TargetPlatformUnmatch."""
         from .context import CpuContext
+        from .opened_model import OpenedModel
 
-        return CpuContext(model, play(model, options.soc), options)
+        return CpuContext(OpenedModel.of(model, play(model, options.soc), options))
 
     def matmul(self, spec: MatmulSpec) -> MatmulContext:
         """Exact on integers; plays the SoC that the call names, else this board's, else an RK3588."""

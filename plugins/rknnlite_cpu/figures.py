@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from rknnlite.graph import Graph, Node, Tensor, TensorRole
 from rknnlite.socs import Soc
-from rknnlite.spi.perf import MemorySize, PerfRow, PerfTable
+from rknnlite.spi.perf import CoreMemory, MemorySize, PerfRow, PerfTable
 
 from .plan import MARKERS, ExecutionPlan
 
@@ -80,7 +81,7 @@ def _weight_bytes(node: Node, sources: Sequence[Tensor]) -> int:
 # -- memory --------------------------------------------------------------------------------------------------
 
 
-def memory_size(graph: Graph, file_size: int, batch: int) -> MemorySize:
+def memory_size(graph: Graph, file_size: int, batch: int, soc: Soc) -> MemorySize:
     """What the model needs on the NPU: constants, internal tensors, inputs and outputs.
 
     Sizes are those that the file states per tensor; internal memory is the extent of the converter's plan, or
@@ -94,7 +95,10 @@ def memory_size(graph: Graph, file_size: int, batch: int) -> MemorySize:
     edges = sum(_bytes(graph.tensors[index]) for index in (*graph.inputs, *graph.outputs))
     planned = (t.offset + t.nbytes for t in graph.tensors if t.role is TensorRole.ACTIVATION and t.nbytes > 0)
     internal = max(_peak(graph), max(planned, default=0))
-    return MemorySize(weight, internal, weight + internal + edges * batch, model=file_size)
+    size = MemorySize(weight, internal, weight + internal + edges * batch, model=file_size)
+    if soc.generation == "rknpu3":  # a network runs on one core of a coprocessor
+        return replace(size, cores=(CoreMemory(0, weight, internal),))
+    return size
 
 
 def _peak(graph: Graph) -> int:

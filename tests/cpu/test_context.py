@@ -76,7 +76,7 @@ def test_several_inputs_by_order_and_name() -> None:
 
 def stored_by_hand(context: Context, image: np.ndarray) -> np.ndarray:
     """Mean, deviation, quantisation: what the input tensor holds."""
-    (io,) = context._model.inputs  # type: ignore[attr-defined]
+    (io,) = context._opened.model.inputs  # type: ignore[attr-defined]
     real = (image.astype(np.float32) - np.float32(io.mean)) / np.float32(io.std)
     return quantise(real, io.quant) if io.quant else real.astype(np.float16)
 
@@ -108,7 +108,7 @@ def test_zero_point_and_scale_of_pass_through(context: Context) -> None:
     attr = context.inputs[0]
     assert attr.quant is not None
     nothing = np.full(attr.dims, attr.quant.zero_point, np.int8)
-    (io,) = context._model.inputs  # type: ignore[attr-defined]
+    (io,) = context._opened.model.inputs  # type: ignore[attr-defined]
     grey = np.broadcast_to(np.float32(io.mean), attr.dims)
     assert same(context.infer(nothing, pass_through=True), context.infer(grey))
 

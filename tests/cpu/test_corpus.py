@@ -50,7 +50,7 @@ def opened(path: Path) -> Context:
 
 
 def graph_of(context: Context) -> Graph:
-    return context._programs[context._current].graph  # type: ignore[attr-defined, no-any-return]
+    return context._shapes.current.plan.graph  # type: ignore[attr-defined, no-any-return]
 
 
 def longest_chain(graph: Graph) -> int:

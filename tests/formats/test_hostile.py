@@ -57,7 +57,7 @@ def open_and_run(data: bytes) -> None:
 
 def declared(context: object) -> int:
     """Elements of the largest tensor of the current graph."""
-    graph = context._programs[context._current].graph  # type: ignore[attr-defined]
+    graph = context._shapes.current.plan.graph  # type: ignore[attr-defined]
     return context.batch * max(prod(tensor.shape) for tensor in graph.tensors)  # type: ignore[attr-defined]
 
 

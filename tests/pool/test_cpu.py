@@ -154,7 +154,7 @@ def test_a_duplicate_gives_the_same_and_disturbs_nothing(name: str) -> None:
 
 def test_weights_are_shared() -> None:
     with open_cpu(genuine("mean_std.rk3588.i8")) as context, context.dup() as twin:
-        ours, theirs = context._programs[0], twin._programs[0]  # type: ignore[attr-defined]
+        ours, theirs = context._shapes.current.plan, twin._shapes.current.plan  # type: ignore[attr-defined]
         assert ours is not theirs
         assert all(a.kernel is b.kernel for a, b in zip(ours.steps, theirs.steps))
 
@@ -197,7 +197,7 @@ def test_settings_go_over_to_a_duplicate() -> None:
     with open_cpu(genuine("batch_four.rk3588.i8"), core_mask=3) as context:
         context.set_batch_core_num(2)
         with context.dup() as twin:
-            assert (twin._core_mask, twin._lanes) == (3, 2)  # type: ignore[attr-defined]
+            assert (twin._settings.core_mask, twin._settings.lanes) == (3, 2)  # type: ignore[attr-defined]
         context.close()
         with pytest.raises(errors.ContextInvalid):
             context.dup()

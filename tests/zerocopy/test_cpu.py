@@ -119,7 +119,7 @@ def test_floats_lie_without_padding(context: Context, expected: list[Any]) -> No
 def test_elements_pass_through(context: Context, expected: list[Any]) -> None:
     (native,) = context.native_inputs
     image = golden_of(IMAGE).inputs[0]
-    feed = context._feeds[0]  # type: ignore[attr-defined]
+    feed = context._shapes.current.feeds[0]  # type: ignore[attr-defined]
     from rknnlite.spi import Input
 
     centred = feed.values(Input(0, image))[0]

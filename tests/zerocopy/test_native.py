@@ -61,7 +61,7 @@ def common_input(context: Context, native: TensorAttr, stored: np.ndarray) -> In
     """The same by the common path: as real pixels where the native layout has groups, so that nothing is unpacked."""
     if native.layout is not Layout.NC1HWC2:
         return Input(native.index, stored, Layout.NHWC, pass_through=True)
-    io: IoTensor = context._io_tensors()[0][native.index]  # type: ignore[attr-defined]
+    io: IoTensor = context._shapes.current.ins[native.index]  # type: ignore[attr-defined]
     real: Any = stored.astype(np.float32)
     if io.quant is not None:
         real = (real - io.quant.zero_point) * np.float32(io.quant.scale)
@@ -72,7 +72,7 @@ def test_an_input_for_the_cpu_is_packed_like_any_other() -> None:
     """The file keeps it in the model's order (its first operator runs on the CPU); table 5-1 says NC1HWC2."""
     with open_cpu(genuine("ranking.rk3588.fp16")) as context:
         (native,) = context.native_inputs
-        (io,) = context._io_tensors()[0]  # type: ignore[attr-defined]
+        (io,) = context._shapes.current.ins  # type: ignore[attr-defined]
         assert len(io.native_shape) == 4
         assert (native.layout, native.dims) == (Layout.NC1HWC2, (1, 2, 4, 9, 8))
 
@@ -87,7 +87,7 @@ def test_an_input_for_the_cpu_is_packed_like_any_other() -> None:
 )
 def test_outputs_have_the_groups_of_the_file(name: str, dims: tuple[int, ...] | None) -> None:
     with open_cpu(genuine(name)) as context:
-        for native, io in zip(context.native_outputs, context._io_tensors()[1]):  # type: ignore[attr-defined]
+        for native, io in zip(context.native_outputs, context._shapes.current.outs):  # type: ignore[attr-defined]
             if len(io.native_shape) == 5:
                 assert native.dims == (native.dims[0], *io.native_shape[1:])
                 assert native.size_with_stride == native.size and native.w_stride == 0

@@ -1,0 +1,214 @@
+"""Memory that one context holds: what it created or imported, what is bound to which tensor, what it was given.
+
+Memory is read when a run begins and written when it ends, in exactly the type, layout and stride that it was
+bound with.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
+from rknnlite.layout import nchw_to_nc1hwc2, nchw_to_nhwc
+from rknnlite.spi import Input, Memory
+from rknnlite.spi.exclusive import Unchanged, debugging
+from rknnlite.spi.zero_copy import Place
+from rknnlite.tensor import Layout, TensorAttr
+
+from .cache_coherence import CacheCoherence
+from .frame import Frame
+from .memory import CpuMemory
+from .values import Array
+
+__all__ = ["INTERNAL", "WEIGHTS", "Bindings"]
+
+WEIGHTS, INTERNAL = "weights", "internal tensors"
+_OUTSIDE = {"all": (WEIGHTS, INTERNAL), "internal": (INTERNAL,)}
+"""What the caller gives, by the option ``outside``."""
+
+
+class Bindings:
+    """The memory of one context; a duplicate begins with none."""
+
+    def __init__(self, coherence: CacheCoherence, outside: Optional[str]) -> None:
+        self._coherence = coherence
+        self._outside = outside
+        self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
+        self._bound: dict[tuple[bool, int], tuple[CpuMemory, TensorAttr]] = {}
+        self._given: dict[str, CpuMemory] = {}
+        self._unchanged: Optional[Unchanged] = None
+
+    @property
+    def bound(self) -> bool:
+        """Whether memory is bound to any tensor."""
+        return bool(self._bound)
+
+    # -- memory -------------------------------------------------------------------------------------------
+
+    def own(self, mem: CpuMemory) -> CpuMemory:
+        """Take memory that was just made; it is closed with the context or earlier."""
+        self._memories.add(mem)
+        me = weakref.ref(self)
+        mem.on_close = lambda closed: _unbind(me(), closed)
+        return mem
+
+    def mine(self, mem: Memory) -> CpuMemory:
+        """The memory, if it belongs here and is open; else ParamInvalid, ContextInvalid."""
+        if not isinstance(mem, CpuMemory) or mem not in self._memories:
+            raise ParamInvalid(
+                "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
+            )
+        if mem.closed:
+            raise ContextInvalid("this memory is closed; create it again")
+        return mem
+
+    def sync(self, mem: Memory, direction: str) -> None:
+        """``to_device``, ``from_device`` or ``both``."""
+        self._coherence.sync(self.mine(mem), direction)
+
+    def close(self) -> None:
+        """Close all memory."""
+        self.clear()
+        self._given.clear()
+        for mem in list(self._memories):
+            mem.close()
+
+    # -- binding ------------------------------------------------------------------------------------------
+
+    def bind(self, place: Place, attr: TensorAttr, mem: CpuMemory) -> None:
+        """Use ``mem`` for a tensor until it is bound anew."""
+        self._bound[place.is_input, place.index] = (mem, attr)
+
+    def clear(self) -> None:
+        """The shape has changed: everything is to be bound again."""
+        self._bound.clear()
+
+    def unbind(self, mem: Memory) -> None:
+        """A memory is closed: what it was bound to needs another before the next run."""
+        for key in [key for key, (bound, _) in self._bound.items() if bound is mem]:
+            del self._bound[key]
+
+    def read(self, places: Sequence[Place], natives: Sequence[TensorAttr]) -> list[Input]:
+        """The data in the memory bound to the inputs; raises ContextInvalid where something is missing."""
+        missing = [p.label for p in places if (p.is_input, p.index) not in self._bound]
+        if missing:
+            raise ContextInvalid(
+                f"memory is bound to some tensors only; bind {', '.join(missing)} before running"
+            )
+        found = []
+        for i, native in enumerate(natives):
+            mem, attr = self._bound[True, i]
+            data = self._coherence.read(mem, f"input {native.name}")
+            found.append(_read(data, attr, native))
+        if debugging():
+            self._unchanged = Unchanged([self._bound[True, i][0].ndarray for i in range(len(natives))])
+        return found
+
+    def write(self, frame: Frame, natives: Sequence[TensorAttr]) -> None:
+        """Put the results into the memory bound to the outputs; raises InputInvalid, see ``Unchanged``."""
+        unchanged, self._unchanged = self._unchanged, None
+        if unchanged is not None:
+            unchanged.check()
+        stored: Optional[list[Array]] = None
+        real: Optional[list[Array]] = None
+        for index, native in enumerate(natives):
+            mem, attr = self._bound[False, index]
+            if attr.dtype is native.dtype:
+                stored = stored or frame.elements()
+                value = stored[index]
+            else:
+                real = real or frame.floats()
+                value = real[index].astype(attr.dtype.numpy)
+            if attr.layout is Layout.NC1HWC2:
+                value = _packed(value, attr.dims)
+            elif attr.layout is Layout.NHWC:
+                value = nchw_to_nhwc(value)
+            self._coherence.write(mem, np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+
+    # -- weights and internal tensors ----------------------------------------------------------------------
+
+    def give(self, what: str, mem: Memory, need: int) -> None:
+        """Memory for ``WEIGHTS`` or ``INTERNAL`` from the caller; raises ParamInvalid when it is too small."""
+        mine = self.mine(mem)
+        if mine.size < need:
+            raise ParamInvalid(f"the memory has {mine.size} bytes, {what} need {need}")
+        self._given[what] = mine
+
+    def hold_internal(self) -> _Held:
+        """Hold the internal memory during a run; refused while another context runs on it."""
+        needs = _OUTSIDE.get(self._outside or "", ())
+        missing = [what for what in needs if what not in self._given or self._given[what].closed]
+        if missing:
+            raise RknnError(
+                f"memory for {' and '.join(missing)} is missing: the context was opened with "
+                f"outside={self._outside!r}, give it with set_weight_mem and set_internal_mem before running"
+            )
+        mem = self._given.get(INTERNAL)
+        return _Held(None if mem is None else mem.place)
+
+
+def _unbind(bindings: Optional[Bindings], mem: Memory) -> None:
+    if bindings is not None:
+        bindings.unbind(mem)
+
+
+class _Held:
+    """Internal memory in use by one run."""
+
+    _lock = threading.Lock()
+    _places: set[tuple[int, int, int]] = set()  # noqa: RUF012  shared on purpose
+
+    def __init__(self, place: Optional[tuple[int, int, int]]) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        if self._place is None:
+            return
+        with self._lock:
+            if self._place in self._places:
+                raise ContextInvalid(
+                    "another context is running on the same internal memory; contexts that share it run in turn"
+                )
+            self._places.add(self._place)
+
+    def __exit__(self, *exc: Any) -> None:
+        if self._place is not None:
+            with self._lock:
+                self._places.discard(self._place)
+
+
+def _packed(value: Array, dims: tuple[int, ...]) -> Array:
+    """[N, C, H, W] -> NC1HWC2 of ``dims``, which may have more groups, rows and columns than the values fill."""
+    packed = nchw_to_nc1hwc2(value, dims[-1])
+    if packed.shape == dims:
+        return packed
+    out = np.zeros(dims, packed.dtype)
+    _, groups, height, width, _ = packed.shape
+    out[:, :groups, :height, :width] = packed
+    return out
+
+
+def _elements(data: Array, attr: TensorAttr, count: int) -> Array:
+    return data[: count * attr.dtype.numpy.itemsize].view(attr.dtype.numpy)
+
+
+def _read(memory: Array, attr: TensorAttr, native: TensorAttr) -> Input:
+    """What the common path would be given for the bytes of ``memory``, which lie as ``attr`` says."""
+    stored = attr.dtype is native.dtype and attr.layout is not Layout.NCHW
+    if attr.layout is not Layout.NHWC:
+        layout = Layout.NCHW if attr.layout is Layout.NCHW else Layout.UNDEFINED
+        data = _elements(memory, attr, attr.n_elems).reshape(attr.dims)
+        return Input(attr.index, data, layout, pass_through=stored)
+    n, h, w, c = attr.dims
+    padded = attr.dtype.bits == native.dtype.bits and native.layout is Layout.NHWC
+    columns, rows = (native.w_stride if padded else w) or w, attr.h_stride or h
+    flat = _elements(memory, attr, n * rows * columns * c)
+    data = flat.reshape(n, rows, columns, c)[:, :h, :w]
+    if stored and native.layout is Layout.NC1HWC2:
+        data = nchw_to_nc1hwc2(data.transpose(0, 3, 1, 2), native.dims[-1])
+    return Input(native.index, data, Layout.NHWC, pass_through=stored)

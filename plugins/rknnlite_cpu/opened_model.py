@@ -1,0 +1,114 @@
+"""What is fixed for a model once it is open, and the settings that a caller changes later."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Optional
+
+from rknnlite.formats import NO_ATTRIBUTES, Attributes, Model, ModelFile
+from rknnlite.log import level
+from rknnlite.socs import Soc
+from rknnlite.spi import OpenOptions, PostProcess
+from rknnlite.spi.dumps import DumpWriter
+
+from .cache_coherence import CacheCoherence
+from .fidelity import Fidelity
+from .kernels.threads import cores
+from .postprocess import chosen
+from .zerocopy import lender
+
+__all__ = ["OpenedModel", "Settings"]
+
+_LOG_FIGURES, _LOG_TENSORS = 4, 5  # RKNN_LOG_LEVEL from which a run prints its table, writes its tensors
+_MOST_LANES = 3  # the runtime keeps two copies of a context for a batch, so three items at most run at once
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """A file with the SoC that is played and the options it was opened with; duplicates share it as a whole."""
+
+    file: ModelFile
+    model: Model
+    soc: Soc
+    options: OpenOptions
+    fidelity: Fidelity
+    attributes: Attributes
+    """Attributes of nodes that the caller gives, because the file has none."""
+    logs: bool
+    """The table of figures is logged after every run."""
+    times: bool
+    dumps: bool
+    """Every run writes its tensors."""
+
+    @classmethod
+    def of(cls, file: ModelFile, soc: Soc, options: OpenOptions) -> OpenedModel:
+        """Check the options; raises ParamInvalid, ModelInvalid."""
+        model = file.model
+        model.master = lender(file.label, options.extra.get("master"), model.dynamic)
+        if options.core_mask:
+            soc.check_core_mask(options.core_mask)
+        asked = level() or 0
+        logs = asked >= _LOG_FIGURES or options.verbose
+        return cls(
+            file=file,
+            model=model,
+            soc=soc,
+            options=options,
+            fidelity=Fidelity.of(options.extra.get("fidelity", Fidelity.NPU)),
+            attributes=options.extra.get("attributes") or NO_ATTRIBUTES,
+            logs=logs,
+            times=logs or bool(options.extra.get("collect_perf")),
+            dumps=asked >= _LOG_TENSORS,
+        )
+
+    @property
+    def label(self) -> str:
+        """What errors call the model."""
+        return self.file.label
+
+    @property
+    def timing_note(self) -> str:
+        """What a table of times says of itself."""
+        note = "times of the CPU reference on this machine"
+        return f"{note}, computed in float" if self.fidelity is Fidelity.FLOAT else note
+
+    @property
+    def outside(self) -> Optional[str]:
+        """Which memory the caller gives: ``"all"``, ``"internal"``, or none."""
+        return self.options.extra.get("outside")
+
+    def postprocess(self) -> PostProcess | None:
+        """The plugin that the options name, one for each context."""
+        return chosen(self.options.extra.get("postprocess"))
+
+    def dump_writer(self, directory: str | os.PathLike[str]) -> DumpWriter:
+        """Where a run writes its tensors."""
+        return DumpWriter(
+            directory, model=self.label, backend="cpu", soc=self.soc.name, fidelity=self.fidelity.value
+        )
+
+    def coherence(self) -> CacheCoherence:
+        """Caches that flush by themselves, unless the options leave that to the program."""
+        return CacheCoherence(*(self.options.extra.get(f"flush_{way}puts", True) for way in ("in", "out")))
+
+
+@dataclass
+class Settings:
+    """What may be changed while a context is open; a duplicate begins with a copy."""
+
+    core_mask: int
+    threads: int
+    lanes: int = _MOST_LANES
+    """Items of a batch that are computed side by side."""
+
+    @classmethod
+    def of(cls, options: OpenOptions) -> Settings:
+        """As the options say."""
+        settings = cls(core_mask=options.core_mask or 0, threads=cores())
+        settings.limit_threads(options.threads or cores())
+        return settings
+
+    def limit_threads(self, count: int) -> None:
+        """Use at most ``count`` threads."""
+        self.threads = max(1, min(count, cores()))

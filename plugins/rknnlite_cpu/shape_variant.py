@@ -1,0 +1,153 @@
+"""A model prepared for the input shapes that were chosen so far: one graph, plan and set of attributes for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Union
+
+from rknnlite.errors import ParamInvalid
+from rknnlite.formats import IoTensor
+from rknnlite.formats.tensor_attrs import default_attr, native_input, native_output
+from rknnlite.graph import Graph
+from rknnlite.spi import CustomOp
+from rknnlite.tensor import TensorAttr
+
+from .feed import InputFeed
+from .fidelity import Fidelity, FloatFeed, graph_for
+from .opened_model import OpenedModel
+from .plan import ExecutionPlan
+
+__all__ = ["IoAttrs", "PreparedShapes", "ShapeVariant"]
+
+Feed = Union[InputFeed, FloatFeed]
+
+
+@dataclass(frozen=True)
+class IoAttrs:
+    """What a context tells about its inputs and outputs, batch included."""
+
+    inputs: list[TensorAttr]
+    outputs: list[TensorAttr]
+    native_inputs: list[TensorAttr]
+    native_outputs: list[TensorAttr]
+
+    @classmethod
+    def of(cls, opened: OpenedModel, ins: list[IoTensor], outs: list[IoTensor]) -> IoAttrs:
+        """As the SoC's runtime reports the tensors of the file."""
+        batch, soc = opened.model.batch, opened.soc
+        return cls(
+            [default_attr(i, io, batch, True, soc) for i, io in enumerate(ins)],
+            [default_attr(i, io, batch, False, soc) for i, io in enumerate(outs)],
+            [native_input(i, io, batch, soc) for i, io in enumerate(ins)],
+            [native_output(i, io, batch, soc) for i, io in enumerate(outs)],
+        )
+
+    def with_outputs(self, outputs: list[TensorAttr]) -> IoAttrs:
+        """The same inputs, and what a post-process plugin makes of the outputs."""
+        return replace(self, outputs=outputs, native_outputs=outputs)
+
+
+@dataclass(frozen=True)
+class ShapeVariant:
+    """All that belongs to one choice of input shapes."""
+
+    graph: Graph
+    """As the file has it; the graph that ``plan`` computes is another one where the fidelity asks for it."""
+    plan: ExecutionPlan
+    ins: list[IoTensor]
+    outs: list[IoTensor]
+    attrs: IoAttrs
+    feeds: list[Feed]
+
+    @classmethod
+    def prepare(cls, opened: OpenedModel, number: int, ops: Mapping[str, CustomOp]) -> ShapeVariant:
+        """Choose kernels and unpack weights; raises ModelInvalid, ModelUnsupported, CustomOpFailed."""
+        file, model = opened.file, opened.model
+        with file.naming():
+            graph = model.graph(number, opened.attributes)
+        plan = ExecutionPlan(graph_for(opened.fidelity, graph), file.label, ops, model.custom_ops)
+        ins, outs = model.io(number)
+        attrs = IoAttrs.of(opened, ins, outs)
+        with file.naming():
+            feeds = [
+                _feed(opened.fidelity, graph, plan.graph, *each)
+                for each in zip(ins, graph.inputs, attrs.native_inputs)
+            ]
+        return cls(graph, plan, ins, outs, attrs, feeds)
+
+    def twin(self, ops: Mapping[str, CustomOp]) -> ShapeVariant:
+        """The same for another context: all is shared but what custom operators keep."""
+        return replace(self, plan=self.plan.twin(ops))
+
+
+def _feed(
+    fidelity: Fidelity, stored: Graph, computed: Graph, io: IoTensor, index: int, native: TensorAttr
+) -> Feed:
+    if fidelity is not Fidelity.FLOAT:
+        return InputFeed(io, stored.tensors[index], native)
+    return FloatFeed(io, stored.tensors[index], computed.tensors[index], native)
+
+
+@dataclass
+class PreparedShapes:
+    """The shapes of a model that were in use so far, each prepared once, and the custom operators in all of them."""
+
+    opened: OpenedModel
+    ops: dict[str, CustomOp]
+    prepared: dict[int, ShapeVariant]
+    number: int
+    """Of the shape in use."""
+
+    @classmethod
+    def of(cls, opened: OpenedModel) -> PreparedShapes:
+        """The shape that a model has at first."""
+        ops = {op.op_type: op for op in opened.options.custom_ops}
+        shapes = cls(opened, ops, {}, opened.model.default_shape)
+        shapes.select(shapes.number)
+        opened.file.drop_pages()  # weights are unpacked by now
+        return shapes
+
+    @property
+    def current(self) -> ShapeVariant:
+        """The shape in use."""
+        return self.prepared[self.number]
+
+    def choose(self, shapes: Sequence[Sequence[int]], legal: Sequence[Sequence[tuple[int, ...]]]) -> None:
+        """Use one of the ``legal`` shapes, one entry per input; raises ParamInvalid for others."""
+        label = self.opened.label
+        if not legal:
+            raise ParamInvalid(
+                f"{label} has static shapes: {[list(a.dims) for a in self.current.attrs.inputs]}"
+            )
+        wanted = [tuple(int(d) for d in shape) for shape in shapes]
+        if wanted not in legal:
+            listed = "; ".join(str([list(s) for s in candidate]) for candidate in legal)
+            raise ParamInvalid(
+                f"{label}: input shapes {[list(s) for s in wanted]} are not among the model's: {listed}"
+            )
+        self.select(legal.index(wanted))
+
+    def select(self, number: int) -> None:
+        """Use another shape; when it cannot be prepared the one before stays in use."""
+        if number not in self.prepared:
+            self.prepared[number] = ShapeVariant.prepare(self.opened, number, self.ops)
+        self.number = number
+
+    def register(self, op: CustomOp) -> None:
+        """Give the operator its nodes, now and in shapes to come."""
+        for variant in self.prepared.values():
+            variant.plan.register(op)
+        self.ops[op.op_type] = op
+
+    def twin(self) -> PreparedShapes:
+        """The same shapes and operators for another context."""
+        ops = dict(self.ops)
+        prepared = {number: variant.twin(ops) for number, variant in self.prepared.items()}
+        return PreparedShapes(self.opened, ops, prepared, self.number)
+
+    def close(self) -> None:
+        """Give back weights, and to custom operators what they hold."""
+        for variant in self.prepared.values():
+            variant.plan.close()
+        self.prepared.clear()
