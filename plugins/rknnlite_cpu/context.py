@@ -12,6 +12,7 @@ from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
 from rknnlite.formats import NO_ATTRIBUTES, Attributes, IoTensor, Model, ModelFile
 from rknnlite.formats.tensor_attrs import default_attr
 from rknnlite.graph import Graph
+from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.log import level, logger
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, OpenOptions, PostProcess, Versions
@@ -19,7 +20,7 @@ from rknnlite.spi.custom_op import as_custom_op, distinct
 from rknnlite.spi.dumps import Dump, DumpWriter, default_folder
 from rknnlite.spi.perf import CoreMemory, MemorySize, PerfTable
 from rknnlite.spi.zero_copy import MIXED
-from rknnlite.tensor import Layout, TensorAttr
+from rknnlite.tensor import TensorAttr
 
 from .cache_coherence import CacheCoherence
 from .feed import InputFeed
@@ -126,7 +127,7 @@ class CpuContext(ZeroCopyContext):
 
     @property
     def shapes(self) -> list[list[tuple[int, ...]]]:
-        return [[_as_nhwc(shape) for shape in shapes] for shapes in self._model.shapes]
+        return [[nchw_to_nhwc_shape(shape) for shape in shapes] for shapes in self._model.shapes]
 
     @property
     def custom_string(self) -> str:
@@ -234,19 +235,9 @@ class CpuContext(ZeroCopyContext):
                     + (f", {missing} missing" if missing else "")
                 )
             if self._model.dynamic:
-                self._follow_shapes(by_index)
+                self.follow_shapes(inputs)
             self._values = [feed.values(by_index[i]) for i, feed in enumerate(self._feeds)]
             self._common = True
-
-    def _follow_shapes(self, inputs: dict[int, Input]) -> None:
-        given = [_nhwc_shape(inputs[i]) for i in range(len(self._inputs))]
-        if given != [attr.dims for attr in self._inputs] or not self._shape_chosen:
-            if any(item.pass_through for item in inputs.values()):
-                raise InputInvalid("choose the shape of a dynamic model before passing data through")
-            try:
-                self.set_shapes(given)
-            except ParamInvalid as error:
-                raise InputInvalid(str(error)) from None
 
     def run(self) -> None:
         with self.exclusive(), self._hold_internal(), limited(self._threads):
@@ -384,11 +375,3 @@ class CpuContext(ZeroCopyContext):
         for mem in list(self._memories):
             mem.close()
         trim()
-
-
-def _as_nhwc(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (shape[0], shape[2], shape[3], shape[1]) if len(shape) == 4 else shape
-
-
-def _nhwc_shape(item: Input) -> tuple[int, ...]:
-    return _as_nhwc(item.data.shape) if item.layout is Layout.NCHW else tuple(item.data.shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 from rknnlite.abi.rknn3_enums import RKNN3QueryCmd as Query
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
+from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi.llm import LlmCallbacks, LlmConfig, LlmContext, LlmOptions, LlmParams, LlmSession
 from rknnlite.tensor import TensorAttr
 
@@ -61,7 +61,7 @@ class Rknn3LlmContext(DeviceModel, LoraAdapters, LlmContext):
             self._handle = None
             handle.native.release()
             raise
-        _contexts.add(self)
+        abandon_after_fork(self)
 
     # -- what device memory needs -------------------------------------------------------------------------
 
@@ -146,21 +146,10 @@ class Rknn3LlmContext(DeviceModel, LoraAdapters, LlmContext):
             self._kept.clear()
             self._handle = None
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """After a fork, in the child: the parent owns the model."""
         self._owner, self._turn = threading.RLock(), threading.Lock()
         for session in list(self._sessions):
             session.abandon()
         self._sessions = weakref.WeakSet()
         self._handle, self._reason = None, _FORKED
-
-
-_contexts: weakref.WeakSet[Rknn3LlmContext] = weakref.WeakSet()
-
-
-def _abandon_all() -> None:
-    for context in list(_contexts):
-        context._abandon()
-
-
-os.register_at_fork(after_in_child=_abandon_all)
