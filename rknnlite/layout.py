@@ -1,5 +1,6 @@
 """Pure layout conversions between NCHW, NHWC and the NPU's NC1HWC2 (RKNN user guide, section 5.1).
 
+
 In NC1HWC2 the channels are cut into C1 groups of C2 lanes; lanes past the last channel are padding.
 """
 
@@ -12,9 +13,27 @@ from numpy.typing import NDArray
 
 from .errors import ParamInvalid
 
-__all__ = ["nc1hwc2_to_nchw", "nchw_to_nc1hwc2", "nchw_to_nhwc", "nhwc_to_nchw"]
+__all__ = [
+    "nc1hwc2_to_nchw",
+    "nchw_to_nc1hwc2",
+    "nchw_to_nhwc",
+    "nchw_to_nhwc_shape",
+    "nhwc_to_nchw",
+    "nhwc_to_nchw_shape",
+]
 
 Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+
+def nchw_to_nhwc_shape(shape: Shape) -> Shape:
+    """(N, C, H, W) -> (N, H, W, C); shapes of other ranks have no such order and stay as they are."""
+    return (shape[0], shape[2], shape[3], shape[1]) if len(shape) == 4 else shape
+
+
+def nhwc_to_nchw_shape(shape: Shape) -> Shape:
+    """(N, H, W, C) -> (N, C, H, W); shapes of other ranks stay as they are."""
+    return (shape[0], shape[3], shape[1], shape[2]) if len(shape) == 4 else shape
 
 
 def _need_rank(array: Array, rank: int, layout: str) -> None:

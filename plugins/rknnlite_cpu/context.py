@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rknnlite._version import __version__
-from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
+from rknnlite.errors import ContextInvalid, InputInvalid
 from rknnlite.formats import Model
+from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.log import logger
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, PostProcess, Versions
@@ -17,7 +18,7 @@ from rknnlite.spi.custom_op import as_custom_op, distinct
 from rknnlite.spi.dumps import Dump, DumpWriter, default_folder
 from rknnlite.spi.perf import MemorySize, PerfTable
 from rknnlite.spi.zero_copy import MIXED
-from rknnlite.tensor import Layout, TensorAttr
+from rknnlite.tensor import TensorAttr
 
 from .bindings import Bindings
 from .figures import memory_size, perf_table
@@ -99,7 +100,7 @@ class CpuContext(ZeroCopyContext):
 
     @property
     def shapes(self) -> list[list[tuple[int, ...]]]:
-        return [[_as_nhwc(shape) for shape in shapes] for shapes in self._opened.model.shapes]
+        return [[nchw_to_nhwc_shape(shape) for shape in shapes] for shapes in self._opened.model.shapes]
 
     @property
     def custom_string(self) -> str:
@@ -177,22 +178,12 @@ class CpuContext(ZeroCopyContext):
                     + (f", {missing} missing" if missing else "")
                 )
             if self._opened.model.dynamic:
-                self._follow_shapes(by_index)
+                self.follow_shapes(inputs)
             self._runs.inputs = self._fed([by_index[i] for i in range(len(by_index))])
             self._common = True
 
     def _fed(self, inputs: Sequence[Input]) -> list[list[Array]]:
         return [feed.values(item) for feed, item in zip(self._shapes.current.feeds, inputs)]
-
-    def _follow_shapes(self, inputs: dict[int, Input]) -> None:
-        given = [_nhwc_shape(inputs[i]) for i in range(len(self.inputs))]
-        if given != [attr.dims for attr in self.inputs] or not self._shape_chosen:
-            if any(item.pass_through for item in inputs.values()):
-                raise InputInvalid("choose the shape of a dynamic model before passing data through")
-            try:
-                self.set_shapes(given)
-            except ParamInvalid as error:
-                raise InputInvalid(str(error)) from None
 
     def run(self) -> None:
         with self.exclusive(), self._bindings.hold_internal(), limited(self._settings.threads):
@@ -288,11 +279,3 @@ class CpuContext(ZeroCopyContext):
         self._runs.drop_arrays()
         self._bindings.close()
         trim()
-
-
-def _as_nhwc(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (shape[0], shape[2], shape[3], shape[1]) if len(shape) == 4 else shape
-
-
-def _nhwc_shape(item: Input) -> tuple[int, ...]:
-    return _as_nhwc(item.data.shape) if item.layout is Layout.NCHW else tuple(item.data.shape)

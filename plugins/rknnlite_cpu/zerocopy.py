@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 from rknnlite.errors import ContextInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import Model
+from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.spi import AttrKind, Context, Memory, zero_copy
 from rknnlite.spi.zero_copy import MIXED, Place
 from rknnlite.tensor import Layout, TensorAttr
@@ -139,9 +140,6 @@ def _as_nhwc(native: TensorAttr, plain: TensorAttr, is_input: bool) -> TensorAtt
     """The NHWC form of a native attribute; the native one itself where the tensor has none."""
     if native.layout is not Layout.NC1HWC2 and (is_input or len(plain.dims) != 4):
         return native
-    dims = plain.dims
-    if not is_input:
-        n, c, h, w = plain.dims
-        dims = (n, h, w, c)
+    dims = plain.dims if is_input else nchw_to_nhwc_shape(plain.dims)
     nhwc = replace(native, dims=dims, layout=Layout.NHWC, w_stride=0, size_with_stride=0)
     return replace(nhwc, w_stride=dims[2], size_with_stride=nhwc.size)

@@ -8,6 +8,7 @@ from typing import Any
 from rknnlite.abi.rknn3_enums import RKNN3_MAX_DIMS, RKNN3TensorLayout, RKNN3TensorQntType
 from rknnlite.abi.rknn3_enums import RKNN3QueryCmd as Query
 from rknnlite.errors import ModelUnsupported, ParamInvalid, RknnError
+from rknnlite.layout import nchw_to_nhwc_shape, nhwc_to_nchw_shape
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 from .native_context import NativeContext, text
@@ -58,16 +59,16 @@ class Tensor3:
         return self.native.n_elems * self.native.dtype.numpy.itemsize
 
 
-def query_tensor(handle: NativeContext, command: int, index: int, is_input: bool) -> Tensor3:
+def query_tensor(context: NativeContext, command: int, index: int, is_input: bool) -> Tensor3:
     """One tensor by its index; raises the typed error of the query, or ModelUnsupported."""
-    struct = handle.abi.RKNN3TensorAttr(index=index)
-    handle.query(command, struct, f"there is no tensor {index}" if command else "")
-    return _tensor(struct, is_input, _channels(handle, command, struct, is_input))
+    struct = context.abi.RKNN3TensorAttr(index=index)
+    context.query(command, struct, f"there is no tensor {index}" if command else "")
+    return _tensor(struct, is_input, _channels(context, command, struct, is_input))
 
 
-def tensors(handle: NativeContext, command: int, count: int, is_input: bool) -> list[Tensor3]:
+def tensors(context: NativeContext, command: int, count: int, is_input: bool) -> list[Tensor3]:
     """All inputs or all outputs."""
-    return [query_tensor(handle, command, index, is_input) for index in range(count)]
+    return [query_tensor(context, command, index, is_input) for index in range(count)]
 
 
 def from_shape(struct: Any, is_input: bool, known: Tensor3) -> Tensor3:
@@ -78,17 +79,17 @@ def from_shape(struct: Any, is_input: bool, known: Tensor3) -> Tensor3:
     return _tensor(struct, is_input, channels)
 
 
-def _channels(handle: NativeContext, command: int, struct: Any, is_input: bool) -> int:
+def _channels(context: NativeContext, command: int, struct: Any, is_input: bool) -> int:
     """Channels of an NC1HWC2 tensor without the padding lanes; 0 where nobody says."""
     if struct.layout != RKNN3TensorLayout.RKNN3_TENSOR_NC1HWC2 or struct.n_dims != 5:
         return 0
     if hasattr(struct, "n_orig_dims"):
         dims, layout = tuple(struct.orig_shape[: struct.n_orig_dims]), struct.orig_layout
     else:
-        origin = handle.abi.RKNN3TensorAttr(index=struct.index)
+        origin = context.abi.RKNN3TensorAttr(index=struct.index)
         plain = Query.RKNN3_QUERY_NATIVE_INPUT_ATTR if is_input else Query.RKNN3_QUERY_NATIVE_OUTPUT_ATTR
         try:
-            handle.query(plain, origin)
+            context.query(plain, origin)
         except ParamInvalid:
             return 0
         dims, layout = tuple(origin.shape[: min(origin.n_dims, RKNN3_MAX_DIMS)]), origin.layout
@@ -158,11 +159,11 @@ def _logical(native: TensorAttr, is_input: bool, channels: int) -> TensorAttr:
         return replace(native, size_with_stride=0)
     if native.layout is Layout.NC1HWC2:
         n, c1, h, w, c2 = native.dims
-        c = channels or c1 * c2
+        nchw: tuple[int, ...] = (n, channels or c1 * c2, h, w)
     elif native.layout is Layout.NHWC:
-        n, h, w, c = native.dims
+        nchw = nhwc_to_nchw_shape(native.dims)
     else:
-        n, c, h, w = native.dims
+        nchw = native.dims
     if is_input:
-        return replace(native, dims=(n, h, w, c), layout=Layout.NHWC, size_with_stride=0)
-    return replace(native, dims=(n, c, h, w), layout=Layout.NCHW, size_with_stride=0)
+        return replace(native, dims=nchw_to_nhwc_shape(nchw), layout=Layout.NHWC, size_with_stride=0)
+    return replace(native, dims=nchw, layout=Layout.NCHW, size_with_stride=0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,9 +13,11 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
+from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import Context, Input, Memory, OpenOptions, PerfRow, PerfTable, PostProcess
 from rknnlite.spi.dumps import Dump, DumpWriter
-from rknnlite.tensor import Layout, TensorAttr
+from rknnlite.spi.dynamic_shapes import find_shapes
+from rknnlite.tensor import TensorAttr
 
 from .convert import from_native, to_native
 from .errors import check
@@ -46,7 +46,7 @@ class Rknn3Context(QueryContext):
     ) -> None:
         Context.__init__(self)
         self._set_up(NativeContext.open(library, settings, self._owner), file.label, settings)
-        _contexts.add(self)
+        abandon_after_fork(self)
         self._soc_name = options.soc or self._soc_name
         try:
             self._need().load(file, weights, settings, options.core_mask)
@@ -74,7 +74,7 @@ class Rknn3Context(QueryContext):
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         with self.exclusive():
             self._finish()
-            number = self._shape_table.find(self._label, shapes, self.inputs)
+            number = find_shapes(self._label, shapes, self.shapes, self.inputs)
             check("rknn3_set_shape", self._need().call("rknn3_set_shape", number))
             self._read_tensors()
 
@@ -101,7 +101,7 @@ class Rknn3Context(QueryContext):
     def set_inputs(self, inputs: Sequence[Input]) -> None:
         with self.exclusive():
             self._finish()
-            self._follow_shapes(inputs)
+            self.follow_shapes(inputs)
             into = self._sets()[0]
             for item in inputs:
                 if not 0 <= item.index < len(into):
@@ -110,17 +110,6 @@ class Rknn3Context(QueryContext):
             for item, data in zip(inputs, ready):
                 into.write(item.index, data)
             self._ran = False
-
-    def _follow_shapes(self, inputs: Sequence[Input]) -> None:
-        """Choose the shapes that the arrays of a dynamic model have."""
-        if not self._shape_table.shapes or any(item.pass_through for item in inputs):
-            return
-        given = [_nhwc_shape(item) for item in sorted(inputs, key=lambda item: item.index)]
-        if given != [attr.dims for attr in self.inputs]:
-            try:
-                self.set_shapes(given)
-            except ParamInvalid as error:
-                raise InputInvalid(str(error)) from None
 
     def run(self) -> None:
         with self.exclusive():
@@ -197,7 +186,7 @@ class Rknn3Context(QueryContext):
                 "native_outputs as it is"
             )
 
-    # -- insight ------------------------------------------------------------------------------------------
+    # -- figures and dumps --------------------------------------------------------------------------------
 
     def perf_table(self) -> PerfTable:
         """One row, the whole model: ``librknn3_api`` prints figures per operator itself, see ``profile_ops``."""
@@ -241,7 +230,7 @@ class Rknn3Context(QueryContext):
             twin = Rknn3Context.__new__(Rknn3Context)
             Context.__init__(twin)
             twin._set_up(self._need().duplicate(twin._owner), self._label, self._settings)
-            _contexts.add(twin)
+            abandon_after_fork(twin)
             twin._core_mask, twin._soc_name = self._core_mask, self._soc_name
             try:
                 twin._prepare()
@@ -253,47 +242,26 @@ class Rknn3Context(QueryContext):
     def _abort(self) -> None:
         """Give everything back although somebody (a traceback) may still refer to it."""
         self._closed = True
-        handle = self._handle
+        native = self._native
         self._release()
-        if handle is not None:
-            handle.native.release()
+        if native is not None:
+            native.release()
 
     def _release(self) -> None:
         """Memory first, then the context; numpy views that are still alive delay both until they are gone."""
-        if self._handle is not None:
+        if self._native is not None:
             with suppress(RknnError):
                 self._finish()
         self._drop_tensors()
         self._kept.clear()
-        self._handle = None
+        self._native = None
 
     def __del__(self) -> None:
         if self.__dict__.get("_running"):  # C still writes into memory that is about to go
             with suppress(RknnError):
                 self._finish()
 
-    def _abandon(self) -> None:
-        """After a fork, in the child: the parent owns the context."""
-        self._owner = threading.RLock()
-        self._closed = True
-        self._closed_reason = "this context was opened before a fork and belongs to the parent process; open the model in the child"
+    def abandon(self) -> None:
+        super().abandon()
         self._running = False
-        self._in = self._out = self._handle = None
-
-
-_contexts: weakref.WeakSet[Rknn3Context] = weakref.WeakSet()
-
-
-def _abandon_all() -> None:
-    for context in list(_contexts):
-        context._abandon()
-
-
-os.register_at_fork(after_in_child=_abandon_all)
-
-
-def _nhwc_shape(item: Input) -> tuple[int, ...]:
-    shape = tuple(item.data.shape)
-    if item.layout is Layout.NCHW and len(shape) == 4:
-        return (shape[0], shape[2], shape[3], shape[1])
-    return shape
+        self._in = self._out = self._native = None

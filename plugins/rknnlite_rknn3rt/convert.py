@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, RknnError
-from rknnlite.layout import nc1hwc2_to_nchw, nchw_to_nc1hwc2, nchw_to_nhwc, nhwc_to_nchw
+from rknnlite.layout import (
+    nc1hwc2_to_nchw,
+    nchw_to_nc1hwc2,
+    nchw_to_nhwc,
+    nhwc_to_nchw,
+    nhwc_to_nchw_shape,
+)
 from rknnlite.quant import RANGES, dequantise, quantise
 from rknnlite.spi import Input
 from rknnlite.tensor import DType, Layout
@@ -49,9 +55,8 @@ def _logical(item: Input, tensor: Tensor3) -> Array:
         if data.shape != logical.dims:
             raise _shape_error(data, tensor, f"{list(logical.dims)}")
         return data
-    n, h, w, c = logical.dims
     nchw = item.layout is Layout.NCHW
-    wanted = (n, c, h, w) if nchw else (n, h, w, c)
+    wanted = nhwc_to_nchw_shape(logical.dims) if nchw else logical.dims
     if data.shape != wanted:
         raise _shape_error(data, tensor, f"{list(wanted)} ({'NCHW' if nchw else 'NHWC'})")
     return data if nchw else nhwc_to_nchw(data)

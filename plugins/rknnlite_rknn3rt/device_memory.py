@@ -68,8 +68,8 @@ class DeviceModel(abc.ABC):
     @property
     def versions(self) -> Versions:
         """Versions of the runtime and its driver."""
-        handle = self._need()
-        return Versions(handle.api.version, handle.driver, handle.library.name)
+        native = self._need()
+        return Versions(native.api.version, native.driver, native.library.name)
 
     # -- figures ------------------------------------------------------------------------------------------
 
@@ -167,9 +167,9 @@ class DeviceModel(abc.ABC):
 
     def _give(self, function: str, mem: Memories, field: str) -> None:
         with self._held():
-            handle, mems = self._need(), _listed(mem)
+            native, mems = self._need(), _listed(mem)
             by_core = {m.core_id: m for m in mems}
-            for core in handle.core_memory():
+            for core in native.core_memory():
                 given = by_core.get(core.core_id)
                 need = getattr(core, field)
                 if given is None or given.size < need:
@@ -177,16 +177,16 @@ class DeviceModel(abc.ABC):
                     raise ParamInvalid(
                         f"{function}: core {core.core_id} needs {need} bytes, {have} was given"
                     )
-            check(function, handle.call(function, _pointers(mems), len(mems)))
+            check(function, native.call(function, _pointers(mems), len(mems)))
             self._keep(function, mems)
 
     def _keep(self, function: str, mems: list[Rknn3Memory]) -> None:
         """Memory of this context goes before it, memory of another one after it."""
-        handle = self._need()
-        self._given[function] = [m.native for m in mems if m.handle is handle]
+        native = self._need()
+        self._given[function] = [m.native for m in mems if m.context is native]
         for mem in mems:
-            if mem.handle is not handle:
-                handle.native.adopt(mem.native)
+            if mem.context is not native:
+                native.adopt(mem.native)
 
 
 def _listed(mem: Memories) -> list[Rknn3Memory]:

@@ -31,7 +31,7 @@ class DeviceImage:
 
     def __init__(
         self,
-        handle: NativeContext,
+        context: NativeContext,
         width: int,
         height: int,
         fmt: RKNN3ImFmt,
@@ -43,14 +43,14 @@ class DeviceImage:
         if width < 1 or height < 1:
             raise ParamInvalid(f"an image of {width} x {height} pixels was asked for")
         struct = RKNN3ImMem()
-        code = handle.call("rknn3_im_mem_create", width, height, fmt, 0, core_id, flags, ct.byref(struct))
+        code = context.call("rknn3_im_mem_create", width, height, fmt, 0, core_id, flags, ct.byref(struct))
         check("rknn3_im_mem_create", code)
         self.format = RKNN3ImFmt(fmt)
         self.width, self.height, self.stride = struct.width, struct.height, struct.stride
-        self._handle = handle
-        args = (handle.value, struct)
-        destroy = handle.api.function("rknn3_im_mem_destroy")
-        self._native: Native | None = Native(struct, destroy, args, (handle.native,), guard)
+        self._context = context
+        args = (context.value, struct)
+        destroy = context.api.function("rknn3_im_mem_destroy")
+        self._native: Native | None = Native(struct, destroy, args, (context.native,), guard)
 
     @property
     def struct(self) -> RKNN3ImMem:
@@ -75,7 +75,7 @@ class DeviceImage:
         """Move the pixels to the device, or from it."""
         mode = RKNN3MemSyncMode
         way = mode.RKNN3_MEMORY_SYNC_TO_DEVICE if to_device else mode.RKNN3_MEMORY_SYNC_FROM_DEVICE
-        check("rknn3_mem_sync", self._handle.call("rknn3_mem_sync", self.struct.data_mem, way))
+        check("rknn3_mem_sync", self._context.call("rknn3_mem_sync", self.struct.data_mem, way))
 
     def convert_to(self, target: DeviceImage, sync_to_host: bool = False) -> None:
         """``rknn3_im_cvt_color`` into another image of this size; ``sync_to_host`` fetches the result as well."""
@@ -85,7 +85,7 @@ class DeviceImage:
             )
         target.struct.sync_to_host = sync_to_host
         detail = f"the runtime does not convert {self.format.name} to {target.format.name}"
-        code = self._handle.call("rknn3_im_cvt_color", ct.byref(self.struct), ct.byref(target.struct))
+        code = self._context.call("rknn3_im_cvt_color", ct.byref(self.struct), ct.byref(target.struct))
         check("rknn3_im_cvt_color", code, detail)
 
     def close(self) -> None:

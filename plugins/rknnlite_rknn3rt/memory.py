@@ -49,10 +49,10 @@ def view(where: int, shape: tuple[int, ...], dtype: Any, owner: object = None) -
 class Rknn3Memory(Memory):
     """One ``rknn3_tensor_mem``; see ``rknnlite.spi.Memory``. ``core_id``: the core in whose memory it lies."""
 
-    def __init__(self, native: Native, handle: NativeContext, size: int) -> None:
+    def __init__(self, native: Native, context: NativeContext, size: int) -> None:
         struct = native.value.contents
         self._native: Native | None = native
-        self.handle: NativeContext | None = handle
+        self.context: NativeContext | None = context
         self.pointer = native.value
         self.size = size
         self.offset = struct.offset
@@ -81,7 +81,7 @@ class Rknn3Memory(Memory):
         return view(self._where, (self.size,), _BYTE, native)
 
     def close(self) -> None:
-        self._native = self.handle = None
+        self._native = self.context = None
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.size} bytes, core {self.core_id}"
@@ -89,7 +89,7 @@ class Rknn3Memory(Memory):
 
 
 def allocate(
-    handle: NativeContext, size: int, core_id: int = 0, flags: int = 0, guard: Any = None
+    context: NativeContext, size: int, core_id: int = 0, flags: int = 0, guard: Any = None
 ) -> Rknn3Memory:
     """``rknn3_create_mem``: ``flags`` are ``RKNN3MemAllocFlags``; raises OutOfMemory or ParamInvalid."""
     if size <= 0:
@@ -98,11 +98,11 @@ def allocate(
         raise ParamInvalid(
             f"memory flags {flags} are none of {[f'{f.value} {f.name}' for f in RKNN3MemAllocFlags]}"
         )
-    return _wrap(handle, "rknn3_create_mem", size, (size, core_id, flags), f"on core {core_id}", guard)
+    return _wrap(context, "rknn3_create_mem", size, (size, core_id, flags), f"on core {core_id}", guard)
 
 
 def from_fd(
-    handle: NativeContext, fd: int, address: int, size: int, offset: int, guard: Any = None
+    context: NativeContext, fd: int, address: int, size: int, offset: int, guard: Any = None
 ) -> Rknn3Memory:
     """``rknn3_create_mem_from_fd``; descriptor and mapping at ``address`` stay the caller's."""
     if fd < 0 or size <= 0 or offset < 0 or not address:
@@ -110,37 +110,37 @@ def from_fd(
             f"cannot import {size} bytes from offset {offset} of file descriptor {fd} at {address:#x}"
         )
     args = (fd, address, size, offset)
-    return _wrap(handle, "rknn3_create_mem_from_fd", size, args, f"of file descriptor {fd}", guard)
+    return _wrap(context, "rknn3_create_mem_from_fd", size, args, f"of file descriptor {fd}", guard)
 
 
-def from_phys(handle: NativeContext, phys: int, address: int, size: int, guard: Any = None) -> Rknn3Memory:
+def from_phys(context: NativeContext, phys: int, address: int, size: int, guard: Any = None) -> Rknn3Memory:
     """``rknn3_create_mem_from_phys``; the memory itself stays the caller's. Removed in later runtimes."""
     if phys <= 0 or size <= 0:
         raise ParamInvalid(f"cannot import {size} bytes at physical address {phys:#x}")
     args = (phys, address or None, size)
-    return _wrap(handle, "rknn3_create_mem_from_phys", size, args, f"at {phys:#x}", guard)
+    return _wrap(context, "rknn3_create_mem_from_phys", size, args, f"at {phys:#x}", guard)
 
 
 def _wrap(
-    handle: NativeContext, call: str, size: int, args: tuple[Any, ...], where: str, guard: Any
+    context: NativeContext, call: str, size: int, args: tuple[Any, ...], where: str, guard: Any
 ) -> Rknn3Memory:
-    value = handle.need()
-    destroy = handle.api.function("rknn3_destroy_mem")
-    pointer = handle.api.function(call)(value, *args)
+    value = context.need()
+    destroy = context.api.function("rknn3_destroy_mem")
+    pointer = context.api.function(call)(value, *args)
     if not pointer:
         raise OutOfMemory(
             f"{call} gave no memory for {size} bytes {where}; close other contexts, or check the core"
         )
-    native = Native(pointer, destroy, (value, pointer), (handle.native,), guard)
+    native = Native(pointer, destroy, (value, pointer), (context.native,), guard)
     got = pointer.contents.size
     if got < size:
         native.release()
         raise OutOfMemory(f"{call} gave {got} of {size} bytes {where}")
-    return Rknn3Memory(native, handle, size)
+    return Rknn3Memory(native, context, size)
 
 
 def synchronise(
-    handle: NativeContext, mem: Memory, direction: str, offset: int = 0, length: int | None = None
+    context: NativeContext, mem: Memory, direction: str, offset: int = 0, length: int | None = None
 ) -> None:
     """``rknn3_mem_sync``, or ``rknn3_mem_sync_range`` for a part (runtime 1.0.4 and after)."""
     if direction not in _DIRECTIONS:
@@ -148,15 +148,15 @@ def synchronise(
     if not isinstance(mem, Rknn3Memory):
         raise ParamInvalid("this memory belongs to another backend")
     pointer = mem.native.value
-    if mem.handle is not handle:
+    if mem.context is not context:
         raise ParamInvalid("this memory belongs to another context; sync it there")
     if length is None and not offset:
-        check("rknn3_mem_sync", handle.call("rknn3_mem_sync", pointer, _DIRECTIONS[direction]))
+        check("rknn3_mem_sync", context.call("rknn3_mem_sync", pointer, _DIRECTIONS[direction]))
         return
     length = mem.size - offset if length is None else length
     if offset < 0 or length <= 0 or offset + length > mem.size:
         raise ParamInvalid(
             f"bytes {offset} to {offset + length} are not inside the memory of {mem.size} bytes"
         )
-    code = handle.call("rknn3_mem_sync_range", pointer, _DIRECTIONS[direction], offset, length)
+    code = context.call("rknn3_mem_sync_range", pointer, _DIRECTIONS[direction], offset, length)
     check("rknn3_mem_sync_range", code)

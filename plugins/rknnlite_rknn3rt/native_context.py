@@ -32,7 +32,10 @@ _MAX_IO, _MAX_CORES = 4096, 64
 
 
 class NativeContext:
-    """One ``rknn3_context``. ``api`` are the functions that fit the version of the runtime behind it."""
+    """One ``rknn3_context``. ``api`` are the functions that fit the version of the runtime behind it.
+
+    ``native`` is the object that destroys it, which whatever lives inside the context has for a parent.
+    """
 
     def __init__(self, library: Library, value: int, guard: Any, api: Api | None = None) -> None:
         """Take over a context that C has made; raises ModelUnsupported when its version is unknown."""
@@ -96,6 +99,14 @@ class NativeContext:
         """A function whose first argument is the context; its code."""
         code: int = self.api.function(name)(self.need(), *args)
         return code
+
+    def release(self) -> None:
+        """Destroy the context now, whoever still holds it."""
+        self.native.release()
+
+    def adopt(self, other: Any) -> None:
+        """Keep ``other``, which C uses through this context, until the context is destroyed."""
+        self.native.adopt(other)
 
     # -- loading ------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a context on librknn3_api is made of, and everything that is only asked."""
+"""The part of a context on librknn3_api that only asks: fields, tensors, attributes, figures."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ _SOC = "rk1820"  # an RK1828 has the same cores and more memory
 
 
 class QueryContext(DeviceModel, Context):
-    """The fields of a context, and its questions to the library."""
+    """A context as far as the library is only asked (``rknn3_query``): it holds the C context and all fields.
 
-    def _set_up(self, handle: NativeContext, label: str, settings: Settings) -> None:
+    ``Rknn3Context`` adds inputs, runs and outputs to it, ``DeviceModel`` memory.
+    """
+
+    def _set_up(self, native: NativeContext, label: str, settings: Settings) -> None:
         """Fields that need no call into the library."""
-        self._handle: NativeContext | None = handle
+        self._native: NativeContext | None = native
         self._label, self._settings = label, settings
         self._kept: dict[str, list[Any]] = {}
         self._core_mask = 0
@@ -38,23 +41,24 @@ class QueryContext(DeviceModel, Context):
         self._in: TensorSet | None = None
         self._out: TensorSet | None = None
         self._shape_table = ShapeTable()
+        self._shape_chosen = True  # the library chooses the first one itself
         self._ran = self._running = False
         self._frames = 0
         self._us = 0
 
     def _read_tensors(self) -> None:
         """Tensors for the current shapes; io memory has to be made anew for them."""
-        handle = self._need()
-        n_in, n_out = handle.in_out_num()
+        native = self._need()
+        n_in, n_out = native.in_out_num()
         command: int = Query.RKNN3_QUERY_OUTPUT_ATTR
         if self._post:
-            _, n_out = handle.in_out_num(Query.RKNN3_QUERY_POSTPROCESS_IN_OUT_NUM)
+            _, n_out = native.in_out_num(Query.RKNN3_QUERY_POSTPROCESS_IN_OUT_NUM)
             command = Query.RKNN3_QUERY_POSTPROCESS_OUTPUT_ATTR
-        inputs = tensors(handle, Query.RKNN3_QUERY_INPUT_ATTR, n_in, True)
-        outputs = tensors(handle, command, n_out, False)
+        inputs = tensors(native, Query.RKNN3_QUERY_INPUT_ATTR, n_in, True)
+        outputs = tensors(native, command, n_out, False)
         self._drop_tensors()
-        self._in = TensorSet(handle, inputs, True, self._owner)
-        self._out = TensorSet(handle, outputs, False, self._owner)
+        self._in = TensorSet(native, inputs, True, self._owner)
+        self._out = TensorSet(native, outputs, False, self._owner)
         self._ran = False
 
     def _drop_tensors(self) -> None:
@@ -64,9 +68,9 @@ class QueryContext(DeviceModel, Context):
         self._in = self._out = None
 
     def _need(self) -> NativeContext:
-        if self._handle is None:
+        if self._native is None:
             raise ContextInvalid(self._closed_reason)
-        return self._handle
+        return self._native
 
     def _sets(self) -> tuple[TensorSet, TensorSet]:
         if self._in is None or self._out is None:

@@ -25,11 +25,13 @@ Array = NDArray[Any]
 class TensorSet:
     """Tensors of one side. Memory is created when it is first needed, unless other memory was bound."""
 
-    def __init__(self, handle: NativeContext, tensors: Sequence[Tensor3], is_input: bool, guard: Any) -> None:
+    def __init__(
+        self, context: NativeContext, tensors: Sequence[Tensor3], is_input: bool, guard: Any
+    ) -> None:
         self.tensors = list(tensors)
-        self.array = (handle.abi.RKNN3Tensor * len(self.tensors))()
+        self.array = (context.abi.RKNN3Tensor * len(self.tensors))()
         self.filled = [False] * len(self.tensors)
-        self._handle, self._is_input, self._guard = handle, is_input, guard
+        self._context, self._is_input, self._guard = context, is_input, guard
         self._mems: list[Rknn3Memory | None] = [None] * len(self.tensors)
         self._mine: list[Rknn3Memory | None] = [None] * len(self.tensors)
 
@@ -41,7 +43,7 @@ class TensorSet:
         mem = self._mems[index]
         if mem is None:
             tensor = self.tensors[index]
-            mem = memory.allocate(self._handle, tensor.size, tensor.core_id, 0, self._guard)
+            mem = memory.allocate(self._context, tensor.size, tensor.core_id, 0, self._guard)
             self._mine[index] = mem
             self._put(index, mem)
         _ = mem.native
@@ -59,7 +61,7 @@ class TensorSet:
         if not isinstance(mem, Rknn3Memory):
             raise ParamInvalid(f"{self.label(index)}: this memory belongs to another backend")
         _ = mem.native
-        if mem.handle is not self._handle:
+        if mem.context is not self._context:
             raise ParamInvalid(
                 f"{self.label(index)}: this memory belongs to another context; create it on this one"
             )
@@ -87,13 +89,13 @@ class TensorSet:
         """Put native elements into the memory and move them to the device."""
         mem = self.mem(index)
         self._view(mem, index)[...] = data
-        memory.synchronise(self._handle, mem, "to_device")
+        memory.synchronise(self._context, mem, "to_device")
         self.filled[index] = True
 
     def read(self, index: int) -> Array:
         """Native elements, fetched from the device; a view that the next run overwrites."""
         mem = self.mem(index)
-        memory.synchronise(self._handle, mem, "from_device")
+        memory.synchronise(self._context, mem, "from_device")
         return self._view(mem, index)
 
     def _view(self, mem: Rknn3Memory, index: int) -> Array:

@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any
 
 from rknnlite.errors import RknnError
+from rknnlite.layout import nchw_to_nhwc_shape, nhwc_to_nchw_shape
 from rknnlite.spi import AttrKind
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
@@ -141,13 +142,11 @@ def as_nhwc(attr: TensorAttr) -> TensorAttr:
     """An input as the common path takes it: rank 4 is NHWC whatever the tensor is."""
     if len(attr.dims) != 4 or attr.layout is not Layout.NCHW:
         return attr
-    n, c, h, w = attr.dims
-    return dataclasses.replace(attr, dims=(n, h, w, c), layout=Layout.NHWC)
+    return dataclasses.replace(attr, dims=nchw_to_nhwc_shape(attr.dims), layout=Layout.NHWC)
 
 
 def as_nchw(attr: TensorAttr) -> TensorAttr:
     """An output as the common path delivers it; current attributes of dynamic models say NHWC."""
     if len(attr.dims) != 4 or attr.layout is not Layout.NHWC:
         return attr
-    n, h, w, c = attr.dims
-    return dataclasses.replace(attr, dims=(n, c, h, w), layout=Layout.NCHW)
+    return dataclasses.replace(attr, dims=nhwc_to_nchw_shape(attr.dims), layout=Layout.NCHW)

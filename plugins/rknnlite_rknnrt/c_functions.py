@@ -23,9 +23,9 @@ class ContextNumber(int):
 
     def __new__(cls, cell: Any) -> ContextNumber:
         """``cell`` is the ctypes object that holds the number."""
-        handle = super().__new__(cls, cell.value)
-        handle.cell = cell
-        return handle
+        number = super().__new__(cls, cell.value)
+        number.cell = cell
+        return number
 
     @property
     def value(self) -> int:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ctypes as ct
 import functools
-import os
-import threading
-import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rknnlite import socs
-from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
+from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions
+from rknnlite.native.objects import abandon_after_fork
+from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
+from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.spi.zero_copy import MIXED
-from rknnlite.tensor import Layout
 
 from . import abi
 from .attrs import QUERIES, as_nchw, as_nhwc, query_attr, read_ranges, reshaped, to_struct
@@ -32,6 +30,7 @@ from .zerocopy import ZeroCopyContext
 
 __all__ = ["RknnrtContext"]
 
+_SET, _RUN, _GET = Step  # looked up per frame, and slow to look up in an enum
 _HOLLOW = "a context that collects information only takes no inputs"
 _UNFLUSHED = (
     "{0}=False leaves the cache to the program: use bind, sync and run, or open the model without {0}"
@@ -45,9 +44,9 @@ class RknnrtContext(ZeroCopyContext):
         self, library: Library, file: ModelFile, settings: Settings, options: OpenOptions, soc: socs.Soc
     ) -> None:
         super().__init__()
-        session = NativeContext.open(library, file, settings, soc, self._owner)
-        self._set_up(session, file, settings, soc)
-        _contexts.add(self)
+        native = NativeContext.open(library, file, settings, soc, self._owner)
+        self._set_up(native, file, settings, soc)
+        abandon_after_fork(self)
         try:
             if not settings.info_only:
                 self._prepare(options.core_mask, options.custom_ops)
@@ -111,14 +110,7 @@ class RknnrtContext(ZeroCopyContext):
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         with self.exclusive():
-            wanted = [tuple(int(dim) for dim in shape) for shape in shapes]
-            if not self._shapes:
-                raise ParamInvalid(f"{self._label} has static shapes: {[list(a.dims) for a in self._inputs]}")
-            if wanted not in self._shapes:
-                legal = "; ".join(str([list(shape) for shape in entry]) for entry in self._shapes)
-                raise ParamInvalid(
-                    f"{self._label}: input shapes {[list(s) for s in wanted]} are not among the model's: {legal}"
-                )
+            wanted = self._shapes[find_shapes(self._label, shapes, self._shapes, self._inputs)]
             structs = abi.array_of(abi.TensorAttrStruct, len(wanted))(
                 *(to_struct(reshaped(attr, dims)) for attr, dims in zip(self._inputs, wanted))
             )
@@ -141,9 +133,10 @@ class RknnrtContext(ZeroCopyContext):
             self._failures = registration.failures
 
     # -- common path --------------------------------------------------------------------------------------
+    # What runs at every frame lets go by the lock itself: a call of our own less than ``let_go``.
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
-        self._take()
+        self.take()
         try:
             self._set(inputs)
         finally:
@@ -153,7 +146,7 @@ class RknnrtContext(ZeroCopyContext):
         if self._zero_copy:
             raise ContextInvalid(MIXED)
         if self._shapes:
-            self._follow_shapes(inputs)
+            self.follow_shapes(inputs)
         feed = self._feed
         if feed is None:
             raise ContextInvalid(_HOLLOW if self._settings.info_only else _UNFLUSHED.format("flush_inputs"))
@@ -167,22 +160,8 @@ class RknnrtContext(ZeroCopyContext):
         self._common = self._ready = True
         self._ran = False
 
-    def _follow_shapes(self, inputs: Sequence[Input]) -> None:
-        """Choose the shapes that the arrays of a dynamic model have."""
-        given = [_nhwc_shape(item) for item in sorted(inputs, key=lambda item: item.index)]
-        if self._shape_chosen and given == [attr.dims for attr in self._inputs]:
-            return
-        if any(item.pass_through for item in inputs):
-            if self._shape_chosen:
-                return
-            raise InputInvalid("choose the shape of a dynamic model before passing data through")
-        try:
-            self.set_shapes(given)
-        except ParamInvalid as error:
-            raise InputInvalid(str(error)) from None
-
     def run(self) -> None:
-        self._take()
+        self.take()
         try:
             self._run(None)
         finally:
@@ -232,7 +211,7 @@ class RknnrtContext(ZeroCopyContext):
         return self._frame
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
-        self._take()
+        self.take()
         try:
             fetch = self._fetch.get(want_float) or self._new_fetch(want_float)
             arrays = fetch.fresh()
@@ -242,7 +221,7 @@ class RknnrtContext(ZeroCopyContext):
             self._owner.release()
 
     def get_outputs_into(self, arrays: Sequence[Array], want_float: bool = True) -> None:
-        self._take()
+        self.take()
         try:
             fetch = self._fetch.get(want_float) or self._new_fetch(want_float)
             fetch.aim(arrays)
@@ -250,20 +229,26 @@ class RknnrtContext(ZeroCopyContext):
         finally:
             self._owner.release()
 
-    def frame(self, inputs: Sequence[Input], into: list[Array] | None, step: list[str]) -> list[Array]:
-        self._set(inputs)  # the caller holds the context: it is not taken again for each step
-        step[0] = "run"
-        self._run(None)
-        step[0] = "get"
-        fetch = self._fetch.get(True) or self._new_fetch(True)
-        if into is None:
-            into = fetch.fresh()
-        else:
-            fetch.aim(into)
-        fetch.get(self._outputs_get, self._outputs_release, self._argument)
+    def frame(self, inputs: Sequence[Input], into: Callable[[], list[Array]] | None = None) -> list[Array]:
+        step = _SET
+        try:
+            self._set(inputs)  # the caller holds the context: it is not taken again for each step
+            step = _RUN
+            self._run(None)
+            step = _GET
+            fetch = self._fetch.get(True) or self._new_fetch(True)
+            if into is None:
+                arrays = fetch.fresh()
+            else:
+                arrays = into()
+                fetch.aim(arrays)
+            fetch.get(self._outputs_get, self._outputs_release, self._argument)
+        except Exception as error:
+            step.mark(error)
+            raise
         if self._settings.async_mode:
             self._frame = fetch.frame_id
-        return into
+        return arrays
 
     def _new_fetch(self, want_float: bool) -> OutputFetch:
         if not self._settings.flush_outputs:
@@ -290,7 +275,7 @@ class RknnrtContext(ZeroCopyContext):
             twin = RknnrtContext.__new__(RknnrtContext)
             Context.__init__(twin)
             twin._set_up(self._need().duplicate(twin._owner), self._file, self._settings, self._soc)
-            _contexts.add(twin)
+            abandon_after_fork(twin)
             try:
                 twin._prepare(self._core_mask, self._ops)
             except BaseException:
@@ -301,7 +286,7 @@ class RknnrtContext(ZeroCopyContext):
     def close(self) -> None:
         if self._running and self._owner.acquire(False):
             inside = self._running  # and we hold it: a custom operator closes the context that runs it
-            self._owner.release()
+            self.let_go()
             if inside:
                 raise ContextInvalid("close was called from inside a custom operator of the same context")
         super().close()
@@ -314,34 +299,13 @@ class RknnrtContext(ZeroCopyContext):
             mem.close()
         self._feed = None
         self._fetch = {}
-        session, self._session = self._session, None
-        if session is not None:
-            session.native.retire()
+        native, self._native = self._native, None
+        if native is not None:
+            native.retire()
         self._ops, self._registration = [], None
 
-    def _abandon(self) -> None:
-        """After a fork, in the child: the parent owns the context."""
-        self._owner = threading.RLock()
-        self._closed = True
-        self._closed_reason = "this context was opened before a fork and belongs to the parent process; open the model in the child"
-        session, self._session = self._session, None
-        if session is not None:
-            session.disown()
-
-
-_contexts: weakref.WeakSet[RknnrtContext] = weakref.WeakSet()
-
-
-def _abandon_all() -> None:
-    for context in list(_contexts):
-        context._abandon()
-
-
-os.register_at_fork(after_in_child=_abandon_all)
-
-
-def _nhwc_shape(item: Input) -> tuple[int, ...]:
-    shape = tuple(item.data.shape)
-    if item.layout is Layout.NCHW and len(shape) == 4:
-        return (shape[0], shape[2], shape[3], shape[1])
-    return shape
+    def abandon(self) -> None:
+        super().abandon()
+        native, self._native = self._native, None
+        if native is not None:
+            native.disown()

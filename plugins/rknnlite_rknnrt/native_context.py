@@ -27,7 +27,8 @@ __all__ = ["NativeContext"]
 class NativeContext:
     """One ``rknn_context``: ``cell`` is its number as ctypes object, 0 as soon as it is destroyed.
 
-    ``keep`` holds what C still points to; it lives until ``rknn_destroy`` has returned.
+    ``keep`` holds what C still points to; it lives until ``rknn_destroy`` has returned. ``native`` is the object
+    that destroys it, which whatever lives inside the context (memory, duplicates) has for a parent.
     """
 
     def __init__(
@@ -90,6 +91,14 @@ class NativeContext:
             raise ContextInvalid("this context is closed; open the model again")
         code = self.library.function("rknn_query")(self.value, command, ct.byref(struct), ct.sizeof(struct))
         check(f"rknn_query({command.name})", code)
+
+    def release(self) -> None:
+        """Destroy the context now, whoever still holds it."""
+        self.native.release()
+
+    def retire(self) -> None:
+        """Destroy the context now if nothing is left inside, else when the last of that has gone."""
+        self.native.retire()
 
     def disown(self) -> None:
         """Another process owns the context: never destroy it, and never pass its number to C."""

@@ -1,4 +1,4 @@
-"""What a context on librknnrt is made of: its session, and everything that is only asked."""
+"""The part of a context on librknnrt that only asks: fields, attributes, versions, figures."""
 
 from __future__ import annotations
 
@@ -34,13 +34,16 @@ _CURRENT = {
 
 
 class QueryContext(Context):
-    """The fields of a context, and its questions to the library."""
+    """A context as far as the library is only asked (``rknn_query``): it holds the C context and all fields.
 
-    def _set_up(self, session: NativeContext, file: ModelFile, settings: Settings, soc: socs.Soc) -> None:
+    ``ZeroCopyContext`` adds memory to it, ``RknnrtContext`` inputs, runs and outputs.
+    """
+
+    def _set_up(self, native: NativeContext, file: ModelFile, settings: Settings, soc: socs.Soc) -> None:
         """Fields that need no call into the library."""
-        self._session: NativeContext | None = session
-        self._library, self._file, self._settings, self._soc = session.library, file, settings, soc
-        self._value = session.value
+        self._native: NativeContext | None = native
+        self._library, self._file, self._settings, self._soc = native.library, file, settings, soc
+        self._value = native.value
         self._label = file.label
         self._counts = (0, 0)
         self._inputs: list[TensorAttr] = []
@@ -59,23 +62,23 @@ class QueryContext(Context):
         self._core_mask: int | None = None
         self._common = self._zero_copy = self._ready = self._ran = self._running = False
         self._frame: int | None = None
-        self._argument = abi.CONTEXT.from_param(session.value)  # the context, converted once for all calls
+        self._argument = abi.CONTEXT.from_param(native.value)  # the context, converted once for all calls
         self._rknn_run = self._library.quick("rknn_run")
         self._inputs_set = self._library.quick("rknn_inputs_set")
         self._outputs_get = self._library.quick("rknn_outputs_get")
         self._outputs_release = self._library.quick("rknn_outputs_release")
 
     def _need(self) -> NativeContext:
-        if self._session is None:
+        if self._native is None:
             raise ContextInvalid(self._closed_reason)
-        return self._session
+        return self._native
 
     def _abort(self) -> None:
         """Give everything back although somebody (a traceback) may still refer to it."""
         self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
-            session.native.release()
+        native, self._native = self._native, None
+        if native is not None:
+            native.release()
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -85,8 +88,8 @@ class QueryContext(Context):
 
     @property
     def session(self) -> NativeContext | None:
-        """The context of the C API with its owner; None after ``close``."""
-        return self._session
+        """The context of the C API with its owner; None after ``close``. The name is that of older versions."""
+        return self._native
 
     @property
     def handle(self) -> ContextNumber:
@@ -150,10 +153,10 @@ class QueryContext(Context):
         return _CURRENT.get(kind, kind) if self._shape_chosen else kind
 
     def _attrs(self, kind: AttrKind) -> list[TensorAttr]:
-        session, command = self._need(), QUERIES[self._kind(kind)]
-        count = self._counts[0 if kind.value.endswith("input") else 1]
-        query = session.library.function("rknn_query")
-        return [query_attr(query, session.value, command, index) for index in range(count)]
+        native, command = self._need(), QUERIES[self._kind(kind)]
+        count = self._counts[0 if kind.is_input else 1]
+        query = native.library.function("rknn_query")
+        return [query_attr(query, native.value, command, index) for index in range(count)]
 
     # -- figures ------------------------------------------------------------------------------------------
 

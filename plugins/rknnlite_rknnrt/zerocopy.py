@@ -31,9 +31,8 @@ class ZeroCopyContext(QueryContext):
     def create_mem(self, size: int, flags: int = 0) -> RknnrtMemory:
         """``flags`` are ``abi.MemAlloc`` bits (cacheable by default)."""
         with self.exclusive():
-            session = self._need()
-            mem = memory.allocate(self._library, self._value, size, flags, (session.native,), self._owner)
-            return self._own(mem)
+            parents = (self._need().native,)
+            return self._own(memory.allocate(self._library, self._value, size, flags, parents, self._owner))
 
     def import_mem(self, handle: int, size: int, offset: int = 0) -> RknnrtMemory:
         with self.exclusive():

@@ -1,4 +1,4 @@
-"""What the face adds to ``rknnlite.spi.inputs.collect``: ``data_type`` and the habits of existing programs."""
+"""What the face adds to ``rknnlite.spi.inputs``: ``data_type`` and the habits of existing programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, ParamInvalid
+from ..layout import nchw_to_nhwc_shape
 from ..spi import Input
-from ..spi.inputs import collect
+from ..spi.inputs import array_of, checked, pair, per_input
 from ..tensor import DType, Layout, TensorAttr
 
 __all__ = ["prepare"]
@@ -45,29 +46,26 @@ def prepare(
     Raises:
         InputInvalid: number, rank, shape, dtype or format do not fit; the text names the numbers.
     """
-    items = _items(given, attrs)
-    words = _spread(data_format, len(attrs))
-    types = _spread(data_type, len(attrs))
-    flags = _spread(pass_through, len(attrs))
-    if items is None or words is None or flags is None:  # collect says what is wrong with the number of them
-        return collect(given, attrs, data_format, pass_through, shapes)
-    if types is None:
-        raise InputInvalid(f"{len(data_type)} data types given for {len(attrs)} inputs")
-    inferred: set[int] = set()
+    count = len(attrs)
+    items = pair(_by_text(given), attrs)
+    words = per_input(data_format, count, "layouts")
+    flags = per_input(pass_through, count, "pass_through flags")
+    types = per_input(data_type, count, "data types")
+    guessed: set[int] = set()
     for i, (attr, flag) in enumerate(zip(attrs, flags)):
         if flag:
             continue
-        items[i] = _convert(items[i], attr, types[i], warn)
+        items[i] = _convert(array_of(items[i], attr), attr, types[i], warn)
         if words[i] is None and len(attr.dims) == 4 and _is_nchw(items[i], attr, shapes):
             warn(
                 f"The input[{i}] need NHWC data format, but its shape {list(items[i].shape)} is NCHW and "
                 "data_format is not set; it is taken as NCHW, set data_format='nchw' to say so."
             )
             words[i] = "nchw"
-            inferred.add(i)
-    prepared = collect(items, attrs, words, flags, shapes)
+            guessed.add(i)
+    prepared = [checked(*each, dynamic=bool(shapes)) for each in zip(attrs, items, words, flags)]
     for entry in prepared:
-        if entry.layout is Layout.NCHW and not entry.pass_through and entry.index not in inferred:
+        if entry.layout is Layout.NCHW and not entry.pass_through and entry.index not in guessed:
             warn_each(
                 f"The input[{entry.index}] need NHWC data format, but NCHW set, "
                 "the data format and data buffer will be changed to NHWC."
@@ -75,41 +73,15 @@ def prepare(
     return prepared
 
 
-def _items(given: Any, attrs: Sequence[TensorAttr]) -> list[Any] | None:
-    """One item per input, or None when they do not pair."""
-    if isinstance(given, Mapping):
-        named = {key.decode() if isinstance(key, bytes) else key: value for key, value in given.items()}
-        names = [attr.name for attr in attrs]
-        return [named[name] for name in names] if set(named) == set(names) else None
-    if not isinstance(given, (list, tuple)) or _is_numbers(given, len(attrs)):
-        given = [given]
-    return list(given) if len(given) == len(attrs) else None
+def _by_text(given: Any) -> Any:
+    """Names that programs read from the runtime are bytes."""
+    if not isinstance(given, Mapping):
+        return given
+    return {key.decode() if isinstance(key, bytes) else key: value for key, value in given.items()}
 
 
-def _is_numbers(given: Sequence[Any], count: int) -> bool:
-    """Whether a list is the content of the only input, not a list of inputs."""
-    return count == 1 and len(given) > 1 and bool(np.isscalar(given[0]))
-
-
-def _spread(value: Any, count: int) -> list[Any] | None:
-    """One value per input; None when a list has the wrong length."""
-    if not isinstance(value, (list, tuple)):
-        return [value] * count
-    if len(value) == 1:
-        return list(value) * count
-    return list(value) if len(value) == count else None
-
-
-def _convert(item: Any, attr: TensorAttr, wanted: Any, warn: Callable[[str], None]) -> Any:
-    """The array in an element type that a model can take; other things are left for ``collect`` to refuse."""
-    if not isinstance(item, np.ndarray):
-        try:
-            item = np.asarray(item)
-        except ValueError:
-            return item
-    array: Array = item
-    if array.dtype.kind not in "buif":
-        return array
+def _convert(array: Array, attr: TensorAttr, wanted: Any, warn: Callable[[str], None]) -> Array:
+    """The array in an element type that a model can take."""
     carrier = _CARRIERS.get(array.dtype.name)
     if carrier is not None or not array.dtype.isnative:
         array = array.astype(carrier or array.dtype.newbyteorder("="))
@@ -141,9 +113,9 @@ def _as_type(array: Array, attr: TensorAttr, dtype: np.dtype[Any], warn: Callabl
     return array
 
 
-def _is_nchw(item: Any, attr: TensorAttr, shapes: Shapes) -> bool:
+def _is_nchw(array: Array, attr: TensorAttr, shapes: Shapes) -> bool:
     """Whether the shape fits the model as NCHW and does not fit it as NHWC."""
-    shape = tuple(getattr(item, "shape", ()))
+    shape = tuple(array.shape)
     if shape == attr.dims:
         return False
     if len(shape) == 3:
@@ -151,4 +123,4 @@ def _is_nchw(item: Any, attr: TensorAttr, shapes: Shapes) -> bool:
     if len(shape) != 4:
         return False
     legal = [tuple(entry[attr.index]) for entry in shapes] if shapes else [tuple(attr.dims)]
-    return shape not in legal and (shape[0], shape[2], shape[3], shape[1]) in legal
+    return shape not in legal and nchw_to_nhwc_shape(shape) in legal

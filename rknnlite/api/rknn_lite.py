@@ -15,6 +15,7 @@ from .._faces.log import FaceLog, listen, log_file, unlisten
 from .._version import __version__
 from ..errors import RknnError
 from ..runtime import resolve_ops
+from ..spi import Step
 from ..spi.custom_op import CustomOp, OpSource
 from .rknn_platform_utils import chip_families, model_platforms
 from .rknn_runtime import RKNNRuntime
@@ -33,7 +34,7 @@ _CORE = "Catch exception when set npu core mode."
 _SET = "Catch exception when setting inputs."
 _RUN = "Catch exception when running RKNN model."
 _GET = "Catch exception when getting outputs."
-_STEPS = {"set": _SET, "run": _RUN, "get": _GET}
+_STEPS = {Step.SET_INPUTS: _SET, Step.RUN: _RUN, Step.GET_OUTPUTS: _GET}
 _VERSION = "Catch exception when get sdk version"
 
 
@@ -217,15 +218,14 @@ class RKNNLite:
         if runtime is None:
             self.rknn_log.e(_NOT_INITED, False)
             return None
-        step = ["set"]
         token = listen(self.rknn_log)
         try:
             return runtime.infer(
-                inputs, data_type, data_format, inputs_pass_through, get_frame_id, reuse_outputs, step
+                inputs, data_type, data_format, inputs_pass_through, get_frame_id, reuse_outputs
             )
         except Exception as error:
             if not runtime.is_inherited:
-                self.rknn_log.tell(_STEPS[step[0]], error)
+                self.rknn_log.tell(_STEPS[Step.of(error)], error)
                 return None
         finally:
             unlisten(token)

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import socs
-from ..errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid, RknnError
+from .._faces.wording import shapes_refused, wrong_rank
+from ..errors import ContextInvalid, ModelInvalid, ParamInvalid, RknnError
 from ..formats import ModelFile
 from ..log import level as log_level
 from ..runtime import open_model
 from ..spi import Context, CustomOp, Input
-from ..spi.inputs import as_they_are
-from ..tensor import Layout, TensorAttr
+from ..spi.dynamic_shapes import ShapesRefused
+from ..spi.inputs import RankMismatch, as_they_are
+from ..tensor import TensorAttr
 from ._c_functions import CFunctions, RKNNOutput
 from ._inputs import prepare
 from ._tensor_attr import RKNNPerfRun, RKNNTensorAttr
@@ -74,7 +76,6 @@ class RKNNRuntime:
         self._inputs: list[TensorAttr] = []
         self._outputs: list[TensorAttr] = []
         self._shapes: list[list[tuple[int, ...]]] = []
-        self._current: list[tuple[int, ...]] | None = None
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ class RKNNRuntime:
         self._ctx = context
         self._process = os.getpid()
         self._shapes = context.shapes
-        self._read_attrs(context)
+        self._inputs, self._outputs = context.inputs, context.outputs
         self.graph_is_built = True
         self._per_layer = self.verbose and (log_level() or 0) < 4  # there the library logs the same lines
         if self.verbose:
@@ -103,7 +104,6 @@ class RKNNRuntime:
         self._lib = None
         self.graph_is_built = False
         self._frame = 0
-        self._current = None
         self._reused = []
         if context is not None:
             context.close()
@@ -133,9 +133,12 @@ class RKNNRuntime:
             raise ContextInvalid("the runtime is released or was never built; call init_runtime again")
         return self._ctx
 
-    def _read_attrs(self, context: Context) -> None:
-        self._inputs = context.inputs
-        self._outputs = context.outputs
+    def _attrs(self, is_output: bool) -> list[TensorAttr]:
+        """Attributes for the current shapes; raises ContextInvalid when no model is open."""
+        context = self._require()
+        if self._shapes:  # those of a static model are asked once
+            self._inputs, self._outputs = context.inputs, context.outputs
+        return self._outputs if is_output else self._inputs
 
     # -- verbose ------------------------------------------------------------------------------------------
 
@@ -193,13 +196,11 @@ class RKNNRuntime:
 
     def get_in_out_num(self) -> tuple[int, int]:
         """Number of inputs and of outputs."""
-        self._require()
-        return len(self._inputs), len(self._outputs)
+        return len(self._attrs(is_output=False)), len(self._attrs(is_output=True))
 
     def get_tensor_attr(self, index: int, is_output: bool = False) -> RKNNTensorAttr:
         """Attribute of one input or output for the current shapes; raises ParamInvalid for a bad index."""
-        self._require()
-        attrs = self._outputs if is_output else self._inputs
+        attrs = self._attrs(is_output)
         if not 0 <= index < len(attrs):
             what = "output" if is_output else "input"
             raise ParamInvalid(f"there is no {what} {index}, the model has {len(attrs)}")
@@ -207,14 +208,12 @@ class RKNNRuntime:
 
     def get_inputs(self) -> list[RKNNTensorAttr]:
         """Attributes of all inputs."""
-        self._require()
-        return [RKNNTensorAttr.of(attr) for attr in self._inputs]
+        return [RKNNTensorAttr.of(attr) for attr in self._attrs(is_output=False)]
 
     def get_output_shape(self, index: int | None = None) -> Any:
         """Shape of one output, or the list of all output shapes."""
-        self._require()
         if index is None:
-            return [list(attr.dims) for attr in self._outputs]
+            return [list(attr.dims) for attr in self._attrs(is_output=True)]
         return list(self.get_tensor_attr(index, is_output=True).dims)
 
     def get_sdk_version(self) -> tuple[str, str, str]:
@@ -259,7 +258,14 @@ class RKNNRuntime:
         """Set all inputs, see ``RKNNLite.inference``; returns 0. Raises InputInvalid with the numbers."""
         context = self._require()
         with self._turn, context.exclusive():
-            context.set_inputs(self._prepare(context, inputs, data_type, data_format, inputs_pass_through))
+            try:
+                context.set_inputs(
+                    self._prepare(context, inputs, data_type, data_format, inputs_pass_through)
+                )
+            except RankMismatch as error:
+                raise wrong_rank(error) from None
+            except ShapesRefused as error:
+                raise shapes_refused(error, error.given, self._shapes) from None
         return 0
 
     def infer(
@@ -270,18 +276,21 @@ class RKNNRuntime:
         pass_through: Any,
         get_frame_id: bool,
         reuse_outputs: bool,
-        step: list[str],
     ) -> list[Any]:
         """The three steps in one go; a second thread is refused with ContextInvalid, not made to wait.
 
-        Returns the outputs, and the frame id after them if asked for; ``step`` holds the step last begun. What
-        every frame goes through is written out here: each call costs, and frames are many.
+        Returns the outputs, and the frame id after them if asked for. What it raises tells by ``Step.of`` which
+        step failed. What every frame goes through is written out here: each call costs, and frames are many.
         """
         context = self._ctx or self._require()
-        context._take()
+        context.take()
         try:
-            prepared = self._prepare(context, inputs, data_type, data_format, pass_through)
-            outputs: list[Any] = context.frame(prepared, self._to_reuse() if reuse_outputs else None, step)
+            prepared = None
+            if data_type is None and not pass_through and not self._shapes:
+                prepared = as_they_are(inputs, self._inputs, data_format)
+            if prepared is None:
+                prepared = self._prepare(context, inputs, data_type, data_format, pass_through)
+            outputs: list[Any] = context.frame(prepared, self._to_reuse if reuse_outputs else None)
             frame = self._frame
             self._frame = frame + 1
             if self._per_layer:
@@ -289,22 +298,22 @@ class RKNNRuntime:
             if get_frame_id:
                 return [*outputs, frame if context.frame_id is None else context.frame_id]
             return list(outputs) if reuse_outputs else outputs
+        except RankMismatch as error:
+            raise wrong_rank(error) from None
+        except ShapesRefused as error:
+            raise shapes_refused(error, error.given, self._shapes) from None
         finally:
-            context._owner.release()
+            context.let_go()
 
     def _prepare(
         self, context: Context, inputs: Any, data_type: Any, data_format: Any, pass_through: Any
     ) -> list[Input]:
-        if data_type is None and data_format is None and not pass_through and not self._shapes:
-            plain = as_they_are(inputs, self._inputs)
-            if plain is not None:
-                return plain
         log = self.rknn_log
         prepared = prepare(
             inputs, self._inputs, data_type, data_format, pass_through, self._shapes, log.once, log.w
         )
-        if self._shapes:
-            self._choose_shapes(context, prepared)
+        if self._shapes and any(item.pass_through for item in prepared):  # else the context does that
+            context.follow_shapes(prepared, passed_through=True)
         return prepared
 
     def run(self, get_frame_id: bool = False) -> Any:
@@ -327,31 +336,17 @@ class RKNNRuntime:
         with self._turn, context.exclusive():
             if self._frame == 0:
                 self.rknn_log.once("The outputs are zeros: the model has not run yet.")
-                return [np.zeros(attr.dims, np.float32) for attr in self._outputs]
+                return [np.zeros(attr.dims, np.float32) for attr in self._attrs(is_output=True)]
             if not reuse_outputs:
                 return context.get_outputs(True)
             context.get_outputs_into(self._to_reuse())
             return list(self._reused)
 
     def _to_reuse(self) -> list[Array]:
-        if [array.shape for array in self._reused] != [attr.dims for attr in self._outputs]:
-            self._reused = [np.empty(attr.dims, np.float32) for attr in self._outputs]
+        outputs = self._attrs(is_output=True) if self._shapes else self._outputs
+        if [array.shape for array in self._reused] != [attr.dims for attr in outputs]:
+            self._reused = [np.empty(attr.dims, np.float32) for attr in outputs]
         return self._reused
-
-    def _choose_shapes(self, context: Context, prepared: Sequence[Input]) -> None:
-        """Select the shape of a dynamic model that the arrays have."""
-        wanted = [_nhwc(entry) for entry in prepared]
-        if wanted == self._current:
-            return
-        try:
-            context.set_shapes(wanted)
-        except (InputInvalid, ParamInvalid) as error:
-            raise RknnError(
-                f"Set input shape failed. error code: RKNN_ERR_FAIL. Got {_text(wanted)}, legal are "
-                f"{'; '.join(_text(shapes) for shapes in self._shapes)}. {error}"
-            ) from None
-        self._current = wanted
-        self._read_attrs(context)
 
 
 def _known_soc(target: str | None) -> socs.Soc | None:
@@ -361,14 +356,3 @@ def _known_soc(target: str | None) -> socs.Soc | None:
     if not isinstance(target, str):
         raise ParamInvalid(f"target must be the name of a SoC such as 'rk3588', not {target!r}")
     return socs.get(target)
-
-
-def _nhwc(entry: Input) -> tuple[int, ...]:
-    shape = tuple(entry.data.shape)
-    if entry.layout is Layout.NCHW and len(shape) == 4:
-        return (shape[0], shape[2], shape[3], shape[1])
-    return shape
-
-
-def _text(shapes: Sequence[Sequence[int]]) -> str:
-    return ", ".join(str(list(shape)) for shape in shapes)

@@ -3,7 +3,8 @@
 A ``Native`` gives its object back when nobody holds it any more. Whatever lives inside another object (memory
 in a context, a duplicate in its original) holds a reference to it, so plain reference counting yields the
 right order, also when an exception unwinds; at interpreter exit ``weakref.finalize`` goes from the youngest to
-the oldest. After ``fork`` the child owns nothing: its finalizers are switched off.
+the oldest. After ``fork`` the child owns nothing: its finalizers are switched off, and contexts that hold such
+objects are told (``abandon_after_fork``).
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ..log import logger
 
-__all__ = ["Native"]
+__all__ = ["Abandonable", "Native", "abandon_after_fork"]
 
 _PATIENCE = 5.0  # seconds that a finalizer waits for a call under way in another thread
 
@@ -106,12 +107,27 @@ def _destroy(
         logger.error("%s", explain(getattr(destroy, "__name__", "release"), code))
 
 
+class Abandonable(Protocol):
+    """What holds objects that the parent process owns after a fork."""
+
+    def abandon(self) -> None:
+        """In the child: refuse every use from now on, give nothing back."""
+
+
 _living: weakref.WeakSet[Native] = weakref.WeakSet()
+_holders: weakref.WeakSet[Abandonable] = weakref.WeakSet()
 
 
-def _forget_after_fork() -> None:
+def abandon_after_fork(holder: Abandonable) -> None:
+    """Have ``abandon`` called in every child process that is forked while ``holder`` lives."""
+    _holders.add(holder)
+
+
+def _after_fork() -> None:
     for native in list(_living):
         native.disown()
+    for holder in list(_holders):
+        holder.abandon()
 
 
-os.register_at_fork(after_in_child=_forget_after_fork)
+os.register_at_fork(after_in_child=_after_fork)

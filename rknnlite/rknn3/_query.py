@@ -20,6 +20,7 @@ from ..abi.rknn3_types import (
     RKNN3TensorAttr,
 )
 from ..errors import ParamInvalid
+from ..layout import nhwc_to_nchw_shape
 from .rknn3_runtime import RKNN3Runtime, list_devices
 from .rknn3_types import rknn3_get_layout_string, rknn3_get_type_string
 
@@ -125,7 +126,7 @@ def _input(attr: RKNN3TensorAttr, shape: tuple[int, ...]) -> dict[str, Any]:
     return {
         "index": attr.index,
         "name": attr.name.decode("utf-8", "replace"),
-        "shape": [shape[0], shape[3], shape[1], shape[2]] if image else list(shape),
+        "shape": list(nhwc_to_nchw_shape(shape) if image else shape),
         "layout": rknn3_get_layout_string(layout),
         "dtype": rknn3_get_type_string(attr.dtype),
     }

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .. import plugins, socs
 from .._faces.log import FaceLog
+from .._faces.wording import wrong_rank
 from ..abi.rknn3_enums import RKNN3_NPU_CORE_ALL
 from ..abi.rknn3_types import RKNN3Tensor, RKNN3TensorAttr, RKNN3TensorMemory
 from ..errors import ContextInvalid, ParamInvalid
@@ -25,7 +26,7 @@ from ..llm.package import EmbedTable, Package
 from ..llm.tokenizer import Tokenizer
 from ..runtime import open_model
 from ..spi import Context, Device
-from ..spi.inputs import collect
+from ..spi.inputs import RankMismatch, collect
 from ..spi.llm import LlmCallbacks, LlmContext
 from ._args import SessionArgs, read_args
 from ._attrs import tensor_attrs
@@ -185,7 +186,10 @@ class RKNN3Runtime:
         context = self.cnn()
         with context.exclusive():
             given = [_carried(item) for item in inputs] if isinstance(inputs, (list, tuple)) else inputs
-            prepared = collect(_carried(given), context.inputs, data_format, shapes=context.shapes)
+            try:
+                prepared = collect(_carried(given), context.inputs, data_format, shapes=context.shapes)
+            except RankMismatch as error:
+                raise wrong_rank(error) from None
             context.set_inputs(prepared)
             context.run()
             return context.get_outputs(True)

@@ -12,7 +12,7 @@ from .context import Context
 from .custom_op import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
 from .perf import CoreMemory, MemorySize, PerfRow, PerfTable
-from .types import AttrKind, Device, Input, Memory, OpenOptions, Probe, RawOutput, Versions
+from .types import AttrKind, Device, Input, Memory, OpenOptions, Probe, RawOutput, Step, Versions
 
 __all__ = [
     "AttrKind",
@@ -36,6 +36,7 @@ __all__ = [
     "PostProcess",
     "Probe",
     "RawOutput",
+    "Step",
     "UseBuiltin",
     "Versions",
 ]

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import abc
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from numpy.typing import NDArray
 
-from ..errors import ParamInvalid, RknnError
+from ..errors import InputInvalid, ParamInvalid, RknnError
 from ..tensor import QuantParams, TensorAttr
 from .custom_op import CustomOp
+from .dynamic_shapes import ShapesRefused, shapes_of
 from .exclusive import AsyncCalls
 from .inputs import collect
 from .op_host import PostProcess
 from .perf import MemorySize, PerfTable
-from .types import AttrKind, Input, Memory, RawOutput, Versions
+from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
 if TYPE_CHECKING:
     from ..socs import Soc
@@ -26,6 +27,7 @@ __all__ = ["Context"]
 
 Array = NDArray[Any]
 InputLike = Union[Array, Sequence[Any]]
+_SET, _RUN, _GET = Step  # looked up per frame, and slow to look up in an enum
 
 
 class Context(AsyncCalls, abc.ABC):
@@ -34,6 +36,9 @@ class Context(AsyncCalls, abc.ABC):
     A context serves one caller at a time: a second thread that comes in while a call is under way gets
     ``ContextInvalid`` instead of somebody else's result. Open one context per thread.
     """
+
+    _shape_chosen = False
+    """Whether ``set_shapes`` was called; a backend whose models come with a shape chosen sets it True."""
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -102,6 +107,33 @@ class Context(AsyncCalls, abc.ABC):
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         """Select one of ``shapes`` of a dynamic model, one entry per input in the order of ``inputs``."""
 
+    def follow_shapes(self, inputs: Sequence[Input], passed_through: bool = False) -> None:
+        """For ``set_inputs`` of a backend with dynamic shapes: select those that the arrays have, if they change.
+
+        Args:
+            inputs: one per model input.
+            passed_through: take the shape of data that is passed through for that of its input; otherwise it says
+                nothing, and such data goes with the shapes that were selected before.
+
+        Raises:
+            ShapesRefused: an InputInvalid; the model has no such shapes.
+            InputInvalid: data is passed through before a shape was selected.
+        """
+        if not self.shapes:
+            return
+        given = shapes_of(inputs)
+        if self._shape_chosen and given == [attr.dims for attr in self.inputs]:
+            return
+        if not passed_through and any(item.pass_through for item in inputs):
+            if self._shape_chosen:
+                return
+            raise InputInvalid("choose the shape of a dynamic model before passing data through")
+        try:
+            self.set_shapes(given)
+        except ParamInvalid as error:
+            raise ShapesRefused(str(error), given) from None
+        self._shape_chosen = True
+
     def register_ops(self, ops: Sequence[CustomOp]) -> None:
         """Register custom operators, before a run; one of a type that is registered already replaces that one."""
         raise ParamInvalid(f"backend {self.backend_name} takes no custom operators")
@@ -120,17 +152,24 @@ class Context(AsyncCalls, abc.ABC):
 
     def attrs(self, kind: AttrKind) -> list[TensorAttr]:
         """Attributes of all inputs or outputs in one of the forms of the C API."""
-        name = f"{kind.value.replace('current_', '')}s"  # all properties are those of the current shapes
-        if not hasattr(self, name):
-            raise ParamInvalid(f"backend {self.backend_name} does not answer {kind.value} attributes")
-        answer: list[TensorAttr] = getattr(self, name)
-        return answer
+        if kind in (AttrKind.INPUT, AttrKind.CURRENT_INPUT):  # all are those of the current shapes
+            return self.inputs
+        if kind in (AttrKind.OUTPUT, AttrKind.CURRENT_OUTPUT):
+            return self.outputs
+        if kind in (AttrKind.NATIVE_INPUT, AttrKind.CURRENT_NATIVE_INPUT):
+            return self.native_inputs
+        if kind in (AttrKind.NATIVE_OUTPUT, AttrKind.CURRENT_NATIVE_OUTPUT):
+            return self.native_outputs
+        raise ParamInvalid(f"backend {self.backend_name} does not answer {kind.value} attributes")
 
     # -- common path --------------------------------------------------------------------------------------
 
     @abc.abstractmethod
     def set_inputs(self, inputs: Sequence[Input]) -> None:
-        """Take (copy, convert) all inputs for the next run; raises InputInvalid with the numbers that clash."""
+        """Take (copy, convert) all inputs for the next run; raises InputInvalid with the numbers that clash.
+
+        A dynamic model takes the shapes of the arrays: the backend calls ``follow_shapes`` in here.
+        """
 
     @abc.abstractmethod
     def run(self) -> None:
@@ -183,27 +222,48 @@ class Context(AsyncCalls, abc.ABC):
             InputInvalid: number, rank, shape, dtype or values do not fit.
             ContextInvalid: closed, or in use by another thread.
         """
-        with self.exclusive():
+        self.take()
+        try:
             given = arrays[0] if len(arrays) == 1 else list(arrays)
             inputs = collect(given, self.inputs, layout, pass_through, shapes=self.shapes)
             if not raw:
-                return self.frame(inputs, None, [""])
+                return self.frame(inputs)
             self.set_inputs(inputs)
             self.run()
             outputs = self.get_outputs(want_float=False)
+        finally:
+            self.let_go()
         params = [attr.quant or QuantParams(1.0, 0) for attr in self.outputs]
         return [RawOutput(a, p.scale, p.zero_point) for a, p in zip(outputs, params)]
 
-    def frame(self, inputs: Sequence[Input], into: list[Array] | None, step: list[str]) -> list[Array]:
-        """All three steps for a caller that is ``exclusive``; ``step[0]`` tells the last begun: set, run, get."""
-        self.set_inputs(inputs)
-        step[0] = "run"
-        self.run()
-        step[0] = "get"
-        if into is None:
-            return self.get_outputs(True)
-        self.get_outputs_into(into)
-        return into
+    def frame(self, inputs: Sequence[Input], into: Callable[[], list[Array]] | None = None) -> list[Array]:
+        """Set inputs, run, get outputs, for a caller that holds the context (``take`` or ``exclusive``).
+
+        Args:
+            inputs: one per model input.
+            into: gives the arrays to write, see ``get_outputs_into``; asked after the run, when a dynamic model
+                has its shapes. None: fresh ones.
+
+        Returns:
+            One float32 array per output, logical (NCHW) order: those of ``into``, or fresh ones.
+
+        Raises:
+            Whatever the steps raise, and ``Step.of`` tells which one did.
+        """
+        step = _SET
+        try:
+            self.set_inputs(inputs)
+            step = _RUN
+            self.run()
+            step = _GET
+            if into is None:
+                return self.get_outputs(True)
+            arrays = into()
+            self.get_outputs_into(arrays)
+            return arrays
+        except Exception as error:
+            step.mark(error)
+            raise
 
     # -- zero-copy path -----------------------------------------------------------------------------------
 

@@ -64,10 +64,10 @@ class Exclusive:
         self._context = context
 
     def __enter__(self) -> None:
-        self._context._take()
+        self._context.take()
 
     def __exit__(self, *exc: object) -> None:
-        self._context._owner.release()
+        self._context.let_go()
 
 
 class OneCaller(abc.ABC):
@@ -77,6 +77,9 @@ class OneCaller(abc.ABC):
         "this context is in use by another thread; open one context per thread or guard it with a lock"
     )
     _closed_reason = "this context is closed; open the model again"
+    _forked_reason = (
+        "this context was opened before a fork and belongs to the parent process; open the model in the child"
+    )
 
     def __init__(self) -> None:
         self._owner = threading.RLock()
@@ -91,13 +94,23 @@ class OneCaller(abc.ABC):
         """Hold the context for a sequence of calls; refused while another thread holds it."""
         return Exclusive(self)
 
-    def _take(self) -> None:
-        """Take hold of the context; whoever calls this releases ``_owner`` afterwards."""
+    def take(self) -> None:
+        """Begin what ``exclusive`` does, without a ``with`` block: for what happens at every frame.
+
+        The same thread may take again. Each ``take`` that returns is followed by one ``let_go``.
+
+        Raises:
+            ContextInvalid: closed, or held by another thread; then there is nothing to let go.
+        """
         if not self._owner.acquire(False):
             raise ContextInvalid(self._busy_reason)
         if self._closed:
             self._owner.release()
             raise ContextInvalid(self._closed_reason)
+
+    def let_go(self) -> None:
+        """End what ``take`` began: once for each ``take``, by the thread that took, in a ``finally``."""
+        self._owner.release()
 
     def close(self) -> None:
         """Release everything; may be called again. Waits for a run under way in another thread."""
@@ -109,6 +122,12 @@ class OneCaller(abc.ABC):
     @abc.abstractmethod
     def _release(self) -> None:
         """Give back what the context holds; called once."""
+
+    def abandon(self) -> None:
+        """After a fork, in the child: the parent owns what the context holds, nothing is given back."""
+        self._owner = threading.RLock()  # the thread that held it does not exist here
+        self._closed = True
+        self._closed_reason = self._forked_reason
 
 
 class AsyncCalls(OneCaller):

@@ -1,6 +1,7 @@
 """From what a caller hands over to one checked ``Input`` per model input.
 
-Used by the native API and the vendor-compatible faces alike; knows nothing of backends.
+Used by the native API and the vendor-compatible faces alike; knows nothing of backends. ``collect`` does it all;
+a face that does more to each array uses its parts: ``pair``, ``per_input`` and ``checked``.
 """
 
 from __future__ import annotations
@@ -9,31 +10,43 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import InputInvalid
+from ..layout import nhwc_to_nchw_shape
 from ..log import logger
 from ..tensor import Layout, TensorAttr
 from .types import Input
 
-__all__ = ["as_they_are", "collect"]
+__all__ = ["RankMismatch", "array_of", "as_they_are", "checked", "collect", "pair", "per_input"]
 
+Array = NDArray[Any]
 _NHWC, _UNDEFINED = Layout.NHWC, Layout.UNDEFINED  # looked up per frame, and slow to look up in an enum
 _LAYOUTS = {"nhwc": Layout.NHWC, "nchw": Layout.NCHW, "undefined": Layout.UNDEFINED}
-
-
 _PLAIN = frozenset(
     np.dtype(name)
     for name in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "float16", "float32")
 )
 
 
-def as_they_are(given: Any, attrs: Sequence[TensorAttr]) -> list[Input] | None:
-    """The quick way for what nearly every frame is: arrays of the model's very shapes; None when it is not.
+class RankMismatch(InputInvalid):
+    """An array has another number of dimensions than its input ``attr``: ``shape`` is that of the array."""
+
+    def __init__(self, attr: TensorAttr, shape: tuple[int, ...]) -> None:
+        super().__init__(
+            f"input {attr.name}: expected {len(attr.dims)} dimensions {list(attr.dims)}, "
+            f"got {len(shape)} {list(shape)}"
+        )
+        self.attr, self.shape = attr, shape
+
+
+def as_they_are(given: Any, attrs: Sequence[TensorAttr], layout: Any = None) -> list[Input] | None:
+    """The quick way for what nearly every frame is: NHWC arrays of the model's very shapes; None when it is not.
 
     Whatever this accepts ``collect`` accepts with the same result.
     """
     arrays = given if type(given) is list or type(given) is tuple else [given]
-    if len(arrays) != len(attrs):
+    if len(arrays) != len(attrs) or (layout is not None and not _all_nhwc(layout, len(attrs))):
         return None
     result = []
     for attr, array in zip(attrs, arrays):
@@ -41,6 +54,15 @@ def as_they_are(given: Any, attrs: Sequence[TensorAttr]) -> list[Input] | None:
             return None
         result.append(Input(attr.index, array, _NHWC if array.ndim == 4 else _UNDEFINED))
     return result
+
+
+def _all_nhwc(layout: Any, count: int) -> bool:
+    """Whether ``layout`` says of all inputs what is so without a word; False too for what makes no sense."""
+    words = layout if type(layout) is list or type(layout) is tuple else [layout]
+    for word in words:
+        if word is not None and (type(word) is not str or word.lower() != "nhwc"):
+            return False
+    return len(words) in (1, count)
 
 
 def collect(
@@ -60,41 +82,48 @@ def collect(
         shapes: legal shapes of a dynamic model; then ranks are checked here and shapes by the context.
 
     Raises:
-        InputInvalid: wrong number, rank, dtype or layout; the text names the input and the numbers.
+        InputInvalid: wrong number, rank (RankMismatch), dtype or layout; the text names the input and the numbers.
     """
-    if layout is None and not pass_through and not shapes:
-        plain = as_they_are(given, attrs)
+    if not pass_through and not shapes:
+        plain = as_they_are(given, attrs, layout)
         if plain is not None:
             return plain
-    arrays = _arrays(given, attrs)
-    layouts = _per_input(layout, len(attrs), "layouts")
-    flags = _per_input(pass_through, len(attrs), "pass_through flags")
-    result = []
-    for attr, array, word, flag in zip(attrs, arrays, layouts, flags):
-        result.append(_one(attr, array, _layout(word, attr), bool(flag), dynamic=bool(shapes)))
-    return result
+    items = pair(given, attrs)
+    words = per_input(layout, len(attrs), "layouts")
+    flags = per_input(pass_through, len(attrs), "pass_through flags")
+    return [checked(*each, dynamic=bool(shapes)) for each in zip(attrs, items, words, flags)]
 
 
-def _arrays(given: Any, attrs: Sequence[TensorAttr]) -> list[np.ndarray[Any, Any]]:
+def pair(given: Any, attrs: Sequence[TensorAttr]) -> list[Any]:
+    """What is given for each input, in order; raises InputInvalid when number or names do not fit."""
     if isinstance(given, Mapping):
         names = [attr.name for attr in attrs]
         if set(given) != set(names):
             raise InputInvalid(f"inputs are named {sorted(names)}, but {sorted(map(str, given))} were given")
-        items = [given[name] for name in names]
-    elif isinstance(given, (list, tuple)):
-        items = list(given)
-        if len(attrs) == 1 and len(items) != 1 and items and np.isscalar(items[0]):
-            items = [given]
-    else:
+        return [given[name] for name in names]
+    items = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(attrs) == 1 and len(items) > 1 and np.isscalar(items[0]):  # the content of the only input
         items = [given]
     if len(items) != len(attrs):
         raise InputInvalid(
             f"the model has {len(attrs)} inputs ({', '.join(a.name for a in attrs)}), but {len(items)} were given"
         )
-    return [_array(item, attr) for item, attr in zip(items, attrs)]
+    return items
 
 
-def _array(item: Any, attr: TensorAttr) -> np.ndarray[Any, Any]:
+def per_input(value: Any, count: int, what: str) -> list[Any]:
+    """One value per input from one for all or a list; raises InputInvalid when a list has the wrong length."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) == 1:
+        return list(value) * count
+    if len(value) != count:
+        raise InputInvalid(f"{len(value)} {what} given for {count} inputs")
+    return list(value)
+
+
+def array_of(item: Any, attr: TensorAttr) -> Array:
+    """The array that is given for an input; raises InputInvalid when it is none, or none of numbers."""
     try:
         array = np.asarray(item)
     except ValueError as error:
@@ -106,30 +135,10 @@ def _array(item: Any, attr: TensorAttr) -> np.ndarray[Any, Any]:
     return array
 
 
-def _per_input(value: Any, count: int, what: str) -> list[Any]:
-    if isinstance(value, (list, tuple)):
-        if len(value) == 1 and count > 1:
-            return list(value) * count
-        if len(value) != count:
-            raise InputInvalid(f"{len(value)} {what} given for {count} inputs")
-        return list(value)
-    return [value] * count
-
-
-def _layout(word: Any, attr: TensorAttr) -> Layout:
-    if word is None:
-        return Layout.NHWC if len(attr.dims) == 4 else Layout.UNDEFINED
-    try:
-        layout = _LAYOUTS[str(word).lower()]
-    except KeyError:
-        raise InputInvalid(f"input {attr.name}: unknown layout {word!r}; use 'nhwc' or 'nchw'") from None
-    return layout if len(attr.dims) == 4 else Layout.UNDEFINED
-
-
-def _one(attr: TensorAttr, array: np.ndarray[Any, Any], layout: Layout, flag: bool, dynamic: bool) -> Input:
-    if layout is Layout.UNDEFINED and len(attr.dims) == 4:
-        layout = Layout.NHWC
-    if flag:
+def checked(attr: TensorAttr, item: Any, word: Any, pass_through: Any, *, dynamic: bool) -> Input:
+    """One input: what is given for ``attr``, which lies as ``word`` says (None: NHWC). See ``collect``."""
+    array, layout = array_of(item, attr), _layout(word, attr)
+    if pass_through:
         return Input(attr.index, array, layout, pass_through=True)
     if array.ndim == 3 and len(attr.dims) == 4 and (dynamic or attr.dims[0] == 1):
         logger.warning(
@@ -138,25 +147,33 @@ def _one(attr: TensorAttr, array: np.ndarray[Any, Any], layout: Layout, flag: bo
         )  # fmt: skip
         array = array[None]
     if array.ndim != len(attr.dims):
-        raise InputInvalid(
-            f"The input[{attr.index}] need {len(attr.dims)}dims input, but {array.ndim}dims input buffer feed. "
-            f"({attr.name}: expected {list(attr.dims)}, got {list(array.shape)})"
-        )
+        raise RankMismatch(attr, array.shape)
     if not dynamic:
         _check_shape(attr, array, layout)
     return Input(attr.index, array, layout)
 
 
-def _check_shape(attr: TensorAttr, array: np.ndarray[Any, Any], layout: Layout) -> None:
+def _layout(word: Any, attr: TensorAttr) -> Layout:
+    """The layout that a word means for an input; only rank 4 has one."""
+    try:
+        layout = Layout.NHWC if word is None else _LAYOUTS[str(word).lower()]
+    except KeyError:
+        raise InputInvalid(f"input {attr.name}: unknown layout {word!r}; use 'nhwc' or 'nchw'") from None
+    if len(attr.dims) != 4:
+        return Layout.UNDEFINED
+    return Layout.NHWC if layout is Layout.UNDEFINED else layout
+
+
+def _check_shape(attr: TensorAttr, array: Array, layout: Layout) -> None:
     nhwc, shape = tuple(attr.dims), tuple(array.shape)
+    nchw = nhwc_to_nchw_shape(nhwc)
     if layout is not Layout.NCHW:
         if shape == nhwc:
             return
         hint = ""
-        if len(nhwc) == 4 and shape == (nhwc[0], nhwc[3], nhwc[1], nhwc[2]):
+        if len(nhwc) == 4 and shape == nchw:
             hint = "; this looks like NCHW data, say so with data_format='nchw' (native API: layout='nchw')"
         raise InputInvalid(f"input {attr.name}: expected shape {list(nhwc)}, got {list(shape)}{hint}")
-    nchw = (nhwc[0], nhwc[3], nhwc[1], nhwc[2])
     if shape != nchw:
         hint = "; this looks like NHWC data, leave the layout out" if shape == nhwc else ""
         raise InputInvalid(f"input {attr.name}: expected NCHW shape {list(nchw)}, got {list(shape)}{hint}")

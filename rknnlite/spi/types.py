@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from numpy.typing import NDArray
 
+from ..layout import nchw_to_nhwc_shape
 from ..tensor import Layout
 from .custom_op import CustomOp
 
@@ -25,6 +26,7 @@ __all__ = [
     "Options",
     "Probe",
     "RawOutput",
+    "Step",
     "Versions",
 ]
 
@@ -83,6 +85,40 @@ class AttrKind(enum.Enum):
     CURRENT_NATIVE_INPUT = "current_native_input"
     CURRENT_NATIVE_OUTPUT = "current_native_output"
 
+    @property
+    def is_input(self) -> bool:
+        """Whether it asks for inputs."""
+        return self in _INPUT_KINDS
+
+
+_INPUT_KINDS = frozenset(
+    {
+        AttrKind.INPUT,
+        AttrKind.NATIVE_INPUT,
+        AttrKind.NATIVE_NHWC_INPUT,
+        AttrKind.CURRENT_INPUT,
+        AttrKind.CURRENT_NATIVE_INPUT,
+    }
+)
+
+
+class Step(enum.Enum):
+    """The steps of a frame. An exception that ``Context.frame`` lets out tells by ``Step.of`` where it arose."""
+
+    SET_INPUTS = "set_inputs"
+    RUN = "run"
+    GET_OUTPUTS = "get_outputs"
+
+    def mark(self, error: Exception) -> None:
+        """Note on an exception that it arose in this step; an earlier note (of a frame inside) is replaced."""
+        error.step = self  # type: ignore[attr-defined]
+
+    @classmethod
+    def of(cls, error: BaseException) -> Step:
+        """The step that an exception arose in; SET_INPUTS for one that arose before a frame began."""
+        step: Step = getattr(error, "step", cls.SET_INPUTS)
+        return step
+
 
 @dataclass
 class Options:
@@ -126,6 +162,12 @@ class Input:
     data: Array
     layout: Layout = Layout.NHWC
     pass_through: bool = False
+
+    @property
+    def nhwc_shape(self) -> tuple[int, ...]:
+        """The shape of the data as ``Context.inputs`` and ``set_shapes`` count it: rank 4 as NHWC."""
+        shape = tuple(self.data.shape)
+        return nchw_to_nhwc_shape(shape) if self.layout is Layout.NCHW else shape
 
 
 class RawOutput(NamedTuple):

@@ -94,6 +94,7 @@ class FakeContext(Context):
         self._inputs = [image_input(i, attr.name, tuple(shapes[i])) for i, attr in enumerate(self._inputs)]
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
+        self.follow_shapes(inputs)
         self._call("set_inputs")
         self.given = self._bench.given = list(inputs)
 

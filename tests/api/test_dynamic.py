@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from rknnlite.api import RKNNLite
 from rknnlite.errors import ContextInvalid
+from rknnlite.spi import Context
 
 from .fake_backend import Bench, image_input
 
@@ -43,6 +46,26 @@ def test_shape_is_set_when_it_changes_only(dynamic: RKNNLite, bench: Bench) -> N
     for size in (8, 8, 4, 4, 8):
         dynamic.inference([np.ones((1, size, size, 3), np.uint8)])
     assert bench.names().count("set_shapes") == 3
+
+
+def test_shapes_are_looked_at_once_per_frame(dynamic: RKNNLite, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    follow = Context.follow_shapes
+
+    def counted(self: Context, *args: Any, **options: Any) -> None:
+        looks.append(args)
+        follow(self, *args, **options)
+
+    monkeypatch.setattr(Context, "follow_shapes", counted)
+    for size in (8, 8, 4):
+        assert dynamic.inference([np.ones((1, size, size, 3), np.uint8)]) is not None
+    assert len(looks) == 3
+
+
+def test_data_that_is_passed_through_selects_the_shape_too(dynamic: RKNNLite, bench: Bench) -> None:
+    for size in (8, 4):
+        assert dynamic.inference([np.ones((1, size, size, 3), np.int8)], inputs_pass_through=[1]) is not None
+    assert [call[1][0][1] for call in bench.calls if call[0] == "set_shapes"] == [8, 4]
 
 
 def test_unsupported_shape_lists_the_legal_ones(dynamic: RKNNLite, capfd: pytest.CaptureFixture[str]) -> None:

@@ -87,7 +87,9 @@ def test_the_three_steps(runtime: RKNNRuntime, image: np.ndarray) -> None:
 def test_steps_raise_instead_of_logging(
     runtime: RKNNRuntime, bench: Bench, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(errors.InputInvalid):
+    with pytest.raises(
+        errors.InputInvalid, match=r"The input\[0\] need 4dims input, but 2dims input buffer feed"
+    ):
         runtime.set_inputs([np.zeros((2, 2))])
     bench.faults["run"] = errors.RunTimeout("late")
     with pytest.raises(errors.RunTimeout):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rknnlite.errors import InputInvalid
-from rknnlite.spi.inputs import collect
+from rknnlite.spi.inputs import RankMismatch, as_they_are, collect
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 IMAGE = TensorAttr(0, "image", (1, 4, 6, 3), DType.INT8, Layout.NHWC)
@@ -74,10 +74,15 @@ REFUSALS: dict[str, tuple[Any, list[TensorAttr], dict[str, Any], str]] = {
     "unknown name": ({"picture": pixels}, [IMAGE], {}, r"named \['image'\], but \['picture'\] were given"),
     "missing name": ({"image": pixels}, [IMAGE, STATE], {}, r"named \['image', 'state'\]"),
     "odd name": ({7: pixels}, [IMAGE], {}, r"but \['7'\] were given"),
-    "rank 5": ([pixels[None]], [IMAGE], {}, r"input\[0\] need 4dims input, but 5dims input buffer feed"),
-    "rank 2": ([pixels[0, 0]], [IMAGE], {}, "need 4dims input, but 2dims"),
-    "rank 3 for batch": ([pixels[0]], [BATCH], {}, "need 4dims input, but 3dims"),
-    "rank 1 of 2": ([state[0]], [STATE], {}, "need 2dims input, but 1dims"),
+    "rank 5": (
+        [pixels[None]],
+        [IMAGE],
+        {},
+        r"image: expected 4 dimensions \[1, 4, 6, 3\], got 5 \[1, 1, 4, 6, 3\]",
+    ),
+    "rank 2": ([pixels[0, 0]], [IMAGE], {}, r"image: expected 4 dimensions \[1, 4, 6, 3\], got 2 \[6, 3\]"),
+    "rank 3 for batch": ([pixels[0]], [BATCH], {}, r"expected 4 dimensions \[3, .*\], got 3 \["),
+    "rank 1 of 2": ([state[0]], [STATE], {}, r"expected 2 dimensions \[.*\], got 1 \["),
     "height": ([pixels[:, :3]], [IMAGE], {}, r"image: expected shape \[1, 4, 6, 3\], got \[1, 3, 6, 3\]"),
     "nchw unsaid": ([planes], [IMAGE], {}, "looks like NCHW data, say so with data_format='nchw'"),
     "nhwc as nchw": ([pixels], [IMAGE], {"layout": "nchw"}, "looks like NHWC data, leave the layout out"),
@@ -126,11 +131,32 @@ def test_passed_through_data_are_not_judged() -> None:
     assert first.pass_through and first.data is native and not second.pass_through
 
 
+def test_a_wrong_rank_carries_what_a_face_words() -> None:
+    with pytest.raises(RankMismatch) as caught:
+        collect([state[0], pixels][::-1], [IMAGE, STATE])
+    assert (caught.value.attr, caught.value.shape) == (STATE, (8,))
+
+
+@pytest.mark.parametrize("layout", ["nhwc", "NHWC", ["nhwc"], ("nhwc",), [None], ["nhwc", None]])
+def test_saying_nhwc_is_as_quick_as_saying_nothing(layout: Any) -> None:
+    arrays, attrs = ([pixels, state], [IMAGE, STATE]) if len(layout) == 2 else ([pixels], [IMAGE])
+    plain = as_they_are(arrays, attrs, layout)
+    assert plain is not None
+    assert [item.layout for item in plain] == [item.layout for item in collect(arrays, attrs)]
+
+
+@pytest.mark.parametrize(
+    "layout", ["nchw", "undefined", 7, [], ["nhwc"] * 2, ["nchw"], {"image": "nhwc"}, b"nhwc"]
+)
+def test_what_else_is_said_is_looked_at(layout: Any) -> None:
+    assert as_they_are([pixels], [IMAGE], layout) is None
+
+
 def test_shapes_of_a_dynamic_model_are_left_to_the_context() -> None:
     big = np.zeros((1, 9, 9, 3), np.uint8)
     (item,) = collect([big], [IMAGE], shapes=[[(1, 4, 6, 3)], [(1, 9, 9, 3)]])
     assert item.data is big
-    with pytest.raises(InputInvalid, match="need 4dims"):
+    with pytest.raises(InputInvalid, match="expected 4 dimensions"):
         collect([np.zeros((9, 9))], [IMAGE], shapes=[[(1, 4, 6, 3)]])
 
 

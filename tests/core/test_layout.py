@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.layout import nc1hwc2_to_nchw, nchw_to_nc1hwc2, nchw_to_nhwc, nhwc_to_nchw
+from rknnlite.layout import (
+    nc1hwc2_to_nchw,
+    nchw_to_nc1hwc2,
+    nchw_to_nhwc,
+    nchw_to_nhwc_shape,
+    nhwc_to_nchw,
+    nhwc_to_nchw_shape,
+)
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(1, 6), st.integers(1, 6))
 lanes = st.sampled_from([4, 8, 16, 32]) | st.integers(1, 7)
@@ -26,6 +33,12 @@ def test_nhwc_round_trip(shape: tuple[int, ...], dtype: str) -> None:
     assert there.shape == (shape[0], shape[2], shape[3], shape[1])
     assert there.dtype == x.dtype and np.shares_memory(there, x)
     assert np.array_equal(nhwc_to_nchw(there), x)
+    assert nchw_to_nhwc_shape(shape) == there.shape and nhwc_to_nchw_shape(there.shape) == shape
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3, 4), (1, 2, 3, 4, 5)])
+def test_only_shapes_of_rank_4_have_an_order(shape: tuple[int, ...]) -> None:
+    assert nchw_to_nhwc_shape(shape) == nhwc_to_nchw_shape(shape) == shape
 
 
 @given(shapes, lanes, dtypes)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from rknnlite import socs
-from rknnlite.errors import ContextInvalid, InputInvalid, RknnError
-from rknnlite.spi import Backend, Context, Input, OpenOptions, Probe, RawOutput, Versions
+from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
+from rknnlite.spi import AttrKind, Backend, Context, Input, OpenOptions, Probe, RawOutput, Step, Versions
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 
@@ -133,6 +133,78 @@ def test_exclusive_is_refused_to_others_and_open_to_the_owner() -> None:
         thread.join()
     assert len(refused) == 1 and "in use by another thread" in refused[0]
     assert context.infer(x)
+
+
+def test_taking_and_letting_go_is_exclusive_without_a_block() -> None:
+    context = Echo()
+    context.take()
+    context.take()  # the same thread may
+    context.let_go()
+    refused: list[str] = []
+
+    def intrude() -> None:
+        with pytest.raises(ContextInvalid, match="in use by another thread") as caught:
+            context.take()
+        refused.append(str(caught.value))
+
+    thread = threading.Thread(target=intrude)
+    thread.start()
+    thread.join()
+    context.let_go()
+    assert len(refused) == 1
+    context.close()
+    with pytest.raises(ContextInvalid, match="is closed"):
+        context.take()
+    with pytest.raises(RuntimeError):  # a take that was refused leaves nothing to let go
+        context.let_go()
+
+
+def test_after_a_fork_the_parent_owns_it() -> None:
+    context = Echo()
+    context.take()  # as a thread that the child does not have
+    context.abandon()
+    with pytest.raises(ContextInvalid, match="belongs to the parent process"):
+        context.infer(x)
+    context.close()
+    assert context.released == 0
+
+
+def test_a_frame_writes_to_arrays_that_are_asked_for_after_the_run() -> None:
+    context = Echo()
+    arrays = [np.empty((1, 2, 3, 1), np.float32) for _ in range(2)]
+    asked: list[float] = []
+
+    def into() -> list[Any]:
+        asked.append(context._given[0].data.max())
+        return arrays
+
+    assert context.frame([Input(0, x)], into) is arrays
+    assert np.array_equal(arrays[1], x) and asked == [5]
+
+
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [("set_inputs", Step.SET_INPUTS), ("run", Step.RUN), ("get_outputs", Step.GET_OUTPUTS)],
+)
+def test_an_error_of_a_frame_tells_its_step(method: str, step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(Echo, method, fail)
+    with pytest.raises(ZeroDivisionError, match="odd") as caught:
+        Echo().frame([Input(0, x)])
+    assert Step.of(caught.value) is step
+    assert Step.of(ValueError()) is Step.SET_INPUTS, "before a frame"
+
+
+def test_attributes_of_every_kind() -> None:
+    context = Echo()
+    for kind in AttrKind:
+        if kind in (AttrKind.NATIVE_NHWC_INPUT, AttrKind.NATIVE_NHWC_OUTPUT):
+            with pytest.raises(ParamInvalid, match=f"backend echo does not answer {kind.value} attributes"):
+                context.attrs(kind)
+        else:
+            assert context.attrs(kind) == (context.inputs if kind.is_input else context.outputs)
 
 
 def test_no_cycles() -> None:

@@ -38,6 +38,17 @@ def opened() -> Iterator[Opener]:
         rknn.release()
 
 
+def test_a_wrong_rank_has_the_vendors_words(opened: Opener, capfd: pytest.CaptureFixture[str]) -> None:
+    rknn = opened()
+    capfd.readouterr()
+    assert rknn.inference([np.zeros((4, 4), np.uint8)]) is None
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(
+        "E Catch exception when running RKNN model. The input[0] need 4dims input, but 2dims input buffer feed."
+    )
+    assert line.endswith("(error code: RKNN3_ERR_INPUT_INVALID)")
+
+
 def test_outputs_are_those_of_the_model(opened: Opener) -> None:
     golden = goldens(MODEL.with_suffix(".npz"))[0]
     rknn = opened()

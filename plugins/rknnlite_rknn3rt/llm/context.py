@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
+from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi.llm import LlmCallbacks, LlmConfig, LlmContext, LlmOptions, LlmParams, LlmSession
 from rknnlite.tensor import TensorAttr
 
@@ -50,7 +50,7 @@ class Rknn3LlmContext(DeviceModel, LoraAdapters, LlmContext):
         except BaseException:
             handle.native.release()
             raise
-        _contexts.add(self)
+        abandon_after_fork(self)
 
     # -- what device memory needs -------------------------------------------------------------------------
 
@@ -110,21 +110,10 @@ class Rknn3LlmContext(DeviceModel, LoraAdapters, LlmContext):
             self._kept.clear()
             self._engine.close()
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """After a fork, in the child: the parent owns the model."""
         self._owner = threading.RLock()
         for session in list(self._sessions):
             session.abandon()
         self._sessions = weakref.WeakSet()
         self._engine.abandon()
-
-
-_contexts: weakref.WeakSet[Rknn3LlmContext] = weakref.WeakSet()
-
-
-def _abandon_all() -> None:
-    for context in list(_contexts):
-        context._abandon()
-
-
-os.register_at_fork(after_in_child=_abandon_all)
