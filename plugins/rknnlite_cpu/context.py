@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rknnlite._version import __version__
 from rknnlite.errors import ContextInvalid, InputInvalid
@@ -15,7 +16,6 @@ from rknnlite.log import logger
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, PostProcess, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
-from rknnlite.spi.dumps import Dump, DumpWriter, default_folder
 from rknnlite.spi.perf import MemorySize, PerfTable
 from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import TensorAttr
@@ -33,6 +33,9 @@ from .runs import Runs, compute_items
 from .shape_variant import PreparedShapes
 from .values import Array
 from .zerocopy import ZeroCopyContext
+
+if TYPE_CHECKING:
+    from rknnlite.spi.dumps import Dump, DumpWriter
 
 __all__ = ["CpuContext"]
 
@@ -192,7 +195,7 @@ class CpuContext(ZeroCopyContext):
             if bound:
                 runs.inputs = self._fed(self._bindings.read(self._places(), self._attrs.native_inputs))
             watch = Stopwatch() if opened.times else None
-            writer = opened.dump_writer(default_folder(opened.label)) if opened.dumps else None
+            writer = opened.dump_writer() if opened.dumps else None
             started = time.perf_counter()
             current = self._shapes.current
             items = self._compute(watch, writer)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rknnlite.graph import Graph, Tensor, TensorRole
-from rknnlite.spi.dumps import Dump, DumpWriter
 
 from .plan import Step, Watch
 from .values import Array, decode, encode, stored_elements
+
+if TYPE_CHECKING:
+    from rknnlite.spi.dumps import Dump, DumpWriter
 
 __all__ = ["Feeder", "Recorder", "Stopwatch", "Watches"]
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from rknnlite.formats import NO_ATTRIBUTES, Attributes, Model, ModelFile
 from rknnlite.log import level
 from rknnlite.socs import Soc
 from rknnlite.spi import OpenOptions, PostProcess
-from rknnlite.spi.dumps import DumpWriter
 
 from .cache_coherence import CacheCoherence
 from .fidelity import Fidelity
 from .kernels.threads import cores
 from .postprocess import chosen
 from .zerocopy import lender
+
+if TYPE_CHECKING:
+    from rknnlite.spi.dumps import DumpWriter
 
 __all__ = ["OpenedModel", "Settings"]
 
@@ -82,10 +84,16 @@ class OpenedModel:
         """The plugin that the options name, one for each context."""
         return chosen(self.options.extra.get("postprocess"))
 
-    def dump_writer(self, directory: str | os.PathLike[str]) -> DumpWriter:
-        """Where a run writes its tensors."""
+    def dump_writer(self, directory: str | os.PathLike[str] | None = None) -> DumpWriter:
+        """Where a run writes its tensors; None: a folder of its own."""
+        from rknnlite.spi.dumps import DumpWriter, default_folder
+
         return DumpWriter(
-            directory, model=self.label, backend="cpu", soc=self.soc.name, fidelity=self.fidelity.value
+            directory or default_folder(self.label),
+            model=self.label,
+            backend="cpu",
+            soc=self.soc.name,
+            fidelity=self.fidelity.value,
         )
 
     def coherence(self) -> CacheCoherence:

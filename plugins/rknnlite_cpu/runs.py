@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from rknnlite.errors import ContextInvalid
-from rknnlite.spi.dumps import DumpWriter
 from rknnlite.spi.perf import PerfTable
 
 from .frame import Frame
@@ -15,6 +14,9 @@ from .kernels.parallel import run_items
 from .observers import Recorder, Watches
 from .plan import ExecutionPlan, Watch
 from .values import Array
+
+if TYPE_CHECKING:
+    from rknnlite.spi.dumps import DumpWriter
 
 __all__ = ["Runs", "compute_items"]
 

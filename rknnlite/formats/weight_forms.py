@@ -20,7 +20,6 @@ from ..errors import ModelUnsupported
 from ..graph import Node, Tensor
 from ..tensor import DType
 from . import weights
-from .compressed import CompressedWeight
 from .families import NpuFamily
 from .flatbuffer import Table
 from .slots import StorageForm, TensorSlot
@@ -128,6 +127,8 @@ class WeightReader:
 
     def _expanded(self, table: Table, data: memoryview, x: Tensor, w: Tensor) -> Loader:
         """A compressed weight: its segments are checked now and decoded when they are needed."""
+        from .compressed import CompressedWeight
+
         elements = sum(prod(part) for part in weights.segments(w.native_shape, w.name))
         kind = x.dtype.numpy.newbyteorder("<")
         packed = CompressedWeight(
