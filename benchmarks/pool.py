@@ -28,7 +28,7 @@ import numpy as np  # noqa: E402
 import psutil  # noqa: E402
 
 import rknnlite  # noqa: E402
-from tests.native.double import build, model  # noqa: E402
+from tests.doubles.double import build, model  # noqa: E402
 
 LATENCY = 0.020
 AFFINE = ("input image int8 4 1 4 6 3 1 0", "output scores float32 4 1 3 4 6", "op affine 2 1")

@@ -32,7 +32,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 
 import numpy as np  # noqa: E402
 
-from tests.native.double import build, compile_c, model  # noqa: E402
+from tests.doubles.double import build, compile_c, model  # noqa: E402
 
 NINE = [(1, 64, 80, 80), (1, 80, 80, 80), (1, 1, 80, 80), (1, 64, 40, 40), (1, 80, 40, 40), (1, 1, 40, 40),
         (1, 64, 20, 20), (1, 80, 20, 20), (1, 1, 20, 20)]  # fmt: skip

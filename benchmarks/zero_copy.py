@@ -26,7 +26,7 @@ import numpy as np  # noqa: E402
 
 import rknnlite  # noqa: E402
 from rknnlite import DType  # noqa: E402
-from tests.native.double import Double, build, model  # noqa: E402
+from tests.doubles.double import Double, build, model  # noqa: E402
 
 SHAPE = (1, 1080, 1920, 3)
 FRAME = ("input image int8 4 1 1080 1920 3 1 0", "output scores int8 2 1 1000 0.1 5", "op none")

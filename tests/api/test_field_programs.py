@@ -20,7 +20,7 @@ from rknnlite import plugins
 from rknnlite.abi import rknn_op
 from rknnlite.api import RKNNLite, rknn_runtime
 from tests.custom_ops.models import DUAL, PlainDual
-from tests.native.double import Double, build, compiler, model
+from tests.doubles.double import Double, build, compiler, model
 from tests.rknnrt.models import AFFINE, DYNAMIC
 
 from .corpus import genuine

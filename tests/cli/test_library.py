@@ -1,4 +1,4 @@
-"""The commands on librknnrt: a double of it, built from the sources in tests/native."""
+"""The commands on librknnrt: a double of it, built from the sources in tests/doubles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.double import build, compiler, model
+from tests.doubles.double import build, compiler, model
 
 from .conftest import RESNET, Call
 

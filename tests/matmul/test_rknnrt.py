@@ -14,7 +14,7 @@ from rknnlite_rknnrt import matmul_abi
 
 import rknnlite
 from rknnlite import errors
-from tests.native.double import Double, build
+from tests.doubles.double import Double, build
 from tests.rknnrt import test_abi as declared
 
 TABLE = json.loads((Path(declared.__file__).parent / "data" / "abi.json").read_text(encoding="utf-8"))

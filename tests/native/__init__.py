@@ -1,0 +1,1 @@
+"""Tests of ``rknnlite.native``: code of other languages."""

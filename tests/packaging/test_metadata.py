@@ -112,6 +112,13 @@ def test_replaces_the_packages_of_the_vendor() -> None:
     assert package["Provides"] == package["Conflicts"] == package["Replaces"]
 
 
+def test_the_package_build_runs_tests_that_are_there() -> None:
+    rules = (DEBIAN / "rules").read_text("utf-8").replace("\\\n", " ")
+    run = re.findall(r"\btests/(\w+)", re.findall(r"PYBUILD_TEST_ARGS = (.*)", rules)[0])
+    assert {"accuracy", "core", "native", "packaging", "spi"} <= set(run)
+    assert all(any((ROOT / "tests" / folder).glob("test_*.py")) for folder in run)
+
+
 def test_every_debian_package_is_tried_after_installation() -> None:
     """By a script of debian/tests, and every script is listed."""
     text = (DEBIAN / "tests" / "control").read_text("utf-8")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rknnlite
-from tests.native.double import Double, model
+from tests.doubles.double import Double, model
 from tests.rknnrt.conftest import double, library  # noqa: F401  fixtures
 
 LINES = ("input image int8 4 1 4 6 3 1 0", "output scores float32 4 1 3 4 6", "op affine 2 1")

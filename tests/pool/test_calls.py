@@ -12,7 +12,7 @@ import pytest
 import rknnlite
 from rknnlite import errors
 from rknnlite.spi import Context
-from tests.native.double import Double
+from tests.doubles.double import Double
 
 from .conftest import answer, image
 

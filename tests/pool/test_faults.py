@@ -19,7 +19,7 @@ import pytest
 
 import rknnlite
 from rknnlite import errors
-from tests.native.double import Double, model
+from tests.doubles.double import Double, model
 
 from .conftest import LINES, answer, image
 
@@ -402,7 +402,7 @@ def test_a_program_may_end_without_closing(double: Double) -> None:
     program = (
         "import numpy as np, rknnlite\n"
         "from tests.pool.conftest import LINES, image\n"
-        "from tests.native.double import model\n"
+        "from tests.doubles.double import model\n"
         "pool = rknnlite.Pool(model(*LINES, 'latency 20000'), size=3, timeout=5)\n"
         "futures = [pool.submit(image(i)) for i in range(12)]\n"
         "print(futures[0].result()[0].max())\n"

@@ -17,7 +17,7 @@ from rknnlite.abi import rknn3, rknn3_enums, rknn3_llm, rknn3_op, rknn3_types, r
 from rknnlite.errors import ModelUnsupported
 from tests.support.corpus import ROOT
 
-HEADER = ROOT / "tests" / "native" / "rknn3" / "rknn3_abi.h"
+HEADER = ROOT / "tests" / "doubles" / "rknn3" / "rknn3_abi.h"
 FIRST = (rknn3_types, rknn3_llm, rknn3_op)
 ANONYMOUS = {"input_union": "llm_input", "recurrent": "recurrent"}
 """Members that have no name in C -> the first of theirs."""

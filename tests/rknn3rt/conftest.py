@@ -15,8 +15,8 @@ import rknnlite
 from rknnlite import plugins
 from rknnlite.llm import open_llm
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmResult
-from tests.native.double import compiler
-from tests.native.rknn3.double3 import Double3, build, model
+from tests.doubles.double import compiler
+from tests.doubles.rknn3.double3 import Double3, build, model
 
 VOCAB, HIDDEN = 300, 8
 CNN = ("input image uint8 nhwc 4 1 4 6 3", "output scores float32 undefined 2 1 72", "op affine 2 1")

@@ -12,8 +12,8 @@ import pytest
 
 from rknnlite.abi import rknn3, rknn3_enums, rknn3_llm, rknn3_op, rknn3_types, rknn3_v104
 from rknnlite.errors import ModelUnsupported
-from tests.native.double import compile_c, compiler
-from tests.native.rknn3.double3 import HERE
+from tests.doubles.double import compile_c, compiler
+from tests.doubles.rknn3.double3 import HERE
 from tests.rknnrt.make_table import text
 from tests.support.corpus import FIXTURES
 

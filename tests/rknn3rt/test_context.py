@@ -32,7 +32,7 @@ from rknnlite.native.library import FunctionMissing
 from rknnlite.spi import Input
 from rknnlite.spi.dumps import Dump
 from rknnlite.tensor import DType, Layout
-from tests.native.rknn3.double3 import Double3, model
+from tests.doubles.rknn3.double3 import Double3, model
 
 from .conftest import CNN
 

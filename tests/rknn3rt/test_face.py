@@ -19,7 +19,7 @@ from rknn3lite.api import (
     RKNN3Lite,
     RKNN3QueryCmd,
 )
-from tests.native.rknn3.double3 import Double3, model
+from tests.doubles.rknn3.double3 import Double3, model
 
 from .conftest import CNN, HIDDEN, LLM, VOCAB, callbacks
 

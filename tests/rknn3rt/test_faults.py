@@ -29,7 +29,7 @@ from rknnlite.llm import open_llm
 from rknnlite.native.library import FunctionMissing
 from rknnlite.spi import Input
 from rknnlite.spi.llm import CallState, InferParams, KvPolicy, LlmParams, TokenInput
-from tests.native.rknn3.double3 import Double3, model
+from tests.doubles.rknn3.double3 import Double3, model
 
 from .conftest import CNN, LLM, Heard, callbacks
 

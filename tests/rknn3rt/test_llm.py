@@ -34,7 +34,7 @@ from rknnlite.spi.llm import (
     VideoBlock,
     VocabInfo,
 )
-from tests.native.rknn3.double3 import Double3, model
+from tests.doubles.rknn3.double3 import Double3, model
 
 from .conftest import CNN, HIDDEN, LLM, VOCAB, Heard, callbacks, embed, tokenize
 

@@ -21,8 +21,8 @@ from rknnlite.native.library import (
     LibraryUnusable,
     LibraryWrongArchitecture,
 )
-from tests.native.double import compile_c
-from tests.native.rknn3.double3 import Double3, model
+from tests.doubles.double import compile_c
+from tests.doubles.rknn3.double3 import Double3, model
 
 from .conftest import CNN
 

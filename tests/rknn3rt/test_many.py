@@ -16,7 +16,7 @@ import rknnlite
 from rknnlite.llm import open_llm
 from rknnlite.spi import Input
 from rknnlite.spi.llm import CallState, InferParams, PromptInput, TokenInput
-from tests.native.rknn3.double3 import Double3, model
+from tests.doubles.rknn3.double3 import Double3, model
 
 from .conftest import CNN, LLM, callbacks
 

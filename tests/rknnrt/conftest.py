@@ -12,7 +12,7 @@ import pytest
 import rknnlite
 from rknnlite import plugins
 from rknnlite.api import RKNNLite
-from tests.native.double import Double, build, compiler, model
+from tests.doubles.double import Double, build, compiler, model
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from rknnlite_rknnrt import abi
 
 from rknnlite.errors import ERROR_NAMES
 from rknnlite.tensor import DType, Layout
-from tests.native.double import HERE, compile_c, compiler
+from tests.doubles.double import HERE, compile_c, compiler
 from tests.support.corpus import FIXTURES
 
 from .make_table import compact, text

@@ -11,7 +11,7 @@ import pytest
 from rknnlite.errors import ContextInvalid, InputInvalid, OutputInvalid, RunTimeout
 from rknnlite.spi import Input
 from rknnlite.tensor import Layout
-from tests.native.double import Double
+from tests.doubles.double import Double
 
 from .models import AFFINE, FLOATS, NATIVE, TWO, identity, picture, scores, scores_stored, stored
 

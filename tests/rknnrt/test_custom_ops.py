@@ -19,7 +19,7 @@ from rknnlite.api.custom_op import get_node_attr
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.spi import CustomOp, CustomOpFailed, UseBuiltin
 from rknnlite.tensor import DType, Layout
-from tests.native.double import Double, compile_c, compiler, model
+from tests.doubles.double import Double, compile_c, compiler, model
 from tests.support.corpus import EXAMPLES, genuine
 
 Start = Callable[..., Any]

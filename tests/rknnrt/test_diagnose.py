@@ -19,7 +19,7 @@ from rknnlite.errors import (
     TargetPlatformUnmatch,
 )
 from rknnlite.native.versions import runtime_rule
-from tests.native.double import Double, model
+from tests.doubles.double import Double, model
 from tests.support.corpus import genuine
 
 from .conftest import built

@@ -11,7 +11,7 @@ import pytest
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi import AttrKind
 from rknnlite.tensor import Layout
-from tests.native.double import Double
+from tests.doubles.double import Double
 
 from .models import AFFINE, DYNAMIC, identity, picture
 

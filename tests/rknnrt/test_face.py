@@ -13,7 +13,7 @@ from rknnlite_rknnrt import abi
 
 from rknnlite.api import RKNNLite
 from rknnlite.api.rknn_runtime import RKNNOutput
-from tests.native.double import Double, model
+from tests.doubles.double import Double, model
 from tests.support.corpus import genuine
 
 from .models import AFFINE, DYNAMIC, NATIVE, TWO, identity, picture, scores

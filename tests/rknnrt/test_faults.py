@@ -17,7 +17,7 @@ import rknnlite
 from rknnlite.api import RKNNLite
 from rknnlite.errors import ERROR_NAMES, DeviceUnavailable, OutOfMemory, RknnError, error_from_code
 from rknnlite.spi import CustomOp, Input, OpContext
-from tests.native.double import Double, model
+from tests.doubles.double import Double, model
 
 from .models import AFFINE, DYNAMIC, picture, scores
 

@@ -15,7 +15,7 @@ import rknnlite
 from rknnlite.api import RKNNLite
 from rknnlite.errors import RknnError
 from rknnlite.spi import Input
-from tests.native.double import Double, model
+from tests.doubles.double import Double, model
 
 from .models import AFFINE, picture
 

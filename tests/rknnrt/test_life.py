@@ -18,7 +18,7 @@ import pytest
 import rknnlite
 from rknnlite.errors import ContextInvalid
 from rknnlite.spi import Input
-from tests.native.double import Double, model
+from tests.doubles.double import Double, model
 from tests.support.corpus import ROOT
 
 from .models import AFFINE, picture, scores

@@ -22,7 +22,7 @@ from rknnlite.native.library import (
     LibraryUnusable,
     LibraryWrongArchitecture,
 )
-from tests.native.double import Double, compile_c, compiler, model
+from tests.doubles.double import Double, compile_c, compiler, model
 
 from .conftest import built
 from .models import AFFINE, picture

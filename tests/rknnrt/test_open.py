@@ -24,7 +24,7 @@ from rknnlite.errors import (
 )
 from rknnlite.spi import AttrKind, OpenOptions
 from rknnlite.tensor import DType, Layout, QuantParams
-from tests.native.double import Double, model
+from tests.doubles.double import Double, model
 from tests.support.corpus import genuine
 
 from .models import AFFINE, DYNAMIC, NATIVE, TWO, identity, picture, scores

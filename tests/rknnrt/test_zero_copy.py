@@ -15,7 +15,7 @@ from rknnlite_rknnrt import abi
 from rknnlite.errors import ContextInvalid, InputInvalid, OutOfMemory, OutputInvalid, ParamInvalid
 from rknnlite.spi import AttrKind, Input
 from rknnlite.tensor import DType, Layout, TensorAttr
-from tests.native.double import Double
+from tests.doubles.double import Double
 
 from .models import AFFINE, DYNAMIC, FLOATS, NATIVE, TWO, identity, picture, real, scores, stored
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import rknnlite
 from rknnlite import DType
-from tests.native.double import Double, model
+from tests.doubles.double import Double, model
 from tests.rknnrt.conftest import double, library  # noqa: F401  fixtures
 
 FRAME = ("input image int8 4 1 108 192 3 1 0", "output scores int8 2 1 1000 0.1 5", "op none")

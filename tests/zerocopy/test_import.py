@@ -13,7 +13,7 @@ import pytest
 import rknnlite
 from rknnlite import errors
 from rknnlite.spi import Context
-from tests.native.double import model
+from tests.doubles.double import model
 from tests.rknnrt.conftest import double, library  # noqa: F401  fixtures
 from tests.support.corpus import genuine
 

@@ -2,7 +2,7 @@
 # Tests for arm64, or with ARCH=armhf for 32-bit ARM: the double of librknnrt is cross-compiled, pytest runs in the
 # userland. Limits of CPU time say nothing under emulation, so the test of them is left out.
 #
-#   test.sh [PYTEST ARGUMENTS]   (root)  ARM64_TESTS: what to run, default tests/rknnrt tests/core tests/api
+#   test.sh [PYTEST ARGUMENTS]   (root)  ARM64_TESTS: what to run, default: see below
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
@@ -14,8 +14,8 @@ command -v "$cross" >/dev/null || { echo "test.sh: apt-get install gcc-$system" 
 
 "$here/userland.sh" make
 cd "$source"
-CC=$cross python3 tests/native/double.py "$libraries"
+CC=$cross python3 tests/doubles/double.py "$libraries"
 export RKNN_DOUBLE_DIR=/double PYTHONPATH=/src:/src/plugins
 ARM64_BIND="/double=$libraries" ARM64_ENV="RKNN_DOUBLE_DIR PYTHONPATH" \
     "$here/run.sh" python3 -m pytest -p no:cacheprovider -q \
-    --deselect tests/core/test_package.py::test_import_is_quick ${ARM64_TESTS:-tests/rknnrt tests/core tests/api} "$@"
+    --deselect tests/core/test_package.py::test_import_is_quick ${ARM64_TESTS:-tests/rknnrt tests/core tests/spi tests/native tests/accuracy tests/api} "$@"

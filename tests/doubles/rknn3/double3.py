@@ -11,7 +11,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from tests.native.double import FLAGS, Double, compile_c
+from tests.doubles.double import FLAGS, Double, compile_c
 
 __all__ = ["Double3", "build", "model"]
 

@@ -1,0 +1,1 @@
+"""Tests of ``rknnlite.spi``: the contracts of plugins."""
