@@ -74,7 +74,7 @@ def inference(model: Path, backend: str) -> Iterator[Callable[..., Any]]:
 
 def on_librknnrt(listing: bool) -> list[str]:
     """Print the counts on the double; returns the lines that are above the limit."""
-    from tests.native.double import build, model
+    from tests.doubles.double import build, model
 
     os.environ["RKNNLITE_LIBRARY"] = str(build())
     missed = []

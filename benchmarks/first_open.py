@@ -74,7 +74,7 @@ def main() -> None:
     if len(found) > 1:
         print(f"time beside {trees[1].name}: {found[0][1] / found[1][1]:.2f}, at most {MOST_TIME}")
     if shutil.which("gcc"):
-        from tests.native.double import build, model
+        from tests.doubles.double import build, model
 
         path = Path(os.environ.get("TMPDIR", "/tmp")) / f"first_open_{os.getpid()}.rknn"
         path.write_bytes(model(INPUT, "output scores int8 2 1 1000 0.1 5", "op none"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.double import compiler
+from tests.doubles.double import compiler
 
 BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "calls.py"
 
