@@ -74,7 +74,8 @@ class RKNN3Session:
                 raise RunTimeout(f"runs are still going on after {timeout} s")
             self._last = None
             try:
-                last.result()
+                if not last.cancelled():  # by closing, which forgets runs
+                    last.result()
             finally:
                 del last  # its error would keep this frame, and the frame the future
         return self._figures
