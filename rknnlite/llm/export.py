@@ -231,11 +231,8 @@ def _write_layer(
     def one(name: str, *shape: int) -> Array:
         return tensors.get(f"{theirs}{name}.weight", *shape)
 
-    def rows(name: tuple[str, ...], blocks: tuple[int, ...], inputs: int) -> list[Array]:
-        sizes = (
-            blocks if len(name) == len(blocks) else (sum(blocks),)
-        )  # apart, or one below the other already
-        return [one(part, size, inputs) for part, size in zip(name, sizes)]
+    def rows(parts: tuple[str, ...], sizes: tuple[int, ...], inputs: int) -> list[Array]:
+        return [one(part, size, inputs) for part, size in zip(parts, _sizes(parts, sizes))]
 
     matrix(ours + "qkv", *rows(names.qkv, heads, arch.hidden))
     matrix(ours + "out", *rows(names.out, (arch.hidden,), arch.q_size))
@@ -243,12 +240,15 @@ def _write_layer(
     matrix(ours + "down", *rows(names.down, (arch.hidden,), arch.intermediate))
     vectors = {"norm1": one(names.norm1, arch.hidden), "norm2": one(names.norm2, arch.hidden)}
     if arch.qkv_bias:
-        sizes = heads if len(names.qkv) == len(heads) else (sum(heads),)
+        sizes = _sizes(names.qkv, heads)
         biases = [tensors.get(f"{theirs}{part}.bias", size) for part, size in zip(names.qkv, sizes)]
         vectors["qkv_bias"] = np.concatenate(biases)
     if arch.qk_norm:
-        vectors["q_norm"], vectors["k_norm"] = (
-            one(names.q_norm, arch.head_dim),
-            one(names.k_norm, arch.head_dim),
-        )
+        vectors["q_norm"] = one(names.q_norm, arch.head_dim)
+        vectors["k_norm"] = one(names.k_norm, arch.head_dim)
     add({ours + name: ("F32", vector) for name, vector in vectors.items()})
+
+
+def _sizes(parts: tuple[str, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Rows of the parts; a family that has them in one tensor has all rows there."""
+    return sizes if len(parts) == len(sizes) else (sum(sizes),)

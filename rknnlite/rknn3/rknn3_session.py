@@ -44,7 +44,7 @@ class RKNN3Session:
         self._infer = args.infer
         self._log = log
         self.core: LlmSession = context.session(args.params, callbacks)
-        self._queue = OneThread("rknn3lite-runs", daemon=True)
+        self._runs = OneThread("rknn3lite-runs", daemon=True)
         self._last: Future[Figures] | None = None  # of the queued runs
         self._figures: Figures = []  # of the last queued run that went well
         self._closed = False
@@ -62,7 +62,7 @@ class RKNN3Session:
         now = time.perf_counter()
         if self._closed:
             raise ContextInvalid("the session is closed")
-        self._last = self._queue.submit(self._run_queued, inputs, params)
+        self._last = self._runs.submit(self._run_queued, inputs, params)
         return [0, 0, now, now]
 
     def wait(self, timeout: float | None = None) -> Figures:
@@ -74,7 +74,8 @@ class RKNN3Session:
                 raise RunTimeout(f"runs are still going on after {timeout} s")
             self._last = None
             try:
-                last.result()
+                if not last.cancelled():  # by closing, which forgets runs
+                    last.result()
             finally:
                 del last  # its error would keep this frame, and the frame the future
         return self._figures
@@ -123,7 +124,7 @@ class RKNN3Session:
         """Stop, forget queued runs, free the cache; no callback follows."""
         self._adapter.refuse_inside("release")
         self._closed = True
-        self._queue.close(self.core.stop)
+        self._runs.close(self.core.stop)
         self._last = None
         self.core.close()
 

@@ -92,7 +92,8 @@ class OneThread:
             self._calls.clear()
             self._changed.notify()
         for future, _, _ in left:
-            future.cancel()
+            if future.cancel():
+                future.set_running_or_notify_cancel()  # whoever waits for several futures hears of it by this
         if thread is None or thread is threading.current_thread():
             return
         while thread.is_alive():

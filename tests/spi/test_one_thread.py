@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from typing import Any
 
 import pytest
@@ -79,6 +79,7 @@ def test_close_cancels_what_waits_and_waits_for_what_runs(thread: OneThread) -> 
     first, second = thread.submit(long), thread.submit(int)
     assert begun.wait(5)
     thread.close(stop.set)
+    assert not wait([first, second], 0).not_done
     assert first.result(0) == 1 and second.cancelled() and not running()
     with pytest.raises(CancelledError):
         second.result(0)
