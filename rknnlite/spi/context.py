@@ -58,14 +58,14 @@ class Context(AsyncCalls, abc.ABC):
         """Attributes of the outputs for the current shapes (rank 4: NCHW), batch included."""
 
     @property
-    @abc.abstractmethod
     def native_inputs(self) -> list[TensorAttr]:
         """Attributes in the NPU's own layout and stride (RKNN user guide, 5.2.3)."""
+        raise ParamInvalid(f"backend {self.backend_name} has no native attributes")
 
     @property
-    @abc.abstractmethod
     def native_outputs(self) -> list[TensorAttr]:
         """Attributes in the NPU's own layout."""
+        raise ParamInvalid(f"backend {self.backend_name} has no native attributes")
 
     @property
     @abc.abstractmethod
@@ -99,13 +99,16 @@ class Context(AsyncCalls, abc.ABC):
 
     # -- settings -----------------------------------------------------------------------------------------
 
-    @abc.abstractmethod
     def set_core_mask(self, mask: int) -> None:
-        """Choose NPU cores; raises what the SoC's own runtime answers for an illegal mask."""
+        """Choose NPU cores; raises what the SoC's own runtime answers for an illegal mask.
 
-    @abc.abstractmethod
+        Without cores to choose from a legal mask changes nothing.
+        """
+        self.soc.check_core_mask(mask)
+
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         """Select one of ``shapes`` of a dynamic model, one entry per input in the order of ``inputs``."""
+        raise ParamInvalid(f"the model has static shapes: {[list(attr.dims) for attr in self.inputs]}")
 
     def follow_shapes(self, inputs: Sequence[Input], passed_through: bool = False) -> None:
         """For ``set_inputs`` of a backend with dynamic shapes: select those that the arrays have, if they change.

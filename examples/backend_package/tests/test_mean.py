@@ -29,7 +29,6 @@ def test_the_attributes_are_those_of_the_model(context: rknnlite.Context) -> Non
     (picture,), (result,) = context.inputs, context.outputs
     assert (picture.name, picture.dims) == ("in0", (1, 24, 24, 3))
     assert (result.name, result.dims) == ("out0", (1, 16, 12, 12))
-    assert context.native_outputs[0].dims == (1, 2, 12, 12, 16)
     assert (context.soc.name, context.backend_name) == ("rk3588", "mean")
 
 
@@ -63,7 +62,6 @@ def test_what_the_soc_does_not_have_is_an_error(context: rknnlite.Context) -> No
 
 
 def test_a_file_that_is_no_model_is_refused() -> None:
-    assert "not an RKNN model" in str(MeanBackend().refuses(ModelFile(b"any bytes")))
     with pytest.raises(ModelInvalid, match="not an RKNN model"):
         MeanBackend().open(ModelFile(b"any bytes"), OpenOptions())
 
