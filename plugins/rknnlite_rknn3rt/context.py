@@ -242,19 +242,19 @@ class Rknn3Context(QueryContext):
     def _abort(self) -> None:
         """Give everything back although somebody (a traceback) may still refer to it."""
         self._closed = True
-        native = self._native
+        native = self._native_context
         self._release()
         if native is not None:
             native.release()
 
     def _release(self) -> None:
         """Memory first, then the context; numpy views that are still alive delay both until they are gone."""
-        if self._native is not None:
+        if self._native_context is not None:
             with suppress(RknnError):
                 self._finish()
         self._drop_tensors()
         self._kept.clear()
-        self._native = None
+        self._native_context = None
 
     def __del__(self) -> None:
         if self.__dict__.get("_running"):  # C still writes into memory that is about to go
@@ -264,4 +264,4 @@ class Rknn3Context(QueryContext):
     def abandon(self) -> None:
         super().abandon()
         self._running = False
-        self._in = self._out = self._native = None
+        self._in = self._out = self._native_context = None

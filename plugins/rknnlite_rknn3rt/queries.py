@@ -32,7 +32,7 @@ class QueryContext(DeviceModel, Context):
 
     def _set_up(self, native: NativeContext, label: str, settings: Settings) -> None:
         """Fields that need no call into the library."""
-        self._native: NativeContext | None = native
+        self._native_context: NativeContext | None = native
         self._label, self._settings = label, settings
         self._kept: dict[str, list[Any]] = {}
         self._core_mask = 0
@@ -68,9 +68,9 @@ class QueryContext(DeviceModel, Context):
         self._in = self._out = None
 
     def _need(self) -> NativeContext:
-        if self._native is None:
+        if self._native_context is None:
             raise ContextInvalid(self._closed_reason)
-        return self._native
+        return self._native_context
 
     def _sets(self) -> tuple[TensorSet, TensorSet]:
         if self._in is None or self._out is None:

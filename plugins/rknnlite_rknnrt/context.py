@@ -110,7 +110,7 @@ class RknnrtContext(ZeroCopyContext):
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         with self.exclusive():
-            wanted = self._shapes[find_shapes(self._label, shapes, self._shapes, self._inputs)]
+            wanted = self._shapes[find_shapes(self._file.label, shapes, self._shapes, self._inputs)]
             structs = abi.array_of(abi.TensorAttrStruct, len(wanted))(
                 *(to_struct(reshaped(attr, dims)) for attr, dims in zip(self._inputs, wanted))
             )
@@ -128,19 +128,22 @@ class RknnrtContext(ZeroCopyContext):
             function = self._library.function("rknn_register_custom_ops")
             code = function(self._value, registration.structs, registration.count)
             registration.raise_failure()
-            check("rknn_register_custom_ops", code, f"operators {', '.join(known)} do not fit {self._label}")
+            check(
+                "rknn_register_custom_ops",
+                code,
+                f"operators {', '.join(known)} do not fit {self._file.label}",
+            )
             self._ops, self._registration = list(known.values()), registration
             self._failures = registration.failures
 
     # -- common path --------------------------------------------------------------------------------------
-    # What runs at every frame lets go by the lock itself: a call of our own less than ``let_go``.
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
         self.take()
         try:
             self._set(inputs)
         finally:
-            self._owner.release()
+            self.let_go()
 
     def _set(self, inputs: Sequence[Input]) -> None:
         if self._zero_copy:
@@ -165,7 +168,7 @@ class RknnrtContext(ZeroCopyContext):
         try:
             self._run(None)
         finally:
-            self._owner.release()
+            self.let_go()
 
     def _run(self, extend: Any) -> None:
         if self._running or not self._ready:
@@ -218,7 +221,7 @@ class RknnrtContext(ZeroCopyContext):
             self._get(fetch)
             return arrays
         finally:
-            self._owner.release()
+            self.let_go()
 
     def get_outputs_into(self, arrays: Sequence[Array], want_float: bool = True) -> None:
         self.take()
@@ -227,7 +230,7 @@ class RknnrtContext(ZeroCopyContext):
             fetch.aim(arrays)
             self._get(fetch)
         finally:
-            self._owner.release()
+            self.let_go()
 
     def frame(self, inputs: Sequence[Input], into: Callable[[], list[Array]] | None = None) -> list[Array]:
         step = _SET
@@ -271,7 +274,9 @@ class RknnrtContext(ZeroCopyContext):
     def dup(self) -> RknnrtContext:
         with self.exclusive():
             if self._shapes:
-                raise ParamInvalid(f"{self._label} has dynamic shapes: such contexts cannot be duplicated")
+                raise ParamInvalid(
+                    f"{self._file.label} has dynamic shapes: such contexts cannot be duplicated"
+                )
             twin = RknnrtContext.__new__(RknnrtContext)
             Context.__init__(twin)
             twin._set_up(self._need().duplicate(twin._owner), self._file, self._settings, self._soc)
@@ -299,13 +304,13 @@ class RknnrtContext(ZeroCopyContext):
             mem.close()
         self._feed = None
         self._fetch = {}
-        native, self._native = self._native, None
+        native, self._native_context = self._native_context, None
         if native is not None:
             native.retire()
         self._ops, self._registration = [], None
 
     def abandon(self) -> None:
         super().abandon()
-        native, self._native = self._native, None
+        native, self._native_context = self._native_context, None
         if native is not None:
             native.disown()

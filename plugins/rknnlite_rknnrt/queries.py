@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as ct
 import weakref
+from collections.abc import Sequence
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, RknnError
@@ -39,29 +40,30 @@ class QueryContext(Context):
     ``ZeroCopyContext`` adds memory to it, ``RknnrtContext`` inputs, runs and outputs.
     """
 
+    # What most contexts never set belongs to the class until then. An object with more than 30 attributes of its own
+    # is slower in CPython at every access and call, which every frame would pay for.
+    _core_mask: int | None = None
+    _frame: int | None = None
+    _registration: Registration | None = None
+    _ops: Sequence[CustomOp] = ()
+
     def _set_up(self, native: NativeContext, file: ModelFile, settings: Settings, soc: socs.Soc) -> None:
         """Fields that need no call into the library."""
-        self._native: NativeContext | None = native
+        self._native_context: NativeContext | None = native
         self._library, self._file, self._settings, self._soc = native.library, file, settings, soc
         self._value = native.value
-        self._label = file.label
         self._counts = (0, 0)
         self._inputs: list[TensorAttr] = []
         self._outputs: list[TensorAttr] = []
         self._shapes: list[list[tuple[int, ...]]] = []
-        self._shape_chosen = False
         self._feed: InputFeed | None = None
         self._fetch: dict[bool, OutputFetch] = {}
         self._places: list[zero_copy.Place] = []
         self._bound: dict[tuple[bool, int], RknnrtMemory] = {}
         self._memories: weakref.WeakSet[RknnrtMemory] = weakref.WeakSet()
         self._given: dict[str, Native] = {}
-        self._ops: list[CustomOp] = []
         self._failures: list[BaseException] = []
-        self._registration: Registration | None = None
-        self._core_mask: int | None = None
         self._common = self._zero_copy = self._ready = self._ran = self._running = False
-        self._frame: int | None = None
         self._argument = abi.CONTEXT.from_param(native.value)  # the context, converted once for all calls
         self._rknn_run = self._library.quick("rknn_run")
         self._inputs_set = self._library.quick("rknn_inputs_set")
@@ -69,14 +71,14 @@ class QueryContext(Context):
         self._outputs_release = self._library.quick("rknn_outputs_release")
 
     def _need(self) -> NativeContext:
-        if self._native is None:
+        if self._native_context is None:
             raise ContextInvalid(self._closed_reason)
-        return self._native
+        return self._native_context
 
     def _abort(self) -> None:
         """Give everything back although somebody (a traceback) may still refer to it."""
         self._closed = True
-        native, self._native = self._native, None
+        native, self._native_context = self._native_context, None
         if native is not None:
             native.release()
 
@@ -89,7 +91,7 @@ class QueryContext(Context):
     @property
     def session(self) -> NativeContext | None:
         """The context of the C API with its owner; None after ``close``. The name is that of older versions."""
-        return self._native
+        return self._native_context
 
     @property
     def handle(self) -> ContextNumber:

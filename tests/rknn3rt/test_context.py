@@ -1,4 +1,4 @@
-"""Networks on the double: loading, conversion, shapes, memory, runs, insight, life."""
+"""Networks on the double: loading, conversion, shapes, memory, runs, profiling, life."""
 
 from __future__ import annotations
 
@@ -486,7 +486,7 @@ def test_duplicates(start: Start, version: str) -> None:
         dynamic.dup()
 
 
-# -- post-process plugins and insight ---------------------------------------------------------------------
+# -- post-process plugins and profiling --------------------------------------------------------------------
 
 
 def test_a_postprocess_plugin(start: Start, tmp_path: Path) -> None:
