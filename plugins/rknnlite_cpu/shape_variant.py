@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
-from rknnlite.errors import ParamInvalid
 from rknnlite.formats import IoTensor
 from rknnlite.formats.tensor_attrs import default_attr, native_input, native_output
 from rknnlite.graph import Graph
 from rknnlite.spi import CustomOp
+from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.tensor import TensorAttr
 
 from .feed import InputFeed
@@ -115,18 +115,7 @@ class PreparedShapes:
 
     def choose(self, shapes: Sequence[Sequence[int]], legal: Sequence[Sequence[tuple[int, ...]]]) -> None:
         """Use one of the ``legal`` shapes, one entry per input; raises ParamInvalid for others."""
-        label = self.opened.label
-        if not legal:
-            raise ParamInvalid(
-                f"{label} has static shapes: {[list(a.dims) for a in self.current.attrs.inputs]}"
-            )
-        wanted = [tuple(int(d) for d in shape) for shape in shapes]
-        if wanted not in legal:
-            listed = "; ".join(str([list(s) for s in candidate]) for candidate in legal)
-            raise ParamInvalid(
-                f"{label}: input shapes {[list(s) for s in wanted]} are not among the model's: {listed}"
-            )
-        self.select(legal.index(wanted))
+        self.select(find_shapes(self.opened.label, shapes, legal, self.current.attrs.inputs))
 
     def select(self, number: int) -> None:
         """Use another shape; when it cannot be prepared the one before stays in use."""
