@@ -50,10 +50,14 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code. Without ``argv`` this is the process: signals are handled, too."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    if argv is None:
-        _own_process()
+    """Run a command; returns its exit code. Without ``argv`` this is the process: signals and streams are handled, too."""
+    if argv is not None:
+        return _answer(argv)
+    _own_process()
+    return _flushed(_answer(sys.argv[1:]))
+
+
+def _answer(given: Sequence[str]) -> int:
     try:
         with _log_lines(Console()):
             return _run(_parse(given))
@@ -62,9 +66,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has said why
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     except BrokenPipeError:  # whoever read our output has had enough
-        if argv is None:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
+
+
+def _flushed(code: int) -> int:
+    """The exit code once everything is written; what cannot be is dropped, lest the interpreter try again at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if code == Exit.OK and not isinstance(error, BrokenPipeError):  # else it has been told
+                Console().note(error.strerror or str(error))
+            code = code or Exit.FAILED
+    return code
 
 
 def _parse(given: Sequence[str]) -> argparse.Namespace:
