@@ -25,7 +25,6 @@ def check_wheel(path: Path) -> None:
     strange = [name for name in names if not belongs(name)]
     assert not strange, f"{path.name} holds {strange[:5]}"
     for needed in (
-        "rknnlite/socs.yaml",
         "rknnlite/py.typed",
         "rknnlite_riscv/stub.c",
         "rknnlite_cplugin/runtime_symbols.c",
