@@ -10,14 +10,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParamInvalid
-from ..native.processors import processors
+from ..native.processors import HelperThreads, processors
 from ..tensor import DType
 
 __all__ = [
@@ -163,16 +162,13 @@ def _interleave(source: Array, out: Array) -> bool:
 def _side_by_side(work: Callable[[Iterable[int]], None], starts: range, nbytes: int) -> None:
     """Call ``work`` with all starts, divided among as many threads as there are processors where it is much."""
     threads = min(processors(), len(starts)) if nbytes >= _MANY else 1
-    others = [_threads(os.getpid()).submit(work, starts[number::threads]) for number in range(1, threads)]
-    work(starts[::threads])
-    for other in others:
-        other.result()
+    _helpers.run(work, [[starts[number::threads]] for number in range(threads)])
 
 
-@functools.lru_cache(1)
-def _threads(pid: int) -> ThreadPoolExecutor:
-    """Threads of this process: they do not go over a fork."""
-    return ThreadPoolExecutor(max(1, processors() - 1), thread_name_prefix="rknnlite-layout")
+_helpers = HelperThreads("rknnlite-layout")
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.forget)
 
 
 # -- elements as bytes ----------------------------------------------------------------------------------------

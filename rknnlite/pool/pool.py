@@ -95,7 +95,13 @@ class Pool:
         self._look_ahead = 2 * self.size
         self._post = post
         self._crew = Crew(again, queue or 4 * self.size, timeout, big_cores() if pin else ())
-        self._crew.start(list(zip(contexts, masks)))
+        try:
+            self._crew.start(list(zip(contexts, masks)))
+        except BaseException:
+            self._crew.stop(True, _AT_EXIT)
+            for context in contexts:
+                context.close()
+            raise
         self._finalizer = weakref.finalize(self, self._crew.stop, True, _AT_EXIT)
 
     # -- calls --------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Optional, Protocol, Union
 
-from ..errors import InputInvalid, ModelUnsupported, OutputInvalid, ParamInvalid, RknnError
+from ..errors import ContextInvalid, InputInvalid, ModelUnsupported, OutputInvalid, ParamInvalid, RknnError
 from ..log import logger
 from ..native.processors import stay_on
 from ..spi import Context, CustomOpFailed
@@ -99,11 +99,18 @@ class Worker:
     busy: float = 0.0
 
     def begin(self, crew: Crew) -> None:
-        """Start the thread."""
+        """Start the thread. Raises ContextInvalid when there is none to be had."""
         name = f"rknnlite-pool-{self.number}"
         self.thread = threading.Thread(target=self._serve, args=(crew,), name=name, daemon=True)
         crew.join(self)
-        self.thread.start()
+        try:
+            self.thread.start()
+        except RuntimeError as error:
+            self.thread = None
+            raise ContextInvalid(
+                f"no thread for worker {self.number} of the pool ({error}); where the program ends, open the model "
+                "and call infer, which needs none"
+            ) from None
 
     def successor(self, seconds: float) -> Worker:
         """The worker that takes the place of this one, whose call did not end within ``seconds``."""

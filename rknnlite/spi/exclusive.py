@@ -147,14 +147,19 @@ class AsyncCalls(OneCaller):
         other calls into the context are refused; ``close`` cancels those that have not begun.
 
         Raises:
-            ContextInvalid: the context is closed.
+            ContextInvalid: the context is closed, or there is no thread for the call.
         """
         if self._closed:
             raise ContextInvalid(self._closed_reason)
         if self._runner is None:
             self._runner = OneThread("rknnlite-async", daemon=False, idle=_IDLE)
         unchanged = Unchanged(arrays) if debugging() else None
-        return self._runner.submit(self._infer_in_turn, arrays, options, unchanged)
+        try:
+            return self._runner.submit(self._infer_in_turn, arrays, options, unchanged)
+        except RuntimeError as error:
+            raise ContextInvalid(
+                f"no thread for infer_async ({error}); call infer, which needs none, also while the program ends"
+            ) from None
 
     def _infer_in_turn(self, arrays: Any, options: Any, unchanged: Unchanged | None) -> list[Any]:
         with self._owner:  # waits for a caller that holds the context

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
 from typing import Any, Optional, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rknnlite.native.processors import HelperThreads
 
 from .buffers import empty
 from .threads import cores, limited, share
@@ -22,8 +22,6 @@ __all__ = ["channel_blocks", "cores", "matmul", "parts_of", "run_blocks", "run_i
 
 Array = NDArray[Any]
 T = TypeVar("T")
-_Ends = SimpleQueue["tuple[int, Optional[BaseException]]"]
-_Task = tuple[Callable[[Any], None], Sequence[Any], int, _Ends]
 
 BLOCK_ELEMENTS = 1 << 18  # 1 MiB of float32: a block stays in the second-level cache
 _PARALLEL_ELEMENTS = 1 << 18  # below this, waking threads costs more than it saves
@@ -111,65 +109,11 @@ def run_items(work: Callable[[int], T], count: int, lanes: int) -> list[T]:
     return [results[item] for item in range(count)]
 
 
-class _Threads:
-    """Threads that are made when they are first needed, once per process, and wait for work until it ends."""
+class _Threads(HelperThreads):
+    """As many as there are cores beside the caller's."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.forget()
-
-    def forget(self) -> None:
-        """Threads do not survive a fork."""
-        self._lock = threading.Lock()
-        self._tasks: Optional[SimpleQueue[_Task]] = None
-
-    def run(self, work: Callable[[T], None], shares: list[Sequence[T]]) -> None:
-        """Call ``work`` for all of every share, the first share in the calling thread.
-
-        The first error is raised when all are done.
-        """
-        own, *others = shares
-        ends: _Ends = SimpleQueue()
-        if others:
-            tasks = self._tasks or self._start()
-            for number, share_of_it in enumerate(others):
-                tasks.put((work, share_of_it, number, ends))
-        try:
-            for one in own:
-                work(one)
-        finally:
-            results = [ends.get() for _ in others]
-        for _, error in sorted(results):
-            if error is not None:
-                try:
-                    raise error
-                finally:
-                    del error, results  # an error that this frame holds would hold the frame
-
-    def _start(self) -> SimpleQueue[_Task]:
-        with self._lock:
-            if self._tasks is None:
-                tasks: SimpleQueue[_Task] = SimpleQueue()
-                for number in range(max(1, cores() - 1)):
-                    name = f"{self._name}_{number}"
-                    threading.Thread(target=_serve, args=(tasks,), name=name, daemon=True).start()
-                self._tasks = tasks
-            return self._tasks
-
-
-def _serve(tasks: SimpleQueue[_Task]) -> None:
-    """Life of a thread. When it tells the end of a task it holds nothing of it any more: arrays go when they should."""
-    while True:
-        work, share_of_it, number, ends = tasks.get()
-        error: Optional[BaseException] = None
-        try:
-            for one in share_of_it:
-                work(one)
-        except BaseException as caught:
-            error = caught
-        del work
-        ends.put((number, error))
-        del ends, error
+    def most(self) -> int:
+        return cores() - 1
 
 
 _blocks, _items = _Threads("rknnlite-cpu"), _Threads("rknnlite-batch")  # an item waits for blocks: two pools
