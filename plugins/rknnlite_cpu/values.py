@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.graph import Tensor
-from rknnlite.quant import RANGES
+from rknnlite.quant import RANGES, to_integer
 from rknnlite.tensor import DType
 
 __all__ = [
@@ -73,7 +73,7 @@ def encode(real: Array, tensor: Tensor) -> Array:
         return round_bf16(np.asarray(real, np.float32))
     if tensor.dtype is DType.FLOAT32:
         return np.asarray(real, np.float32)
-    return _to_integer(np.asarray(real), tensor.dtype.numpy)
+    return to_integer(np.asarray(real), tensor.dtype.numpy)
 
 
 def stored_elements(value: Array, tensor: Tensor) -> Array:
@@ -83,10 +83,3 @@ def stored_elements(value: Array, tensor: Tensor) -> Array:
     if tensor.dtype.is_float and tensor.dtype.name == "BFLOAT16":
         return (np.ascontiguousarray(value, np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return np.array(value, tensor.dtype.numpy, order="C")
-
-
-def _to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
-    if values.dtype.kind == "f" and dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        values = np.clip(np.nan_to_num(values.astype(np.float64)), float(info.min), float(info.max))
-    return values.astype(dtype)

@@ -24,14 +24,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class In:
-    """The data of an input, ``__global const T *``."""
+    """The data of an input, ``__global const float *`` whatever the tensor's type is."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class Out:
-    """The data of an output, ``__global T *``."""
+    """The data of an output, ``__global float *`` whatever the tensor's type is."""
 
     index: int
 
@@ -191,7 +191,6 @@ class _Launch:
             self._buffers.fill(inputs)
             opened.cl.enqueue_nd_range_kernel(opened.queue, self._kernel, *self._sizes)
             self._buffers.fetch(outputs)
-            opened.queue.finish()
 
     def release(self) -> None:
         """Give the buffers back."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParamInvalid, RknnError
+from ..quant import to_integer
 from ..tensor import TensorAttr
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "UseBuiltin",
     "as_custom_op",
     "distinct",
+    "put",
 ]
 
 Array = NDArray[Any]
@@ -196,6 +198,13 @@ def _store(target: Array, result: Array, number: int) -> None:
                 f"output {number} has shape {list(result.shape)}, the model says {list(target.shape)}"
             )
         result = result.reshape(target.shape)
+    put(target, result)
+
+
+def put(target: Array, result: Array) -> None:
+    """Copy a result of the same shape into an output; real numbers saturate in an output of integers."""
+    if result.dtype.kind == "f" and target.dtype.kind in "iu":
+        result = to_integer(result, target.dtype)
     np.copyto(target, result, casting="unsafe")
 
 
