@@ -7,6 +7,7 @@ float32 that is representable in their own type. Integer and bool tensors keep t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.graph import Tensor
+from rknnlite.log import logger
 from rknnlite.quant import RANGES, to_integer
 from rknnlite.tensor import DType
 
@@ -61,12 +63,19 @@ def decode(values: Array, tensor: Tensor) -> Array:
     return values
 
 
-def encode(real: Array, tensor: Tensor) -> Array:
-    """Real value -> runtime value of ``tensor``: quantised, rounded to its float type, or cast."""
+def encode(real: Array, tensor: Tensor, where: str = "") -> Array:
+    """Real value -> runtime value of ``tensor``: quantised, rounded to its float type, or cast.
+
+    A NaN that is quantised is stored as 0; ``where`` names the node in the warning about it.
+    """
     if tensor.quant is not None:
         low, high = centred_range(tensor)
         scaled = np.rint(np.asarray(real, np.float32) / np.float32(tensor.quant.scale))
-        return np.clip(scaled, low, high)
+        clipped = np.clip(scaled, low, high)
+        if np.isnan(clipped.min(initial=0)):  # one pass: the smallest of anything with a NaN is NaN
+            _warn_of_nan(where, tensor.name, tensor.dtype.short)
+            clipped[np.isnan(clipped)] = -tensor.quant.zero_point
+        return clipped
     if tensor.dtype is DType.FLOAT16:
         return round_f16(np.asarray(real, np.float32))
     if tensor.dtype is DType.BFLOAT16:
@@ -74,6 +83,12 @@ def encode(real: Array, tensor: Tensor) -> Array:
     if tensor.dtype is DType.FLOAT32:
         return np.asarray(real, np.float32)
     return to_integer(np.asarray(real), tensor.dtype.numpy)
+
+
+@functools.lru_cache(maxsize=1024)
+def _warn_of_nan(where: str, name: str, dtype: str) -> None:
+    """Once per tensor of a node."""
+    logger.warning("%s: NaN in %s, which is %s: stored as 0", where or "a node", name, dtype)
 
 
 def stored_elements(value: Array, tensor: Tensor) -> Array:

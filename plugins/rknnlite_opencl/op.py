@@ -109,11 +109,10 @@ class OpenClOp(CustomOp):
             logger.warning("custom operator %s computes on the CPU: %s", self.op_type, reason)
             self._fallback.init(ctx, inputs, outputs)
 
-    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
-        if isinstance(ctx.state, _Launch):
-            ctx.state.run(inputs, outputs)
-        elif self._fallback is not None:
-            self._fallback.compute(ctx, inputs, outputs)
+    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> Any:
+        if self._fallback is not None and not isinstance(ctx.state, _Launch):
+            return self._fallback.compute(ctx, inputs, outputs)
+        return ctx.state.run(inputs, outputs)
 
     def destroy(self, ctx: OpContext) -> None:
         state = ctx.state
