@@ -6,13 +6,15 @@ tie rule; measured).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import ParamInvalid
 from .tensor import DType, QuantParams
 
-__all__ = ["RANGES", "dequantise", "quantise"]
+__all__ = ["RANGES", "dequantise", "quantise", "to_integer"]
 
 RANGES = {
     DType.INT4: (-8, 7),
@@ -42,3 +44,11 @@ def dequantise(values: NDArray[np.generic], params: QuantParams) -> NDArray[np.f
     centred = np.asarray(values, np.float32) - np.float32(params.zero_point)
     real: NDArray[np.float32] = centred * np.float32(params.scale)
     return real
+
+
+def to_integer(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Elements of an integer or bool type; real numbers are cut off and saturate, NaN is 0."""
+    if values.dtype.kind == "f" and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        values = np.clip(np.nan_to_num(values.astype(np.float64)), float(info.min), float(info.max))
+    return values.astype(dtype)

@@ -62,7 +62,7 @@ class IsolatedOp(CustomOp):
             "do": "init", "node": number, "attrs": dict(ctx.attrs), "inputs": len(ctx.inputs),
             "tensors": [attr_to_json(attr) for attr in tensors],
         }  # fmt: skip
-        buffers = NodeBuffers.of(ctx)
+        buffers = NodeBuffers.of(ctx.inputs, ctx.outputs)
         try:
             buffers.fill(inputs)
             answer = worker.ask(request, [b.fd for b in (*buffers.inputs, *buffers.outputs)])
@@ -78,7 +78,7 @@ class IsolatedOp(CustomOp):
         code = state.worker.compute(state.number)
         if code:
             check_code(code, "compute", ctx)
-        state.buffers.fetch(outputs, ctx.outputs)
+        state.buffers.fetch(outputs)
 
     def destroy(self, ctx: OpContext) -> None:
         state, ctx.state = ctx.state, None

@@ -15,7 +15,8 @@ from rknnlite import plugins
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, error_from_code
 from rknnlite.spi import GpuKernel
-from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin
+from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin, put
+from rknnlite.spi.op_host import on_gpu
 from rknnlite.tensor import TensorAttr
 
 from .library import Library, symbols
@@ -35,15 +36,16 @@ class NodeBuffers:
 
     inputs: list[Buffer]
     outputs: list[Buffer]
+    attrs: Sequence[TensorAttr]
     in_views: list[Array] = field(repr=False, default_factory=list)
     out_views: list[Array] = field(repr=False, default_factory=list)
     owner: int = field(default_factory=os.getpid)
 
     @classmethod
-    def of(cls, ctx: OpContext) -> NodeBuffers:
-        """Memory for the tensors of a node."""
-        ins, outs = ([Buffer.create(attr.size) for attr in attrs] for attrs in (ctx.inputs, ctx.outputs))
-        return cls(ins, outs, _views(ins, ctx.inputs), _views(outs, ctx.outputs))
+    def of(cls, inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> NodeBuffers:
+        """Memory for the tensors of a node, as the operator gets them."""
+        ins, outs = ([Buffer.create(attr.size) for attr in attrs] for attrs in (inputs, outputs))
+        return cls(ins, outs, outputs, _views(ins, inputs), _views(outs, outputs))
 
     @property
     def ours(self) -> bool:
@@ -51,19 +53,19 @@ class NodeBuffers:
         return self.owner == os.getpid()
 
     def fill(self, inputs: Sequence[Array]) -> None:
-        """Copy the operator's inputs in; raises ContextInvalid in a forked child."""
+        """Copy the operator's inputs in, converted to what it gets; raises ContextInvalid in a forked child."""
         if not self.ours:
             raise ContextInvalid("the model was opened before a fork; open it in the child process")
         for view, array in zip(self.in_views, inputs):
             view[...] = array
 
-    def fetch(self, outputs: Sequence[Array], attrs: Sequence[TensorAttr]) -> None:
-        """Copy the outputs out; raises RknnError when the operator wrote past the end of one."""
-        damage = overwritten(self.outputs, attrs)
+    def fetch(self, outputs: Sequence[Array]) -> None:
+        """Copy the outputs out, converted; raises RknnError when the operator wrote past the end of one."""
+        damage = overwritten(self.outputs, self.attrs)
         if damage:
             raise RknnError(f"the plugin {damage}; memory behind it is damaged")
         for array, view in zip(outputs, self.out_views):
-            array[...] = view
+            put(array, view)
 
     def close(self) -> None:
         """Give the memory back; calling it again does nothing."""
@@ -112,14 +114,17 @@ class CompiledOp(CustomOp):
     def init(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
         kernel = self._kernel()
         gpu = (kernel.context, kernel.queue, kernel.kernel) if kernel else None
-        buffers = NodeBuffers.of(ctx)
+        ins, outs = (
+            [on_gpu(attr) for attr in attrs] if kernel else attrs for attrs in (ctx.inputs, ctx.outputs)
+        )
+        buffers = NodeBuffers.of(ins, outs)
         try:
             buffers.fill(inputs)
             node = NativeNode(
                 self.library.struct,
                 ctx.attrs,
-                list(zip(ctx.inputs, buffers.inputs)),
-                list(zip(ctx.outputs, buffers.outputs)),
+                list(zip(ins, buffers.inputs)),
+                list(zip(outs, buffers.outputs)),
                 symbols(self.library),
                 gpu,
             )
@@ -135,7 +140,7 @@ class CompiledOp(CustomOp):
         code = state.node.compute()
         if code:
             check_code(code, "compute", ctx)
-        state.buffers.fetch(outputs, ctx.outputs)
+        state.buffers.fetch(outputs)
 
     def destroy(self, ctx: OpContext) -> None:
         state, ctx.state = ctx.state, None

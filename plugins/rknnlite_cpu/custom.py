@@ -13,6 +13,7 @@ from rknnlite.errors import RknnError
 from rknnlite.graph import Tensor
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
+from rknnlite.spi.custom_op import take_results
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .node_view import NodeView
@@ -36,6 +37,9 @@ class CustomNode:
         self._op = op
         self._model_name = model_name
         self._outputs = view.outputs
+        self._where = (
+            f'{model_name}: custom operator {op.op_type} ({op.describe()}) at node "{view.node.name}"'
+        )
         present = [(i, tensor) for i, tensor in enumerate(view.inputs) if tensor is not None]
         self._live = [(slot, t) for slot, (i, t) in enumerate(present) if not view.is_const(i)]
         self._fixed: list[Array] = [
@@ -60,7 +64,7 @@ class CustomNode:
         inputs = list(self._fixed)
         for (slot, tensor), value in zip(self._live, values):
             inputs[slot] = _frozen(decode(value, tensor))
-        return [encode(r, t) for r, t in zip(self._call("compute", inputs), self._outputs)]
+        return [encode(r, t, self._where) for r, t in zip(self._call("compute", inputs), self._outputs)]
 
     @property
     def target(self) -> str:
@@ -74,7 +78,9 @@ class CustomNode:
     def _call(self, step: str, inputs: list[Array]) -> list[Array]:
         outputs = [_blank(tensor) for tensor in self._outputs]
         try:
-            getattr(self._op, step)(self._ctx, inputs, outputs)
+            results = getattr(self._op, step)(self._ctx, inputs, outputs)
+            if results is not None and step == "compute":
+                take_results(results, outputs)
         except UseBuiltin:
             raise
         except Exception as error:

@@ -72,7 +72,7 @@ def real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
     """The kernel of a function on real values; see ``real_op``."""
     fixed: list[Any] = [_stored(view, i) if view.is_const(i) else None for i in range(len(view.inputs))]
     live = [(i, view.tensor(i)) for i in range(len(view.inputs)) if view.has(i) and not view.is_const(i)]
-    outputs = view.outputs
+    outputs, where = view.outputs, f"node {view.node.label()}"
 
     def kernel(values: list[Array]) -> list[Array]:
         operands = list(fixed)
@@ -80,7 +80,7 @@ def real_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
             operands[position] = decode(value, tensor)
         result = function(view, *operands)
         results = result if isinstance(result, tuple) else (result,)
-        return [encode(r, tensor) for r, tensor in zip(results, outputs)]
+        return [encode(r, tensor, where) for r, tensor in zip(results, outputs)]
 
     return kernel
 

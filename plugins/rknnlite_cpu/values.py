@@ -7,6 +7,7 @@ float32 that is representable in their own type. Integer and bool tensors keep t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.graph import Tensor
-from rknnlite.quant import RANGES
+from rknnlite.log import logger
+from rknnlite.quant import RANGES, to_integer
 from rknnlite.tensor import DType
 
 __all__ = [
@@ -61,19 +63,32 @@ def decode(values: Array, tensor: Tensor) -> Array:
     return values
 
 
-def encode(real: Array, tensor: Tensor) -> Array:
-    """Real value -> runtime value of ``tensor``: quantised, rounded to its float type, or cast."""
+def encode(real: Array, tensor: Tensor, where: str = "") -> Array:
+    """Real value -> runtime value of ``tensor``: quantised, rounded to its float type, or cast.
+
+    A NaN that is quantised is stored as 0; ``where`` names the node in the warning about it.
+    """
     if tensor.quant is not None:
         low, high = centred_range(tensor)
         scaled = np.rint(np.asarray(real, np.float32) / np.float32(tensor.quant.scale))
-        return np.clip(scaled, low, high)
+        clipped = np.clip(scaled, low, high)
+        if np.isnan(clipped.min(initial=0)):  # one pass: the smallest of anything with a NaN is NaN
+            _warn_of_nan(where, tensor.name, tensor.dtype.short)
+            clipped[np.isnan(clipped)] = -tensor.quant.zero_point
+        return clipped
     if tensor.dtype is DType.FLOAT16:
         return round_f16(np.asarray(real, np.float32))
     if tensor.dtype is DType.BFLOAT16:
         return round_bf16(np.asarray(real, np.float32))
     if tensor.dtype is DType.FLOAT32:
         return np.asarray(real, np.float32)
-    return _to_integer(np.asarray(real), tensor.dtype.numpy)
+    return to_integer(np.asarray(real), tensor.dtype.numpy)
+
+
+@functools.lru_cache(maxsize=1024)
+def _warn_of_nan(where: str, name: str, dtype: str) -> None:
+    """Once per tensor of a node."""
+    logger.warning("%s: NaN in %s, which is %s: stored as 0", where or "a node", name, dtype)
 
 
 def stored_elements(value: Array, tensor: Tensor) -> Array:
@@ -83,10 +98,3 @@ def stored_elements(value: Array, tensor: Tensor) -> Array:
     if tensor.dtype.is_float and tensor.dtype.name == "BFLOAT16":
         return (np.ascontiguousarray(value, np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return np.array(value, tensor.dtype.numpy, order="C")
-
-
-def _to_integer(values: Array, dtype: np.dtype[Any]) -> Array:
-    if values.dtype.kind == "f" and dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        values = np.clip(np.nan_to_num(values.astype(np.float64)), float(info.min), float(info.max))
-    return values.astype(dtype)

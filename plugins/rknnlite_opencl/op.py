@@ -24,14 +24,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class In:
-    """The data of an input, ``__global const T *``."""
+    """The data of an input, ``__global const float *`` whatever the tensor's type is."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class Out:
-    """The data of an output, ``__global T *``."""
+    """The data of an output, ``__global float *`` whatever the tensor's type is."""
 
     index: int
 
@@ -109,11 +109,10 @@ class OpenClOp(CustomOp):
             logger.warning("custom operator %s computes on the CPU: %s", self.op_type, reason)
             self._fallback.init(ctx, inputs, outputs)
 
-    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
-        if isinstance(ctx.state, _Launch):
-            ctx.state.run(inputs, outputs)
-        elif self._fallback is not None:
-            self._fallback.compute(ctx, inputs, outputs)
+    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> Any:
+        if self._fallback is not None and not isinstance(ctx.state, _Launch):
+            return self._fallback.compute(ctx, inputs, outputs)
+        return ctx.state.run(inputs, outputs)
 
     def destroy(self, ctx: OpContext) -> None:
         state = ctx.state
@@ -191,7 +190,6 @@ class _Launch:
             self._buffers.fill(inputs)
             opened.cl.enqueue_nd_range_kernel(opened.queue, self._kernel, *self._sizes)
             self._buffers.fetch(outputs)
-            opened.queue.finish()
 
     def release(self) -> None:
         """Give the buffers back."""

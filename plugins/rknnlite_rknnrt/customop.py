@@ -16,6 +16,7 @@ from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
+from rknnlite.spi.custom_op import take_results
 from rknnlite.tensor import DType
 
 from . import abi
@@ -150,7 +151,9 @@ class _Calls:
             assert isinstance(attrs, OpAttrs)
             attrs.pointer = pointer
             try:
-                getattr(self._op, step)(ctx, inputs, outputs)
+                results = getattr(self._op, step)(ctx, inputs, outputs)
+                if results is not None and step == "compute":
+                    take_results(results, outputs)
             finally:
                 attrs.pointer = None
         except UseBuiltin:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParamInvalid, RknnError
+from ..quant import to_integer
 from ..tensor import TensorAttr
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "UseBuiltin",
     "as_custom_op",
     "distinct",
+    "put",
+    "take_results",
 ]
 
 Array = NDArray[Any]
@@ -125,8 +128,12 @@ class CustomOp(abc.ABC):
         """
 
     @abc.abstractmethod
-    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
-        """Fill ``outputs`` in place from ``inputs``, which are read-only; neither may be kept after the call."""
+    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> Any:
+        """Fill ``outputs`` in place from ``inputs``, which are read-only; neither may be kept after the call.
+
+        Or return the results: a list of one array per output, which are copied there (a single array where there is
+        one output). Whatever else is returned, but None, is an error.
+        """
 
     def destroy(self, ctx: OpContext) -> None:  # noqa: B027
         """Called once when the context closes, or when another operator takes the node over."""
@@ -151,14 +158,7 @@ class _PlainOp(CustomOp):
 
     def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
         # Copies, because such classes may work on their inputs in place.
-        results = self.op.compute(ctx.node, [np.array(array) for array in inputs])
-        if isinstance(results, np.ndarray) and len(outputs) == 1:
-            results = [results]
-        if not isinstance(results, (list, tuple)) or len(results) != len(outputs):
-            got = f"{len(results)} values" if isinstance(results, (list, tuple)) else type(results).__name__
-            raise ValueError(f"compute must return a list of {len(outputs)} arrays, it returned {got}")
-        for number, (target, result) in enumerate(zip(outputs, results)):
-            _store(target, np.asarray(result), number)
+        take_results(self.op.compute(ctx.node, [np.array(array) for array in inputs]), outputs)
 
     def describe(self) -> str:
         return f"{type(self.op).__module__}.{type(self.op).__qualname__}"
@@ -177,8 +177,8 @@ class _FullOp(CustomOp):
         if hasattr(self.op, "init"):
             self.op.init(ctx, inputs, outputs)
 
-    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
-        self.op.compute(ctx, inputs, outputs)
+    def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> Any:
+        return self.op.compute(ctx, inputs, outputs)
 
     def destroy(self, ctx: OpContext) -> None:
         if hasattr(self.op, "destroy"):
@@ -188,14 +188,44 @@ class _FullOp(CustomOp):
         return f"{type(self.op).__module__}.{type(self.op).__qualname__}"
 
 
+def take_results(results: Any, outputs: Sequence[Array]) -> None:
+    """Copy what ``compute`` returned into the outputs; raises ValueError where it does not fit.
+
+    A backend that calls operators hands everything to it that is not None.
+    """
+    if isinstance(results, np.ndarray) and len(outputs) == 1:
+        results = [results]
+    if not isinstance(results, (list, tuple)) or len(results) != len(outputs):
+        got = f"{len(results)} values" if isinstance(results, (list, tuple)) else type(results).__name__
+        raise ValueError(f"compute must return a list of {len(outputs)} arrays, it returned {got}")
+    apart = [_apart(np.asarray(result), number, outputs) for number, result in enumerate(results)]
+    for number, (target, result) in enumerate(zip(outputs, apart)):
+        _store(target, result, number)
+
+
+def _apart(result: Array, number: int, outputs: Sequence[Array]) -> Array:
+    """A result that does not change while the other outputs are filled."""
+    others = (output for place, output in enumerate(outputs) if place != number)
+    return result.copy() if any(np.may_share_memory(result, other) for other in others) else result
+
+
 def _store(target: Array, result: Array, number: int) -> None:
     """Copy a result into its output; axes of length one may differ, anything else may not."""
+    if result.dtype.kind not in "biuf":
+        raise ValueError(f"output {number} is no array of numbers, it has type {result.dtype}")
     if result.shape != target.shape:
         if [d for d in result.shape if d != 1] != [d for d in target.shape if d != 1]:
             raise ValueError(
                 f"output {number} has shape {list(result.shape)}, the model says {list(target.shape)}"
             )
         result = result.reshape(target.shape)
+    put(target, result)
+
+
+def put(target: Array, result: Array) -> None:
+    """Copy a result of the same shape into an output; real numbers saturate in an output of integers."""
+    if result.dtype.kind == "f" and target.dtype.kind in "iu":
+        result = to_integer(result, target.dtype)
     np.copyto(target, result, casting="unsafe")
 
 

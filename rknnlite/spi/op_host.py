@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from ..tensor import TensorAttr
+from ..tensor import DType, TensorAttr
 from .custom_op import CustomOp
 
 if TYPE_CHECKING:
     from .types import Probe
 
-__all__ = ["GpuKernel", "GpuServices", "OpHost", "PostProcess"]
+__all__ = ["GpuKernel", "GpuServices", "OpHost", "PostProcess", "on_gpu"]
 
 Array = NDArray[Any]
 
@@ -32,6 +32,14 @@ class GpuKernel:
     queue: int
     kernel: int
     owner: Any = None
+
+
+def on_gpu(attr: TensorAttr) -> TensorAttr:
+    """A tensor as a GPU operator gets it: float32, whatever its elements are.
+
+    That is what kernels made for the vendor's runtime take for granted; the host of the operator converts.
+    """
+    return replace(attr, dtype=DType.FLOAT32)
 
 
 class GpuServices(abc.ABC):

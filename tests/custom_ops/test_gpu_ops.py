@@ -15,12 +15,15 @@ import pytest
 
 import rknnlite
 from rknnlite.errors import ParamInvalid
+from rknnlite.formats.slots import UnionCode
 from rknnlite.native.buildcache import cache_dir
 from rknnlite.spi import CustomOpFailed
+from tests.support import handmade
 from tests.support.corpus import fixture_file
+from tests.support.flat import I8, build
 
 from .conftest import C_SOURCES, CUSTOM_OP
-from .models import DUAL, PlainDual, dual_golden
+from .models import DUAL, PROBE, PlainDual, dual_golden, probe_golden
 from .test_python_ops import SOCS, assert_close_to_simulator
 
 pytest.importorskip("pyopencl")
@@ -158,6 +161,58 @@ def test_a_kernel_file_is_looked_for_in_the_working_directory_too(
     alone = shutil.copy(gpu_plugin, tmp_path)
     monkeypatch.chdir(gpu_plugin.parent)
     infer_dual(alone)
+
+
+# -- tensors that are no real numbers ---------------------------------------------------------------------------
+
+INT64 = 7
+ARGMAX_SOURCE = """
+__kernel void argmax(__global const float *x, __global float *y, int plane)
+{ int i = get_global_id(0), best = 0;
+  for (int c = 1; c < 5; c++) if (x[c * plane + i] > x[best * plane + i]) best = c;
+  y[i] = best; }
+"""
+
+
+def argmax_model() -> bytes:
+    """fp16 in, ArgMax over the five channels, int64 out."""
+    tensors = [
+        handmade.tensor("x", (1, 5, 4, 6), handmade.INPUT),
+        handmade.tensor("y", (1, 1, 4, 6), handmade.OUTPUT, INT64),
+    ]
+    argmax = handmade.node("ArgMax", [0], [1], s7=I8(UnionCode.ARG_MAX), s8={0: 1})
+    nodes = [handmade.node("InputOperator", [], [0]), argmax, handmade.node("OutputOperator", [1], [])]
+    return handmade.container(build(handmade.root([handmade.graph(tensors, nodes, [0], [1])])))
+
+
+@pytest.mark.parametrize("kind", ["kernel", "compiled"])
+def test_a_kernel_that_writes_indices_as_floats_gives_what_the_builtin_gives(
+    kind: str, compiled: Callable[..., Path]
+) -> None:
+    op: Any = OpenClOp(
+        "ArgMax", ARGMAX_SOURCE, "argmax", [In(0), Out(0), lambda ctx: np.int32(ctx.outputs[0].n_elems)]
+    )
+    if kind == "compiled":
+        op = compiled(C_SOURCES / "argmax_gpu.c", "-lOpenCL")
+    image = np.random.default_rng(1).normal(size=(1, 4, 6, 5)).astype(np.float32)
+    with rknnlite.open(argmax_model()) as context:
+        (expected,) = context.infer([image])
+    with rknnlite.open(argmax_model(), custom_ops=[op]) as context:
+        for _ in range(2):
+            (answer,) = context.infer([image])
+            assert np.array_equal(answer, expected)
+    assert set(np.unique(expected)) == set(range(5))
+
+
+def test_integers_go_to_a_kernel_as_floats_too() -> None:
+    source = """__kernel void probe(__global const float *x, __global const float *i, __global float *y,
+                                    __global float *j, int n, int m)
+    { int at = get_global_id(0); if (at < n) y[at] = x[at] * 1.0003f + 0.3f; if (at < m) j[at] = i[at] + 1; }"""
+    op = OpenClOp("cstProbe", source, "probe", [In(0), In(1), Out(0), Out(1), Count(0), Count(1)])
+    with rknnlite.open(PROBE, custom_ops=[op]) as context:
+        answers = context.infer(probe_golden().inputs)
+    for answer, expected in zip(answers, probe_golden().outputs):
+        assert np.abs(answer - expected).max() <= np.abs(expected).max() / 1000
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------

@@ -260,6 +260,92 @@ def test_wrong_answers_of_a_plain_class(results: Any, text: str) -> None:
         context.infer(dual_golden().inputs)
 
 
+class Returns(CustomOp):
+    """The fuller class with the toolkit's habit: ``answer`` makes what ``compute`` returns."""
+
+    op_type = "cstDualResidual"
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def compute(self, ctx: OpContext, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> Any:
+        x, y = inputs
+        return self.answer(x * 0.5 - y, y * 0.5 - x, outputs)
+
+
+def swapped(left: np.ndarray, right: np.ndarray, outputs: list[np.ndarray]) -> list[np.ndarray]:
+    outputs[1][...], outputs[0][...] = left, right
+    return [outputs[1], outputs[0]]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [lambda x, y, _: [x, y], lambda x, y, _: (x.astype(np.float64), y[0]), swapped],
+    ids=["list", "other type and shape", "the outputs, swapped"],
+)
+def test_arrays_that_compute_returns_are_used(answer: Any) -> None:
+    for op in (Returns(answer), NotDerived(answer)):
+        with rknnlite.open(DUAL, custom_ops=[op]) as context:
+            assert_close_to_simulator(context.infer(dual_golden().inputs), context)
+
+
+class NotDerived:
+    """The same without the base class."""
+
+    op_type = "cstDualResidual"
+
+    def __init__(self, answer: Any) -> None:
+        self._op = Returns(answer)
+
+    def compute(self, ctx: OpContext, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> Any:
+        return self._op.compute(ctx, inputs, outputs)
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (lambda x, y, _: [x], "list of 2 arrays, it returned 1 values"),
+        (lambda x, y, _: 0, "list of 2 arrays, it returned int"),
+        (lambda x, y, _: [x[..., 1:], y], r"output 0 has shape \[1, 8, 32, 31\], the model says"),
+        (lambda x, y, _: [x, y * 1j], "output 1 is no array of numbers, it has type complex"),
+    ],
+)
+def test_what_compute_returns_must_fit(answer: Any, text: str) -> None:
+    with (
+        rknnlite.open(DUAL, custom_ops=[Returns(answer)]) as context,
+        pytest.raises(CustomOpFailed, match=text) as caught,
+    ):
+        context.infer(dual_golden().inputs)
+    assert '"cstDualResidual:dual"' in str(caught.value)
+
+
+# -- numbers that an int8 tensor does not have -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_value_that_is_no_number_stays_one_value(value: float, caplog: pytest.LogCaptureFixture) -> None:
+    """What is stored counts: the float outputs are the stored ones times the scale, of one element only."""
+
+    def spoilt(left: np.ndarray, right: np.ndarray, _: Any) -> list[np.ndarray]:
+        left, right = left.copy(), right.copy()
+        left[0, 0, 3, 3] = right[0, 0, 3, 3] = value
+        return [left, right]
+
+    with rknnlite.open(DUAL, custom_ops=[Returns(spoilt)]) as context:
+        for _ in range(2):
+            real = context.infer(dual_golden().inputs)
+            raw = context.infer(dual_golden().inputs, raw=True)
+    for number, (answer, stored) in enumerate(zip(real, raw)):
+        assert np.isfinite(answer).all()
+        scaled = (stored.data.astype(np.float32) - stored.zero_point) * np.float32(stored.scale)
+        assert np.allclose(answer, scaled, rtol=1e-6)
+        away = np.abs(answer - dual_golden().outputs[number]) > 1.01 * stored.scale
+        assert away.sum() <= (4 * 3 * 3 if number == 0 else 1)  # a convolution of 3 x 3 lies behind the first
+    lines = [line for line in caplog.messages if "NaN" in line]
+    assert len(lines) == (2 if np.isnan(value) else 0)  # one per output
+    assert all('"cstDualResidual:dual"' in line for line in lines)
+
+
 def test_inputs_cannot_be_written() -> None:
     class Writes(FullDual):
         def compute(self, ctx: OpContext, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:

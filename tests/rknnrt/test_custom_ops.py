@@ -109,6 +109,22 @@ def test_python_operator(start: Start, double: Double) -> None:
     assert double.live() == {}
 
 
+def test_arrays_that_compute_returns_are_used_where_they_fit(start: Start) -> None:
+    class Returns(SumGap):
+        def compute(self, ctx: Any, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> Any:
+            a, b = inputs
+            return [ctx.state * a + b.reshape(a.shape), a.reshape(1, 24) - b][: self.many]
+
+        many = 2
+
+    op = Returns()
+    context = start(*LINES, custom_ops=[op])
+    check(context)
+    op.many = 1
+    with pytest.raises(CustomOpFailed, match=r"cstSumGap .*list of 2 arrays, it returned 1 values"):
+        context.infer([A, B])
+
+
 def test_what_an_operator_sees(start: Start) -> None:
     op = SumGap()
     start(*LINES, custom_ops=[op]).infer([A, B])
