@@ -27,6 +27,7 @@ import numpy as np
 import psutil
 
 from rknnlite import load_custom_ops
+from rknnlite.abi import include_dir
 from rknnlite.plugins import load_postprocess
 from rknnlite.spi import OpContext, OpNode
 from rknnlite.tensor import DType, Layout, TensorAttr
@@ -42,9 +43,8 @@ Call = Callable[[], Any]
 
 def compiled(folder: Path, name: str, *flags: str) -> Path:
     library = folder / f"{name}.so"
-    subprocess.run(
-        ["cc", "-shared", "-fPIC", "-O2", "-o", library, EXAMPLE / f"{name}.c", *flags], check=True
-    )
+    command = ["cc", "-shared", "-fPIC", "-O2", f"-I{include_dir()}", "-o", library, EXAMPLE / f"{name}.c"]
+    subprocess.run([*command, *flags], check=True)
     return library
 
 
@@ -100,7 +100,7 @@ def ways(folder: Path, size: int) -> Iterator[tuple[str, Any]]:
         flags = [
             "--specs=picolibc.specs", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany", "-fpic", "-O2", "-w", "-c",
         ]  # fmt: skip
-        include = f"-I{ROOT / 'examples' / 'yolo_postprocess'}"
+        include = f"-I{include_dir()}"
         subprocess.run(["riscv64-unknown-elf-gcc", *flags, include, "-o", plugin, RISCV], check=True)
         yield "RISC-V", postprocess(plugin, size)
 

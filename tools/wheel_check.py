@@ -13,7 +13,7 @@ from pathlib import Path
 
 LIMIT = 20 << 20
 TOPS = {"rknnlite", "rknn3lite"}
-SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h"}
+SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in"}
 
 
 def check_wheel(path: Path) -> None:
@@ -26,6 +26,10 @@ def check_wheel(path: Path) -> None:
     assert not strange, f"{path.name} holds {strange[:5]}"
     for needed in (
         "rknnlite/py.typed",
+        "rknnlite/abi/include/rknn_op.h",
+        "rknnlite/abi/include/rknn3_op.h",
+        "rknnlite/cli/new_plugin/templates/common/pyproject.toml.in",
+        "rknnlite/cli/new_plugin/templates/c/module/build.py.in",
         "rknnlite_riscv/stub.c",
         "rknnlite_cplugin/runtime_symbols.c",
     ):

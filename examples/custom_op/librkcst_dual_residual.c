@@ -1,6 +1,6 @@
 /* The operator in C: a plugin library for every backend.
  *
- *     cc -shared -fPIC -O2 -o librkcst_dual_residual.so librkcst_dual_residual.c
+ *     cc -shared -fPIC -O2 -I"$(rknnlite new-plugin --print-include)" -o librkcst_dual_residual.so librkcst_dual_residual.c
  *
  * The runtime calls init once, compute at every run, destroy once. Tensors are float32, NCHW; their data begin
  * at mem.virt_addr + mem.offset.

@@ -21,6 +21,7 @@ import numpy as np
 from dual_residual import cstDualResidual
 
 import rknnlite
+from rknnlite.abi import include_dir
 
 HERE = Path(__file__).resolve().parent
 BOARDS = {
@@ -44,7 +45,18 @@ def model() -> Path:
 
 def compiled(name: str, folder: str, *flags: str) -> Path:
     library = Path(folder) / f"{name}.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, HERE / f"{name}.c", *flags], check=True)
+    command = [
+        "cc",
+        "-shared",
+        "-fPIC",
+        "-O2",
+        f"-I{include_dir()}",
+        "-o",
+        library,
+        HERE / f"{name}.c",
+        *flags,
+    ]
+    subprocess.run(command, check=True)
     return library
 
 

@@ -1,7 +1,7 @@
 /* Decoding and non-maximum suppression as a post-process plugin for the RISC-V cores of RK1820/RK1828.
  *
  *     riscv64-unknown-elf-gcc --specs=picolibc.specs -march=rv64gc -mabi=lp64d -mcmodel=medany -fpic -O2 -c \
- *         -o libpostprocess_shapes.so postprocess.c
+ *         -I"$(rknnlite new-plugin --print-include)" -o libpostprocess_shapes.so postprocess.c
  *
  * Takes the heads as the model leaves them (int8 with scale and zero point, float16 or float32; NCHW) and answers
  * one float32 tensor [1, 64, 6]: score, class, x1, y1, x2, y2 in pixels, best first, zero past the last box.

@@ -21,6 +21,7 @@ from decode import SCORE, cstYoloDetect
 from shapes import LABELS
 
 import rknnlite
+from rknnlite.abi import include_dir
 
 HERE = Path(__file__).resolve().parent
 COMPILER = [
@@ -40,7 +41,9 @@ def boxes_by_plugin(picture: np.ndarray) -> np.ndarray:
     """The model ends in its two heads; the plugin takes them from there."""
     with tempfile.TemporaryDirectory() as folder:
         plugin = f"{folder}/libpostprocess_shapes.so"
-        subprocess.run([*COMPILER, "-o", plugin, str(HERE / "postprocess.c")], check=True)
+        subprocess.run(
+            [*COMPILER, f"-I{include_dir()}", "-o", plugin, str(HERE / "postprocess.c")], check=True
+        )
         with rknnlite.open(HERE / "shapes_heads_for_RK3588.rknn", postprocess=plugin) as context:
             return context.infer(picture)[0][0]
 

@@ -30,7 +30,8 @@ __all__ = ["BUILT_IN", "main", "parser"]
 
 BUILT_IN = {
     "info": "info", "run": "run", "bench": "bench", "perf": "perf", "compare": "compare", "doctor": "doctor",
-    "top": "top", "devices": "devices", "plugins": "plugin_list", "export-llm": "export_llm", "chat": "chat",
+    "top": "top", "devices": "devices", "plugins": "plugin_list",
+    "new-plugin": "new_plugin", "export-llm": "export_llm", "chat": "chat",
 }  # fmt: skip
 """Our own commands and the modules that hold them; a module is imported when its command is called."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rknnlite.abi import include_dir
 from tests.support.corpus import EXAMPLES
 
 C_SOURCES = Path(__file__).parent / "c"
@@ -34,7 +35,17 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
     def build(source: Path, *flags: str, name: str = "librkcst_test.so") -> Path:
         target = tmp_path_factory.mktemp("plugin") / name
-        command = ["cc", "-shared", "-fPIC", "-O1", "-w", f"-I{CUSTOM_OP}", "-o", str(target), str(source)]
+        command = [
+            "cc",
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-w",
+            f"-I{include_dir()}",
+            "-o",
+            str(target),
+            str(source),
+        ]
         subprocess.run([*command, *flags], check=True)
         return target
 
@@ -55,7 +66,7 @@ def riscv(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         target = tmp_path_factory.mktemp("riscv") / "libpostprocess_test.so"
         command = [
             "riscv64-unknown-elf-gcc", "--specs=picolibc.specs", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany",
-            "-fpic", "-O2", "-w", "-c", f"-I{EXAMPLES / 'yolo_postprocess'}", "-o", str(target), str(source), *flags,
+            "-fpic", "-O2", "-w", "-c", f"-I{include_dir()}", "-o", str(target), str(source), *flags,
         ]  # fmt: skip
         subprocess.run(command, check=True)
         return target
