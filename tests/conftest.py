@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support import needs
 
 # Examples are drawn the same way in every run; RKNNLITE_FUZZ=500 draws 500 new ones per property instead.
 _MORE = int(os.environ.get("RKNNLITE_FUZZ", "0"))
@@ -32,3 +35,14 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RKNNLITE_BACKEND", "RKNNLITE_SOC", "RKNNLITE_DISABLE", "RKNN_LOG_LEVEL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RKNNLITE_CONFIG", "")  # no configuration file either
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Last of all lines: what was not tested here, and how to get it."""
+    yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(session.config, "workerinput"):
+        reasons = [str(report.longrepr[2]) for report in reporter.stats.get("skipped", [])]
+        slow = session.config.getoption("markexpr") != "not slow"
+        reporter.write_line(needs.summary(reasons, slow))

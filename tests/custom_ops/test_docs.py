@@ -59,7 +59,7 @@ def test_what_a_context_must_have_is_documented_and_the_example_has_no_more() ->
     example = ast.parse((ROOT / "examples/backend_package/rknnlite_mean/backend.py").read_text("utf-8"))
     (cls,) = [node for node in example.body if isinstance(node, ast.ClassDef) and node.name == "MeanContext"]
     named = {node.name for node in cls.body if isinstance(node, ast.FunctionDef)}
-    named |= {name.id for node in cls.body if isinstance(node, ast.Assign) for name in node.targets}
+    named |= {target.id for node in cls.body if isinstance(node, ast.Assign) for target in node.targets}
     assert named - {"__init__"} == obligatory
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import rknnlite
 from tests.support.corpus import ROOT
+from tests.support.needs import needs
 
 from .models import PROBE, Probe, probe_golden
 
@@ -38,6 +39,7 @@ def flat(grown: dict[str, int], memory_kb: int = 1024) -> None:
 
 @pytest.mark.slow
 def test_compiled_gpu_and_riscv_operators_do_not_grow(tmp_path: Path) -> None:
+    needs("gcc")
     module = benchmark()
     seen = []
     for way, opened in module.ways(tmp_path, 1024):
@@ -57,6 +59,7 @@ def test_a_python_operator_in_a_model_does_not_grow() -> None:
 
 
 def test_opening_and_closing_gives_everything_back(tmp_path: Path) -> None:
+    needs("gcc")
     module = benchmark()
     ways = [way for way, opened in module.ways(tmp_path, 64) if not _open_and_close(opened)]
     before = module.held()

@@ -20,6 +20,7 @@ from rknnlite.llm.template import JinjaTemplate, LiteralTemplate, Turn
 from rknnlite.llm.utf8 import Utf8Gate
 from rknnlite.spi.llm import CallState, InferParams, LlmCallbacks, LlmContext, LlmSession, TokenInput
 from tests.llm.conftest import Maker, Recorder, embed_of
+from tests.support.needs import needs
 
 SHORT = InferParams(max_new_tokens=6)
 CHATML = """{%- if tools %}<|im_start|>system
@@ -137,6 +138,7 @@ def test_no_thread_is_left_behind(session: LlmSession) -> None:
 
 
 def test_jinja_template_first_turn_later_turns_and_thinking() -> None:
+    needs("jinja2")
     template = JinjaTemplate(CHATML)
     first = template.opening(Turn("hi"), [])
     assert first.text == "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
@@ -147,6 +149,7 @@ def test_jinja_template_first_turn_later_turns_and_thinking() -> None:
 
 
 def test_jinja_template_knows_its_system_prompt() -> None:
+    needs("jinja2")
     rendered = JinjaTemplate(CHATML).opening(Turn("hi"), [{"name": "f"}])
     assert rendered.text[: rendered.system] == '<|im_start|>system\n[{"name": "f"}]<|im_end|>\n'
 
@@ -162,6 +165,7 @@ def test_jinja_template_knows_its_system_prompt() -> None:
     ],
 )
 def test_broken_and_hostile_templates_are_refused(source: str) -> None:
+    needs("jinja2")
     with pytest.raises(ParamInvalid, match="chat template"):
         JinjaTemplate(source).opening(Turn("x"), [])
 

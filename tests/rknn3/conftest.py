@@ -14,6 +14,7 @@ from rknn3lite.api import RKLLMCallback, RKNN3Lite
 from rknnlite.llm import Package, export_llm
 from rknnlite.llm.tokenizer import byte_letters
 from tests.support.llm_models import write_model
+from tests.support.needs import needs
 
 SPECIALS = (
     "<|endoftext|>",
@@ -121,7 +122,13 @@ ARGS = {"max_new_tokens": 5, "ignore_eos_token": True, "max_context_len": 256}
 
 
 @pytest.fixture
-def opened(package: Package, talk: Talk) -> Iterator[Opener]:
+def extras() -> None:
+    """What a session needs: its template, and the tokenizer of the package."""
+    needs("jinja2", "tokenizers")
+
+
+@pytest.fixture
+def opened(package: Package, talk: Talk, extras: None) -> Iterator[Opener]:
     """``opened(args={...}, callback=...)``: a face on the tiny model; released at the end."""
     faces: list[RKNN3Lite] = []
 

@@ -72,6 +72,7 @@ def test_arguments_of_a_session(face: tuple[RKNN3Lite, Talk], args: Any) -> None
     ),
     limit=st.one_of(st.none(), st.integers(-2, 3), st.text(max_size=2)),
 )  # fmt: skip
+@pytest.mark.usefixtures("extras")
 def test_a_turn(face: tuple[RKNN3Lite, Talk], turn: dict[str, Any], limit: Any) -> None:
     rknn, _ = face
     code, figures = rknn.session_run(**turn, max_new_tokens=limit)

@@ -121,6 +121,7 @@ def test_arguments_that_mean_nothing(args: Any, package: Package, talk: Talk, ca
         {"top_k": np.int64(3), "top_p": np.float32(0.5), "keep_history": True},
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("extras")
 def test_arguments_that_are_well(args: Any, package: Package, talk: Talk) -> None:
     rknn = loaded(package.model, package.weight)
     assert rknn.init_runtime("rk1820", 0xFF, args, talk.callback()) == 0
@@ -211,6 +212,7 @@ def test_a_second_init_drops_the_first(opened: Opener, talk: Talk) -> None:
     assert rknn.session_query_state().n_total_tokens == 0
 
 
+@pytest.mark.usefixtures("extras")
 def test_the_files_may_go_after_loading(package: Package, talk: Talk, tmp_path: Path) -> None:
     for path in (package.model, package.weight):
         shutil.copy(path, tmp_path)

@@ -68,6 +68,7 @@ def test_a_few_lives(package: Package) -> None:
     assert threading.active_count() <= threads and not late
 
 
+@pytest.mark.usefixtures("extras")
 def test_no_reference_cycles(package: Package) -> None:
     """What a face holds goes with it, without the help of the collector: a run leaves nothing behind."""
     gc.collect()

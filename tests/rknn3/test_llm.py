@@ -165,6 +165,7 @@ def test_auxiliary_inputs_that_the_model_does_not_have(
     assert rknn.session_run(inputs=[RKNN3AuxTensorWrapper()], prompt="x") == (-1, [])
 
 
+@pytest.mark.usefixtures("extras")
 def test_embeddings_from_a_file(package: Package, talk: Talk) -> None:
     rknn = RKNN3Lite(llm_mode=True)
     rknn.load_rknn(package.model, package.weight)
@@ -289,6 +290,7 @@ def test_queries(rknn: RKNN3Lite) -> None:
     assert rknn.inference([np.zeros(1)]) is None
 
 
+@pytest.mark.usefixtures("extras")
 def test_the_flow_of_later_packages(package: Package, talk: Talk) -> None:
     rknn = RKNN3Lite(llm_mode=True)
     assert rknn.load_rknn(str(package.model), str(package.weight)) == 0
@@ -328,6 +330,7 @@ def test_sessions_share_a_model(rknn: RKNN3Lite, talk: Talk, package: Package) -
     assert run(rknn, talk, tokens=[1, 2, 3]) == tokens
 
 
+@pytest.mark.usefixtures("extras")
 def test_what_the_callbacks_leave_out_comes_from_the_files_of_the_package(package: Package) -> None:
     rknn = RKNN3Lite(llm_mode=True)
     rknn.load_rknn(package.model, package.weight)

@@ -23,6 +23,7 @@ from rknnlite.native.library import (
 )
 from tests.doubles.double import compile_c
 from tests.doubles.rknn3.double3 import Double3, model
+from tests.support.needs import needs
 
 from .conftest import CNN
 
@@ -72,6 +73,7 @@ def test_another_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_library_of_something_else(tmp_path: Path) -> None:
+    needs("gcc")
     source = tmp_path / "other.c"
     source.write_text("int rknn3_init(void *c, void *e) { return c == e; }\n")
     with pytest.raises(LibraryIncomplete, match="does not export rknn3_load_model_from_path"):

@@ -1,0 +1,72 @@
+"""Where something is missing tests are skipped, none fails, and the last line says what was left out and how to get it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.corpus import ROOT
+from tests.support.needs import needs, skip_for_want, summary, wanted
+
+
+@pytest.mark.parametrize(
+    ("reason", "package"),
+    [
+        ("could not import 'onnx.helper': No module named 'onnx'", "onnx"),
+        ("Skipped: could not import 'cv2': No module named 'cv2'", "opencv-python-headless"),
+        ("Skipped: needs the package tokenizers (extra llm)", "tokenizers"),
+        ("Skipped: needs jinja2", "jinja2"),
+        ("no C compiler is installed", "gcc"),
+        ("the double is written in C: install gcc", "gcc"),
+        ("Skipped: needs gcc-riscv64-unknown-elf", "gcc-riscv64-unknown-elf"),
+        ("no OpenCL: no platform", "pocl-opencl-icd"),
+        ("x.rknn is not there: set RKNNLITE_FIXTURES to the folder of third-party files", "model files of third parties"),
+        ("numpy uses another BLAS here", None),
+    ],
+)  # fmt: skip
+def test_reasons_are_packages(reason: str, package: str | None) -> None:
+    assert wanted(reason) == package
+
+
+def test_the_last_line_names_one_command() -> None:
+    assert summary(["no C compiler is installed"] * 3 + ["Skipped: needs jinja2"], slow=True) == (
+        "not tested for want of: gcc (3), jinja2 (1); all of it: sudo make packages && make test"
+    )
+    assert summary(["Skipped: needs jinja2"], slow=False).endswith("slow tests; all of it: make test SLOW=1")
+    assert (
+        summary(["numpy uses another BLAS here"], slow=True) == "nothing was left out for want of a package"
+    )
+
+
+def test_only_what_is_really_missing_excuses() -> None:
+    skip_for_want("ModuleNotFoundError: No module named 'numpy'\npip install 'rknnlite[nothing]'"[:47])
+    with pytest.raises(pytest.skip.Exception, match="needs no_such_module"):
+        skip_for_want("ModuleNotFoundError: No module named 'no_such_module'")
+
+
+def test_without_a_compiler_a_run_is_green_and_says_so(tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": str(tmp_path), "PYTEST_ADDOPTS": ""}
+    environment.pop("CC", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/rknn3rt/test_loader.py"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("not tested for want of: gcc (")
+    assert last.endswith("sudo make packages && make test")
+
+
+def test_a_command_that_is_there_is_no_want(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    needs("gcc")
+    compiler.unlink()
+    with pytest.raises(pytest.skip.Exception, match="needs gcc"):
+        needs("gcc")
