@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+from .errors import shown
+
 __all__ = ["KEYS", "Key", "Setting", "get", "path", "problems", "settings"]
 
 _LARGEST = 1 << 16  # bytes; no sensible configuration is longer
 _DEEPEST, _MOST_NODES = 8, 4096
 _MOST_PROBLEMS = 20
-_SHOWN = 100  # characters of somebody's value that a message repeats
 _LARGEST_INT = 1 << 64
 
 
@@ -137,7 +138,7 @@ def _parse(file: Path, values: dict[str, str]) -> list[str]:
     except UnicodeDecodeError:
         raise
     except Exception as error:  # YAMLError, and for odd tags and numbers whatever the parser stumbles over
-        return [f"{file} is no YAML: {_short(' '.join(str(error).split()), 2 * _SHOWN)}"]
+        return [f"{file} is no YAML: {shown(error, 200)}"]
     if content is None:
         return []
     if not isinstance(content, dict):
@@ -156,7 +157,9 @@ def _content(text: str) -> Any:
     depth = nodes = 0
     for event in YAML(typ="safe", pure=True).parse(text):
         if isinstance(event, AliasEvent):
-            raise ValueError(f"alias *{_short(event.anchor)}: write the value out, aliases are not used here")
+            raise ValueError(
+                f"alias {shown('*' + event.anchor)}: write the value out, aliases are not used here"
+            )
         nodes += isinstance(event, NodeEvent)
         depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
         if depth > _DEEPEST or nodes > _MOST_NODES:
@@ -166,24 +169,10 @@ def _content(text: str) -> Any:
     return YAML(typ="safe", pure=True).load(text)
 
 
-def _short(text: str, most: int = _SHOWN) -> str:
-    return text if len(text) <= most else f"{text[:most]}..."
-
-
-def _spelt(value: Any) -> str:
-    """A value as messages show it; a number of thousands of digits has no text."""
-    if isinstance(value, int) and abs(value) >= _LARGEST_INT:
-        return f"a number of {value.bit_length()} bits"
-    try:
-        return _short(repr(value))
-    except ValueError:
-        return f"a {type(value).__name__} with a number beyond all bounds"
-
-
 def _take(name: Any, value: Any, values: dict[str, str]) -> str:
     key = KEYS.get(name) if isinstance(name, str) else None
     if key is None:
-        return f"unknown key {_spelt(name)}; there are {', '.join(KEYS)}"
+        return f"unknown key {shown(name)}; there are {', '.join(KEYS)}"
     if isinstance(value, list) and key.separator and all(map(_plain, value)):
         values[key.name] = key.separator.join(map(str, value))
     elif isinstance(value, bool):
@@ -191,7 +180,7 @@ def _take(name: Any, value: Any, values: dict[str, str]) -> str:
     elif _plain(value):
         values[key.name] = str(value)
     else:
-        return f"{key.name} cannot be {_spelt(value)}; give a {'list' if key.separator else 'text or number'}"
+        return f"{key.name} cannot be {shown(value)}; give a {'list' if key.separator else 'text or number'}"
     return ""
 
 
