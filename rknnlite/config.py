@@ -2,7 +2,8 @@
 
 The file is ``RKNNLITE_CONFIG`` (empty: none), else ``rknnlite/config.yaml`` in the XDG configuration folder. It is read
 once, when a setting is first asked for. A key that is unknown or of the wrong kind is named in a warning and left
-out; nothing in a configuration file keeps a program from starting.
+out; nothing in a configuration file keeps a program from starting, nor makes it wait: the file is short and flat, and
+has no aliases, with which a few lines stand for billions of values.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+from .errors import shown
+
 __all__ = ["KEYS", "Key", "Setting", "get", "path", "problems", "settings"]
 
-_LARGEST = 1 << 20  # bytes; no sensible configuration is longer
+_LARGEST = 1 << 16  # bytes; no sensible configuration is longer
+_DEEPEST, _MOST_NODES = 8, 4096
+_MOST_PROBLEMS = 20
+_LARGEST_INT = 1 << 64
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,8 @@ KEYS = {
         Key("dump_dir", "RKNNLITE_DUMP_DIR", "folder for the tensors of runs at log level 5"),
         Key("op_plugins", "RKNNLITE_OP_PLUGINS", "folders with compiled operators (librkcst_*.so)", ":"),
         Key("isolate_plugins", "RKNNLITE_ISOLATE_PLUGINS", "1: compiled operators run in a process of their own"),
+        Key("template_ms", "RKNNLITE_TEMPLATE_MS", "milliseconds that a model's chat template may take; 2000"),
+        Key("template_kib", "RKNNLITE_TEMPLATE_KIB", "KiB of text that a model's chat template may write; 4096"),
         Key("riscv_cc", "RKNNLITE_RISCV_CC", "compiler that links RISC-V post-process plugins"),
     )
 }  # fmt: skip
@@ -119,40 +127,62 @@ def _read(file: str, named: bool) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def _parse(file: Path, values: dict[str, str]) -> list[str]:
+    if file.is_fifo():
+        return [f"{file} cannot be read: it is a pipe, which may never end; give a file"]
     with file.open("rb") as opened:
         data = opened.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         return [f"{file} is larger than {_LARGEST} bytes; this is no configuration"]
-    from ruamel.yaml import YAML  # a slow import: only where there is a file
-    from ruamel.yaml.error import YAMLError
-
     try:
-        content = YAML(typ="safe", pure=True).load(data.decode("utf-8"))
-    except (YAMLError, RecursionError, ValueError) as error:
-        if isinstance(error, UnicodeDecodeError):
-            raise
-        return [f"{file} is no YAML: {' '.join(str(error).split())}"]
+        content = _content(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise
+    except Exception as error:  # YAMLError, and for odd tags and numbers whatever the parser stumbles over
+        return [f"{file} is no YAML: {shown(error, 200)}"]
     if content is None:
         return []
     if not isinstance(content, dict):
         return [f"{file} must hold 'key: value' lines, it holds a {type(content).__name__}"]
-    wrong = []
-    for name, value in content.items():
-        problem = _take(name, value, values)
-        wrong += [f"{file}: {problem}"] if problem else []
-    return wrong
+    wrong = [problem for name, value in content.items() if (problem := _take(name, value, values))]
+    left = len(wrong) - _MOST_PROBLEMS
+    wrong[_MOST_PROBLEMS:] = [f"and {left} problems more"] if left > 0 else []
+    return [f"{file}: {problem}" for problem in wrong]
+
+
+def _content(text: str) -> Any:
+    """What the YAML text says, once its events have shown that it is small; raises ValueError, YAMLError and others."""
+    from ruamel.yaml import YAML  # a slow import: only where there is a file
+    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent
+
+    depth = nodes = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        if isinstance(event, AliasEvent):
+            raise ValueError(
+                f"alias {shown('*' + event.anchor)}: write the value out, aliases are not used here"
+            )
+        nodes += isinstance(event, NodeEvent)
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        if depth > _DEEPEST or nodes > _MOST_NODES:
+            raise ValueError(
+                f"more than {_DEEPEST} levels or {_MOST_NODES} values; a configuration has a line per key"
+            )
+    return YAML(typ="safe", pure=True).load(text)
 
 
 def _take(name: Any, value: Any, values: dict[str, str]) -> str:
     key = KEYS.get(name) if isinstance(name, str) else None
     if key is None:
-        return f"unknown key {name!r}; there are {', '.join(KEYS)}"
-    if isinstance(value, list) and key.separator and all(isinstance(item, (str, int)) for item in value):
+        return f"unknown key {shown(name)}; there are {', '.join(KEYS)}"
+    if isinstance(value, list) and key.separator and all(map(_plain, value)):
         values[key.name] = key.separator.join(map(str, value))
     elif isinstance(value, bool):
         values[key.name] = "1" if value else "0"
-    elif isinstance(value, (str, int)):
+    elif _plain(value):
         values[key.name] = str(value)
     else:
-        return f"{key.name} cannot be {value!r}; give a {'list' if key.separator else 'text or number'}"
+        return f"{key.name} cannot be {shown(value)}; give a {'list' if key.separator else 'text or number'}"
     return ""
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, int) and abs(value) < _LARGEST_INT)

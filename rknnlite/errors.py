@@ -30,7 +30,21 @@ __all__ = [
     "TargetPlatformUnmatch",
     "VendorCode",
     "error_from_code",
+    "shown",
 ]
+
+
+_SHOWN = 100
+
+
+def shown(value: object, most: int = _SHOWN) -> str:
+    """A value from a file as messages show it: never long, and always text."""
+    try:
+        text = " ".join((str(value) if isinstance(value, Exception) else repr(value)).split())
+        text = text.encode("utf-8", "backslashreplace").decode()
+    except Exception:  # numbers of thousands of digits, lists without end
+        return f"a {type(value).__name__} beyond all bounds"
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 class RknnError(Exception):

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional, Union
 
-from ..errors import ModelInvalid, ModelUnsupported
+from ..errors import ModelInvalid, ModelUnsupported, shown
 from .frame import CLASSIC, CURRENT, HEADER, LLM_PACKAGE, MINI
 from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 
@@ -95,6 +95,8 @@ class ModelFile:
             raise ModelUnsupported("this is a network, not a language model; open it without LLM mode")
         except ModelInvalid as error:
             raise type(error)(f"{self.label}: {error}") from None
+        except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+            raise ModelInvalid(f"{self.label}: damaged description: {shown(error)}; copy it again") from error
 
 
 class _Naming:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ModelInvalid, ModelUnsupported
+from ..errors import ModelInvalid, ModelUnsupported, shown
 from ..tensor import KvDtype
 from .frame import LLM_PACKAGE
 from .llm_families import FAMILIES
@@ -34,6 +34,8 @@ MAGIC = LLM_PACKAGE
 _HEADER = struct.Struct("<8sIIQQ")
 _VERSION = 1
 _LIMIT = 1 << 24
+_LONGEST, _LONGEST_TEMPLATE = 1 << 10, 1 << 20
+"""Characters of a text."""
 _KV_GROUPS = {KvDtype.UNDEFINED: 0, KvDtype.FLOAT16: 0, KvDtype.INT8_TO_F16: 16, KvDtype.INT4_TO_F16: 16}
 
 
@@ -156,7 +158,7 @@ def read(data: memoryview) -> LlmModel:
     try:
         fields = json.loads(bytes(body[:json_size]))
     except (ValueError, RecursionError) as error:
-        raise ModelInvalid(f"damaged description: {error}") from None
+        raise ModelInvalid(f"damaged description: {shown(error)}") from None
     return _model(_Fields(fields, "package"), body[json_size:])
 
 
@@ -174,6 +176,10 @@ def write(model: LlmModel, token_bytes: list[bytes] | None) -> bytes:
     return _HEADER.pack(MAGIC, _VERSION, zlib.crc32(body), len(text), len(table)) + body
 
 
+def _speakable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 class _Fields:
     """A JSON object whose members are asked for by type and range."""
 
@@ -186,11 +192,17 @@ class _Fields:
     def _get(self, key: str, kinds: type | tuple[type, ...]) -> Any:
         value = self._value.get(key)
         if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
-            raise ModelInvalid(f"damaged description: {self._where}.{key} is {value!r}")
+            raise ModelInvalid(f"damaged description: {self._where}.{key} is {shown(value)}")
         return value
 
-    def text(self, key: str) -> str:
-        return str(self._get(key, str))
+    def text(self, key: str, longest: int = _LONGEST) -> str:
+        value = str(self._get(key, str))
+        if len(value) > longest or (not value.isascii() and value != _speakable(value)):
+            raise ModelInvalid(
+                f"damaged description: {self._where}.{key} has {len(value)} characters (at most {longest}), or some "
+                "that are none (half a surrogate pair)"
+            )
+        return value
 
     def flag(self, key: str) -> bool:
         return bool(self._get(key, bool))
@@ -198,20 +210,24 @@ class _Fields:
     def number(self, key: str, low: int = 1, high: int = _LIMIT) -> int:
         value = self._get(key, int)
         if not low <= value <= high:
-            raise ModelInvalid(f"damaged description: {self._where}.{key} is {value}, not in {low}..{high}")
+            raise ModelInvalid(
+                f"damaged description: {self._where}.{key} is {shown(value)}, not in {low}..{high}"
+            )
         return int(value)
 
-    def real(self, key: str) -> float:
-        value = float(self._get(key, (int, float)))
-        if not 0 < value < 1e12:
-            raise ModelInvalid(f"damaged description: {self._where}.{key} is {value}")
-        return value
+    def real(self, key: str, low: float = 1e-6, high: float = 1e6) -> float:
+        value = self._get(key, (int, float))
+        if not low <= value <= high:  # also of whole numbers that no float holds, and of NaN
+            raise ModelInvalid(
+                f"damaged description: {self._where}.{key} is {shown(value)}, not in {low:g}..{high:g}"
+            )
+        return float(value)
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
         value = self.text(key)
         if value not in choices:
             raise ModelUnsupported(
-                f"{self._where}.{key} is {value!r}; this program knows {', '.join(choices)}"
+                f"{self._where}.{key} is {shown(value)}; this program knows {', '.join(choices)}"
             )
         return value
 
@@ -237,13 +253,18 @@ def _model(fields: _Fields, table: memoryview) -> LlmModel:
     group = kv.number("group", 0, 64)
     if group != _KV_GROUPS[dtype]:
         raise ModelInvalid(f"damaged description: KV cache {dtype.name} in groups of {group}")
+    max_context = fields.number("max_context", max(1, group), min(_LIMIT, arch.max_position))
+    if group and arch.head_dim % group:
+        raise ModelInvalid(
+            f"damaged description: heads of {arch.head_dim} channels cannot be stored in groups of {group}"
+        )
     return LlmModel(
         name=fields.text("name"),
         arch=arch,
         weights=fields.choice("weights", tuple(WEIGHT_TYPES)),
         kv=KvFormat(dtype, group),
-        max_context=fields.number("max_context"),
-        chat_template=fields.text("chat_template"),
+        max_context=max_context,
+        chat_template=fields.text("chat_template", _LONGEST_TEMPLATE),
         eos_ids=fields.ids("eos_ids", arch.vocab_size),
         bos_id=fields.number("bos_id", -1, arch.vocab_size - 1),
         special_ids=frozenset(fields.ids("special_ids", arch.vocab_size)),
@@ -266,12 +287,12 @@ def _architecture(fields: _Fields) -> Architecture:
         head_dim=fields.number("head_dim", 2, 1024),
         vocab_size=fields.number("vocab_size"),
         max_position=fields.number("max_position", high=1 << 30),
-        rms_eps=fields.real("rms_eps"),
+        rms_eps=fields.real("rms_eps", 1e-12, 1),
         qkv_bias=fields.flag("qkv_bias"),
         qk_norm=fields.flag("qk_norm"),
         tied=fields.flag("tied"),
         rope=Rope(
-            theta=rope.real("theta"),
+            theta=rope.real("theta", 1, 1e12),
             scaling=rope.choice("scaling", ("default", "linear", "llama3")),
             factor=rope.real("factor"),
             low_freq_factor=rope.real("low_freq_factor"),

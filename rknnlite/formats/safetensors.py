@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelInvalid
+from ..errors import ModelInvalid, shown
 
 __all__ = ["SafeTensors", "write_safetensors"]
 
@@ -19,6 +19,7 @@ Array = NDArray[Any]
 
 _MAX_HEADER = 100 << 20
 _ALIGN = 64
+_MAX_RANK = 8
 _DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U8": "u1", "BOOL": "?",
@@ -51,14 +52,25 @@ class SafeTensors:
         try:
             header = json.loads(bytes(data[8 : 8 + size]))
         except (ValueError, RecursionError) as error:
-            raise ModelInvalid(f"{label}: damaged header: {error}") from None
+            raise ModelInvalid(f"{label}: damaged header: {shown(error)}") from None
         if not isinstance(header, dict):
             raise ModelInvalid(f"{label}: damaged header: no object")
         for name, entry in header.items():
             if name == "__metadata__":
-                self.metadata = {str(k): str(v) for k, v in entry.items()} if isinstance(entry, dict) else {}
+                self.metadata = _texts(entry)
             else:
                 self._entries[name] = self._check(name, entry)
+        self._check_places()
+
+    def _check_places(self) -> None:
+        """Tensors share no bytes: otherwise a short file could stand for any number of copies."""
+        end, before = 0, ""
+        for name, entry in sorted(self._entries.items(), key=lambda item: (item[1].start, item[1].end)):
+            if entry.start < end:
+                raise ModelInvalid(
+                    f"{self.label}: tensors {shown(before)} and {shown(name)} share bytes; the file is damaged"
+                )
+            end, before = entry.end, name
 
     def _check(self, name: str, entry: Any) -> _Entry:
         try:
@@ -66,17 +78,23 @@ class SafeTensors:
             shape = tuple(entry["shape"])
             start, end = entry["data_offsets"]
         except (KeyError, TypeError, ValueError):
-            raise ModelInvalid(f"{self.label}: damaged entry of tensor {name}") from None
-        if not all(type(n) is int and n >= 0 for n in (*shape, start, end)):
-            raise ModelInvalid(f"{self.label}: tensor {name} has shape {shape} at {start}..{end}")
+            raise ModelInvalid(f"{self.label}: damaged entry of tensor {shown(name)}") from None
+        size = len(self._body)
+        if len(shape) > _MAX_RANK or not all(type(n) is int and 0 <= n <= size for n in (*shape, start, end)):
+            raise ModelInvalid(
+                f"{self.label}: tensor {shown(name)} has shape {shown(shape)} at bytes {shown(start)}..{shown(end)} of "
+                f"{size}; the file is cut or damaged"
+            )
         count = 1
         for dim in shape:
             count *= dim
         if dtype not in _DTYPES:
-            raise ModelInvalid(f"{self.label}: tensor {name} has the unknown element type {dtype!r}")
+            raise ModelInvalid(
+                f"{self.label}: tensor {shown(name)} has the unknown element type {shown(dtype)}"
+            )
         if not start <= end <= len(self._body) or end - start != count * np.dtype(_DTYPES[dtype]).itemsize:
             raise ModelInvalid(
-                f"{self.label}: tensor {name} of {dtype} {list(shape)} at bytes {start}..{end} of "
+                f"{self.label}: tensor {shown(name)} of {dtype} {list(shape)} at bytes {start}..{end} of "
                 f"{len(self._body)}; the file is cut or damaged"
             )
         return _Entry(dtype, shape, start, end)
@@ -95,7 +113,13 @@ class SafeTensors:
 
     def __getitem__(self, name: str) -> Array:
         entry = self._entry(name)
-        return np.frombuffer(self._body[entry.start : entry.end], _DTYPES[entry.dtype]).reshape(entry.shape)
+        flat = np.frombuffer(self._body[entry.start : entry.end], _DTYPES[entry.dtype])
+        try:
+            return flat.reshape(entry.shape)
+        except ValueError as error:  # nothing, in dimensions beyond all bounds
+            raise ModelInvalid(
+                f"{self.label}: tensor {shown(name)} of {list(entry.shape)}: {error}"
+            ) from None
 
     def _entry(self, name: str) -> _Entry:
         try:
@@ -109,6 +133,11 @@ class SafeTensors:
         if self.dtype(name) == "BF16":
             array = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return np.asarray(array, np.float32)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    items = value.items() if isinstance(value, dict) else ()
+    return {key: text for key, text in items if isinstance(text, str)}
 
 
 def write_safetensors(

@@ -163,9 +163,15 @@ def recipe(published: Any) -> Optional[Recipe]:
     extras = ("byte_fallback", "continuing_subword_prefix", "end_of_word_suffix", "unk_token", "dropout")
     if split is None or fancy or normalizer not in (None, "NFC") or any(model.get(key) for key in extras):
         return None
+    merges = [tuple(pair.split(" ", 1) if isinstance(pair, str) else pair) for pair in model["merges"]]
+    if not all(len(pair) == 2 and all(isinstance(part, str) for part in pair) for pair in merges):
+        raise ValueError("merges are pairs of tokens")
+    numbers = [*model["vocab"].items(), *((token["content"], token["id"]) for token in added)]
+    if not all(isinstance(token, str) and type(number) is int and number >= 0 for token, number in numbers):
+        raise ValueError("tokens are text with a number each")
     return Recipe(
         vocabulary=model["vocab"],
-        merges=[tuple(pair.split(" ", 1) if isinstance(pair, str) else pair) for pair in model["merges"]],
+        merges=merges,
         split=split,
         added={token["content"]: token["id"] for token in added},
         hidden=frozenset(token["id"] for token in added if token.get("special")),

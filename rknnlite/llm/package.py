@@ -14,7 +14,7 @@ from ..errors import InputInvalid, ModelInvalid
 from ..formats import ModelFile
 from ..formats.llm import MAGIC
 
-__all__ = ["EmbedTable", "Package", "sample_digest"]
+__all__ = ["EmbedTable", "Package", "file_bytes", "sample_digest"]
 
 Array = NDArray[Any]
 _SAMPLES = 64
@@ -46,6 +46,18 @@ class Package:
         return file.llm.embed_sample if bytes(file.data[: len(MAGIC)]) == MAGIC else ""
 
 
+def file_bytes(path: str | Path) -> bytes:
+    """All of a file, copied: what is mapped could change while it is read. Raises ModelInvalid."""
+    try:
+        if Path(path).is_fifo():
+            raise ModelInvalid(f"{path}: cannot be read: it is a pipe; give a file")
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ModelInvalid(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (MemoryError, ValueError) as error:  # ValueError: a name that no system takes
+        raise ModelInvalid(f"{path}: cannot be read: {error or 'it is larger than the memory'}") from None
+
+
 def sample_digest(table: Array) -> str:
     """SHA-256 of some rows of the embedding table: tells one table from another without reading all of it."""
     rows = np.linspace(0, len(table) - 1, min(_SAMPLES, len(table))).astype(int)
@@ -67,7 +79,10 @@ class EmbedTable:
                 f"{path}: {size} bytes, but {vocab_size} tokens of {hidden} float16 values are {want}; it belongs "
                 "to another model"
             )
-        self._table = np.memmap(path, np.float16, "r", shape=(vocab_size, hidden))
+        try:
+            self._table = np.memmap(path, np.float16, "r", shape=(vocab_size, hidden))
+        except (OSError, ValueError) as error:
+            raise ModelInvalid(f"{path}: cannot be read: {error}") from None
         if sample and sample_digest(self._table) != sample:
             raise ModelInvalid(f"{path}: the embeddings are those of another model")
 

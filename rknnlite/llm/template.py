@@ -1,8 +1,8 @@
 """Chat templates: from a turn to the text that the model was trained on.
 
-A template of the model is Jinja (extra ``llm``), run in a sandbox without any access to the program;
-``set_chat_template`` gives literal text instead. Later turns are rendered as the difference to what the KV
-cache holds already.
+A template of the model is Jinja (extra ``llm``), run in a sandbox without any access to the program and with limits
+of time and text (``budget``); ``set_chat_template`` gives literal text instead. Later turns are rendered as the
+difference to what the KV cache holds already.
 """
 
 from __future__ import annotations
@@ -10,18 +10,28 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import ParamInvalid
+from ..errors import ModelInvalid, ParamInvalid
 from ..extras import missing
+from .budget import Budget, RenderStopped, TemplateLimits
+
+if TYPE_CHECKING:
+    from .sandbox import BoundedEnvironment
 
 __all__ = ["ChatTemplate", "JinjaTemplate", "LiteralTemplate", "Rendered", "Turn", "parse_tools"]
 
 _ANSWER = "\u0002answer\u0003"  # stands for what the model said; no template treats it specially
 _OPEN_MARKER = re.compile(r"<[|\uff5c][^<>|]*[|\uff5c]>$")
 _ROLES = ("user", "tool")
+_LONGEST = 1 << 18
+"""Characters of a template; the longest in use has 20,000."""
+_SHOWN = 200
+_LONGEST_DATE = 256
 
 
 @dataclass(frozen=True)
@@ -88,10 +98,41 @@ class JinjaTemplate(ChatTemplate):
 
     closes = True
 
-    def __init__(self, source: str, bos: str = "", eos: str = "") -> None:
-        """Compile. Raises ParamInvalid for a broken template, RknnError when jinja2 is missing."""
+    def __init__(
+        self,
+        source: str,
+        bos: str = "",
+        eos: str = "",
+        stopping: Callable[[], bool] = lambda: False,
+        limits: TemplateLimits | None = None,
+    ) -> None:
+        """Compile; ``stopping`` ends a rendering with RenderStopped, ``limits`` None means those of the settings.
+
+        Raises ParamInvalid for a broken template, RknnError when jinja2 is missing.
+        """
         self._names = {"bos_token": bos, "eos_token": eos}
-        self._template = _compile(source)
+        self._stopping, self._limits = stopping, limits or TemplateLimits.configured()
+        self._environment = _environment()
+        self._template = _compile(self._environment, source)
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of_model(
+        cls,
+        label: str,
+        source: str,
+        bos: str = "",
+        eos: str = "",
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> JinjaTemplate:
+        """The template of a model; raises ModelInvalid naming the model when it is broken."""
+        limits = TemplateLimits.configured()
+        try:
+            return cls(source, bos, eos, stopping, limits)
+        except ParamInvalid as error:
+            raise ModelInvalid(
+                f"model {label}, chat_template: {error}; give the session another one with set_chat_template"
+            ) from None
 
     def opening(self, turn: Turn, tools: list[Any]) -> Rendered:
         text = self._render([_message(turn)], turn, tools)
@@ -116,52 +157,60 @@ class JinjaTemplate(ChatTemplate):
         return len(_OPEN_MARKER.sub("", text[:same]))
 
     def _render(self, messages: list[dict[str, str]], turn: Turn, tools: list[Any]) -> str:
+        names = {"messages": messages, "tools": tools or None, "enable_thinking": turn.enable_thinking}
         try:
-            text: str = self._template.render(
-                messages=messages,
-                tools=tools or None,
-                add_generation_prompt=True,
-                enable_thinking=turn.enable_thinking,
-                **self._names,
-            )
+            with self._lock:  # the environment has one budget at a time
+                self._environment.budget = Budget(self._limits, self._stopping)
+                return str(self._template.render(**names, add_generation_prompt=True, **self._names))
+        except RenderStopped:
+            raise
         except Exception as error:
             raise ParamInvalid(
-                f"the chat template cannot render a turn of role {turn.role!r}: {error}"
+                f"the chat template cannot render a turn of role {turn.role!r}: {_reason(error)}"
             ) from None
-        return text
 
 
 def _message(turn: Turn) -> dict[str, str]:
     return {"role": turn.role, "content": turn.prompt}
 
 
-def _compile(source: str) -> Any:
+def _reason(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _environment() -> BoundedEnvironment:
     try:
-        from jinja2 import TemplateSyntaxError
-        from jinja2.ext import loopcontrols
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
+        from .sandbox import BoundedEnvironment
     except ImportError as error:
         raise missing(
             "llm", "the model's chat template needs jinja2, unless set_chat_template is called", error
         ) from None
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-    )
-    environment.filters["tojson"] = _to_json
+    environment = BoundedEnvironment()
     environment.globals["raise_exception"] = _refuse
-    environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+    environment.globals["strftime_now"] = _now
+    return environment
+
+
+def _compile(environment: BoundedEnvironment, source: str) -> Any:
+    if len(source) > _LONGEST:
+        raise ParamInvalid(f"the chat template has {len(source)} characters, {_LONGEST} are allowed")
     try:
         return environment.from_string(source)
-    except TemplateSyntaxError as error:
-        raise ParamInvalid(f"the chat template is broken at line {error.lineno}: {error.message}") from None
+    except RecursionError:
+        raise ParamInvalid("the chat template is nested too deeply") from None
+    except Exception as error:  # of jinja2, or of Python's compiler where the generated code is odd
+        line = getattr(error, "lineno", None)
+        place = f" at line {line}" if isinstance(line, int) else ""
+        raise ParamInvalid(f"the chat template is broken{place}: {_reason(error)}") from None
 
 
-def _to_json(value: Any, indent: int | None = None, **_: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def _now(form: str) -> str:
+    return datetime.datetime.now().strftime(str(form)[:_LONGEST_DATE])
 
 
-def _refuse(message: str) -> NoReturn:
-    raise ParamInvalid(message)
+def _refuse(message: object) -> NoReturn:
+    raise ParamInvalid(str(message)[:_SHOWN])
 
 
 def parse_tools(tools: str) -> list[Any]:

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelInvalid, ModelUnsupported, RknnError
+from ..errors import ModelInvalid, ModelUnsupported, RknnError, shown
 from ..extras import missing
 from .bpe import ByteLevelBpe, Recipe, recipe
 from .gguf import Value, read_gguf
+from .package import file_bytes
 
 __all__ = ["Tokenizer", "byte_letters", "token_bytes"]
 
@@ -49,11 +50,7 @@ class Tokenizer:
     def __init__(self, path: str | Path) -> None:
         """Read a GGUF file. Raises ModelInvalid, or RknnError when the package ``tokenizers`` is needed and missing."""
         label = str(path)
-        try:
-            data = Path(path).read_bytes()
-        except OSError as error:
-            raise ModelInvalid(f"{label}: cannot be read: {error.strerror or error}") from None
-        pairs = read_gguf(memoryview(data), label)
+        pairs = read_gguf(memoryview(file_bytes(path)), label)
         self.tokens = _strings(pairs, "tokenizer.ggml.tokens", label)
         self.eos_id = _id(pairs, "tokenizer.ggml.eos_token_id", len(self.tokens))
         self.bos_id = _id(pairs, "tokenizer.ggml.bos_token_id", len(self.tokens))
@@ -62,8 +59,12 @@ class Tokenizer:
             self._tokenizer = _build(pairs, self.tokens, label)
         except RknnError:
             raise
-        except Exception as error:  # the package raises bare Exception for files that it does not like
-            raise ModelInvalid(f"{label}: unusable tokenizer: {error}") from None
+        except BaseException as error:  # the package raises bare Exception, and PanicException, which is none
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            raise ModelInvalid(
+                f"{label}: unusable tokenizer: {shown(error)}; export the model again"
+            ) from None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -129,9 +130,9 @@ def _plain_python(pairs: dict[str, Value], tokens: list[str], label: str, error:
 def _pre_tokenizer(pairs: dict[str, Value], label: str) -> str:
     """The pre-tokenizer's name; raises ModelUnsupported for those whose split is not known here."""
     kind, pre = pairs.get("tokenizer.ggml.model"), pairs.get("tokenizer.ggml.pre", "")
-    if kind != "gpt2" or pre not in _SPLIT:
+    if kind != "gpt2" or not isinstance(pre, str) or pre not in _SPLIT:
         raise ModelUnsupported(
-            f"{label}: tokenizer {kind!r} with pre-tokenizer {pre!r} and no {HF_JSON}; give the session a tokenizer "
+            f"{label}: tokenizer {shown(kind)} with pre-tokenizer {shown(pre)} and no {HF_JSON}; give the session a tokenizer "
             "callback of your own"
         )
     return str(pre)

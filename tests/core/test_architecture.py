@@ -39,7 +39,7 @@ EXTRAS = {
     "rknnlite.cli.perf": {"matplotlib"},
     "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
     "rknnlite.accuracy.plot": {"matplotlib"},
-    "rknnlite.llm.template": {"jinja2"},
+    "rknnlite.llm.sandbox": {"jinja2"},
     "rknnlite.matmul.layout": {"cv2"},  # faster packing; numpy's own otherwise
     "rknnlite.llm.tokenizer": {"tokenizers"},
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
+from ruamel.yaml.constructor import SafeConstructor as Constructor
 
 from rknnlite import config
 from rknnlite.extras import EXTRAS, missing
@@ -61,6 +63,54 @@ def test_mistakes_are_named_and_nothing_stops(file: Path, text: str, says: str) 
     file.write_text(text)
     assert config.get("backend") is None
     assert any(says in problem and str(file) in problem for problem in config.problems())
+
+
+def _bomb(levels: int) -> str:
+    lists = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, levels)]
+    return "\n".join(["a0: &a0 [x, x, x, x, x, x, x, x, x]", *lists, f"backend: *a{levels - 1}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (_bomb(9), "alias '*a0"),
+        ("backend: " + "[" * 500 + "]" * 500, "levels"),
+        ("- " * 5000 + "x", "levels"),
+        ("\n".join(f"k{i}: v" for i in range(5000)), "4096 values"),
+        ("\n".join(f"k{i}: v" for i in range(1000)), "980 problems more"),
+        ("? " + "k" * 5000 + "\n: v", "unknown key 'kkk"),
+        ("backend: [" + "x" * 5000 + "]", "backend cannot be ['xxx"),
+        ("threads: 0x" + "f" * 50000, "a int beyond all bounds"),
+        ("backend: [0x" + "f" * 50000 + "]", "beyond all bounds"),
+        ("? 0x" + "f" * 50000 + "\n: 1", "unknown key a int beyond all bounds"),
+        ("threads: !!bool perhaps", "is no YAML"),
+        ("threads: !!timestamp x", "is no YAML"),
+        ("threads: !!python/object/apply:os.system [true]", "is no YAML"),
+        ("*" + "a" * 5000, "alias '*aaa"),
+        ("@" + "a" * 5000, "is no YAML"),
+    ],
+)
+def test_bombs_are_refused_before_they_are_built(
+    file: Path, monkeypatch: pytest.MonkeyPatch, text: str, says: str
+) -> None:
+    """Work is bounded by events and characters: nothing is built of what was refused, no message repeats it."""
+    built: list[int] = []
+    real = Constructor.construct_object
+    monkeypatch.setattr(
+        Constructor, "construct_object", lambda self, *a, **k: built.append(1) or real(self, *a, **k)
+    )
+    file.write_text(text)
+    assert config.get("backend") is None
+    problems = config.problems()
+    assert any(says in problem for problem in problems)
+    assert max(len(problem) for problem in problems) < len(str(file)) + 200 + len(", ".join(config.KEYS))
+    assert len(problems) <= 21
+    assert len(built) < 10_000
+
+
+def test_a_pipe_is_no_configuration(file: Path) -> None:
+    os.mkfifo(file)
+    assert "pipe" in config.problems()[0]
 
 
 def test_a_file_that_is_not_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
+from rknnlite.errors import ContextInvalid, InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.formats.llm import LlmModel
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.inputs import expand_tags, place_media
@@ -56,7 +56,13 @@ class Conversation:
     def cache(self) -> KvCache:
         """The KV cache, allocated when it is first needed."""
         if self._cache is None:
-            self._cache = KvCache(self.model.arch, self.model.kv, self._size)
+            try:
+                self._cache = KvCache(self.model.arch, self.model.kv, self._size)
+            except (MemoryError, ValueError) as error:
+                raise OutOfMemory(
+                    f"model {self.model.name}: no memory for a KV cache of {self._size} tokens ({error}); open the session "
+                    "with a smaller max_context_len"
+                ) from None
         return self._cache
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
@@ -98,8 +98,8 @@ class CpuEngine(LlmEngine):
         if wrong:
             raise ParamInvalid(f"special token {wrong[0]} is not in the vocabulary 0..{size - 1}")
 
-    def chat_template(self) -> ChatTemplate:
-        """The model's template; plain text when it has none."""
+    def chat_template(self, stopping: Callable[[], bool]) -> ChatTemplate:
+        """The model's template, whose renderings ``stopping`` ends; plain text when it has none."""
         if not self.model.chat_template:
             return LiteralTemplate()
         tokens = self.model.tokens
@@ -107,7 +107,8 @@ class CpuEngine(LlmEngine):
             tokens[i].decode("utf-8", "replace") if tokens and i >= 0 else ""
             for i in (self.model.bos_id, self._eos)
         ]
-        return JinjaTemplate(self.model.chat_template, *spelt)
+        model = self.model
+        return JinjaTemplate.of_model(model.name, model.chat_template, *spelt, stopping=stopping)
 
     @property
     def _eos(self) -> int:

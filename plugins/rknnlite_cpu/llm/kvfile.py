@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite._version import __version__
-from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.errors import ModelInvalid, ParamInvalid, shown
+from rknnlite.llm.package import file_bytes
 
 from .conversation import Conversation
 
@@ -27,6 +28,7 @@ __all__ = ["load", "save"]
 Array = NDArray[Any]
 _MAGIC = b"RKLITKVC"
 _HEAD = struct.Struct("<8sIQ")
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def save(talk: Conversation, path: str) -> None:
@@ -50,20 +52,20 @@ def save(talk: Conversation, path: str) -> None:
 def load(talk: Conversation, path: str) -> None:
     """Replace the conversation by the one in the file. Raises ModelInvalid, and then nothing has changed."""
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise ParamInvalid(f"{path}: the KV cache cannot be read: {error.strerror or error}") from None
-    if len(data) < _HEAD.size or data[:8] != _MAGIC:
+        data = memoryview(file_bytes(path))
+    except ModelInvalid as error:
+        raise ParamInvalid(f"KV cache {error}") from None
+    if len(data) < _HEAD.size or bytes(data[:8]) != _MAGIC:
         raise ModelInvalid(f"{path}: not a KV cache of rknnlite")
     _, crc, length = _HEAD.unpack_from(data)
-    body = memoryview(data)[_HEAD.size :]
+    body = data[_HEAD.size :]
     if length > len(body) or zlib.crc32(body) != crc:
         raise ModelInvalid(f"{path}: the KV cache is cut or damaged; save it again")
     try:
         _restore(talk, json.loads(bytes(body[:length])), body[length:], path)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+    except _DAMAGE as error:
         talk.reset()
-        raise ModelInvalid(f"{path}: the KV cache is damaged: {error}") from None
+        raise ModelInvalid(f"{path}: the KV cache is damaged: {shown(error)}; save it again") from None
 
 
 def _identity(talk: Conversation) -> dict[str, Any]:
@@ -79,11 +81,19 @@ def _identity(talk: Conversation) -> dict[str, Any]:
 def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path: str) -> None:
     for key, mine in _identity(talk).items():
         if header.get(key) != mine:
-            raise ModelInvalid(f"{path}: the KV cache has {key} {header.get(key)!r}, this session {mine!r}")
+            raise ModelInvalid(
+                f"{path}: the KV cache has {key} {shown(header.get(key))}, this session {mine!r}"
+            )
     talk.reset()
-    if not (0 <= header["keep"] <= talk.size and 0 <= header["total"] < 1 << 48):
-        raise ValueError(f"{header['total']} tokens, {header['keep']} kept")
-    talk.cache.keep, talk.cache.total = int(header["keep"]), int(header["total"])
+    keep, total = header["keep"], header["total"]
+    kept_all = type(keep) is int and keep == talk.size
+    if type(total) is not int or not 0 <= total <= (talk.size if kept_all else 1 << 48):
+        raise ValueError(f"{shown(total)} tokens in a cache of {talk.size}, {shown(keep)} kept")
+    if not kept_all and (
+        type(keep) is not int or not 0 <= keep < talk.size or keep % max(1, talk.model.kv.group)
+    ):
+        raise ValueError(f"{shown(keep)} tokens kept in a cache of {talk.size}")
+    talk.cache.keep, talk.cache.total = keep, total
     arrays = list(_arrays(talk))
     if sum(array.nbytes for array in arrays) != len(data):
         talk.reset()
@@ -96,13 +106,15 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
     talk.system, talk.unfed, talk.ended = (
         _ids(talk, header["system"]),
         _ids(talk, header["unfed"]),
-        header["ended"],
+        header["ended"] is True,
     )
+    for store in talk.cache.layers:
+        store.check()
     talk.seen[_ids(talk, header["seen"])] = True
 
 
 def _ids(talk: Conversation, ids: list[int]) -> list[int]:
-    if not all(type(i) is int and 0 <= i < len(talk.seen) for i in ids):
+    if not isinstance(ids, list) or not all(type(i) is int and 0 <= i < len(talk.seen) for i in ids):
         raise ValueError("token ids outside the vocabulary")
     return ids
 

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import ModelInvalid
+from rknnlite.errors import ModelInvalid, shown
 from rknnlite.formats.llm import LlmModel
 from rknnlite.formats.llm_weights import WEIGHT_TYPES
 from rknnlite.formats.safetensors import SafeTensors
@@ -173,7 +173,7 @@ class _Reader:
         self._model, self._weights = model, weights
         if weights.metadata.get("package") != model.package_id:
             raise ModelInvalid(
-                f"{weights.label} belongs to package {weights.metadata.get('package', 'unknown')!r}, the model "
+                f"{weights.label} belongs to package {shown(weights.metadata.get('package', 'unknown'))}, the model "
                 f"{model.name} is {model.package_id!r}; use the .weight file that was exported with it"
             )
         self._matrices = matrices(model.arch)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rknnlite.errors import InputInvalid, ParamInvalid
+from rknnlite.llm.budget import RenderStopped
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.guarded_session import GuardedSession, kv_clear, kv_policy
 from rknnlite.llm.inputs import split_inputs
@@ -127,7 +128,10 @@ class CpuLlmSession(GuardedSession):
         talk, engine = self._talk, self._engine
         if not params.keep_history:
             talk.begin(main)
-        feed = talk.feed(main, self._chat_template(), calls)
+        try:
+            feed = talk.feed(main, self._chat_template(), calls)
+        except RenderStopped:
+            return self._stopped(calls)
         generation = Generation(
             engine.decoder,
             talk,
@@ -144,7 +148,7 @@ class CpuLlmSession(GuardedSession):
         if self._literal is not None:
             return self._literal
         if self._template is None:
-            self._template = self._engine.chat_template()
+            self._template = self._engine.chat_template(self._stop.is_set)
         return self._template
 
     def _release(self) -> None:

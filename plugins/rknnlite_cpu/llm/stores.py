@@ -48,6 +48,9 @@ class Store(ABC):
     def arrays(self, used: int) -> list[Array]:
         """Views of all that the first ``used`` slots consist of, for saving and loading."""
 
+    def check(self) -> None:  # noqa: B027  # most stores have nothing but numbers
+        """Raise ValueError when what was loaded into ``arrays`` cannot be."""
+
 
 class Float(Store):
     """float32: for comparing with other programs."""
@@ -190,6 +193,11 @@ class Grouped(Store):
             self._filled,
         ]
         return [*keys, self._value_codes[:, :used], self._value_scales[:, :used]]
+
+    def check(self) -> None:
+        number, inside = self._filled.tolist()
+        if not (0 <= number <= self._key_codes.shape[1] and 0 <= inside <= self._group):
+            raise ValueError(f"{inside} keys wait in group {number}")
 
 
 def _to_half(values: Array) -> Array:
