@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ..errors import RknnError
+from ..log import level as library_level
 from ..log import logger as library_logger
 
 __all__ = ["FaceLog", "listen", "log_file", "unlisten"]
@@ -55,16 +56,22 @@ class _Logger(logging.Logger):
         return not self.disabled and self.manager.disable < level and level >= self.getEffectiveLevel()
 
 
+def _threshold(verbose: bool) -> int:
+    if verbose:
+        return logging.DEBUG
+    return logging.ERROR if library_level() == 0 else logging.WARNING
+
+
 class FaceLog:
     """The ``rknn_log`` of a face.
 
     Args:
-        verbose: D and I lines too; W and E lines are always written.
+        verbose: D and I lines too. Otherwise W and E lines are written, at ``RKNN_LOG_LEVEL=0`` E lines alone.
         verbose_file: file that gets the same lines, appended; only used with ``verbose``.
     """
 
     def __init__(self, verbose: bool = False, verbose_file: Path | None = None) -> None:
-        self.logger: logging.Logger = _Logger("rknnlite.api", logging.DEBUG if verbose else logging.WARNING)
+        self.logger: logging.Logger = _Logger("rknnlite.api", _threshold(verbose))
         self.logger.addHandler(_StderrHandler())
         if verbose and verbose_file is not None:
             self.logger.addHandler(_FileHandler(verbose_file))

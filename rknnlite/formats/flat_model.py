@@ -74,10 +74,29 @@ def literal(text: str) -> dict[str, Any]:
             f"damaged file: the attribute text of {len(text)} characters is too large or too deep"
         )
     try:
-        value = ast.literal_eval(text) if text else {}
+        value = _data(ast.parse(text.lstrip(" \t"), mode="eval").body) if text else {}
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         raise ModelInvalid("damaged file: the attribute text is no literal") from None
     return value if isinstance(value, dict) else {}
+
+
+def _data(node: ast.expr) -> Any:
+    """The value of a literal. ``ast.literal_eval`` does this by inner functions that only the collector gets rid of.
+
+    Raises ValueError, TypeError.
+    """
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        kind = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
+        return kind([_data(item) for item in node.elts])
+    if isinstance(node, ast.Dict):
+        return {_data(key): _data(value) for key, value in zip(node.keys, node.values) if key is not None}
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
+        number = _data(node.operand)
+        if type(number) in (int, float):
+            return -number if isinstance(node.op, ast.USub) else number
+    raise ValueError(f"{type(node).__name__} is no data")
 
 
 def _nesting(text: str) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rknn3lite.api import RKNN3Lite
 from rknnlite.api import RKNNLite
 from rknnlite.api.rknn_log import RKNNLog
 from rknnlite.log import logger as library
@@ -248,6 +249,30 @@ def test_every_line_is_seen_once(
     assert [line for line in lines if "hot" in line] == ([shown] if shown else [])
     assert lines[-1] == app
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "letters"), [("0", "E"), ("1", "WE"), ("4", "WE"), ("", "WE"), ("x", "WE")]
+)
+def test_level_0_is_errors_alone(
+    number: str, letters: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RKNN_LOG_LEVEL", number)
+    for face in (RKNNLite, RKNN3Lite):
+        rknn = face()
+        rknn.rknn_log.n("bare")
+        assert rknn.get_sdk_version() is None
+        lines = capfd.readouterr().err.splitlines()
+        assert [line[:1] for line in lines if line != "bare"] == list(letters)
+        assert ("bare" in lines) == (letters == "WE")
+
+
+def test_level_0_leaves_verbose_alone(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RKNN_LOG_LEVEL", "0")
+    RKNNLite(verbose=True)
+    assert capfd.readouterr().err.startswith("W rknn-toolkit-lite2 version")
 
 
 def test_no_console_is_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
