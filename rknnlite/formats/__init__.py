@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional, Union
 
 from ..errors import ModelInvalid, ModelUnsupported, shown
-from .frame import CLASSIC, CURRENT, HEADER, LLM_PACKAGE, MINI
+from .frame import CLASSIC, CURRENT, FIRST_HEADER, HEADER, LLM_PACKAGE, MINI
 from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def sniff(data: memoryview) -> int:
     if len(data) < HEADER:
         raise ModelInvalid(f"the file is truncated: {len(data)} bytes cannot hold its header; copy it again")
     version: int = struct.unpack_from("<Q", data, 8)[0]
-    if version == 1 and bytes(data[28:32]) != b"RKNN":
+    if version in (1, 2) and not _is_rknpu2(data, version):
         raise ModelUnsupported(
             "this model was made by RKNN-Toolkit 1 for RK1808, RK3399Pro, RV1109 or RV1126, another NPU "
             f"generation; {_REMEDY}"
@@ -151,6 +151,15 @@ def sniff(data: memoryview) -> int:
             f"update rknnlite, or {_REMEDY}"
         )
     return version
+
+
+def _is_rknpu2(data: memoryview, version: int) -> bool:
+    """RKNN-Toolkit 1 counts its containers from 1, too: there data without a flatbuffer follow the header in version 1,
+    JSON in version 2 (after a size of 0)."""
+    if version == 1:
+        return bytes(data[FIRST_HEADER + 4 : FIRST_HEADER + 8]) == b"RKNN"
+    size = struct.unpack_from("<Q", data, 16)[0]
+    return size != 0 or bytes(data[32:33]) != b"{"
 
 
 def _read(data: memoryview) -> Model:

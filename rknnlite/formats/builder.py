@@ -38,6 +38,7 @@ _ROLES = {
     TensorKind.ACTIVATION: TensorRole.ACTIVATION, TensorKind.WEIGHT: TensorRole.CONST,
     TensorKind.OPERAND: TensorRole.CONST,
 }  # fmt: skip
+_NOT_GIVEN = -1  # instead of a tensor number
 _BYTES_PER_TABLE = 24  # no tensor or node takes less of a genuine file
 _READINGS = 4  # genuine files take 0.2 of their size for names, dims and attributes
 
@@ -105,7 +106,8 @@ class _Builder:
             value_range=_range(table, quant), native_shape=native, nbytes=table.i32(TensorSlot.BYTES),
             offset=table.i32(TensorSlot.OFFSET),
         )  # fmt: skip
-        if name.startswith("empty_placeholder"):
+        nothing = role is TensorRole.CONST and prod(shape) > 0 and self.storage.absent(index)
+        if name.startswith("empty_placeholder") or nothing:
             tensor.role = TensorRole.HELPER
         elif role is TensorRole.CONST:
             tensor.load = self._loader(tensor)
@@ -145,9 +147,9 @@ class _Builder:
         self.given.check(nodes)
         return Graph(self.tensors, nodes, inputs, outputs)
 
-    def _indices(self, table: Table, slot: int) -> list[int]:
+    def _indices(self, table: Table, slot: int, least: int = 0) -> list[int]:
         numbers: list[int] = table.i32s(slot).tolist()
-        if len(numbers) > self.limit or any(not 0 <= i < len(self.tensors) for i in numbers):
+        if len(numbers) > self.limit or any(not least <= i < len(self.tensors) for i in numbers):
             raise ModelInvalid(
                 f"damaged file: tensor numbers {numbers[:8]} (there are {len(self.tensors)} tensors)"
             )
@@ -159,9 +161,9 @@ class _Builder:
         op, name = table.string(NodeSlot.TYPE), table.string(NodeSlot.NAME)
         fused = fused_op(op)
         weighted = fused is not None and fused.convolves
-        listed = self._indices(table, NodeSlot.INPUTS)
+        listed = self._indices(table, NodeSlot.INPUTS, least=_NOT_GIVEN)
         inputs = [
-            i if i in known or self._stored(i, weighted and place in (1, 2)) else -1
+            i if i in known or self._stored(i, weighted and place in (1, 2)) else _NOT_GIVEN
             for place, i in enumerate(listed)
         ]
         while inputs and inputs[-1] < 0:
@@ -208,6 +210,8 @@ class _Builder:
 
     def _stored(self, index: int, weight: bool) -> bool:
         """Whether an operand is a constant; dynamic models keep pooling weights among the helper tensors."""
+        if index < 0:
+            return False
         tensor = self.tensors[index]
         if weight and tensor.role is TensorRole.HELPER and tensor.shape and self.storage.has(index):
             tensor.role = TensorRole.CONST
@@ -232,11 +236,12 @@ class _Builder:
             node.attrs.update(steps)
 
     def _recurrent(self, node: Node) -> None:
-        if len(node.inputs) < 4 or min(node.inputs[:4]) < 0:
+        given = [i >= 0 for i in node.inputs[:4]]
+        if given[:3] != [True] * 3 or (node.on_npu and not all(given[3:] or [False])):
             raise ModelInvalid(f"node {node.label()}: x, W, R or B is missing")
-        tensors = [self.tensors[i] for i in node.inputs[:4]]
+        tensors = [self.tensors[i] for i in node.inputs[:4] if i >= 0]
         if not node.on_npu:
-            tables = [self.tables[i] for i in node.inputs[1:4]]
+            tables = [self.tables[tensor.index] for tensor in tensors[1:]]
             steps = [(t.f32s(TensorSlot.SCALES), t.i32s(TensorSlot.ZERO_POINTS)) for t in tables]
             node.recurrent = read_plain_recurrent(node, tensors, steps)
             node.inputs = [node.inputs[0], *node.inputs[4:7]]

@@ -21,9 +21,13 @@ def check_operands(
         listed: operands as the file lists them; scratch tensors that nobody fills stand at the end, unused
             operands are helper tensors. known: tensors filled so far. producers: tensor -> node that fills it.
     """
-    live = [i in known or tensors[i].role is TensorRole.CONST for i in listed]
+    live = [i >= 0 and (i in known or tensors[i].role is TensorRole.CONST) for i in listed]
     for place, index in enumerate(listed):
         if live[place]:
+            continue
+        if index < 0:  # not given
+            if place == 0:
+                raise ModelInvalid(f"node {node.label()}: its operand 0 is missing")
             continue
         tensor = tensors[index]
         if index in producers:

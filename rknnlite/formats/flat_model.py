@@ -25,6 +25,7 @@ from .storage import Storage
 
 __all__ = ["ELEMENT_TYPES", "FlatModel", "attributes_of", "literal", "metadata", "quant_of", "shape_of"]
 
+_REMARK = "Generated"  # begins what the first toolkits wrote for humans in place of their dict
 _MAX_LITERAL = 1 << 18
 _MAX_NESTING = 32
 _MAX_RANK = 16
@@ -145,8 +146,8 @@ AnyModel = TypeVar("AnyModel", bound=FlatModel)
 
 
 def attributes_of(text: str) -> dict[str, Any]:
-    """What the generator noted about each input: mean, std and more. Raises ModelInvalid."""
-    attrs = literal(text).get("attrs")
+    """What the generator noted about each input: mean, std and more; nothing where it left a remark. Raises ModelInvalid."""
+    attrs = None if text.startswith(_REMARK) else literal(text).get("attrs")
     return attrs if isinstance(attrs, dict) else {}
 
 
@@ -260,7 +261,7 @@ def _layout(text: str, name: str, rank: int, default: Layout) -> Layout:
 
 
 def _numbers(value: Any, name: str, what: str) -> tuple[float, ...]:
-    if not isinstance(value, (list, tuple)):
+    if not isinstance(value, (list, tuple)) or all(v is None for v in value):
         return ()
     if len(value) > 65536 or not all(isinstance(v, (int, float)) for v in value):
         raise ModelInvalid(f"damaged file: {what} of input {name} is no list of numbers")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import ModelInvalid
 
-__all__ = ["CLASSIC", "CURRENT", "HEADER", "LLM_PACKAGE", "MINI", "trailer"]
+__all__ = ["CLASSIC", "CURRENT", "FIRST_HEADER", "HEADER", "LLM_PACKAGE", "MINI", "trailer"]
 
 CLASSIC = range(1, 6)
 """Container versions of toolkits 1.1 to 1.5."""
@@ -27,6 +27,9 @@ LLM_PACKAGE = b"RKLITLLM"
 
 HEADER = 64
 """Bytes before the payload."""
+
+FIRST_HEADER = 24
+"""Bytes before the payload of container version 1."""
 
 
 def trailer(data: memoryview, start: int) -> tuple[memoryview, dict[str, Any]]:

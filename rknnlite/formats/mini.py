@@ -88,6 +88,12 @@ class AreaStorage(Storage):
             )
         return area[offset : offset + size]
 
+    def absent(self, index: int) -> bool:
+        """Whether constant ``index`` stands for an operand that is not given: it has no bytes, and is no weight
+        (those can be removed)."""
+        table = self._tables[index]
+        return table.i8(TensorSlot.KIND) != TensorKind.WEIGHT and not table.i32(TensorSlot.BYTES)
+
     def has(self, index: int) -> bool:
         """Whether tensor ``index`` is a constant with bytes."""
         table = self._tables[index]

@@ -81,25 +81,29 @@ def read_plain_recurrent(
     """Operands of a node that runs on the CPU: float32 in ONNX order, [D, gates * H, ...] and [D, 2 * gates * H].
 
     Args:
-        tensors: x, W, R, B. steps: (scale, zero point) per row of W, R, B; in int8 models the vendor's simulator
-            rounds the weights to them.
+        tensors: x, W, R, and B where it is given. steps: (scale, zero point) per row of W, R, B; in int8 models the
+            vendor's simulator rounds the weights to them.
     """
     gates = RECURRENT_OPS[node.op]
-    _, w, r, b = tensors
+    _, w, r, *biases = tensors
     shape = w.shape
     if len(shape) != 3 or shape[1] % gates or r.shape != (*shape[:2], shape[1] // gates) or any(
-        not tensor.dtype.is_float for tensor in (w, r, b)
+        not tensor.dtype.is_float for tensor in tensors[1:]
     ):  # fmt: skip
         raise ModelInvalid(
             f"node {node.label()}: W {list(shape)} and R {list(r.shape)} are not {gates} gates"
         )
     directions, hidden = shape[0], shape[1] // gates
-    if b.shape != (directions, 2 * shape[1]) or directions not in (1, 2) or not hidden:
-        raise ModelInvalid(f"node {node.label()}: bias {list(b.shape)} does not fit W {list(shape)}")
+    given = [list(b.shape) for b in biases]
+    if given not in ([], [[directions, 2 * shape[1]]]) or directions not in (1, 2) or not hidden:
+        raise ModelInvalid(f"node {node.label()}: bias {given} does not fit W {list(shape)}")
     w_rows, r_rows = (
         _stepped(t, *step).reshape(directions, gates, hidden, -1) for t, step in zip((w, r), steps)
     )
-    bias = b.value().astype(np.float32).reshape(directions, 2, gates, hidden)
+    stored = (
+        biases[0].value().astype(np.float32) if biases else np.zeros(directions * 2 * shape[1], np.float32)
+    )
+    bias = stored.reshape(directions, 2, gates, hidden)
     return RecurrentParams(
         gates=gates, hidden=hidden, directions=directions, w=w_rows, r=r_rows, w_bias=bias[:, 0], r_bias=bias[:, 1],
         reverse=_reversed(node, directions),

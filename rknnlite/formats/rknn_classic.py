@@ -18,7 +18,7 @@ from ..graph import Graph
 from ..log import logger
 from .flat_model import FlatModel, attributes_of, metadata
 from .flatbuffer import Table, root
-from .frame import HEADER, trailer
+from .frame import FIRST_HEADER, HEADER, trailer
 from .model import NO_ATTRIBUTES, Attributes, IoTensor
 from .registers import RegisterProgram
 from .slots import ClassicNodeSlot, ClassicRootSlot, CommandSlot, GraphSlot
@@ -26,11 +26,9 @@ from .storage import Storage
 
 __all__ = ["RknnClassic", "read"]
 
-FIRST_HEADER = 24
-"""Bytes before the payload of version 1."""
-
 _FIRST_WITH_MEANS = 3
 _ONE_CORE = 1
+_NO_TABLE = -1  # as good as 0
 _BYTES_PER_COMMAND = 24  # no command takes less of a genuine file
 _PIXEL_ZERO_POINT = -128
 
@@ -64,12 +62,12 @@ class RknnClassic(FlatModel):
                 if command.i8(CommandSlot.CORE_MASK) > _ONE_CORE:
                     continue
                 words, table = command.i32(CommandSlot.WORDS), command.i32(CommandSlot.TABLE)
-                if not (0 < words < known and 0 <= table < known):
+                if not (0 < words < known and _NO_TABLE <= table < known):
                     raise ModelInvalid(
                         f'node {node.string(ClassicNodeSlot.TYPE)} "{node.string(ClassicNodeSlot.NAME)}": its commands '
                         f"name the tensors {words} and {table} (there are {known})"
                     )
-                if table:
+                if table > 0:
                     blobs.append((index, storage.of(table)))
                 blobs.append((index, storage.of(words)))
         return RegisterProgram.from_blobs(blobs) if count else RegisterProgram.from_tasks(*storage.commands())

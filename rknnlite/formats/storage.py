@@ -13,6 +13,8 @@ from .slots import BlobSlot, TensorKind, TensorSlot
 
 __all__ = ["Storage", "check_overlap"]
 
+_NO_BLOB = -1  # what toolkit 1.5 writes for empty constants, such as roi and scales of Resize
+
 
 class Storage:
     """Bytes of the tensors of a graph.
@@ -42,17 +44,21 @@ class Storage:
     def of(self, index: int) -> memoryview:
         """The bytes of tensor ``index``; empty when the file keeps none. Raises ModelInvalid."""
         table = self._tables[index]
-        name, number = table.string(TensorSlot.NAME), table.i32(TensorSlot.BLOB, -1)
-        if not 0 <= number < len(self._blobs):
+        name, number = table.string(TensorSlot.NAME), table.i32(TensorSlot.BLOB, _NO_BLOB)
+        if not _NO_BLOB <= number < len(self._blobs):
             raise ModelInvalid(
                 f"constant {name}: blob {number} does not exist (there are {len(self._blobs)})"
             )
-        data = self._blobs[number].data(BlobSlot.DATA)
+        data = memoryview(b"") if number == _NO_BLOB else self._blobs[number].data(BlobSlot.DATA)
         if not len(data):
             data = self._shared.get(name, data)
         if not len(data) and self._master is not None:
             data = self._master.named(name) or data
         return data
+
+    def absent(self, index: int) -> bool:
+        """Whether constant ``index`` stands for an operand that is not given: it has no blob, here or elsewhere."""
+        return self._tables[index].i32(TensorSlot.BLOB, _NO_BLOB) == _NO_BLOB and not len(self.of(index))
 
     def has(self, index: int) -> bool:
         """Whether a blob of its own belongs to tensor ``index``; number 0 is what unset fields say."""

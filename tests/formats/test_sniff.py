@@ -12,7 +12,8 @@ import pytest
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
-from tests.support.corpus import genuine, open_cpu
+from tests.support.classic import downgrade
+from tests.support.corpus import FIXTURES, genuine, open_cpu
 from tests.support.flat import build
 from tests.support.handmade import container, one_node
 
@@ -36,6 +37,15 @@ FILES: dict[str, tuple[bytes, type[ModelInvalid], str]] = {
         ModelUnsupported,
         r"made by RKNN-Toolkit 1 for RK1808, RK3399Pro, RV1109 or RV1126.*convert the network again",
     ),
+    "toolkit 1, second container": (
+        b"RKNN\0\0\0\0"
+        + struct.pack("<QQQ", 2, 0, 64)
+        + b'{"network_platform": "caffe"}'.ljust(64)
+        + bytes(8),
+        ModelUnsupported,
+        r"made by RKNN-Toolkit 1 for RK1808, RK3399Pro, RV1109 or RV1126.*convert the network again",
+    ),
+    "version 2 without payload": (container(b"", version=2), ModelInvalid, r"identifier RKNN is missing"),
     "version 7": (
         container(b"", version=7),
         ModelUnsupported,
@@ -105,6 +115,21 @@ def test_relabelled_genuine_file(version: int) -> None:
             context.infer(np.zeros(context.inputs[0].dims, np.uint8))
     except ModelInvalid as error:
         assert "model in memory" in str(error)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_early_files_of_rknpu2_are_not_taken_for_those_of_toolkit_1(version: int) -> None:
+    for name in ("conv_relu.rk3588.i8", "depthwise_3x3.rk3562.i8"):
+        assert ModelFile(downgrade(genuine(name), version)).model.container == version
+
+
+def test_genuine_files_of_toolkit_1() -> None:
+    found = sorted(FIXTURES.with_name(f"{FIXTURES.name}-rknn1").glob("*/*.rknn"))
+    if not found:
+        pytest.skip("no files of the first generation beside the folder of third-party files")
+    for path in found:
+        with pytest.raises(ModelUnsupported, match="made by RKNN-Toolkit 1"):
+            _ = ModelFile(path).model
 
 
 def test_missing_file(tmp_path: Path) -> None:
