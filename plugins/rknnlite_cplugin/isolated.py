@@ -14,6 +14,7 @@ from rknnlite.errors import ParamInvalid
 from rknnlite.native.childprocess import ChildProcess, exactly
 from rknnlite.spi.custom_op import CustomOp, OpContext
 
+from .library import file_to_load
 from .op import Array, NodeBuffers, check_code
 from .worker import COMPUTE, MAX_FDS, MESSAGE, attr_to_json, receive, send
 
@@ -104,8 +105,9 @@ class _Worker:
     def __init__(self, path: Path, time_limit: Optional[float]) -> None:
         self._limit = time_limit
         self._lock = threading.Lock()
+        file = file_to_load(path)
         self._child = ChildProcess(path.name, [sys.executable, "-c", _START, *sys.path])
-        opened = self.ask({"do": "open", "path": str(path.resolve())}, limit=_START_LIMIT)
+        opened = self.ask({"do": "open", "path": str(path.resolve()), "file": str(file)}, limit=_START_LIMIT)
         self.op_type = str(opened["op_type"])
         if opened["target"] != abi.Target.CPU:
             self._child.close()
