@@ -8,16 +8,18 @@ has no aliases, with which a few lines stand for billions of values.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
 from .errors import shown
 
-__all__ = ["KEYS", "Key", "Setting", "get", "path", "problems", "settings"]
+__all__ = ["KEYS", "Key", "Setting", "get", "overriding", "path", "problems", "settings"]
 
 _LARGEST = 1 << 16  # bytes; no sensible configuration is longer
 _DEEPEST, _MOST_NODES = 8, 4096
@@ -54,12 +56,15 @@ KEYS = {
         Key("cache", "RKNNLITE_CACHE", "folder for helper programs that are built on first use"),
         Key("dump_dir", "RKNNLITE_DUMP_DIR", "folder for the tensors of runs at log level 5"),
         Key("op_plugins", "RKNNLITE_OP_PLUGINS", "folders with compiled operators (librkcst_*.so)", ":"),
-        Key("isolate_plugins", "RKNNLITE_ISOLATE_PLUGINS", "1: compiled operators run in a process of their own"),
+        Key("isolate_plugins", "RKNNLITE_ISOLATE_PLUGINS", "1: compiled operators in a process of their own; auto: where possible"),
         Key("template_ms", "RKNNLITE_TEMPLATE_MS", "milliseconds that a model's chat template may take; 2000"),
         Key("template_kib", "RKNNLITE_TEMPLATE_KIB", "KiB of text that a model's chat template may write; 4096"),
         Key("riscv_cc", "RKNNLITE_RISCV_CC", "compiler that links RISC-V post-process plugins"),
     )
 }  # fmt: skip
+
+
+_overridden: dict[str, str] = {}  # by the program, see ``overriding``
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,18 @@ def get(name: str) -> str | None:
     return _setting(KEYS[name]).value
 
 
+@contextlib.contextmanager
+def overriding(name: str, value: str) -> Iterator[None]:
+    """A setting as the program wants it while a ``with`` block runs, whatever variables and the file say."""
+    before = dict(_overridden)
+    _overridden[KEYS[name].name] = value
+    try:
+        yield
+    finally:
+        _overridden.clear()
+        _overridden.update(before)
+
+
 def settings() -> list[Setting]:
     """All settings with their values and where these come from."""
     return [_setting(key) for key in KEYS.values()]
@@ -100,6 +117,8 @@ def problems() -> list[str]:
 
 
 def _setting(key: Key) -> Setting:
+    if key.name in _overridden:
+        return Setting(key, _overridden[key.name], "the program")
     named = os.environ.get(key.variable)
     if named is not None:
         return Setting(key, named, key.variable)

@@ -6,12 +6,16 @@ import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rknnlite import config
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.log import logger
 from rknnlite.spi.custom_op import CustomOp
+
+if TYPE_CHECKING:
+    from .host import Isolation
 
 __all__ = ["directories", "discover"]
 
@@ -38,23 +42,19 @@ def discover() -> list[CustomOp]:
 
 def _operator(file: Path) -> CustomOp:
     """The operator of a library; what loads it is imported where there is one."""
-    from .host import isolate_by_default
+    from .host import Isolation
     from .library import unsafe_reason
 
     reason = unsafe_reason(file)
     if reason is not None:
         raise ParamInvalid(reason)
     status = file.stat()
-    return _loaded(file, isolate_by_default(), status.st_ino, status.st_mtime_ns)
+    return _loaded(file, Isolation.wanted(), status.st_ino, status.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=256)
-def _loaded(file: Path, isolate: bool, inode: int, changed: int) -> CustomOp:
+def _loaded(file: Path, isolation: Isolation, inode: int, changed: int) -> CustomOp:
     """The operator of a library, loaded once until the file changes: every model that is opened asks for it."""
-    from rknnlite.native.childprocess import TIME_LIMIT
+    from .host import load_op
 
-    from .isolated import IsolatedOp
-    from .library import open_library
-    from .op import CompiledOp
-
-    return IsolatedOp(file, TIME_LIMIT) if isolate else CompiledOp(open_library(file))
+    return load_op(file, isolation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -14,6 +15,7 @@ from rknnlite.errors import ParamInvalid
 from rknnlite.native.childprocess import ChildProcess, exactly
 from rknnlite.spi.custom_op import CustomOp, OpContext
 
+from .library import file_to_load
 from .op import Array, NodeBuffers, check_code
 from .worker import COMPUTE, MAX_FDS, MESSAGE, attr_to_json, receive, send
 
@@ -32,9 +34,15 @@ class IsolatedOp(CustomOp):
     Args:
         path: the library.
         time_limit: seconds that one call may take, None for no limit; the worker is ended when it takes longer.
+        or_here: loads the operator into this process, for a runtime that calls operators itself; without it that is
+            an error.
     """
 
-    def __init__(self, path: Path, time_limit: Optional[float]) -> None:
+    def __init__(
+        self, path: Path, time_limit: Optional[float], or_here: Optional[Callable[[], CustomOp]] = None
+    ) -> None:
+        self._or_here = or_here
+        self._here: Optional[CustomOp] = None
         self._path = path
         self._limit = time_limit
         self._lock = threading.Lock()
@@ -47,7 +55,10 @@ class IsolatedOp(CustomOp):
 
     @property
     def native(self) -> Any:  # type: ignore[override]
-        """Nothing that a C library could take: asking for it, as librknnrt's backend does, is an error."""
+        """What a C library could take, as librknnrt's backend asks for it: nothing, unless it may be loaded here."""
+        if self._or_here is not None:
+            self._here = self._here or self._or_here()
+            return self._here.native
         raise ParamInvalid(
             f"{self._path}: isolate=True is for the CPU reference; librknnrt calls operators in its own process, so "
             "load it with isolate=False and unset RKNNLITE_ISOLATE_PLUGINS"
@@ -104,8 +115,9 @@ class _Worker:
     def __init__(self, path: Path, time_limit: Optional[float]) -> None:
         self._limit = time_limit
         self._lock = threading.Lock()
+        file = file_to_load(path)
         self._child = ChildProcess(path.name, [sys.executable, "-c", _START, *sys.path])
-        opened = self.ask({"do": "open", "path": str(path.resolve())}, limit=_START_LIMIT)
+        opened = self.ask({"do": "open", "path": str(path.resolve()), "file": str(file)}, limit=_START_LIMIT)
         self.op_type = str(opened["op_type"])
         if opened["target"] != abi.Target.CPU:
             self._child.close()

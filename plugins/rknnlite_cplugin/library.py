@@ -20,7 +20,10 @@ from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.native import buildcache
 
-__all__ = ["Library", "is_elf", "open_library", "symbols", "unsafe_reason"]
+from .crash import caller
+from .own_copy import in_place, own_copy
+
+__all__ = ["Library", "file_to_load", "is_elf", "open_library", "symbols", "unsafe_reason"]
 
 _RISCV = 243
 _MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", _RISCV: "riscv"}
@@ -34,9 +37,13 @@ _kept: dict[str, Any] = {}  # loaded with RTLD_GLOBAL once, for the life of the 
 
 @dataclass(frozen=True)
 class Library:
-    """A checked plugin: the operator's structure lives inside the library, which ``handle`` keeps loaded."""
+    """A checked plugin: the operator's structure lives inside the library, which ``handle`` keeps loaded.
+
+    ``path`` is what was named, ``file`` what was loaded: a copy of it.
+    """
 
     path: Path
+    file: Path
     op_type: str
     target: abi.Target
     struct: abi.CustomOpStruct = field(repr=False)
@@ -70,13 +77,18 @@ def unsafe_reason(path: Path) -> str | None:
     return None
 
 
-def open_library(path: Path) -> Library:
-    """Load and check a library.
+def file_to_load(path: Path) -> Path:
+    """What to load of a library: see ``own_copy``. Raises ParamInvalid for another format or architecture."""
+    _check_header(path)
+    return own_copy(path)
+
+
+def open_library(path: Path, file: Path | None = None) -> Library:
+    """Load and check a library; ``file`` is what ``file_to_load`` answered, to another process perhaps.
 
     Raises ParamInvalid naming what is wrong: format, architecture, entry point, version, type, ``compute``.
     """
-    _check_header(path)
-    handle = _load(path)
+    file, handle = _load(path, file or file_to_load(path))
     try:
         entry = getattr(handle, abi.ENTRY_POINT)
     except AttributeError:
@@ -84,10 +96,10 @@ def open_library(path: Path) -> Library:
             f"{path}: no function {abi.ENTRY_POINT}; it must be exported with C linkage and default visibility"
         ) from None
     entry.restype, entry.argtypes = ct.POINTER(abi.CustomOpStruct), []
-    answer = entry()
+    answer = caller(path, abi.ENTRY_POINT)(entry)
     if not answer:
         raise ParamInvalid(f"{path}: {abi.ENTRY_POINT} answers NULL")
-    return _checked(path, answer.contents, handle)
+    return _checked(path, file, answer.contents, handle)
 
 
 def _check_header(path: Path) -> None:
@@ -127,15 +139,20 @@ def _complete(path: Path, header: bytes) -> bool:
     return all(offset + length <= size for kind, offset, length in parts if kind == _PT_LOAD)
 
 
-def _load(path: Path) -> Any:
-    """dlopen with whatever the plugin expects from its surroundings."""
+def _load(path: Path, file: Path) -> tuple[Path, Any]:
+    """dlopen with whatever the plugin expects from its surroundings; answers the file that was loaded, too."""
     _supply(_SYMBOLS)
     remedies = {_supply_runtime: r"librknnrt\.so.*cannot open", _supply_opencl: r"OpenCL|symbol: cl"}
     while True:
         try:
-            return ct.CDLL(str(path.resolve()), mode=os.RTLD_NOW)
+            return file, caller(path, "loading the library")(ct.CDLL, str(file), os.RTLD_NOW)
         except OSError as error:
-            text = str(error)
+            text = str(error).replace(str(file), str(path))
+        if (
+            "failed to map segment" in text and file != path.resolve()
+        ):  # no programs may run in the cache folder
+            file = in_place(path)
+            continue
         remedy = next((remedy for remedy, symptom in remedies.items() if re.search(symptom, text)), None)
         if remedy is None:
             if _GET_ATTR.decode() in text:
@@ -186,12 +203,12 @@ def symbols(library: Library) -> Any:
     Raises BackendUnavailable when the plugin needs it: the genuine runtime would take our nodes for its own.
     """
     loaded = _kept.get(_SYMBOLS)
-    if loaded is None and _GET_ATTR in library.path.read_bytes():
+    if loaded is None and _GET_ATTR in library.file.read_bytes():
         raise BackendUnavailable(f"{library.path} reads node attributes; that needs a C compiler here (gcc)")
     return loaded
 
 
-def _checked(path: Path, op: abi.CustomOpStruct, handle: Any) -> Library:
+def _checked(path: Path, file: Path, op: abi.CustomOpStruct, handle: Any) -> Library:
     if op.version != _VERSION:
         raise ParamInvalid(
             f"{path}: made for version {op.version} of rknn_custom_op, this host knows version {_VERSION}; "
@@ -205,4 +222,4 @@ def _checked(path: Path, op: abi.CustomOpStruct, handle: Any) -> Library:
         raise ParamInvalid(f"{path}: operator {op_type} has target {op.target}; 1 is the CPU, 2 the GPU")
     if not op.compute:
         raise ParamInvalid(f"{path}: operator {op_type} has no compute function")
-    return Library(path, op_type, abi.Target(op.target), op, handle)
+    return Library(path, file, op_type, abi.Target(op.target), op, handle)

@@ -10,12 +10,14 @@ import ctypes as ct
 import mmap
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rknnlite.abi import rknn_op as abi
 from rknnlite.tensor import DType, TensorAttr
+
+from .crash import caller
 
 __all__ = ["Buffer", "NativeNode", "describe_attrs", "overwritten"]
 
@@ -85,8 +87,10 @@ class NativeNode:
         outputs: Sequence[tuple[TensorAttr, Buffer]],
         symbols: Any,
         gpu: tuple[int, int, int] | None = None,
+        call: Callable[..., Any] | None = None,
     ) -> None:
         self._struct = struct
+        self._call = call or caller("in a worker", "an operator")
         self._kept: list[Any] = []
         self._table = self._attributes(attrs)
         self._ctx = abi.CustomOpContext(target=struct.target, internal_ctx=ct.addressof(self._table))
@@ -104,19 +108,19 @@ class NativeNode:
 
     def init(self) -> int:
         """Call the plugin's ``init``; 0 when it has none."""
-        return int(self._struct.init(*self._args)) if self._struct.init else 0
+        return int(self._call(self._struct.init, *self._args)) if self._struct.init else 0
 
     def compute(self) -> int:
         """Call ``prepare`` (where there is one) and ``compute``; the first code that is not 0."""
         if self._prepare is not None:
-            code = self._prepare(*self._args)
+            code = self._call(self._prepare, *self._args)
             if code:
                 return int(code)
-        return int(self._compute(*self._args))
+        return int(self._call(self._compute, *self._args))
 
     def destroy(self) -> int:
         """Call the plugin's ``destroy``; 0 when it has none."""
-        return int(self._struct.destroy(ct.byref(self._ctx))) if self._struct.destroy else 0
+        return int(self._call(self._struct.destroy, ct.byref(self._ctx))) if self._struct.destroy else 0
 
     def _attributes(self, attrs: Mapping[str, Any]) -> _AttributeTable:
         array = (abi.CustomOpAttr * max(1, len(attrs)))()

@@ -19,6 +19,7 @@ from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin, put
 from rknnlite.spi.op_host import on_gpu
 from rknnlite.tensor import TensorAttr
 
+from .crash import caller
 from .library import Library, symbols
 from .node import Buffer, NativeNode, describe_attrs, overwritten
 
@@ -127,6 +128,7 @@ class CompiledOp(CustomOp):
                 list(zip(outs, buffers.outputs)),
                 symbols(self.library),
                 gpu,
+                caller(self.library.path, f'operator {self.op_type} at node "{ctx.node.name}"'),
             )
             check_code(node.init(), "init", ctx)
         except BaseException:

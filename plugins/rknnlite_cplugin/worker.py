@@ -80,7 +80,7 @@ class _Worker:
         self._nodes: dict[int, tuple[NativeNode, list[Buffer]]] = {}
 
     def open(self, request: dict[str, Any]) -> dict[str, Any]:
-        self._library = open_library(Path(request["path"]))
+        self._library = open_library(Path(request["path"]), Path(request["file"]))
         return {"op_type": self._library.op_type, "target": int(self._library.target)}
 
     def init(self, request: dict[str, Any], fds: list[int]) -> dict[str, Any]:

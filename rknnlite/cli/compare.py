@@ -13,7 +13,16 @@ from ..formats.tensor_attrs import default_attr
 from ..spi.command import Command, Console, Exit
 from .html_report import Bar, HtmlReport
 from .input_arrays import arrays_for
-from .options import add_inputs, add_opening, between, model_file, opening, output_file
+from .options import (
+    add_inputs,
+    add_isolation,
+    add_opening,
+    between,
+    isolation,
+    model_file,
+    opening,
+    output_file,
+)
 
 __all__ = ["COMMAND", "as_html"]
 
@@ -41,6 +50,7 @@ class Compare(Command):
             "--mode", choices=("entire", "single"), default="entire", help="single: also every layer alone"
         )
         add_opening(parser)
+        add_isolation(parser)
         parser.add_argument("--plot", type=Path, metavar="PNG", help="draw distances per layer (extra: plot)")
         parser.add_argument(
             "--html", type=Path, metavar="HTML", help="write a report in one self-contained file"
@@ -55,15 +65,16 @@ class Compare(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         for file in filter(None, (args.plot, args.html)):
             output_file(file)
-        found = compare(
-            args.model,
-            args.reference,
-            _inputs(args),
-            args.mode,
-            layout=args.layout,
-            plot=args.plot,
-            **opening(args),
-        )
+        with isolation(args):
+            found = compare(
+                args.model,
+                args.reference,
+                _inputs(args),
+                args.mode,
+                layout=args.layout,
+                plot=args.plot,
+                **opening(args),
+            )
         if args.html:
             as_html(found).write(args.html)
         below = [

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .. import config
 from ..errors import ModelInvalid
 from ..formats import ModelFile
 from ..runtime import open_model
@@ -17,10 +18,12 @@ from ..spi import Context
 
 __all__ = [
     "add_inputs",
+    "add_isolation",
     "add_model",
     "add_opening",
     "between",
     "core_mask",
+    "isolation",
     "model_file",
     "open_context",
     "opening",
@@ -127,9 +130,25 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bgr", action="store_true", help="keep pictures in BGR order (default: RGB)")
 
 
+def add_isolation(parser: argparse.ArgumentParser) -> None:
+    """Where compiled operators run."""
+    parser.add_argument(
+        "--no-isolate",
+        action="store_true",
+        help="compiled operators in this process: faster, and a crash of one is the end of the command",
+    )
+
+
+def isolation(args: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """Compiled operators that are loaded in this block run in a process of their own, unless told otherwise."""
+    wanted = "0" if args.no_isolate else config.get("isolate_plugins") or "auto"
+    return config.overriding("isolate_plugins", wanted)
+
+
 def open_context(args: argparse.Namespace, **extra: Any) -> Context:
     """Open MODEL as the arguments say."""
-    return open_model(model_file(args.model), **opening(args), **extra)
+    with isolation(args):
+        return open_model(model_file(args.model), **opening(args), **extra)
 
 
 def opening(args: argparse.Namespace) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ..spi.command import Command, Console, Exit
 from ..spi.perf import MemorySize, OpRank, PerfRow, PerfTable
 from .html_report import Bar, HtmlReport
 from .input_arrays import arrays_for
-from .options import add_inputs, add_model, open_context, output_file
+from .options import add_inputs, add_isolation, add_model, open_context, output_file
 
 __all__ = ["COMMAND", "as_html", "draw"]
 
@@ -31,6 +31,7 @@ class Perf(Command):
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add_model(parser)
         add_inputs(parser)
+        add_isolation(parser)
         parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the time per layer (extra: plot)")
         parser.add_argument(
             "--html", type=Path, metavar="HTML", help="write a report in one self-contained file"

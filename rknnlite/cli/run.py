@@ -15,7 +15,7 @@ from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from ..tensor import TensorAttr
 from .input_arrays import arrays_for
-from .options import add_inputs, add_model, between, open_context
+from .options import add_inputs, add_isolation, add_model, between, open_context
 
 __all__ = ["COMMAND"]
 
@@ -74,6 +74,7 @@ class Run(Command):
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add_model(parser)
         add_inputs(parser)
+        add_isolation(parser)
         parser.add_argument("--out", type=Path, metavar="FOLDER", help="write every output there as .npy")
         parser.add_argument("--raw", action="store_true", help="outputs as stored (int8, ...), not float32")
         parser.add_argument(

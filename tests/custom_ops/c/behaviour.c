@@ -27,6 +27,9 @@
 #ifndef ATTRIBUTE_TYPE
 #define ATTRIBUTE_TYPE RKNN_TENSOR_FLOAT32
 #endif
+#ifndef FACTOR
+#define FACTOR 1
+#endif
 #ifndef OVERRUN
 #define OVERRUN 0
 #endif
@@ -61,7 +64,7 @@ static int op_compute(rknn_custom_op_context *ctx, rknn_custom_op_tensor *in, ui
 {
     const float alpha = *(float *)ctx->priv_data;
     for (uint32_t i = 0; i < in[0].attr.n_elems; i++) {
-        data(&out[0])[i] = data(&in[0])[i] * alpha - data(&in[1])[i];
+        data(&out[0])[i] = FACTOR * (data(&in[0])[i] * alpha - data(&in[1])[i]);
         data(&out[1])[i] = data(&in[1])[i] * alpha - data(&in[0])[i];
     }
 #ifdef CRASH
