@@ -207,6 +207,7 @@ class Node:
     """One operator. ``inputs`` hold tensor indices, -1 for an absent operand; scratch tensors are dropped.
 
     ``fused`` tells what a type such as ``ConvLeakyReluAdd`` stands for; nobody else takes types apart.
+    ``attrs_left_out``: the container stores no attributes of such nodes, and nobody else has told any.
     """
 
     index: int
@@ -215,6 +216,7 @@ class Node:
     inputs: list[int]
     outputs: list[int]
     attrs: dict[str, Any] = field(default_factory=dict)
+    attrs_left_out: bool = False
     on_npu: bool = True
     fused: Optional[FusedOp] = None
     conv: Optional[ConvParams] = None

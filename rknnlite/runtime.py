@@ -15,7 +15,7 @@ from .log import show
 from .spi import Context, CustomOp, OpenOptions
 from .spi.custom_op import OpSource, as_custom_op, distinct
 
-__all__ = ["open_model", "resolve_ops"]
+__all__ = ["known_ops", "open_model", "resolve_ops"]
 
 
 def open_model(
@@ -65,7 +65,7 @@ def open_model(
     options = OpenOptions(
         core_mask=core_mask,
         soc=soc or config.get("soc") or None,
-        custom_ops=_all_ops(custom_ops),
+        custom_ops=known_ops(custom_ops),
         async_mode=async_mode,
         verbose=verbose,
         weights=weights,
@@ -90,7 +90,8 @@ def resolve_ops(sources: Sequence[OpSource]) -> list[CustomOp]:
     return distinct(ops)
 
 
-def _all_ops(sources: Sequence[OpSource]) -> list[CustomOp]:
+def known_ops(sources: Sequence[OpSource]) -> list[CustomOp]:
+    """These operators, and those of plugins for all other types."""
     given = resolve_ops(sources)
     types = {op.op_type for op in given}
     return [*(op for op in plugins.custom_ops() if op.op_type not in types), *given]

@@ -197,9 +197,7 @@ class CpuContext(ZeroCopyContext):
             watch = Stopwatch() if opened.times else None
             writer = opened.dump_writer() if opened.dumps else None
             started = time.perf_counter()
-            current = self._shapes.current
-            items = self._compute(watch, writer)
-            frame = Frame(current.plan.graph, current.graph, items, number=runs.count)
+            frame = self._framed(self._compute(watch, writer))
             if self._post is not None:
                 frame.post = self._post.compute(frame.elements())
             runs.add(frame, round((time.perf_counter() - started) * 1e6))
@@ -212,6 +210,10 @@ class CpuContext(ZeroCopyContext):
             if opened.logs:
                 for line in str(self.perf_table()).splitlines():
                     logger.debug("%s", line)
+
+    def _framed(self, items: list[list[Array]]) -> Frame:
+        current = self._shapes.current
+        return Frame(current.plan.graph, current.graph, items, number=self._runs.count)
 
     def _compute(
         self, watch: Watch | None = None, writer: DumpWriter | None = None, feeder: Watch | None = None
@@ -261,7 +263,11 @@ class CpuContext(ZeroCopyContext):
             self._ask_for_inputs("a dump")
             writer = self._opened.dump_writer(directory)
             feeder = None if golden is None else Feeder(self._shapes.current.plan.graph, golden)
-            self._compute(None, writer, feeder)
+            items = self._compute(None, writer, feeder)
+            if self._post is not None:
+                results = self._post.compute(self._framed(items).elements())
+                for attr, raw, real in zip(self.outputs, results, converted(results, self.outputs, True)):
+                    writer.add(attr.name, real, raw, dtype=attr.dtype.short, op="PostProcess", role="output")
             return writer.close()
 
     def _ask_for_inputs(self, what: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rknnlite.errors import RknnError
-from rknnlite.graph import Tensor
+from rknnlite.graph import Node, Tensor
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.spi.custom_op import take_results
@@ -56,7 +56,10 @@ class CustomNode:
             [_attr(slot, tensor) for slot, (_, tensor) in enumerate(present)],
             [_attr(slot, tensor) for slot, tensor in enumerate(self._outputs)],
         )
+        self._hint = _left_out(view.node) if view.node.attrs_left_out else ""
         self._call("init", self._fixed)
+        if self._hint:
+            logger.warning("%s: custom operator %s%s", model_name, view.node.label(), self._hint)
         self._finalizer = weakref.finalize(self, _destroy, op, self._ctx)
 
     def kernel(self, values: list[Array]) -> list[Array]:
@@ -95,11 +98,18 @@ class CustomNode:
             cause = f"{type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno})"
         failure = CustomOpFailed(
             f"{self._model_name}: custom operator {self._op.op_type} ({self._op.describe()}) failed in {step} "
-            f'at node "{self._ctx.node.name}" on inputs {[list(array.shape) for array in inputs]}: {cause}'
+            f'at node "{self._ctx.node.name}" on inputs {[list(array.shape) for array in inputs]}: {cause}{self._hint}'
         )
         if isinstance(error, RknnError):
             failure.code = error.code
         return failure
+
+
+def _left_out(node: Node) -> str:
+    return (
+        "; the file does not hold the attributes of this node, as containers for RV1103, RV1106 and their like never do: "
+        f'open the model with attributes={{"{node.op}": {{...}}}}, {{}} where it has none'
+    )
 
 
 def _destroy(op: CustomOp, ctx: OpContext) -> None:

@@ -9,9 +9,12 @@ from rknnlite import hookimpl
 from rknnlite.spi import OpHost
 
 if TYPE_CHECKING:
-    from .op import Attr, Count, In, OpenClOp, Out
+    from .arguments import Attr, AttrList, Count, In, Local, Out, Scratch
+    from .op import Kernel, OpenClOp
 
-__all__ = ["Attr", "Count", "In", "OpenClOp", "Out", "rknnlite_register_op_hosts"]
+__all__ = [
+    "Attr", "AttrList", "Count", "In", "Kernel", "Local", "OpenClOp", "Out", "Scratch", "rknnlite_register_op_hosts",
+]  # fmt: skip
 
 
 @hookimpl
@@ -26,6 +29,6 @@ def __getattr__(name: str) -> Any:
     """The classes of operators, imported when somebody writes one: most programs never do."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import op
+    from . import arguments, op
 
-    return getattr(op, name)
+    return getattr(op if name in op.__all__ else arguments, name)

@@ -1,4 +1,4 @@
-"""GPU operators without C: an OpenCL kernel and the list of its arguments."""
+"""GPU operators without C: OpenCL kernels and the lists of their arguments."""
 
 from __future__ import annotations
 
@@ -7,57 +7,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional, Union
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.spi.custom_op import CustomOp, OpContext, as_custom_op
 
-from .buffers import TensorBuffers
+from .arguments import Argument, NodeArguments
 from .device import Device, device, unavailable
 
-__all__ = ["Attr", "Count", "In", "OpenClOp", "Out"]
+__all__ = ["Kernel", "OpenClOp"]
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class In:
-    """The data of an input, ``__global const float *`` whatever the tensor's type is."""
-
-    index: int
-
-
-@dataclass(frozen=True)
-class Out:
-    """The data of an output, ``__global float *`` whatever the tensor's type is."""
-
-    index: int
-
-
-@dataclass(frozen=True)
-class Attr:
-    """A number from the node's attributes, passed by value as ``dtype``."""
-
-    name: str
-    dtype: Any = np.float32
-    default: Any = None
-
-
-@dataclass(frozen=True)
-class Count:
-    """The number of elements of an output, ``int``."""
-
-    output: int = 0
-
-
-Argument = Union[In, Out, Attr, Count, np.generic, Callable[[OpContext], np.generic]]
 Size = Union[Sequence[int], Callable[[OpContext], Sequence[int]], None]
 
 
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of an operator that has several; the fields are those of ``OpenClOp``."""
+
+    name: str
+    args: Sequence[Argument] = ()
+    global_size: Size = None
+    local_size: Size = None
+
+
 class OpenClOp(CustomOp):
-    """Runs one kernel per node and run.
+    """Runs a kernel per node and run, or several one after the other.
 
     >>> OpenClOp("cstScale", source=Path("scale.cl"), kernel="scale",                # doctest: +SKIP
     ...          args=[In(0), Out(0), Attr("factor")])
@@ -65,10 +41,11 @@ class OpenClOp(CustomOp):
     Args:
         op_type: node type in the model.
         source: OpenCL C text, or the Path of a file with it.
-        kernel: name of the kernel in it.
-        args: its arguments in order: tensors, attributes, numbers, or functions of the OpContext giving a number.
+        kernel: name of the kernel in it, or a list of ``Kernel``, which run in that order.
+        args: its arguments in order: tensors, attributes, memory, numbers, numpy arrays (which become buffers), or
+            functions of the OpContext giving a number or an array.
         global_size: work items, or a function of the OpContext; by default one per element of the first output.
-        local_size: work items per group; None leaves it to the driver.
+        local_size: work items per group, or a function of the OpContext; None leaves it to the driver.
         options: build options.
         fallback: an operator for machines without OpenCL (CustomOp or the PC toolkit's plain class).
     """
@@ -79,25 +56,29 @@ class OpenClOp(CustomOp):
         self,
         op_type: str,
         source: Union[str, Path],
-        kernel: str,
-        args: Sequence[Argument],
+        kernel: Union[str, Sequence[Kernel]],
+        args: Sequence[Argument] = (),
         global_size: Size = None,
-        local_size: Optional[Sequence[int]] = None,
+        local_size: Size = None,
         options: str = "",
         fallback: Any = None,
     ) -> None:
         self.op_type = op_type
         self._source = source
-        self._kernel = kernel
-        self._args = list(args)
-        self._global_size = global_size
-        self._local_size = tuple(local_size) if local_size else None
+        if isinstance(kernel, str):
+            self._kernels = [Kernel(kernel, args, global_size, local_size)]
+        else:
+            self._kernels = list(kernel)
+            if args or global_size or local_size or not self._kernels:
+                raise ParamInvalid(
+                    f"operator {op_type}: with a list of kernels each Kernel(...) has its own args and sizes"
+                )
         self._options = options
         self._fallback = as_custom_op(fallback) if fallback is not None else None
 
     def describe(self) -> str:
         where = self._source.name if isinstance(self._source, Path) else "OpenCL"
-        return f"kernel {self._kernel} of {where}"
+        return f"kernel {', '.join(kernel.name for kernel in self._kernels)} of {where}"
 
     def init(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
         reason = unavailable()
@@ -110,24 +91,45 @@ class OpenClOp(CustomOp):
             self._fallback.init(ctx, inputs, outputs)
 
     def compute(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> Any:
-        if self._fallback is not None and not isinstance(ctx.state, _Launch):
+        if self._fallback is not None and not isinstance(ctx.state, _Launches):
             return self._fallback.compute(ctx, inputs, outputs)
         return ctx.state.run(inputs, outputs)
 
     def destroy(self, ctx: OpContext) -> None:
         state = ctx.state
-        if isinstance(state, _Launch):
+        if isinstance(state, _Launches):
             ctx.state = None
             state.release()
         elif self._fallback is not None:
             self._fallback.destroy(ctx)
 
-    def _prepare(self, opened: Device, ctx: OpContext) -> _Launch:
-        kernel = opened.build(self._text(), self._kernel, self._options)
-        wanted = kernel.num_args
-        if wanted != len(self._args):
-            raise ParamInvalid(f"kernel {self._kernel} takes {wanted} arguments, {len(self._args)} are given")
-        return _Launch(opened, kernel, ctx, self._args, self._size(ctx), self._local_size)
+    def _prepare(self, opened: Device, ctx: OpContext) -> _Launches:
+        source = self._text()
+        arguments = NodeArguments(opened, ctx)
+        try:
+            steps = [self._step(opened, source, kernel, arguments, ctx) for kernel in self._kernels]
+        except BaseException:
+            arguments.release()
+            raise
+        return _Launches(opened, arguments, steps)
+
+    def _step(
+        self, opened: Device, source: str, kernel: Kernel, arguments: NodeArguments, ctx: OpContext
+    ) -> _Step:
+        built = opened.build(source, kernel.name, self._options)
+        if built.num_args != len(kernel.args):
+            raise ParamInvalid(
+                f"kernel {kernel.name} takes {built.num_args} arguments, {len(kernel.args)} are given"
+            )
+        try:
+            built.set_args(*arguments.values(kernel.args))
+        except opened.cl.Error as error:
+            raise ParamInvalid(f"kernel {kernel.name} does not take its arguments: {error}") from None
+        items = _size(kernel.global_size, ctx) or (ctx.outputs[0].n_elems,)
+        group = _size(kernel.local_size, ctx)
+        if group is not None:
+            _check_group(opened, built, kernel.name, items, group)
+        return _Step(built, items, group)
 
     def _text(self) -> str:
         if not isinstance(self._source, Path):
@@ -137,66 +139,58 @@ class OpenClOp(CustomOp):
         except OSError as error:
             raise ParamInvalid(f"kernel source {self._source}: {error.strerror}") from None
 
-    def _size(self, ctx: OpContext) -> tuple[int, ...]:
-        size = self._global_size
-        chosen = size(ctx) if callable(size) else size or (ctx.outputs[0].n_elems,)
-        return tuple(int(n) for n in chosen)
+
+def _size(size: Size, ctx: OpContext) -> Optional[tuple[int, ...]]:
+    chosen = size(ctx) if callable(size) else size
+    return tuple(int(n) for n in chosen) if chosen else None
 
 
-class _Launch:
-    """A kernel with its buffers, ready to run any number of times."""
+def _check_group(
+    opened: Device, built: Any, name: str, items: tuple[int, ...], group: tuple[int, ...]
+) -> None:
+    """Raise ParamInvalid where OpenCL would refuse the launch without saying what is wrong."""
+    if len(items) != len(group) or any(g < 1 or n % g for n, g in zip(items, group)):
+        raise ParamInvalid(
+            f"kernel {name}: global_size {list(items)} is no multiple of local_size {list(group)}; round it up, and let "
+            "the kernel skip what lies past Count()"
+        )
+    count = 1
+    for number in group:
+        count *= number
+    most = built.get_work_group_info(
+        opened.cl.kernel_work_group_info.WORK_GROUP_SIZE, opened.context.devices[0]
+    )
+    if count > most:
+        raise ParamInvalid(
+            f"kernel {name}: local_size {list(group)} has {count} work items, {opened.name} takes at most {most}"
+        )
 
-    def __init__(
-        self,
-        opened: Device,
-        kernel: Any,
-        ctx: OpContext,
-        args: Sequence[Argument],
-        global_size: tuple[int, ...],
-        local_size: Optional[tuple[int, ...]],
-    ) -> None:
-        cl = opened.cl
-        self._device, self._kernel = opened, kernel
-        self._sizes = global_size, local_size
-        self._buffers = TensorBuffers(opened, ctx.inputs, ctx.outputs)
-        values = [self._value(arg, ctx) for arg in args]
-        for number, value in enumerate(values, 1):
-            if isinstance(value, (int, float, str)) and not isinstance(value, np.generic):
-                raise ParamInvalid(
-                    f"argument {number} of the kernel is {value!r}, and its type in C is unknown; write it as "
-                    f"np.int32({value!r}) or the like"
-                )
-        try:
-            kernel.set_args(*values)
-        except cl.Error as error:
-            raise ParamInvalid(f"the kernel does not take its arguments: {error}") from None
 
-    def _value(self, arg: Argument, ctx: OpContext) -> Any:
-        if isinstance(arg, In):
-            return _at(self._buffers.inputs, arg, arg.index)
-        if isinstance(arg, Out):
-            return _at(self._buffers.outputs, arg, arg.index)
-        if isinstance(arg, Attr):
-            return np.dtype(arg.dtype).type(ctx.attr(arg.name, arg.default))
-        if isinstance(arg, Count):
-            return np.int32(_at(ctx.outputs, arg, arg.output).n_elems)
-        return arg(ctx) if callable(arg) else arg
+@dataclass(frozen=True)
+class _Step:
+    """A kernel with its arguments."""
+
+    kernel: Any
+    items: tuple[int, ...]
+    group: Optional[tuple[int, ...]]
+
+
+class _Launches:
+    """The kernels of a node with their buffers, ready to run any number of times."""
+
+    def __init__(self, opened: Device, arguments: NodeArguments, steps: Sequence[_Step]) -> None:
+        self._device, self._arguments, self._steps = opened, arguments, steps
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        """Copy in, launch, copy out. Raises BackendUnavailable in a forked child."""
+        """Copy in, launch in order, copy out. Raises BackendUnavailable in a forked child."""
         device()
-        opened = self._device
+        opened, tensors = self._device, self._arguments.tensors
         with opened.lock:
-            self._buffers.fill(inputs)
-            opened.cl.enqueue_nd_range_kernel(opened.queue, self._kernel, *self._sizes)
-            self._buffers.fetch(outputs)
+            tensors.fill(inputs)
+            for step in self._steps:
+                opened.cl.enqueue_nd_range_kernel(opened.queue, step.kernel, step.items, step.group)
+            tensors.fetch(outputs)
 
     def release(self) -> None:
         """Give the buffers back."""
-        self._buffers.release()
-
-
-def _at(tensors: Sequence[Any], arg: Argument, index: int) -> Any:
-    if not 0 <= index < len(tensors):
-        raise ParamInvalid(f"{arg} for a node with {len(tensors)} tensors on that side")
-    return tensors[index]
+        self._arguments.release()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Union
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..errors import ParamInvalid, RknnError
 from ..formats import IoTensor, ModelFile
-from ..runtime import open_model
-from ..spi import Context, Input
+from ..runtime import known_ops, open_model, resolve_ops
+from ..spi import Context, CustomOp, Input
 from ..spi.dumps import Dump, DumpWriter
 from ..spi.inputs import collect
 from ..tensor import Layout
@@ -55,18 +55,21 @@ def compare(
         reference_inputs: what the ONNX file gets, by name. Without it: the inputs with mean and standard deviation
             of the ``.rknn`` file on the other side, or the input tensors of the context or dump there.
         plot: where to draw distance and time per layer, a PNG (extra ``plot``).
-        options: for opening ``.rknn`` files, as for ``rknnlite.open`` (``backend``, ``fidelity``, ...).
+        options: for opening ``.rknn`` files, as for ``rknnlite.open`` (``backend``, ``fidelity``, ...); the operators
+            in ``custom_ops``, and those of plugins, also compute the custom nodes of an ONNX file.
 
     Raises:
         ParamInvalid: a side or mode that is none. InputInvalid, ModelInvalid, BackendUnavailable and the like.
     """
     if mode not in _MODES:
         raise ParamInvalid(f"mode must be 'entire' or 'single', not {mode!r}")
+    ops = resolve_ops(options.pop("custom_ops", ()))
+    options["custom_ops"] = ops  # compiled ones are loaded once for both sides
     with ExitStack() as stack:
         runs = [_Run(side, stack, options) for side in (model, reference)]
         order = sorted(runs, key=lambda run: run.is_onnx)  # an ONNX file may need what the other side was fed
         for run in order:
-            run.make(inputs, layout, runs[1] if run is runs[0] else runs[0], reference_inputs)
+            run.make(inputs, layout, runs[1] if run is runs[0] else runs[0], reference_inputs, ops)
         alone = runs[0].make_single(runs[1].dump, inputs, layout) if mode == "single" else None
         found = _match(runs[0], runs[1], mode, alone)
     if plot is not None:
@@ -120,14 +123,27 @@ class _Run:
         assert self._dump is not None
         return self._dump
 
-    def make(self, inputs: Any, layout: str | None, other: _Run, golden: Mapping[str, Array] | None) -> None:
+    def make(
+        self,
+        inputs: Any,
+        layout: str | None,
+        other: _Run,
+        golden: Mapping[str, Array] | None,
+        ops: Sequence[CustomOp],
+    ) -> None:
         """Run this side, unless it is a dump already."""
         if self.context is not None:
             items = self._collect(inputs, layout)
             self._dump = _dump_context(self.context, items, self._folder / "entire", self.label)
         elif self.path is not None:
             feeds = golden if golden is not None else other.real_inputs(inputs, layout)
-            self._dump = dump_onnx(self.path, feeds, self._folder / "entire")
+            self._dump = dump_onnx(self.path, feeds, self._folder / "entire", known_ops(ops), other.shape_of)
+
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a tensor of this side; None when it has none of that name."""
+        if self._dump is None or name not in self._dump.names:
+            return None
+        return self._dump.entry(name).shape
 
     def make_single(self, golden: Dump, inputs: Any, layout: str | None) -> Dump:
         """The run in which each layer computes on the values of ``golden``."""

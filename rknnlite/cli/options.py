@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import runpy
 import stat
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .. import config
+from .._faces.toolkit import toolkit_names
 from ..errors import ModelInvalid
 from ..formats import ModelFile
 from ..runtime import open_model
@@ -74,7 +76,8 @@ def _operators(path: str) -> list[Any]:
     if not path.endswith(".py"):
         return [path]
     try:
-        found = runpy.run_path(path, run_name="rknnlite_custom_op")
+        with toolkit_names():
+            found = runpy.run_path(path, run_name="rknnlite_custom_op")
     except Exception as error:
         raise argparse.ArgumentTypeError(f"{path} cannot be run: {type(error).__name__}: {error}") from None
     own = [v for v in found.values() if isinstance(v, type) and v.__module__ == "rknnlite_custom_op"]
@@ -82,6 +85,19 @@ def _operators(path: str) -> list[Any]:
     if not classes:
         raise argparse.ArgumentTypeError(f"{path} defines no class with an op_type")
     return [cls() for cls in classes]
+
+
+def _attributes(text: str) -> dict[str, Any]:
+    """``{node or type: {name: value}}`` from JSON, or from a file of it; what is in it is checked when a model is opened."""
+    try:
+        given = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither JSON nor a file of it: {error}") from None
+    if not isinstance(given, dict):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be {{node or type: {{name: value}}}}, not {type(given).__name__}"
+        )
+    return given
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -109,6 +125,17 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
         type=_operators,
         metavar="FILE",
         help="a compiled custom operator (librkcst_*.so), or a Python file with classes of them; may be repeated",
+    )
+    group.add_argument(
+        "--postprocess",
+        metavar="FILE",
+        help="a post-process plugin for RK1820/RK1828 (libpostprocess_*.so), whose results take the place of the outputs",
+    )
+    group.add_argument(
+        "--attributes",
+        type=_attributes,
+        metavar="JSON",
+        help="attributes that the container leaves out, {node or type: {name: value}}; JSON, or a file of it",
     )
     group.add_argument(
         "--fidelity",
@@ -155,7 +182,8 @@ def opening(args: argparse.Namespace) -> dict[str, Any]:
     """The arguments of ``add_opening`` as options of ``rknnlite.open``."""
     operators = [operator for file in args.custom_op for operator in file]
     options = {"backend": args.backend, "soc": args.soc, "core_mask": args.core_mask, "custom_ops": operators}
-    return {**options, "fidelity": args.fidelity} if args.fidelity else options
+    further = {"fidelity": args.fidelity, "postprocess": args.postprocess, "attributes": args.attributes}
+    return {**options, **{name: value for name, value in further.items() if value}}
 
 
 def model_file(path: Path) -> ModelFile:

@@ -200,6 +200,7 @@ class _Builder:
             return told
         operands = [self.tensors[i] for i in node.inputs if i >= 0]
         found = inferred_attributes(node, operands, [self.tensors[i] for i in node.outputs])
+        node.attrs_left_out = not found
         if node.op in NEEDED and not found:
             raise ModelUnsupported(
                 f"node {node.label()}: {self.source} does not store the attributes of {node.op}; if you know them, "
