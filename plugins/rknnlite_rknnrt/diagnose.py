@@ -11,14 +11,16 @@ from rknnlite.errors import (
     TargetPlatformUnmatch,
 )
 from rknnlite.formats import Model, ModelFile
+from rknnlite.log import logger
 from rknnlite.native.versions import runtime_clash
 
 from . import device
 from .errors import call_error
 from .loader import Library
 
-__all__ = ["init_error", "metadata", "platform_clash"]
+__all__ = ["check_file", "init_error", "metadata", "platform_clash"]
 
+_MAGIC = b"RKNN"
 _ENCRYPTED = (b"CYPTRKNN", b"RKCE")
 _KNOWN_CONTAINER, _MINI_CONTAINERS = 6, 0x1000
 
@@ -41,6 +43,23 @@ def _head(file: ModelFile) -> bytes:
         return bytes(file.data[:16])
     except ModelInvalid:
         return b""
+
+
+def check_file(file: ModelFile, library: Library) -> None:
+    """What has to be said before ``rknn_init``, which ends the process for some damaged files.
+
+    Files that only the library can judge (encrypted, newer, of another kind) pass. A clash of versions is logged:
+    should the library die of it, the reason stands in the log.
+
+    Raises:
+        ModelInvalid: the file is damaged.
+    """
+    damage = _damaged(file) if _head(file).startswith(_MAGIC) else ""
+    if damage:
+        raise ModelInvalid(f"{damage} ({library.name} was not called: it may end the process)")
+    clash = version_clash(file, library)
+    if clash:
+        logger.warning("%s: %s", file.label, clash)
 
 
 def platform_clash(file: ModelFile, soc: socs.Soc | None) -> str | None:
@@ -72,7 +91,7 @@ def _container_clash(file: ModelFile, library: Library) -> str:
     """A sentence when the container is one that came after this package was written, else empty."""
     head = _head(file)
     container = int.from_bytes(head[8:], "little")
-    if not head.startswith(b"RKNN") or not _KNOWN_CONTAINER < container < _MINI_CONTAINERS:
+    if not head.startswith(_MAGIC) or not _KNOWN_CONTAINER < container < _MINI_CONTAINERS:
         return ""
     return (
         f"{file.label} has container version {container}, {library.name} here is {library.version}: a runtime opens "

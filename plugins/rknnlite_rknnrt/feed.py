@@ -1,7 +1,9 @@
 """The common path's inputs: from checked arrays to one ``rknn_input`` per model input, copying only where needed.
 
 The library copies the data inside ``rknn_inputs_set``, so an array of the right layout is handed over where it
-lies; one that has to be turned from NCHW to NHWC, or that has gaps, is copied once into a buffer that is kept.
+lies; one that has to be turned from NCHW to NHWC, or that has gaps, is copied once into a buffer that is kept. The
+library itself does not turn NCHW data of rank 4: "Meet unsupported src layout for normalize: NCHW, only support NHWC
+src layout!" (2.3.0), and the manual says NHWC.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rknnlite.errors import InputInvalid
+from rknnlite.layout import copy_pixels
 from rknnlite.spi import Input
 from rknnlite.tensor import DType, Layout, TensorAttr
 
@@ -97,7 +100,10 @@ class _Slot:
         scratch = self._scratch
         if scratch is None or scratch.dtype != self._carrier:
             scratch = self._scratch = np.empty(self._shape, self._carrier)
-        np.copyto(scratch, data, casting="unsafe")
+        if data.ndim == 4:
+            copy_pixels(data, scratch)
+        else:
+            np.copyto(scratch, data, casting="unsafe")
         return scratch
 
     def _pass_through(self, data: Array) -> Array:

@@ -15,7 +15,7 @@ from rknnlite.log import logger
 from rknnlite.native.library import is_file
 
 from . import abi
-from .diagnose import encrypted, init_error
+from .diagnose import check_file, encrypted, init_error
 from .errors import Native, check
 from .loader import Library
 from .memory import without_context
@@ -47,6 +47,7 @@ class NativeContext:
     ) -> NativeContext:
         """``rknn_init`` from the file's path or its bytes; raises the typed error with the likely cause."""
         _check_key(file, settings)
+        check_file(file, library)
         cell, extend = abi.CONTEXT(0), abi.InitExtend()
         parents: tuple[Any, ...] = ()
         keep: list[Any] = []

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, ClassVar, TypeVar
 
-from ..errors import ModelInvalid
+from ..errors import ModelInvalid, ModelUnsupported
 from ..quant import RANGES
 from ..tensor import DType, Layout, QuantParams
 from .flatbuffer import Table
@@ -235,7 +235,9 @@ def _io_tensor(table: Table, attrs: dict[str, Any], flat: Table, is_input: bool)
     name = table.string(TensorSlot.NAME)
     code = table.i8(TensorSlot.TYPE)
     if code not in ELEMENT_TYPES:
-        raise ModelInvalid(f"tensor {name}: unknown element type {code}")
+        raise ModelUnsupported(
+            f"tensor {name}: unknown element type {code}; update rknnlite, or copy the file again"
+        )
     dtype = ELEMENT_TYPES[code]
     shape = shape_of(table, TensorSlot.DIMS, name)
     formats = flat.string(RootSlot.INPUT_FORMATS if is_input else RootSlot.OUTPUT_FORMATS)

@@ -48,8 +48,13 @@ def trailer(data: memoryview, start: int) -> tuple[memoryview, dict[str, Any]]:
 
 
 def _json(text: bytes) -> dict[str, Any]:
+    words = text.decode("utf-8", "replace").rstrip("\0 \n")
+    if text and not words:
+        raise ModelInvalid(
+            f"damaged file: its JSON part of {len(text)} bytes is empty, as after a loss of power; copy it again"
+        )
     try:
-        value = json.loads(text.decode("utf-8", "replace").rstrip("\0 \n") or "{}")
+        value = json.loads(words or "{}")
     except (ValueError, RecursionError) as error:
         raise ModelInvalid(f"damaged file: its JSON part cannot be read ({type(error).__name__})") from None
     return value if isinstance(value, dict) else {}

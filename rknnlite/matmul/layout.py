@@ -7,7 +7,6 @@ int4 elements are int8 arrays here; in memory two share a byte, the earlier one 
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParamInvalid
+from ..layout import opencv_merge as _merge
 from ..native.processors import HelperThreads, processors
 from ..tensor import DType
 
@@ -113,16 +113,6 @@ def unpack_b(native: Array, shape: tuple[int, int], tile: tuple[int, int], segme
         parts.append(tiles.transpose(1, 3, 0, 2).reshape(groups * tile_k, columns * tile_n)[:rows, :width])
         at += count
     return np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts))
-
-
-@functools.cache
-def _merge() -> Any:
-    """OpenCV's interleaving of planes; None where it is not installed."""
-    try:
-        import cv2
-    except ImportError:
-        return None
-    return cv2.merge
 
 
 def _interleave(source: Array, out: Array) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -244,6 +245,30 @@ def test_doctor_shows_settings_and_their_source(
     assert f"threads = '1' (from {file})" in done.out
     assert "soc = 'rk3588' (from RKNNLITE_SOC)" in done.out
     assert "unknown key 'speling'" in done.out
+
+
+def test_doctor_goes_on_when_the_configuration_cannot_be_read(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Machine
+) -> None:
+    """HOME of another user, which sudo keeps: not even a look whether the file is there is allowed."""
+
+    def closed(look: Callable[..., Any]) -> Callable[..., Any]:
+        def refuse(path: Path, *args: Any, **options: Any) -> Any:
+            if path.is_relative_to(tmp_path / "other"):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return look(path, *args, **options)
+
+        return refuse
+
+    for name in ("stat", "open", "is_file"):
+        monkeypatch.setattr(Path, name, closed(getattr(Path, name)))
+    monkeypatch.delenv("RKNNLITE_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
+    config._read.cache_clear()
+    done = call("doctor", "--root", machine({}))
+    assert "config.yaml (cannot be read)" in done.out
+    assert "config.yaml cannot be read: Permission denied" in done.out and "sudo -H" in done.out
+    assert "backends:" in done.out and "failures:" in done.out
 
 
 def test_the_vendors_wheel_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rknnlite import layout
 from rknnlite.errors import ParamInvalid
 from rknnlite.layout import (
     nc1hwc2_to_nchw,
@@ -86,3 +87,35 @@ def test_impossible_channels() -> None:
         nc1hwc2_to_nchw(native[0], 8)
     with pytest.raises(ParamInvalid, match="C2 must be at least 1, got 0"):
         nchw_to_nc1hwc2(np.zeros((1, 1, 1, 1)), 0)
+
+
+@pytest.mark.parametrize("opencv", [True, False])
+@pytest.mark.parametrize("dtype", ["u1", "i1", "?", "f2", "i2", "f4", "i4", "i8", "f8", ">i2"])
+@pytest.mark.parametrize(
+    "shape", [(1, 3, 5, 7), (2, 4, 3, 2), (1, 1, 4, 4), (1, 2, 1, 9), (1, 16, 3, 3), (1, 40, 2, 3)]
+)
+def test_copied_pixels_are_the_transposed_ones(
+    shape: tuple[int, ...], dtype: str, opencv: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With OpenCV's interleaving and without it; views with gaps and read-only arrays too."""
+    if not opencv:
+        monkeypatch.setattr(layout, "opencv_merge", lambda: None)
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 256, (*shape[:3], 2 * shape[3] * np.dtype(dtype).itemsize), dtype=np.uint8)
+    wide = bits.view(dtype) if dtype != "?" else bits > 127
+    tight = np.ascontiguousarray(wide[..., ::2])
+    tight.flags.writeable = False
+    for nchw in (tight, wide[..., ::2], np.asfortranarray(tight), tight[..., ::-1]):
+        out = np.empty(layout.nchw_to_nhwc_shape(shape), nchw.dtype)
+        layout.copy_pixels(layout.nchw_to_nhwc(nchw), out)
+        assert out.tobytes() == nchw.transpose(0, 2, 3, 1).tobytes()
+
+
+@pytest.mark.parametrize("opencv", [True, False])
+def test_copied_pixels_may_change_their_type(opencv: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not opencv:
+        monkeypatch.setattr(layout, "opencv_merge", lambda: None)
+    nchw = np.arange(36, dtype=np.float64).reshape(1, 3, 3, 4)
+    out = np.empty((1, 3, 4, 3), np.float32)
+    layout.copy_pixels(layout.nchw_to_nhwc(nchw), out)
+    assert np.array_equal(out, nchw.transpose(0, 2, 3, 1))

@@ -143,6 +143,16 @@ static int is_genuine(const char *data, size_t size) {
     return size >= 64 && (!memcmp(data, "RKNN", 4) || !memcmp(data, "CYPTRKNN", 8) || !memcmp(data, "RKCE", 4));
 }
 
+/* The genuine library parses the JSON behind the payload and dies of an exception when that is cut or no JSON. */
+static void check_json(const char *data, size_t size) {
+    uint64_t payload, json = 0;
+    memcpy(&payload, data + 16, 8);
+    if (payload <= size && size - payload >= 72) memcpy(&json, data + 64 + payload, 8);
+    if (json && json <= size - payload - 72 && data[72 + payload] == '{') return;
+    fprintf(stderr, "terminate called after throwing an instance of 'jsonxx::json_parse_error'\n");
+    abort();
+}
+
 /* -6 for junk, -1 for a model that is newer than this library. size 0: data is a path. */
 int read_model(const void *data, uint32_t size, model **result) {
     size_t length = size;
@@ -159,6 +169,7 @@ int read_model(const void *data, uint32_t size, model **result) {
             free(file);
             return RKNN_ERR_FAIL;
         }
+        if (!memcmp(data, "RKNN", 4) && container == 6) check_json(data, length);
         if (path && (text = slurp(path, &length))) *result = parse_model(text, length);
         free(text);
     } else if (length >= 8 && !memcmp(data, magic, 8)) {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rknnlite_rknnrt import device
+from rknnlite_rknnrt import device, native_context
 from rknnlite_rknnrt.backend import RknnrtBackend
 
 import rknnlite
@@ -215,6 +216,69 @@ def test_damaged_models(double: Double, tmp_path: Path, content: bytes) -> None:
         assert caught.value.code in (-5, -6)
     with pytest.raises(ModelInvalid, match=r"bad.rknn"):
         rknnlite.open(path)
+
+
+def _cut(content: bytes) -> bytes:
+    return content[:-200]
+
+
+def _without_json(content: bytes) -> bytes:
+    """The last block was never written: zeros."""
+    size = int.from_bytes(content[16:24], "little")
+    return content[: 72 + size] + bytes(len(content) - size - 72)
+
+
+def _broken_json(content: bytes) -> bytes:
+    return content[:-3] + b"\xff\xff\xff"
+
+
+@pytest.mark.parametrize(
+    "damage, words",
+    [
+        (_cut, "is truncated"),
+        (_without_json, "JSON part .* is empty"),
+        (_broken_json, "JSON part cannot be read"),
+    ],
+)
+@pytest.mark.parametrize("of", ["path", "bytes", "NPU memory"])
+def test_damage_is_found_before_the_library_dies_of_it(
+    double: Double, tmp_path: Path, damage: Callable[[bytes], bytes], words: str, of: str
+) -> None:
+    """The genuine library ends the process here (an exception of its JSON parser), and so does the double."""
+    path = tmp_path / "bad.rknn"
+    path.write_bytes(damage(genuine("conv_relu.rk3588.i8").read_bytes()))
+    source = path.read_bytes() if of == "bytes" else path
+    options = {"model_in_npu_memory": True} if of == "NPU memory" else {}
+    with pytest.raises(ModelInvalid, match=f"{words}.*librknnrt was not called") as caught:
+        rknnlite.open(source, **options)
+    assert caught.value.code == -6 and double.count("rknn_init") == 0
+
+
+@pytest.mark.parametrize("head", [b"CYPTRKNN", b"RKCE\0\0\0\0", b"RKNN\0\0\0\0\7"])
+def test_what_only_the_library_can_judge_reaches_it(double: Double, head: bytes) -> None:
+    """Encrypted files and containers that came later."""
+    content = head + genuine("conv_relu.rk3588.i8").read_bytes()[len(head) : -200]
+    with pytest.raises(RknnError):
+        rknnlite.open(content)
+    assert double.count("rknn_init") == 1
+
+
+def test_a_clash_of_versions_is_logged_before_the_call(
+    double: Double, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever the library then does, the reason stands in the log."""
+    before: list[str] = []
+
+    def init_error(*_: object) -> RknnError:
+        before.append(caplog.text)
+        return RknnError("refused")
+
+    monkeypatch.setattr(native_context, "init_error", init_error)
+    monkeypatch.setenv("RKNNLITE_LIBRARY", str(built('VERSION="1.4.0"')))
+    with pytest.raises(RknnError, match="refused"):
+        rknnlite.open(genuine("conv_relu.rk3588.i8"))
+    (text,) = before
+    assert "conv_relu.rk3588.i8" in text and "needs runtime 2.0.0 or newer; update the runtime" in text
 
 
 def test_a_model_that_is_not_there(double: Double, tmp_path: Path) -> None:

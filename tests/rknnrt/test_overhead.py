@@ -26,3 +26,4 @@ def test_instructions_per_inference() -> None:
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "zerocopy, instructions over bare C" in run.stdout
+    assert "NCHW picture, instructions" in run.stdout

@@ -22,6 +22,12 @@ _CORE = Path(__file__).parents[2]
 _VENDOR = ("rknn-toolkit-lite2", "rknn_toolkit_lite2")
 """The names under which the vendor's wheel is known to pip."""
 
+_WRONG = "correct that line; 'key: value', keys as in docs/configuration.md"
+_UNREADABLE = (
+    "give this user the right to read it, or set HOME (sudo may keep another user's: sudo -H), "
+    "or RKNNLITE_CONFIG= for none"
+)
+
 
 def packages() -> Iterator[Finding]:
     """This package, Python, extras, and the vendor's wheel."""
@@ -57,17 +63,30 @@ def _installed(name: str) -> bool:
     return True
 
 
+def _missing(file: Path) -> str:
+    """What the name of the configuration file is followed by: nothing where it is there."""
+    try:
+        return "" if file.is_file() else " (not there)"
+    except OSError:  # a folder above it is closed to this user
+        return " (cannot be read)"
+
+
+def _closed(file: Path) -> bool:
+    """Whether this user may not read the file; a file that is not there is none of those."""
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return False
+
+
 def configuration() -> Iterator[Finding]:
     """The settings in force and where they come from."""
     topic, file = "configuration", config.path()
-    there = file is not None and file.is_file()
-    yield Finding(
-        topic, Level.OK, f"file: {file}{'' if there else ' (not there)'}" if file else "file: switched off"
-    )
+    yield Finding(topic, Level.OK, f"file: {file}{_missing(file)}" if file else "file: switched off")
+    remedy = _UNREADABLE if file and _closed(file) else _WRONG
     for problem in config.problems():
-        yield Finding(
-            topic, Level.WARN, problem, "correct that line; 'key: value', keys as in docs/configuration.md"
-        )
+        yield Finding(topic, Level.WARN, problem, remedy)
     for setting in config.settings():
         if setting.value is not None:
             yield Finding(topic, Level.OK, f"{setting.key.name} = {setting.value!r} (from {setting.source})")
