@@ -6,7 +6,6 @@ import functools
 import importlib
 import importlib.util
 import os
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -92,7 +91,7 @@ def entry_points(group: str) -> list[EntryPoint]:
     seen: set[str] = set()
     found: list[EntryPoint] = []
     for place, info in _package_infos():
-        distribution = re.sub(r"[-_.]+", "_", info.rpartition(".")[0].split("-")[0]).lower()
+        distribution = info.rpartition(".")[0].split("-")[0].replace(".", "_").lower()
         if distribution not in seen:
             seen.add(distribution)
             found += _entries(f"{place}/{info}/entry_points.txt", group)
@@ -123,7 +122,7 @@ def _entries(file: str, group: str) -> Iterator[EntryPoint]:
             section = line.strip("[]").strip()
         elif section == group and "=" in line and not line.startswith(("#", ";")):
             name, _, value = line.partition("=")
-            yield EntryPoint(name.strip(), re.sub(r"\s*\[.*", "", value).replace(" ", ""))
+            yield EntryPoint(name.strip(), value.partition("[")[0].strip())
 
 
 def _by_metadata(group: str) -> list[EntryPoint]:
