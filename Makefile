@@ -65,6 +65,7 @@ fuzz: $(VENV)/.with-test
 
 bench: $(VENV)/.with-test
 	$(PY) benchmarks/import_time.py
+	$(PY) benchmarks/startup.py
 	$(PY) benchmarks/leak.py
 	$(PY) benchmarks/custom_ops.py
 	$(PY) benchmarks/rknnrt_overhead.py

@@ -1,13 +1,19 @@
-"""The optional packages: which extra of pip brings them, and which Debian packages do."""
+"""Other packages: optional ones, which extra of pip and which Debian packages bring them; and those that offer plugins."""
 
 from __future__ import annotations
 
+import functools
+import importlib
 import importlib.util
+import os
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from .errors import BackendUnavailable
 
-__all__ = ["EXTRAS", "Extra", "missing"]
+__all__ = ["EXTRAS", "EntryPoint", "Extra", "entry_points", "missing"]
 
 
 @dataclass(frozen=True)
@@ -57,3 +63,71 @@ def missing(name: str, what: str, error: ImportError | None = None) -> BackendUn
     """The error of something that needs an extra: ``what`` cannot be done, and how to get it."""
     reason = f" ({error})" if error is not None else ""
     return BackendUnavailable(f"{what}{reason}; {EXTRAS[name].remedy}")
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """A line ``name = value`` that an installed package has in a group; ``value`` is ``module`` or ``module:attribute``."""
+
+    name: str
+    value: str
+
+    def load(self) -> Any:
+        """Import what it names."""
+        module, _, attribute = self.value.partition(":")
+        return functools.reduce(getattr, filter(None, attribute.split(".")), importlib.import_module(module))
+
+
+def entry_points(group: str) -> list[EntryPoint]:
+    """What the installed packages offer in a group, in the order of ``sys.path``.
+
+    As ``importlib.metadata`` finds it, whose import alone costs a third of what ``import numpy`` does: folders ``*.dist-info``
+    and ``*.egg-info`` of ``sys.path``, of two with one name the first. Where packages come from archives or finders of
+    somebody's own, ``importlib.metadata`` is asked.
+    """
+    finders = [f for f in sys.meta_path if hasattr(f, "find_distributions")]
+    if len(finders) > 1 or any(os.path.isfile(place) for place in sys.path):  # noqa: PTH113
+        return _by_metadata(group)
+    seen: set[str] = set()
+    found: list[EntryPoint] = []
+    for place, info in _package_infos():
+        distribution = info.rpartition(".")[0].split("-")[0].replace(".", "_").lower()
+        if distribution not in seen:
+            seen.add(distribution)
+            found += _entries(f"{place}/{info}/entry_points.txt", group)
+    return found
+
+
+def _package_infos() -> Iterator[tuple[str, str]]:
+    """Folders of ``sys.path``, and the names in them that tell of a package."""
+    for place in dict.fromkeys(place or "." for place in sys.path):
+        try:
+            names = sorted(os.listdir(place))  # noqa: PTH208  (as strings: no Path is made of hundreds of names)
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info")):
+                yield place, name
+
+
+def _entries(file: str, group: str) -> Iterator[EntryPoint]:
+    try:
+        with open(file, encoding="utf-8") as opened:  # noqa: PTH123
+            lines = opened.read().splitlines()
+    except (OSError, UnicodeDecodeError):  # most have none
+        return
+    section = ""
+    for line in map(str.strip, lines):
+        if line.startswith("["):
+            section = line.strip("[]").strip()
+        elif section == group and "=" in line and not line.startswith(("#", ";")):
+            name, _, value = line.partition("=")
+            yield EntryPoint(name.strip(), value.partition("[")[0].strip())
+
+
+def _by_metadata(group: str) -> list[EntryPoint]:
+    from importlib import metadata
+
+    found: Any = metadata.entry_points()
+    chosen = found.select(group=group) if hasattr(found, "select") else found.get(group, [])  # Python 3.9
+    return [EntryPoint(entry.name, entry.value) for entry in chosen]

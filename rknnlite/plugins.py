@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import pluggy
 
 from . import config, hookspecs
 from .errors import BackendUnavailable, ParamInvalid
+from .extras import EntryPoint, entry_points
 from .log import logger
 from .spi import Backend
 from .spi.custom_op import CustomOp, as_custom_op
@@ -89,17 +89,14 @@ def _line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def _absent(entry: metadata.EntryPoint, error: BaseException) -> bool:
+def _absent(entry: EntryPoint, error: BaseException) -> bool:
     """Whether it is a plugin of ours that Debian packages alone: its entry point is there, its module may not be."""
     alone = entry.name in _DEBIAN_ALONE and entry.value == f"rknnlite_{entry.name}"
     return alone and isinstance(error, ModuleNotFoundError) and error.name == entry.value
 
 
-def _entry_points() -> list[metadata.EntryPoint]:
-    found = metadata.entry_points()
-    if hasattr(found, "select"):
-        return list(found.select(group=GROUP))
-    return list(found.get(GROUP, []))  # Python 3.9
+def _entry_points() -> list[EntryPoint]:
+    return entry_points(GROUP)
 
 
 def problems() -> dict[str, str]:

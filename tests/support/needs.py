@@ -24,7 +24,7 @@ COMMANDS = {"gcc": ("cc", "gcc"), "gcc-riscv64-unknown-elf": ("riscv64-unknown-e
 FILES = "model files of third parties"
 _MODULES = {"cv2": "opencv-python-headless"}  # what PyPI calls it, where that is another name
 _PHRASES = (
-    (r"could not import '(\w+)|needs the package (\w+)|pip install (\w+)|No module named '(\w+)", ""),
+    (r"could not import '(\w+)|needs the package (\w+)|pip install ([\w-]+)|No module named '(\w+)", ""),
     (r"riscv64-unknown-elf|RISC-V compiler", "gcc-riscv64-unknown-elf"),
     (r"gcc-arm-linux-gnueabihf", "gcc-arm-linux-gnueabihf"),
     (r"qemu", "qemu-user"),
