@@ -108,6 +108,18 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """The end of ``--help`` and ``--version``, too, whose text argparse loses without a word on a full disk."""
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            Console().note(error.strerror or str(error))
+            status = Exit.FAILED
+        super().exit(status, message)
+
 
 def _load(name: str) -> Command:
     module = importlib.import_module(f".{BUILT_IN[name]}", __package__)

@@ -216,7 +216,7 @@ class ConvReader:
 
 
 def _floats(data: memoryview) -> NDArray[np.float32]:
-    return np.frombuffer(data, "<f4", len(data) // 4)
+    return np.frombuffer(data, "<f4", len(data) // 4).copy()
 
 
 def _scaled(load: Loader, scale: NDArray[np.float32]) -> NDArray[Any]:

@@ -7,7 +7,6 @@ all layers one after another.
 from __future__ import annotations
 
 import json
-import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -19,6 +18,8 @@ from numpy.typing import NDArray
 
 from rknnlite._version import __version__
 from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.files.reading import check_file
+from rknnlite.files.writing import writing
 
 from .conversation import Conversation
 
@@ -37,19 +38,19 @@ def save(talk: Conversation, path: str) -> None:
     )
     text = json.dumps(header).encode()
     body = b"".join([text, *(array.tobytes() for array in _arrays(talk))])
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        partial.write_bytes(_HEAD.pack(_MAGIC, zlib.crc32(body), len(text)) + body)
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
+        with writing(path) as file:
+            file.write(_HEAD.pack(_MAGIC, zlib.crc32(body), len(text)))
+            file.write(body)
+    except (OSError, ValueError) as error:  # ValueError: a path that no system takes
+        error = error if isinstance(error, OSError) else OSError(None, str(error))
         raise ParamInvalid(f"{path}: the KV cache cannot be written: {error.strerror or error}") from None
 
 
 def load(talk: Conversation, path: str) -> None:
     """Replace the conversation by the one in the file. Raises ModelInvalid, and then nothing has changed."""
     try:
+        check_file(Path(path))
         data = Path(path).read_bytes()
     except OSError as error:
         raise ParamInvalid(f"{path}: the KV cache cannot be read: {error.strerror or error}") from None
