@@ -108,17 +108,20 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """The end of ``--help`` and ``--version``, too, whose text argparse loses without a word on a full disk."""
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """As argparse's, which drops without a word what cannot be written."""
+        stream = sys.stderr if file is None else file
+        if not message or stream is None:
+            return
         try:
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            stream.write(message)
+            stream.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
-            Console().note(error.strerror or str(error))
-            status = Exit.FAILED
-        super().exit(status, message)
+            if stream is sys.stdout:
+                Console().note(error.strerror or str(error))
+            raise SystemExit(Exit.FAILED) from None
 
 
 def _load(name: str) -> Command:
