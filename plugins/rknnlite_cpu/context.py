@@ -35,7 +35,7 @@ from .values import Array
 from .zerocopy import ZeroCopyContext
 
 if TYPE_CHECKING:
-    from rknnlite.spi.dumps import Dump, DumpWriter
+    from rknnlite.spi.dumps import Dump, TensorSink
 
 __all__ = ["CpuContext"]
 
@@ -83,6 +83,7 @@ class CpuContext(ZeroCopyContext):
 
     @property
     def lent(self) -> Model:
+        self._opened.file.check()  # its weights are to be read
         return self._opened.model
 
     @property
@@ -195,7 +196,7 @@ class CpuContext(ZeroCopyContext):
             if bound:
                 runs.inputs = self._fed(self._bindings.read(self._places(), self._attrs.native_inputs))
             watch = Stopwatch() if opened.times else None
-            writer = opened.dump_writer() if opened.dumps else None
+            writer = opened.side_dump() if opened.dumps else None
             started = time.perf_counter()
             frame = self._framed(self._compute(watch, writer))
             if self._post is not None:
@@ -204,7 +205,7 @@ class CpuContext(ZeroCopyContext):
             if bound:
                 self._bindings.write(frame, self._attrs.native_outputs)
             if writer is not None:
-                logger.info("tensors of this run: %s", writer.close().folder)
+                writer.finish()
             if watch is not None:
                 runs.timed(watch.seconds)
             if opened.logs:
@@ -216,7 +217,7 @@ class CpuContext(ZeroCopyContext):
         return Frame(current.plan.graph, current.graph, items, number=self._runs.count)
 
     def _compute(
-        self, watch: Watch | None = None, writer: DumpWriter | None = None, feeder: Watch | None = None
+        self, watch: Watch | None = None, writer: TensorSink | None = None, feeder: Watch | None = None
     ) -> list[list[Array]]:
         """Outputs of the graph per batch item. Raises ContextInvalid before inputs are set."""
         inputs = self._runs.inputs

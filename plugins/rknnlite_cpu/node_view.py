@@ -59,6 +59,8 @@ class NodeView:
                 stored = (stored.astype(np.uint32) << 16).view(np.float32)
             elif stored.dtype == np.float16:
                 stored = stored.astype(np.float32)
+            else:
+                stored = stored.copy()  # kernels keep it, and the file may be cut while they do
             self._constants[position] = stored
         return self._constants[position]
 

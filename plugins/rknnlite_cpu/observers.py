@@ -15,7 +15,7 @@ from .plan import Step, Watch
 from .values import Array, decode, encode, stored_elements
 
 if TYPE_CHECKING:
-    from rknnlite.spi.dumps import Dump, DumpWriter
+    from rknnlite.spi.dumps import Dump, TensorSink
 
 __all__ = ["Feeder", "Recorder", "Stopwatch", "Watches"]
 
@@ -54,7 +54,7 @@ class Feeder(Watch):
 class Recorder(Watch):
     """Writes what every node gives, as soon as it is there."""
 
-    def __init__(self, graph: Graph, writer: DumpWriter, item: int | None) -> None:
+    def __init__(self, graph: Graph, writer: TensorSink, item: int | None) -> None:
         self._graph = graph
         self._writer = writer
         self._item = item

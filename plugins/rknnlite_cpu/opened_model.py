@@ -18,7 +18,7 @@ from .postprocess import chosen
 from .zerocopy import lender
 
 if TYPE_CHECKING:
-    from rknnlite.spi.dumps import DumpWriter
+    from rknnlite.spi.dumps import DumpWriter, SideDump
 
 __all__ = ["OpenedModel", "Settings"]
 
@@ -84,17 +84,26 @@ class OpenedModel:
         """The plugin that the options name, one for each context."""
         return chosen(self.options.extra.get("postprocess"))
 
-    def dump_writer(self, directory: str | os.PathLike[str] | None = None) -> DumpWriter:
-        """Where a run writes its tensors; None: a folder of its own."""
-        from rknnlite.spi.dumps import DumpWriter, default_folder
+    def dump_writer(self, directory: str | os.PathLike[str]) -> DumpWriter:
+        """Writes the tensors of a run that was asked for; raises ParamInvalid."""
+        from rknnlite.spi.dumps import DumpWriter
 
-        return DumpWriter(
-            directory or default_folder(self.label),
-            model=self.label,
-            backend="cpu",
-            soc=self.soc.name,
-            fidelity=self.fidelity.value,
-        )
+        return DumpWriter(directory, **self._dump_info)
+
+    def side_dump(self) -> SideDump:
+        """Writes the tensors of an inference into a folder of the model's, and does not make it fail."""
+        from rknnlite.spi.dumps import SideDump, default_folder
+
+        return SideDump(default_folder(self.label), **self._dump_info)
+
+    @property
+    def _dump_info(self) -> dict[str, str]:
+        return {
+            "model": self.label,
+            "backend": "cpu",
+            "soc": self.soc.name,
+            "fidelity": self.fidelity.value,
+        }
 
     def coherence(self) -> CacheCoherence:
         """Caches that flush by themselves, unless the options leave that to the program."""

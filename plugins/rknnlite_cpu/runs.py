@@ -16,7 +16,7 @@ from .plan import ExecutionPlan, Watch
 from .values import Array
 
 if TYPE_CHECKING:
-    from rknnlite.spi.dumps import DumpWriter
+    from rknnlite.spi.dumps import TensorSink
 
 __all__ = ["Runs", "compute_items"]
 
@@ -71,7 +71,7 @@ def compute_items(
     batch: int,
     lanes: int,
     watch: Optional[Watch] = None,
-    writer: Optional[DumpWriter] = None,
+    writer: Optional[TensorSink] = None,
     feeder: Optional[Watch] = None,
 ) -> list[list[Array]]:
     """Outputs of the graph per item of a batch, ``lanes`` items side by side, or one by one where somebody looks on."""

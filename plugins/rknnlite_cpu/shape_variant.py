@@ -64,6 +64,7 @@ class ShapeVariant:
     def prepare(cls, opened: OpenedModel, number: int, ops: Mapping[str, CustomOp]) -> ShapeVariant:
         """Choose kernels and unpack weights; raises ModelInvalid, ModelUnsupported, CustomOpFailed."""
         file, model = opened.file, opened.model
+        opened.file.check()
         with file.naming():
             graph = model.graph(number, opened.attributes)
         plan = ExecutionPlan(graph_for(opened.fidelity, graph), file.label, ops, model.custom_ops)
@@ -74,6 +75,7 @@ class ShapeVariant:
                 _feed(opened.fidelity, graph, plan.graph, *each)
                 for each in zip(ins, graph.inputs, attrs.native_inputs)
             ]
+        opened.file.check()  # else the weights may be those of two models
         return cls(graph, plan, ins, outs, attrs, feeds)
 
     def twin(self, ops: Mapping[str, CustomOp]) -> ShapeVariant:
@@ -125,6 +127,7 @@ class PreparedShapes:
 
     def register(self, op: CustomOp) -> None:
         """Give the operator its nodes, now and in shapes to come."""
+        self.opened.file.check()  # constants go to the operator
         for variant in self.prepared.values():
             variant.plan.register(op)
         self.ops[op.op_type] = op

@@ -37,6 +37,7 @@ def needed(file: ModelFile, ops: Sequence[CustomOp]) -> list[CustomOp]:
     if not ops:
         return []
     try:
+        file.check()
         types = {node.op for node in file.model.graph().nodes}.union(file.model.custom_ops)
     except ModelInvalid:
         return list(ops)

@@ -47,6 +47,7 @@ class NativeContext:
     ) -> NativeContext:
         """``rknn_init`` from the file's path or its bytes; raises the typed error with the likely cause."""
         _check_key(file, settings)
+        file.check()
         check_file(file, library)
         cell, extend = abi.CONTEXT(0), abi.InitExtend()
         parents: tuple[Any, ...] = ()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..extras import missing
+from ..files.writing import writing
 from .tensor_error import TensorError
 
 __all__ = ["draw"]
@@ -36,7 +37,8 @@ def draw(tensors: Sequence[TensorError], title: str, path: str | os.PathLike[str
     axes[0].invert_yaxis()
     figure.suptitle(title, fontsize=9)
     target = Path(path)
-    figure.savefig(target, format="png", dpi=100)
+    with writing(target) as file:
+        figure.savefig(file, format="png", dpi=100)
     return target
 
 

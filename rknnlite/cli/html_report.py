@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Union
 
 from .._version import __version__
+from ..files.writing import write_text
 
 __all__ = ["Bar", "HtmlReport"]
 
@@ -69,7 +70,7 @@ class HtmlReport:
 
     def write(self, path: Path) -> None:
         """Write the file; raises OSError."""
-        path.write_text(str(self), encoding="utf-8", errors="backslashreplace")
+        write_text(path, str(self))
 
 
 def _head(header: str, cells: Sequence[Cell]) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputInvalid
 from ..extras import missing
+from ..files.reading import check_file, is_pipe
 from ..tensor import TensorAttr
 
 __all__ = ["arrays_for", "made_up"]
@@ -67,6 +68,8 @@ def made_up(attr: TensorAttr) -> Array:
 def _read(path: Path, attr: TensorAttr, bgr: bool) -> Array:
     suffix = path.suffix.lower()
     try:
+        if is_pipe(path) or suffix in (".npy", *_PICTURES):
+            check_file(path)
         if suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False))
         if suffix in _PICTURES:
@@ -124,6 +127,7 @@ def _from_archive(path: Path, attrs: Sequence[TensorAttr]) -> list[Array]:
     names = [attr.name for attr in attrs]
     numbered = [f"in{index}" for index in range(len(attrs))]
     try:
+        check_file(path)
         with np.load(path, allow_pickle=False) as stored:
             for wanted in (names, numbered, stored.files if len(stored.files) == len(attrs) else []):
                 if wanted and set(wanted) <= set(stored.files):

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import RknnError
 from ..extras import missing
+from ..files.writing import writing
 from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from ..spi.perf import MemorySize, OpRank, PerfRow, PerfTable
@@ -137,7 +138,8 @@ def draw(table: PerfTable, path: Path, model: str) -> None:
     operators.invert_yaxis()
     operators.set_xlabel("time per operator (us)")
     figure.suptitle(model, parse_math=False)
-    figure.savefig(path, format="png", dpi=100)
+    with writing(path) as file:
+        figure.savefig(file, format="png", dpi=100)
 
 
 COMMAND = Perf()

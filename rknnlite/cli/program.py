@@ -125,6 +125,21 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """As argparse's, which drops without a word what cannot be written."""
+        stream = sys.stderr if file is None else file
+        if not message or stream is None:
+            return
+        try:
+            stream.write(message)
+            stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if stream is sys.stdout:
+                Console().note(error.strerror or str(error))
+            raise SystemExit(Exit.FAILED) from None
+
 
 def _load(name: str) -> Command:
     module = importlib.import_module(f".{BUILT_IN[name]}", __package__)

@@ -11,6 +11,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files.writing import write_array
 from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from ..tensor import TensorAttr
@@ -106,7 +107,7 @@ def _results(context: Context, arrays: list[Array], args: argparse.Namespace) ->
         file = None
         if args.out:
             file = args.out / f"{attr.index}_{re.sub(r'[^A-Za-z0-9._-]+', '_', attr.name)[:80]}.npy"
-            np.save(file, array, allow_pickle=False)
+            write_array(file, array)
         results.append(Result.of(attr, array, args.top, file, args.raw))
     return results
 

@@ -7,13 +7,14 @@ and a damaged file gives ``ModelInvalid``.
 from __future__ import annotations
 
 import importlib
-import mmap
 import struct
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional, Union
 
 from ..errors import ModelInvalid, ModelUnsupported, shown
+from ..files.mapped import MappedFile
+from ..files.reading import is_stream
 from .frame import CLASSIC, CURRENT, FIRST_HEADER, HEADER, LLM_PACKAGE, MINI
 from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 
@@ -40,7 +41,7 @@ class ModelFile:
         self.path = None if isinstance(source, (bytes, bytearray, memoryview)) else Path(source)
         self._source = source
         self._label = label
-        self._map: mmap.mmap | None = None
+        self._mapped: MappedFile | None = None
 
     @property
     def label(self) -> str:
@@ -54,15 +55,12 @@ class ModelFile:
             view = memoryview(self._source)  # type: ignore[arg-type]
             return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
         try:
-            if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
+            if is_stream(self.path):
                 raise ModelInvalid(
                     "cannot be read: it is a pipe, a socket or a device; give a file, or the bytes of one"
                 )
-            with self.path.open("rb") as file:
-                if not file.seek(0, 2):
-                    return memoryview(b"")
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-                return memoryview(self._map)
+            self._mapped = MappedFile(self.path)
+            return self._mapped.data
         except OSError as error:
             raise ModelInvalid(f"cannot be read: {error.strerror or error}") from None
         except ValueError as error:  # a path that no system takes
@@ -70,12 +68,18 @@ class ModelFile:
 
     def drop_pages(self) -> None:
         """Give the pages of a mapped file back to the system; they are read again when they are touched."""
-        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+        if self._mapped is not None:
+            self._mapped.drop_pages()
+
+    def check(self) -> None:
+        """Raise ModelInvalid when the mapped file was changed in place since; to be called before weights are read."""
+        if self._mapped is not None:
+            self._mapped.check(self.label)
 
     @cached_property
     def model(self) -> Model:
         """The metadata; raises ModelInvalid or ModelUnsupported naming the file and the remedy."""
+        self.check()
         with self.naming():
             return _read(self.data)
 
@@ -86,6 +90,7 @@ class ModelFile:
     @cached_property
     def llm(self) -> LlmModel:
         """The description of an LLM package; raises ModelInvalid or ModelUnsupported naming the file."""
+        self.check()
         try:
             if bytes(self.data[:8]) == LLM_PACKAGE:
                 from .llm import read

@@ -216,7 +216,8 @@ class ConvReader:
 
 
 def _floats(data: memoryview) -> NDArray[np.float32]:
-    return np.frombuffer(data, "<f4", len(data) // 4)
+    values: NDArray[np.float32] = np.frombuffer(data, "<f4", len(data) // 4).astype(np.float32)
+    return values
 
 
 def _scaled(load: Loader, scale: NDArray[np.float32]) -> NDArray[Any]:

@@ -102,7 +102,7 @@ class TokenTable:
         if len(data) < 2 * vocab_size:
             raise ModelInvalid(f"token table of {len(data)} bytes for {vocab_size} tokens")
         lengths = np.frombuffer(data[: 2 * vocab_size], "<u2").astype(np.int64)
-        self._text = data[2 * vocab_size :]
+        self._text = bytes(data[2 * vocab_size :])
         self._ends = np.cumsum(lengths)
         total = int(self._ends[-1]) if vocab_size else 0
         if total != len(self._text):

@@ -145,7 +145,7 @@ def _float_bias(params: RecurrentParams, blob: memoryview, padded: int, node: No
     count = params.directions * 2 * params.gates * padded
     if len(blob) < 4 * count:
         raise ModelInvalid(f"node {node.label()}: bias of {len(blob)} bytes, {4 * count} needed")
-    cells = np.frombuffer(blob, "<f4", count).reshape(params.directions, 2, params.gates, padded)
+    cells = np.frombuffer(blob, "<f4", count).copy().reshape(params.directions, 2, params.gates, padded)
     params.w_bias = cells[:, 0, :, : params.hidden]
     params.r_bias = cells[:, 1, :, : params.hidden]
 

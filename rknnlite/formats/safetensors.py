@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, shown
+from ..files.writing import writing
 
 __all__ = ["SafeTensors", "write_safetensors"]
 
@@ -156,7 +157,7 @@ def write_safetensors(
         position += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-(len(text) + 8) % _ALIGN)
-    with path.open("wb") as file:
+    with writing(path) as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for _, (_, array) in ordered:
             file.write(np.ascontiguousarray(array).data)

@@ -180,14 +180,14 @@ def parse_bias(
     if len(fields) == 1 and has[0]:
         if len(data) < 4 * channels:
             raise ModelInvalid(f"bias {name}: {len(data)} bytes for {channels} channels")
-        return BiasBlob(np.frombuffer(data, "<i4", channels), None, None)
+        return BiasBlob(np.frombuffer(data, "<i4", channels).copy(), None, None)
     record = np.dtype([(label, kind, (group,)) for label, kind in fields])
     count = -(-channels // group)
     if count * record.itemsize > len(data):
         raise ModelInvalid(
             f"bias {name}: {len(data)} bytes, but {channels} channels need {count * record.itemsize}"
         )
-    rows = np.frombuffer(data, record, count)
+    rows = np.frombuffer(data, record, count).copy()
     return BiasBlob(
         rows["bias"].reshape(-1)[:channels] if has[0] else None,
         -rows["zero"].reshape(-1)[:channels].astype(np.float32) if has[1] else None,
@@ -205,7 +205,7 @@ def parse_scaled_bias(
         raise ModelInvalid(
             f"bias {name}: {len(data)} bytes, but {channels} channels need {count * record.itemsize}"
         )
-    rows = np.frombuffer(data, record, count)
+    rows = np.frombuffer(data, record, count).copy()
     return rows["bias"].reshape(-1)[:channels], rows["scale"].reshape(-1)[:channels].astype(np.float32)
 
 
@@ -221,7 +221,7 @@ def parse_joined_bias(data: memoryview, channels: int, name: str) -> BiasBlob:
         raise ModelInvalid(
             f"bias {name}: {len(data)} bytes, but {channels} channels need {count * record.itemsize}"
         )
-    rows = np.frombuffer(data, record, count)
+    rows = np.frombuffer(data, record, count).copy()
     bias, multiplier = (
         np.concatenate([rows["first"][part], rows["second"][part]], axis=1).reshape(-1)[:channels]
         for part in ("bias", "mul")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported, ParamInvalid
+from ..files.writing import write_file, writing
 from ..formats import ModelFile
 from ..formats import llm as container
 from ..formats.llm import Architecture, KvFormat, LlmModel
@@ -82,9 +83,10 @@ def export_llm(
     embed = _embeddings(tensors, arch)
     package.model.parent.mkdir(parents=True, exist_ok=True)
     package_id = _write_weights(package.weight, tensors, arch, weights, progress)
-    embed.tofile(package.embed)
+    with writing(package.embed) as file:
+        file.write(embed.data)
     if words is not None:
-        package.tokenizer.write_bytes(words.gguf())
+        write_file(package.tokenizer, words.gguf())
     model = LlmModel(
         name=source.resolve().name,
         arch=arch,
@@ -99,7 +101,7 @@ def export_llm(
         package_id=package_id,
         embed_sample=sample_digest(embed),
     )
-    package.model.write_bytes(container.write(model, words.token_bytes() if words else None))
+    write_file(package.model, container.write(model, words.token_bytes() if words else None))
     _ = ModelFile(package.model).llm  # what cannot be read is an error here and not at the user's
     return package
 

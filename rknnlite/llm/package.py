@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, ModelInvalid
+from ..files.reading import check_file
 from ..formats import ModelFile
 from ..formats.llm import MAGIC
 
@@ -49,8 +50,7 @@ class Package:
 def file_bytes(path: str | Path) -> bytes:
     """All of a file, copied: what is mapped could change while it is read. Raises ModelInvalid."""
     try:
-        if Path(path).is_fifo():
-            raise ModelInvalid(f"{path}: cannot be read: it is a pipe; give a file")
+        check_file(Path(path))
         return Path(path).read_bytes()
     except OSError as error:
         raise ModelInvalid(f"{path}: cannot be read: {error.strerror or error}") from None
@@ -70,26 +70,23 @@ class EmbedTable:
     def __init__(self, path: str | Path, vocab_size: int, hidden: int, sample: str = "") -> None:
         """Raises ModelInvalid when the size, or the digest ``sample`` if given, does not fit."""
         want = vocab_size * hidden * 2
-        try:
-            size = Path(path).stat().st_size
-        except OSError as error:
-            raise ModelInvalid(f"{path}: cannot be read: {error.strerror or error}") from None
-        if size != want:
+        self._file = ModelFile(path)
+        with self._file.naming():
+            data = self._file.data
+        if len(data) != want:
             raise ModelInvalid(
-                f"{path}: {size} bytes, but {vocab_size} tokens of {hidden} float16 values are {want}; it belongs "
+                f"{path}: {len(data)} bytes, but {vocab_size} tokens of {hidden} float16 values are {want}; it belongs "
                 "to another model"
             )
-        try:
-            self._table = np.memmap(path, np.float16, "r", shape=(vocab_size, hidden))
-        except (OSError, ValueError) as error:
-            raise ModelInvalid(f"{path}: cannot be read: {error}") from None
+        self._table = np.frombuffer(data, np.float16).reshape(vocab_size, hidden)
         if sample and sample_digest(self._table) != sample:
             raise ModelInvalid(f"{path}: the embeddings are those of another model")
 
     def __call__(self, tokens: Array) -> Array:
-        """Rows of some tokens; raises InputInvalid for an id outside the vocabulary."""
+        """Rows of some tokens; raises InputInvalid for an id outside the vocabulary, ModelInvalid for a changed file."""
         ids = np.asarray(tokens)
         if ids.size and not (ids.min() >= 0 and ids.max() < len(self._table)):
             bad = int(ids.min()) if ids.min() < 0 else int(ids.max())
             raise InputInvalid(f"token id {bad} is not in 0..{len(self._table) - 1}")
+        self._file.check()
         return np.asarray(self._table[ids])

@@ -19,6 +19,7 @@ from typing import Optional
 
 from .. import config
 from ..errors import BackendUnavailable, ParamInvalid
+from ..files.writing import write_file
 from ..log import logger
 
 __all__ = ["build", "build_library", "cache_dir", "fetch", "keep", "writable_by_others"]
@@ -82,16 +83,7 @@ def writable_by_others(path: Path) -> bool:
 def keep(file: Path, content: bytes) -> None:
     """Put a file into the cache, whole or not at all. Raises OSError."""
     file.parent.mkdir(mode=0o700, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=file.parent)
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as opened:
-            opened.write(content + _checksum(content))
-        part.chmod(0o700)
-        part.replace(file)
-    except BaseException:
-        part.unlink()
-        raise
+    write_file(file, content + _checksum(content), mode=0o700)
 
 
 def fetch(file: Path) -> Optional[bytes]:
@@ -132,7 +124,7 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
     try:
         with tempfile.TemporaryDirectory() as folder:
             for file, content in files.items():
-                Path(folder, file).write_bytes(content)
+                write_file(Path(folder, file), content)
             _run([compiler, *(a.replace("{out}", name) for a in command[1:])], folder, purpose)
             keep(target, Path(folder, name).read_bytes())
     except OSError as error:

@@ -18,6 +18,7 @@ from ..abi.rknn3_llm import (
     RKNN3Lora,
 )
 from ..errors import ContextInvalid, InputInvalid, ParamInvalid
+from ..files.writing import write_file
 from ..spi.llm import KvClear, KvPolicy, LlmState
 from ._callbacks import is_from_callback
 from ._face import Face
@@ -341,7 +342,7 @@ class LlmFace(Face):
                 return
             with tempfile.TemporaryDirectory(prefix="rknn3lite-") as folder:
                 copy = Path(folder, "kvcache")
-                copy.write_bytes(_bytes(kvcache_data, size))
+                write_file(copy, _bytes(kvcache_data, size))
                 session.core.load_kvcache(str(copy))
 
         return self._in_session(session_index, "Catch exception when loading kvcache.", action)

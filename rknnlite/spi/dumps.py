@@ -13,15 +13,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import config
 from ..errors import ParamInvalid
+from ..files.writing import write_array, write_text
+from ..log import logger
 
-__all__ = ["MANIFEST", "Dump", "DumpWriter", "DumpedTensor", "default_folder"]
+__all__ = ["MANIFEST", "Dump", "DumpWriter", "DumpedTensor", "SideDump", "TensorSink", "default_folder"]
 
 Array = NDArray[Any]
 MANIFEST = "manifest.json"
@@ -136,6 +138,13 @@ def _entry(given: Mapping[str, Any], path: Path) -> DumpedTensor:
     return DumpedTensor(**{**values, "shape": tuple(int(dim) for dim in given["shape"])})
 
 
+class TensorSink(Protocol):
+    """What takes the tensors of a run one by one, as ``DumpWriter.add`` does."""
+
+    def add(self, name: str, real: Array, raw: Array | None = None, **about: Any) -> None:
+        """Save one tensor."""
+
+
 class DumpWriter:
     """Writes a dump tensor by tensor, so that a run need not be held in memory; ``close`` writes the manifest."""
 
@@ -146,7 +155,7 @@ class DumpWriter:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ParamInvalid(f"cannot write a dump to {folder}: {error.strerror}") from None
+            raise ParamInvalid(f"cannot write a dump to {folder}: {error.strerror or error}") from None
 
     def add(
         self,
@@ -167,11 +176,13 @@ class DumpWriter:
         stem = f"{len(self._tensors):04d}_{_safe(name)}" + ("" if item is None else f".{item}")
         raw_file = f"{stem}.raw.npy" if raw is not None else None
         try:
-            np.save(self._folder / f"{stem}.npy", np.ascontiguousarray(real), allow_pickle=False)
+            write_array(self._folder / f"{stem}.npy", real, lasting=False)  # a dump can be made again
             if raw is not None and raw_file is not None:
-                np.save(self._folder / raw_file, np.ascontiguousarray(raw), allow_pickle=False)
+                write_array(self._folder / raw_file, raw, lasting=False)
         except OSError as error:
-            raise ParamInvalid(f"cannot write tensor {name!r} to {self._folder}: {error.strerror}") from None
+            raise ParamInvalid(
+                f"cannot write tensor {name!r} to {self._folder}: {error.strerror or error}"
+            ) from None
         entry = DumpedTensor(
             name, node, op, dtype, tuple(real.shape), f"{stem}.npy", role, scale, zero_point, raw_file,
             item or 0, None if time_us is None else round(time_us, 1),
@@ -183,7 +194,42 @@ class DumpWriter:
         content = {"version": _VERSION, "info": self._info, "tensors": [asdict(t) for t in self._tensors]}
         text = json.dumps(content, indent=1, ensure_ascii=False)
         try:
-            (self._folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+            write_text(self._folder / MANIFEST, text + "\n")
         except OSError as error:
-            raise ParamInvalid(f"cannot write {self._folder / MANIFEST}: {error.strerror}") from None
+            raise ParamInvalid(f"cannot write {self._folder / MANIFEST}: {error.strerror or error}") from None
         return Dump(self._folder, self._tensors, dict(self._info))
+
+
+class SideDump:
+    """A dump that nobody waits for, of an inference: where it cannot be written that is logged, and the run goes on."""
+
+    def __init__(self, folder: str | os.PathLike[str], **info: Any) -> None:
+        self._writer: Optional[DumpWriter] = None
+        try:
+            self._writer = DumpWriter(folder, **info)
+        except ParamInvalid as error:
+            self._give_up(error)
+
+    def add(self, name: str, real: Array, raw: Array | None = None, **about: Any) -> None:
+        """Save one tensor; see ``DumpWriter.add``."""
+        if self._writer is not None:
+            try:
+                self._writer.add(name, real, raw, **about)
+            except ParamInvalid as error:
+                self._give_up(error)
+
+    def finish(self) -> None:
+        """Write the manifest, and log where it lies."""
+        if self._writer is not None:
+            try:
+                logger.info("tensors of this run: %s", self._writer.close().folder)
+            except ParamInvalid as error:
+                self._give_up(error)
+
+    def _give_up(self, error: ParamInvalid) -> None:
+        self._writer = None
+        logger.error(
+            "%s; the tensors of this run are not written, its results are not affected: make room, name another "
+            "folder in RKNNLITE_DUMP_DIR, or set RKNN_LOG_LEVEL below 5",
+            error,
+        )

@@ -113,6 +113,24 @@ def test_an_endless_input_is_not_read_to_its_end(call: Call) -> None:
     assert "has more than 602112 bytes" in done.err
 
 
+@pytest.mark.parametrize("name", ["x", "x.npy", "x.npz", "x.png"])
+def test_a_pipe_is_no_input(call: Call, tmp_path: Path, name: str) -> None:
+    """Opening it would wait for somebody who writes."""
+    pipe = tmp_path / name
+    os.mkfifo(pipe)
+    done = call("run", RESNET, pipe)
+    assert done.code == Exit.DATA
+    assert f"{pipe} cannot be read: it is a pipe, a socket or a device; give a file" in done.err
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.png"])
+def test_a_device_is_no_picture(call: Call, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to("/dev/zero")
+    done = call("run", RESNET, tmp_path / name)
+    assert done.code == Exit.DATA
+    assert "it is a pipe, a socket or a device" in done.err
+
+
 # -- run -----------------------------------------------------------------------------------------------------
 
 

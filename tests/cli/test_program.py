@@ -272,7 +272,17 @@ def test_a_reader_that_leaves_is_no_error_message() -> None:
     assert running.returncode == Exit.FAILED
 
 
-@pytest.mark.parametrize("words", [("info", RESNET), ("plugins", "--json"), ("--help",), ("info", "--help")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("info", RESNET),
+        ("plugins", "--json"),
+        ("--help",),
+        ("info", "--help"),
+        ("run", "--help"),
+        ("--version",),
+    ],
+)
 def test_a_full_disk_is_told(words: Any) -> None:
     with Path("/dev/full").open("w") as full, program(*words, stdout=full) as running:
         assert running.stderr is not None

@@ -18,6 +18,7 @@ PLUGINS = ROOT / "plugins"
 FLOORS = [
     {"errors", "config", "log", "extras", "_version"},
     {"tensor", "layout", "quant", "socs"},  # words and facts
+    {"files"},  # written whole, mapped with care
     {"abi", "native"},  # code of other languages
     {"graph", "formats"},
     {"spi", "spi_llm"},  # the contracts
@@ -270,3 +271,66 @@ def test_every_public_thing_has_a_docstring(path: Path) -> None:
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and listed and node.name in listed[0]:
             assert ast.get_docstring(node), f"{node.name} has no docstring"
+
+
+WRITES = {"rknnlite/files/writing.py", "rknnlite/_faces/log.py"}
+"""The one place where files are written, and the logs, to which lines are appended."""
+_WRITERS = {
+    "mkstemp",
+    "NamedTemporaryFile",
+    "savez",
+    "savez_compressed",
+    "tofile",
+    "write_bytes",
+    "write_text",
+}
+
+
+def written_files(tree: ast.Module) -> Iterator[str]:
+    """Calls that write a file by themselves; ``with writing(...) as file`` gives one that anything may write to."""
+    given = {
+        item.optional_vars.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.With)
+        for item in node.items
+        if isinstance(item.optional_vars, ast.Name) and "writing(" in ast.unparse(item.context_expr)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        name = called.rpartition(".")[2]
+        modes = [
+            a.value for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Constant)
+        ]
+        opens = name == "open" and "devnull" not in ast.unparse(node)
+        if name in _WRITERS and name != called:
+            yield called
+        elif called in ("np.save", "json.dump") or name == "savefig":
+            if not given & {ast.unparse(argument) for argument in node.args}:
+                yield called
+        elif opens and ("O_CREAT" in ast.unparse(node) or any(map(_for_writing, modes))):
+            yield called
+
+
+def _for_writing(mode: object) -> bool:
+    return isinstance(mode, str) and len(mode) < 4 and bool(set("wax+") & set(mode))
+
+
+@pytest.mark.parametrize("path", EVERY, ids=short)
+def test_files_are_written_in_one_place(path: Path) -> None:
+    if short(path) not in WRITES:
+        found = list(written_files(ast.parse(path.read_text(encoding="utf-8"))))
+        assert not found, f"{found}: go through rknnlite.files.writing"
+
+
+def test_a_file_that_is_written_elsewhere_is_noticed() -> None:
+    code = """
+path.open("w"); open(path, mode="ab"); np.save(path, x); path.write_text(""); figure.savefig(path); array.tofile(path)
+path.open("rb"); open(path); np.load(path)
+with writing(path) as file:
+    np.save(file, x)
+"""
+    assert list(written_files(ast.parse(code))) == [
+        "path.open", "open", "np.save", "path.write_text", "figure.savefig", "array.tofile",
+    ]  # fmt: skip

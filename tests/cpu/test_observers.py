@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import rknnlite
-from rknnlite.errors import ContextInvalid
-from rknnlite.spi import Context, CustomOp, PerfTable
+from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.spi import Context, CustomOp, PerfTable, dumps
 from rknnlite.spi.dumps import MANIFEST, Dump
 from tests.support.corpus import EXAMPLES, FIXTURES, genuine, golden_of, open_cpu
 
@@ -225,6 +226,47 @@ def test_level_5_dumps_every_run(
     assert np.array_equal(dump.value("out0"), outputs[0])
     assert dump.entry("out0").time_us is not None
     assert any(str(tmp_path) in line for line in logged(caplog))
+
+
+@pytest.mark.parametrize("when", ["at first", "in the middle", "at the end"])
+def test_a_full_disk_is_one_line_and_the_inference_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, when: str
+) -> None:
+    inputs = golden_of(TWO).inputs
+    want = open_cpu(genuine(TWO)).infer(inputs)
+    monkeypatch.setenv("RKNN_LOG_LEVEL", "5")
+    monkeypatch.setenv("RKNNLITE_DUMP_DIR", str(tmp_path))
+    folder = tmp_path / TWO
+    if when == "at first":
+        folder.write_bytes(b"no folder")
+    else:
+        folder.mkdir()
+        full = MANIFEST if when == "at the end" else "0003"
+        monkeypatch.setattr("rknnlite.spi.dumps.write_array", _full_at(full, dumps.write_array))
+        monkeypatch.setattr("rknnlite.spi.dumps.write_text", _full_at(full, dumps.write_text))
+    got = open_cpu(genuine(TWO)).infer(inputs)
+    assert all(map(np.array_equal, got, want))
+    (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert str(folder) in line
+    assert ("File exists" if when == "at first" else "No space left on device") in line
+    assert "its results are not affected" in line
+
+
+def _full_at(name: str, write: Any) -> Any:
+    """Writing, on a disk that is full when a file of that name comes."""
+
+    def on_full_disk(path: Path, content: Any, **more: Any) -> None:
+        write(Path("/dev/full") if name in path.name else path, content, **more)
+
+    return on_full_disk
+
+
+def test_a_dump_on_a_full_disk_says_so(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rknnlite.spi.dumps.write_array", _full_at(".npy", dumps.write_array))
+    with pytest.raises(ParamInvalid, match=f"cannot write tensor .* to {tmp_path}: No space left on device"):
+        context.dump(tmp_path)
 
 
 def test_rows_are_what_other_backends_read_from_text(context: Context) -> None:

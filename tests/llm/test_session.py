@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -348,6 +349,26 @@ def test_cache_files_of_others_are_refused(session: LlmSession, package: Maker, 
         session.load_kvcache(str(tmp_path / "missing"))
     with pytest.raises(ParamInvalid, match="cannot be written"):
         session.save_kvcache(str(tmp_path / "no" / "folder"))
+
+
+def test_a_saved_cache_follows_no_planted_link(session: LlmSession, tmp_path: Path) -> None:
+    session.run(TokenInput([1, 2, 3]))
+    victim, target = tmp_path / "victim", tmp_path / "kv"
+    victim.write_bytes(b"precious")
+    (tmp_path / f".kv.{os.getpid()}").symlink_to(victim)
+    target.symlink_to(victim)
+    session.save_kvcache(str(target))
+    assert victim.read_bytes() == b"precious"
+    assert not target.is_symlink()
+    session.load_kvcache(str(target))
+
+
+def test_a_pipe_is_no_saved_cache(session: LlmSession, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "kv")
+    with pytest.raises(ParamInvalid, match="it is a pipe"):
+        session.load_kvcache(str(tmp_path / "kv"))
+    with pytest.raises(ParamInvalid, match="cannot be written: No such device"):
+        session.save_kvcache(str(tmp_path / "kv"))
 
 
 def test_cache_file_of_another_version_is_refused(

@@ -9,7 +9,6 @@ from pathlib import Path
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.llm import LlmModel
-from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm.package import Package
 from rknnlite.spi.llm import LlmCallbacks, LlmConfig, LlmContext, LlmOptions, LlmParams, LlmSession
 from rknnlite.tensor import TensorAttr
@@ -33,7 +32,7 @@ class CpuLlmContext(LlmContext):
         _check_mask(model, options.core_mask)
         chunk = _positive("prefill_chunk", options.extra.get("prefill_chunk", _CHUNK))
         weights = weights or _beside(file)
-        self._engine = CpuEngine(model, SafeTensors(weights.data, weights.label), chunk)
+        self._engine = CpuEngine(model, weights, chunk)
         self._sessions: weakref.WeakSet[CpuLlmSession] = weakref.WeakSet()
 
     @property

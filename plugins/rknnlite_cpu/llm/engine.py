@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.formats import ModelFile
 from rknnlite.formats.llm import LlmModel
 from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm.engine import LlmEngine
@@ -22,11 +23,13 @@ __all__ = ["CpuEngine"]
 class CpuEngine(LlmEngine):
     """The decoder on its weights, and what sessions ask about the model. ``chunk``: tokens prefilled at a time."""
 
-    def __init__(self, model: LlmModel, weights: SafeTensors, chunk: int) -> None:
+    def __init__(self, model: LlmModel, weights: ModelFile, chunk: int) -> None:
         """Raises ModelInvalid when model and weights do not belong together."""
         super().__init__()
         self.model, self.chunk = model, chunk
-        self.decoder = Decoder(model, weights)
+        self._weights = weights
+        weights.check()
+        self.decoder = Decoder(model, SafeTensors(weights.data, weights.label))
         self.closed = False
 
     @property
@@ -67,6 +70,10 @@ class CpuEngine(LlmEngine):
         """Raise ContextInvalid after the context was closed."""
         if self.closed:
             raise ContextInvalid("the model is closed; open it again")
+
+    def check_weights(self) -> None:
+        """Raise ModelInvalid when the weight file was changed since; before every turn, which reads all of it."""
+        self._weights.check()
 
     def checked(self, params: LlmParams | Sequence[LlmParams]) -> LlmParams:
         """The parameters for the one logits output, defaults filled in. Raises ParamInvalid."""

@@ -7,11 +7,9 @@ all layers one after another.
 from __future__ import annotations
 
 import json
-import os
 import struct
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 
 from rknnlite._version import __version__
 from rknnlite.errors import ModelInvalid, ParamInvalid, shown
+from rknnlite.files.writing import writing
 from rknnlite.llm.package import file_bytes
 
 from .conversation import Conversation
@@ -39,13 +38,12 @@ def save(talk: Conversation, path: str) -> None:
     )
     text = json.dumps(header).encode()
     body = b"".join([text, *(array.tobytes() for array in _arrays(talk))])
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        partial.write_bytes(_HEAD.pack(_MAGIC, zlib.crc32(body), len(text)) + body)
-        partial.replace(target)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
+        with writing(path) as file:
+            file.write(_HEAD.pack(_MAGIC, zlib.crc32(body), len(text)))
+            file.write(body)
+    except (OSError, ValueError) as error:  # ValueError: a path that no system takes
+        error = error if isinstance(error, OSError) else OSError(None, str(error))
         raise ParamInvalid(f"{path}: the KV cache cannot be written: {error.strerror or error}") from None
 
 

@@ -126,6 +126,7 @@ class CpuLlmSession(GuardedSession):
 
     def _generate(self, main: Any, params: InferParams, calls: CheckedCallbacks) -> RunSummary:
         talk, engine = self._talk, self._engine
+        engine.check_weights()
         if not params.keep_history:
             talk.begin(main)
         try:

@@ -1,0 +1,1 @@
+"""Tests of ``rknnlite.files``: written whole, mapped with care."""
