@@ -27,7 +27,7 @@ help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
 	@echo "make test          ruff, mypy, pytest; SLOW=1 or CI=true includes the slow tests; what is missing is skipped and named"
 	@echo "make lint          ruff and mypy only"
-	@echo "make fuzz          damaged model files for FUZZ=$(FUZZ) seconds; what goes wrong is kept in build/fuzz"
+	@echo "make fuzz          damaged models, packages, KV caches, configurations for FUZZ=$(FUZZ) seconds; findings in build/fuzz"
 	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
 	@echo "make sanitize      tests of librknnrt with the test double under AddressSanitizer and UBSan (gcc)"

@@ -11,7 +11,29 @@ from ..errors import ModelInvalid
 from .flatbuffer import Table
 from .slots import BlobSlot, TensorKind, TensorSlot
 
-__all__ = ["Storage", "check_overlap"]
+__all__ = ["Expansion", "Storage", "check_overlap"]
+
+
+_FREE, _MOST_TOGETHER = 16 << 20, 64
+"""Plain bytes of all weights together that any file may have, and per byte of its constants."""
+
+
+class Expansion:
+    """Adds up what the compressed weights of a graph become: many small ones could share one blob."""
+
+    def __init__(self, stored: int) -> None:
+        """``stored``: bytes of all constants of the file."""
+        self._stored = stored
+        self._plain = 0
+
+    def add(self, name: str, size: int) -> None:
+        """One more weight of ``size`` plain bytes; raises ModelInvalid."""
+        self._plain += size
+        if self._plain > max(_FREE, _MOST_TOGETHER * self._stored):
+            raise ModelInvalid(
+                f"compressed weight {name}: with those before it {self._plain} plain bytes from {self._stored} stored ones; "
+                "no network is like that, the file is damaged: convert it again"
+            )
 
 _NO_BLOB = -1  # what toolkit 1.5 writes for empty constants, such as roi and scales of Resize
 
@@ -19,7 +41,8 @@ _NO_BLOB = -1  # what toolkit 1.5 writes for empty constants, such as roi and sc
 class Storage:
     """Bytes of the tensors of a graph.
 
-    Later graphs of a model with dynamic shapes keep their weights in the first graph, under the same names.
+    ``size``: bytes of all blobs. Later graphs of a model with dynamic shapes keep their weights in the first graph,
+    under the same names.
     """
 
     def __init__(self, blobs: list[Table], tables: list[Table], first: Iterable[Table] = ()) -> None:
@@ -35,7 +58,9 @@ class Storage:
             if table.i8(TensorSlot.KIND) in TensorKind.CONSTANTS and 0 <= number < len(blobs):
                 self._shared[table.string(TensorSlot.NAME)] = blobs[number].data(BlobSlot.DATA)
         self._master: Optional[Storage] = None
-        check_overlap(blob.span(BlobSlot.DATA) for blob in blobs)
+        spans = [blob.span(BlobSlot.DATA) for blob in blobs]
+        check_overlap(spans)
+        self.size = sum(size for _, size in spans)
 
     def borrow(self, master: Storage) -> None:
         """Take what this file lacks from another one, by name: its weights were removed (``remove_weight``)."""

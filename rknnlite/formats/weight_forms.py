@@ -23,7 +23,7 @@ from . import weights
 from .families import NpuFamily
 from .flatbuffer import Table
 from .slots import StorageForm, TensorSlot
-from .storage import Storage
+from .storage import Expansion, Storage
 
 __all__ = ["INTEGERS", "Form", "Loader", "Shape", "StoredWeight", "WeightReader", "from_bfloat"]
 
@@ -60,6 +60,7 @@ class WeightReader:
         self._family = family
         self._tables = tables
         self._storage = storage
+        self._expansion = Expansion(storage.size)
 
     def check_form(self, x: Tensor, w: Tensor, channels: int) -> None:
         """Refuse forms of which a file does not say enough; ``channels``: output channels of the node."""
@@ -138,6 +139,7 @@ class WeightReader:
             offsets=table.i32s(TensorSlot.OFFSETS).tolist(), headers=table.i32s(TensorSlot.HEADERS).tolist(),
         )  # fmt: skip
         packed.check()
+        self._expansion.add(w.name, packed.size)
         return lambda: packed.decode().view(kind)
 
     def _nibbles(self, data: memoryview, w: Tensor, shape: Shape) -> StoredWeight:

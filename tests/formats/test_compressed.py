@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import weight_codes, weight_codes_fast
 from rknnlite.formats.compressed import CompressedWeight
+from rknnlite.formats.storage import Expansion
 from rknnlite.formats.weight_codes import PREFIXES, Header
 from rknnlite.tensor import DType
+from tests.support.corpus import genuine, open_cpu
 
 RUNS = (1, 2, 5, 9, 30, 77)  # 2**2 short ones, 2**1 long ones
 
@@ -218,3 +220,22 @@ def test_a_size_that_no_stream_can_give_is_refused_before_anything_is_allocated(
     weight = packed(bytes(range(200)), 2)
     with pytest.raises(ModelInvalid, match="cannot hold"):
         CompressedWeight(**{**vars(weight), "size": 1 << 40}).check()
+
+
+def test_many_small_streams_are_a_bomb_together(monkeypatch):
+    """A thousand tensors may name one blob; each alone is small enough."""
+    total = Expansion(1 << 20)
+    for number in range(64):
+        total.add(f"w{number}", 1 << 20)
+    with pytest.raises(
+        ModelInvalid, match="compressed weight w64: with those before it 68157440 plain bytes"
+    ):
+        total.add("w64", 1 << 20)
+    Expansion(0).add("small", 16 << 20)
+    monkeypatch.setattr("rknnlite.formats.storage._FREE", 0)
+    monkeypatch.setattr("rknnlite.formats.storage._MOST_TOGETHER", 0)
+    with (
+        pytest.raises(ModelInvalid, match="with those before it"),
+        open_cpu(genuine("packed_i16.rk3588.i16").read_bytes()),
+    ):
+        pass

@@ -1,6 +1,10 @@
-"""Damages genuine model files at random, opens and runs them, for a given time.
+"""Damages files at random and uses them as a program would, for a given time.
 
-    python -m tools.fuzz [--seconds 300] [--processes 2] [--seed N] [--learn]
+    python -m tools.fuzz [--seconds 300] [--processes 2] [--seed N] [--target NAME ...] [--learn]
+
+Targets are ``model`` (genuine network files) and those of ``targets.py``: language model packages, KV cache files,
+configuration files, bombs of compressed weights. All take turns unless some are named; a seed repeats a run as far as
+its time goes.
 
 A file may be refused with a typed error or give a result. Another exception, a hang, or more memory than the file
 justifies is a finding: the smallest file that shows it is written to ``--out`` and the exit code is 1. The corpus
@@ -11,13 +15,16 @@ damage goes on from it. ``--learn`` adds the kinds that are new.
 from __future__ import annotations
 
 import argparse
+import logging
 import multiprocessing
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -28,6 +35,7 @@ from tests.formats.test_hostile import ALLOWANCE, KINDS, RUNNABLE, VICTIMS, decl
 from tests.formats.test_mini import VICTIMS as MINI_VICTIMS
 from tests.support import damage, patches
 from tests.support.corpus import genuine, open_cpu
+from tools.fuzz.targets import TARGETS, Case, folder
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "tests/formats/data/fuzz.json"
@@ -46,7 +54,8 @@ class Report:
     count: int = 0
     ran: int = 0
     kinds: dict[str, patches.Patch] = field(default_factory=dict)
-    findings: list[tuple[str, bytes, str]] = field(default_factory=list)
+    turns: Counter[str] = field(default_factory=Counter)
+    findings: list[tuple[str, dict[str, bytes], str]] = field(default_factory=list)
 
 
 def answer(data: bytes) -> str | None:
@@ -87,21 +96,57 @@ def fuzz_one(victim: str, start: bytes, kinds: Sequence[str], number: int, repor
     except BaseException as error:  # whatever is no typed error; the time limit is no Exception
         if isinstance(error, KeyboardInterrupt):
             raise
-        report.findings.append((victim, worst[0], traceback.format_exc()))
+        report.findings.append((victim, {"rknn": worst[0]}, traceback.format_exc()))
 
 
-def work(number: int, until: float, results: multiprocessing.Queue[Report]) -> None:
-    """One process: files in turn, first whole, then as the corpus has them."""
+def fuzz_model(rng: np.random.Generator, corpus: Sequence[patches.Patch], report: Report) -> None:
+    """A network file, whole or as the corpus has it."""
+    victims = [*VICTIMS, *MINI_VICTIMS]
+    victim = victims[int(rng.integers(len(victims)))]
+    start, kinds = genuine(victim).read_bytes(), KINDS
+    known = [patch for patch in corpus if patch.victim == victim and patch.size == len(start)]
+    if known and rng.random() < 0.5:
+        start, kinds = known[int(rng.integers(len(known)))].apply(), BLIND
+    fuzz_one(victim, start, kinds, int(rng.integers(1 << 62)), report)
+
+
+def fuzz_case(case: Case, number: int, report: Report) -> None:
+    """One batch of inputs of a target."""
+    worst: list[Any] = []
+
+    @seed(number)
+    @settings(
+        max_examples=_BATCH, database=None, deadline=None, phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(case.inputs)
+    def check(damaged: Any) -> None:
+        report.count += 1
+        worst[:] = [damaged]
+        report.ran += case.use(damaged)
+
+    try:
+        check()
+    except BaseException as error:  # see fuzz_one
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        report.findings.append((case.victim, case.files(worst[0]), traceback.format_exc()))
+
+
+def work(number: int, until: float, targets: Sequence[str], results: multiprocessing.Queue[Report]) -> None:
+    """One process: the targets in turn."""
     report, rng = Report(), np.random.default_rng(number)
     corpus = patches.load(CORPUS) if CORPUS.exists() else []
-    victims = [*VICTIMS, *MINI_VICTIMS]
+    logging.getLogger("rknnlite").setLevel(logging.CRITICAL)  # configurations have their problems told
     while time.time() < until and len(report.findings) < 5:
-        victim = victims[int(rng.integers(len(victims)))]
-        start, kinds = genuine(victim).read_bytes(), KINDS
-        known = [patch for patch in corpus if patch.victim == victim and patch.size == len(start)]
-        if known and rng.random() < 0.5:
-            start, kinds = known[int(rng.integers(len(known)))].apply(), BLIND
-        fuzz_one(victim, start, kinds, int(rng.integers(1 << 62)), report)
+        target = targets[int(rng.integers(len(targets)))]
+        before = report.count
+        if target == "model":
+            fuzz_model(rng, corpus, report)
+        else:
+            with folder() as place:
+                fuzz_case(TARGETS[target](rng, Path(place)), int(rng.integers(1 << 62)), report)
+        report.turns[target] += report.count - before
     results.put(report)
 
 
@@ -113,13 +158,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--target", action="append", choices=["model", *TARGETS], help="default: all")
     parser.add_argument("--out", type=Path, default=ROOT / "build/fuzz", help="folder for findings")
     parser.add_argument("--learn", action="store_true", help="add new kinds of refusals to the corpus")
     args = parser.parse_args()
     results: multiprocessing.Queue[Report] = multiprocessing.Queue()
     until = time.time() + args.seconds
     workers = [
-        multiprocessing.Process(target=work, args=(args.seed + n, until, results))
+        multiprocessing.Process(
+            target=work, args=(args.seed + n, until, args.target or ["model", *TARGETS], results)
+        )
         for n in range(args.processes)
     ]
     for worker in workers:
@@ -133,13 +181,17 @@ def main() -> None:
     print(
         f"seed {args.seed}: {count} files in {args.seconds:.0f} s, {ran} ran, {count - ran} refused in {len(kinds)} ways"
     )
+    turns = sum((r.turns for r in reports), Counter[str]())
+    print(", ".join(f"{name} {turns[name]}" for name in sorted(turns)))
     if args.learn:
         learn(kinds)
-    for number, (victim, data, text) in enumerate(findings):
+    for number, (victim, files, text) in enumerate(findings):
         args.out.mkdir(parents=True, exist_ok=True)
-        path = args.out / f"{args.seed}-{number}-{victim}.rknn"
-        path.write_bytes(data)
-        print(f"\n{path}\n{text}")
+        for ending, data in files.items():
+            path = args.out / f"{args.seed}-{number}-{victim}.{ending}"
+            path.write_bytes(data)
+            print(f"\n{path}")
+        print(text)
     sys.exit(1 if findings else 0)
 
 
