@@ -106,7 +106,7 @@ _ALIKE = frozenset(
         "HardSwish", "Hardmax", "Identity", "InstanceNormalization", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu",
         "Log", "LogSoftmax", "MeanVarianceNormalization", "Neg", "Not", "PRelu", "Reciprocal", "Relu", "ReverseSequence",
         "Round", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax",
-        "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Transpose", "Trilu", "exDataConvert", "exGelu",
+        "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "exDataConvert", "exGelu",
         "exMish", "exNorm", "exSoftmax13", "exSwish",
     }
 )  # fmt: skip
@@ -126,19 +126,22 @@ def check_shapes(node: Node, operands: Operands, results: Sequence[Tensor]) -> N
         raise ModelInvalid(
             f"node {node.label()}: its input {x.name} is a constant, a convolution computes on inputs"
         )
-    rule = _same_size if node.op in _ALIKE else _RULES.get(node.op)
+    y = results[0]
+    if node.op in _ALIKE and prod(x.shape) != prod(y.shape):
+        raise ModelInvalid(f"node {node.label()} gives shape {list(x.shape)}, the file says {list(y.shape)}")
+    rule = _RULES.get(node.op)
     try:
-        fits = rule is None or rule(node, x, operands, results[0])
+        fits = rule is None or rule(node, x, operands, y)
     except (IndexError, ValueError, ZeroDivisionError, TypeError):
         fits = False
     if not fits:
         shapes = [list(tensor.shape) for tensor in operands if tensor is not None]
         raise ModelInvalid(
-            f"node {node.label()}: operands of shape {shapes} do not give its result {list(results[0].shape)}"
+            f"node {node.label()}: operands of shape {shapes} do not give its result {list(y.shape)}"
         )
 
 
-def _same_size(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+def _moved(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     return prod(x.shape) == prod(y.shape)
 
 
@@ -157,7 +160,7 @@ def _reduced(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
 
 def _one_axis(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     axis = node.attrs.get("axis", 0)
-    return prod(x.shape) == prod(y.shape) * x.shape[axis]
+    return bool(prod(x.shape) == prod(y.shape) * x.shape[axis])
 
 
 def _pooled(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
@@ -225,6 +228,7 @@ _RULES: dict[str, Callable[[Node, Tensor, Operands, Tensor], bool]] = {
         for word in ("Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
     },
     "Concat": _joined,
+    "Transpose": _moved,
     "Gather": _gathered,
     "GridSample": _sampled,
     "exConvTransposePad": _spread,
