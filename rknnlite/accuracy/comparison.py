@@ -45,7 +45,7 @@ class Comparison:
 
     ``unmatched`` are tensors of the model that the reference does not have under the same name with as many
     elements, mostly those the converter made; ``missing`` are the reference's that the model does not have, mostly
-    those that the converter fused away.
+    those that the converter fused away. ``runtime``: the model's tensors were dumped on a board.
     """
 
     model: str
@@ -54,6 +54,7 @@ class Comparison:
     tensors: Sequence[TensorError]
     unmatched: Sequence[str] = field(default=())
     missing: Sequence[str] = field(default=())
+    runtime: bool = False
 
     @property
     def outputs(self) -> list[TensorError]:
@@ -81,7 +82,9 @@ class Comparison:
         columns = ["entire", "single"] if single else ["entire"]
         head = _NAME.ljust(width) + "".join(column.ljust(cell) for column in columns)
         units = " " * width + "cos | euc".ljust(cell) * len(columns)
-        lines = [f"model: {self.model}", f"reference: {self.reference}", head.rstrip(), units.rstrip()]
+        lines = [f"model: {self.model}", f"reference: {self.reference}"]
+        lines += [" " * width + "runtime_error"] if self.runtime else []
+        lines += [head.rstrip(), units.rstrip()]
         lines.append("-" * (width + cell * len(columns)))
         for label, tensor in zip(labels, self.tensors):
             cells = [str(tensor.entire), str(tensor.single) if tensor.single else "\\"][: len(columns)]

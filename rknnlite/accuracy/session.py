@@ -20,7 +20,7 @@ from ..spi.inputs import collect
 from ..tensor import Layout
 from .comparison import Comparison, distance
 from .onnx_run import dump_onnx
-from .tensor_error import TensorError
+from .tensor_error import Distance, TensorError
 
 __all__ = ["Side", "compare"]
 
@@ -41,6 +41,9 @@ def compare(
     **options: Any,
 ) -> Comparison:
     """Compare two runs of a network, tensor by tensor. Tensors of the same name are compared.
+
+    Where the model is a folder that the vendor's runtime wrote on a board (``RKNN_LOG_LEVEL=5``), the errors are the
+    runtime's, as the manual's table has them; ``"single"`` then runs each layer of the reference on the board's values.
 
     Each side is the path of a ``.rknn`` file, an open context, the path of an ``.onnx`` file (run by onnxruntime,
     extra ``onnx``), or a folder of dumps (or a ``Dump``).
@@ -70,7 +73,11 @@ def compare(
         order = sorted(runs, key=lambda run: run.is_onnx)  # an ONNX file may need what the other side was fed
         for run in order:
             run.make(inputs, layout, runs[1] if run is runs[0] else runs[0], reference_inputs, ops)
-        alone = runs[0].make_single(runs[1].dump, inputs, layout) if mode == "single" else None
+        board = runs[0].dump.of_board
+        if board:
+            runs[0].take_names(runs[1].dump)
+        judge, golden = (runs[1], runs[0]) if board else (runs[0], runs[1])
+        alone = judge.make_single(golden.dump, inputs, layout) if mode == "single" else None
         found = _match(runs[0], runs[1], mode, alone)
     if plot is not None:
         found.plot(plot)
@@ -144,6 +151,10 @@ class _Run:
         if self._dump is None or name not in self._dump.names:
             return None
         return self._dump.entry(name).shape
+
+    def take_names(self, other: Dump) -> None:
+        """Call the tensors of a board's dump as the other side does."""
+        self._dump = self.dump.named_as(other)
 
     def make_single(self, golden: Dump, inputs: Any, layout: str | None) -> Dump:
         """The run in which each layer computes on the values of ``golden``."""
@@ -225,7 +236,7 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None) -> Compa
         found.append(
             TensorError(
                 name, entry.op, tuple(value.shape), entry.role, distance(value, other),
-                distance(alone.value(name), other) if alone is not None else None, _time(model.dump, name),
+                _alone(model.dump, alone, name, value, other), _time(model.dump, name),
             )
         )  # fmt: skip
     if not found:
@@ -234,7 +245,18 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None) -> Compa
         )
     compared = {tensor.name for tensor in found}
     missing = [name for name in reference.dump.names if name not in compared]
-    return Comparison(model.title, reference.title, mode, found, unmatched, missing)
+    return Comparison(
+        model.title, reference.title, mode, found, unmatched, missing, runtime=model.dump.of_board
+    )
+
+
+def _alone(dump: Dump, alone: Dump | None, name: str, value: Array, golden: Array) -> Distance | None:
+    """The error of a layer alone: on golden values, or the board's result against the reference on the board's values."""
+    if alone is None:
+        return None
+    return distance(
+        value if dump.of_board else alone.value(name), alone.value(name) if dump.of_board else golden
+    )
 
 
 def _time(dump: Dump, name: str) -> float | None:

@@ -35,6 +35,7 @@ class Compare(Command):
     examples = (
         "rknnlite compare model.rknn model.onnx picture.jpg --mode single",
         "rknnlite compare model.rknn model.onnx input.npy --html report.html --min-cosine 0.99",
+        "rknnlite compare dump_of_a_board model.rknn input.npy --mode single",
         "rknnlite compare dump_of_one_run dump_of_another",
     )
 
@@ -82,7 +83,8 @@ class Compare(Command):
         ]
         data = {
             "model": found.model, "reference": found.reference, "mode": found.mode, "tensors": found.tensors,
-            "only_in_model": found.unmatched, "only_in_reference": found.missing,
+            "error_of": "runtime" if found.runtime else "model", "only_in_model": found.unmatched,
+            "only_in_reference": found.missing,
             "below": [tensor.name for tensor in below],
         }  # fmt: skip
         console.report(data, str(found))

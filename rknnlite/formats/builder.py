@@ -17,7 +17,7 @@ from ..graph import Graph, Node, Tensor, TensorRole
 from ..tensor import DType, QuantParams
 from . import weights
 from .attributes import NEEDED, read_attributes
-from .checks import check_operands
+from .checks import check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
 from .families import family_of
 from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, shape_of
@@ -125,6 +125,7 @@ class _Builder:
             self._indices(self.graph, GraphSlot.INPUTS),
             self._indices(self.graph, GraphSlot.OUTPUTS),
         )
+        check_inputs(inputs, self.tensors)
         known = set(inputs)
         self.producers = {
             tensor: number
@@ -136,6 +137,8 @@ class _Builder:
             if table.empty or not table.string(NodeSlot.TYPE):
                 continue
             node = self._node(index, table, known)
+            if node.op == "InputOperator":
+                check_inputs(inputs, self.tensors, node.outputs)
             known.update(node.outputs)
             nodes.append(node)
         for tensor in outputs:
@@ -191,6 +194,8 @@ class _Builder:
             self.convolutions.read_plain(node, fused)
         elif op in RECURRENT_OPS:
             self._recurrent(node)
+        operands = [self.tensors[i] if i >= 0 else None for i in node.inputs]
+        check_shapes(node, operands, [self.tensors[i] for i in node.outputs])
         return node
 
     def _attributes(self, node: Node) -> dict[str, Any]:

@@ -1,15 +1,22 @@
-"""Whether the parts of a graph fit each other: refused at load, with the node's name, when they do not."""
+"""Whether the parts of a graph fit each other: refused at load, with the node's name, when they do not.
+
+Shapes are judged by what must hold for any values: a result has as many elements as its node computes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Optional
 
 from ..errors import ModelInvalid
 from ..graph import ConvParams, Node, Tensor, TensorRole
 from .families import NpuFamily
 from .register_map import Registers
 
-__all__ = ["check_convolution", "check_operands"]
+__all__ = ["check_convolution", "check_inputs", "check_operands", "check_shapes"]
+
+Operands = Sequence[Optional[Tensor]]
 
 
 def check_operands(
@@ -76,3 +83,153 @@ def check_convolution(
             )
         if stage.scale <= 0:
             raise ModelInvalid(f"node {node.label()}: its registers give the output scale {stage.scale}")
+
+
+def check_inputs(inputs: Sequence[int], tensors: list[Tensor], fetched: Sequence[int] = ()) -> None:
+    """What the caller fills: no constants, and all that the input nodes fetch (``fetched``)."""
+    for index in inputs:
+        if tensors[index].role is TensorRole.CONST:
+            raise ModelInvalid(f"input {tensors[index].name} is stored in the file as a constant")
+    for index in fetched:
+        if index not in inputs:
+            raise ModelInvalid(
+                f"node InputOperator fetches tensor {tensors[index].name}, which is no input of the graph"
+            )
+
+
+# -- shapes --------------------------------------------------------------------------------------------------
+
+_ALIKE = frozenset(
+    {
+        "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BatchNormalizationRelu", "Ceil",
+        "Celu", "Clip", "Cos", "Cosh", "CumSum", "Elu", "Erf", "Exp", "Floor", "GroupNormalization", "HardSigmoid",
+        "HardSwish", "Hardmax", "Identity", "InstanceNormalization", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu",
+        "Log", "LogSoftmax", "MeanVarianceNormalization", "Neg", "Not", "PRelu", "Reciprocal", "Relu", "ReverseSequence",
+        "Round", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax",
+        "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "exDataConvert", "exGelu",
+        "exMish", "exNorm", "exSoftmax13", "exSwish",
+    }
+)  # fmt: skip
+"""Types whose result has as many elements as their first operand."""
+
+
+def check_shapes(node: Node, operands: Operands, results: Sequence[Tensor]) -> None:
+    """Operands and results of a node must fit each other. Raises ModelInvalid naming the node and the shapes.
+
+    Args:
+        operands: as ``node.inputs``, None for those that are not given.
+    """
+    x = operands[0] if operands else None
+    if x is None or not results:
+        return
+    if node.conv is not None and x.role is TensorRole.CONST:
+        raise ModelInvalid(
+            f"node {node.label()}: its input {x.name} is a constant, a convolution computes on inputs"
+        )
+    y = results[0]
+    if node.op in _ALIKE and prod(x.shape) != prod(y.shape):
+        raise ModelInvalid(f"node {node.label()} gives shape {list(x.shape)}, the file says {list(y.shape)}")
+    rule = _RULES.get(node.op)
+    try:
+        fits = rule is None or rule(node, x, operands, y)
+    except (IndexError, ValueError, ZeroDivisionError, TypeError):
+        fits = False
+    if not fits:
+        shapes = [list(tensor.shape) for tensor in operands if tensor is not None]
+        raise ModelInvalid(
+            f"node {node.label()}: operands of shape {shapes} do not give its result {list(y.shape)}"
+        )
+
+
+def _moved(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    return prod(x.shape) == prod(y.shape)
+
+
+def _reduced(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    """The axes that stay give the result; those of an operand that is computed are not known yet."""
+    axes = node.attrs.get("axes")
+    stored = operands[1] if len(operands) > 1 else None
+    if stored is not None:
+        if stored.role is not TensorRole.CONST:
+            return True
+        axes = stored.value().reshape(-1).tolist()
+    rank = len(x.shape)
+    gone = {axis % rank for axis in axes} if axes else set(range(rank))
+    return prod(n for axis, n in enumerate(x.shape) if axis not in gone) == prod(y.shape)
+
+
+def _one_axis(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    axis = node.attrs.get("axis", 0)
+    return bool(prod(x.shape) == prod(y.shape) * x.shape[axis])
+
+
+def _pooled(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    return len(x.shape) == len(y.shape) == 4 and x.shape[:2] == y.shape[:2]
+
+
+def _pooled_to_one(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    return prod(x.shape[:2]) == prod(y.shape)
+
+
+def _gathered(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    index, axis = operands[1], node.attrs.get("axis", 0)
+    return index is not None and prod(x.shape) * prod(index.shape) == prod(y.shape) * x.shape[axis]
+
+
+def _sampled(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    grid = operands[1]
+    fits = grid is not None and len(x.shape) == len(grid.shape) == 4 and grid.shape[3] == 2
+    return (
+        fits
+        and grid is not None
+        and (*x.shape[:2], *grid.shape[1:3]) == y.shape
+        and x.shape[0] == grid.shape[0]
+    )
+
+
+def _joined(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    axis = node.attrs.get("axis", 0) % len(x.shape)
+    shapes = [tensor.shape for tensor in operands if tensor is not None]
+    others = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes if len(shape) == len(x.shape)}
+    total = prod(others.pop()) * sum(shape[axis] for shape in shapes)
+    return not others and len({len(shape) for shape in shapes}) == 1 and total == prod(y.shape)
+
+
+def _spread(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    """Inputs of a transposed convolution with zeros between and around them."""
+    words = ("strides", "kernel_shape", "dilations", "pads")
+    strides, kernel, dilations, pads = (node.attrs.get(word, [int(word != "pads")] * 2) for word in words)
+    first = [dilations[i] * (kernel[i] - 1) - pads[i] for i in range(2)]
+    last = [first[i] + (x.shape[2 + i] - 1) * strides[i] for i in range(2)]
+    inside = min(first) >= 0 and last[0] < y.shape[2] and last[1] < y.shape[3]
+    return inside and len(x.shape) == len(y.shape) == 4 and x.shape[:2] == y.shape[:2]
+
+
+def _recurrent(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    """x [T, B, I], Y [T, D, B, H] in some order of axes; states of D * H elements for each of the batch."""
+    params = node.recurrent
+    if params is None:
+        return True
+    steps, batch, width = x.shape[0], prod(x.shape[1:-1]), params.directions * params.hidden
+    for state in operands[2:4]:
+        rows, rest = divmod(prod(state.shape), width) if state is not None else (batch, 0)
+        if rest or (rows < batch and rows != 1):
+            return False
+    return x.shape[-1] == params.w.shape[-1] and steps * batch * width == prod(y.shape)
+
+
+_RULES: dict[str, Callable[[Node, Tensor, Operands, Tensor], bool]] = {
+    **dict.fromkeys(("ArgMax", "ArgMin"), _one_axis),
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pooled),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), _pooled_to_one),
+    **dict.fromkeys(("exLSTM", "LSTM", "exGRU", "GRU"), _recurrent),
+    **{
+        f"Reduce{word}": _reduced
+        for word in ("Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
+    },
+    "Concat": _joined,
+    "Transpose": _moved,
+    "Gather": _gathered,
+    "GridSample": _sampled,
+    "exConvTransposePad": _spread,
+}

@@ -35,6 +35,7 @@ class Expansion:
                 "no network is like that, the file is damaged: convert it again"
             )
 
+
 _NO_BLOB = -1  # what toolkit 1.5 writes for empty constants, such as roi and scales of Resize
 
 

@@ -1,7 +1,8 @@
 """A folder that holds every tensor of one run: ``.npy`` files and a manifest.
 
 ``manifest.json`` lists the tensors in order of computation: name, node, operator, element type, shape, scale, zero
-point, files, and the microseconds of the node. ``file`` has the real values in logical (ONNX) order, ``raw_file`` the
+point, files, and the microseconds of the node. Folders that the vendor's runtime wrote
+on a board have no manifest; the names of their files tell (``025_ConvClip_385_shape_1_384_14_14_float.npy``). ``file`` has the real values in logical (ONNX) order, ``raw_file`` the
 stored integers of a quantised tensor, ``real = (raw - zero_point) * scale``. With a batch each item has an entry.
 """
 
@@ -11,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Optional, Protocol
 
@@ -74,8 +75,10 @@ class Dump:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Dump:
-        """Read the manifest; raises ParamInvalid where the folder holds no usable one."""
+        """Read the manifest, or a board's files; raises ParamInvalid where the folder holds neither."""
         path = Path(folder) / MANIFEST
+        if not path.exists() and (tensors := _of_board(Path(folder))):
+            return cls(Path(folder), tensors, {"backend": "board", "board": True})
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             entries = [_entry(entry, path) for entry in found["tensors"]]
@@ -88,6 +91,17 @@ class Dump:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ParamInvalid(f"{path} is damaged ({error}); dump the run again") from None
         return cls(Path(folder), entries, info)
+
+    @property
+    def of_board(self) -> bool:
+        """Whether the vendor's runtime wrote it."""
+        return bool(self.info.get("board"))
+
+    def named_as(self, other: Dump) -> Dump:
+        """A board's dump with the names and roles of the tensors of another run: file names keep no special characters."""
+        known = {_plain(tensor.name): tensor for tensor in other.tensors}
+        pairs = [(tensor, known.get(_plain(tensor.name), tensor)) for tensor in self.tensors]
+        return Dump(self.folder, [replace(t, name=twin.name, role=twin.role) for t, twin in pairs], self.info)
 
     @property
     def names(self) -> list[str]:
@@ -123,6 +137,32 @@ class Dump:
         except (OSError, ValueError, EOFError) as error:
             raise ParamInvalid(f"{self.folder / file} cannot be read ({error}); dump the run again") from None
         return array
+
+
+_BOARD_FILE = re.compile(r"(\d+)_([A-Za-z0-9]+)_(.+)_shape_(\d+(?:_\d+)*)_([A-Za-z]\w*)\.npy")
+"""Number, operator, tensor, shape and element type in the name of a file of the vendor's runtime."""
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]", "_", name)
+
+
+def _of_board(folder: Path) -> list[DumpedTensor]:
+    """What the vendor's runtime dumped, in order; the real values where a tensor was written in several types."""
+    found: dict[str, tuple[int, DumpedTensor]] = {}
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError:
+        return []
+    for file in names:
+        match = _BOARD_FILE.fullmatch(file)
+        if match is None:
+            continue
+        number, op, name, dims, kind = match.groups()
+        shape = tuple(int(n) for n in dims.split("_"))
+        if name not in found or kind.lower().startswith("float"):
+            found[name] = int(number), DumpedTensor(name, "", op, kind, shape, file)
+    return [tensor for _, tensor in sorted(found.values(), key=lambda pair: pair[0])]
 
 
 def _entry(given: Mapping[str, Any], path: Path) -> DumpedTensor:

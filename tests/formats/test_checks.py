@@ -200,3 +200,53 @@ def test_a_column_may_be_computed_as_a_row(kernel, width, fits):
     else:
         with pytest.raises(ModelInvalid, match="kernel of 1x2, its weight is 2x1"):
             check_convolution(the_node, conv, y, family_of("RKNPU v2"), registers)
+
+
+# -- shapes and inputs ---------------------------------------------------------------------------------------
+
+INDEX = tensor("index", (2, 2), CONST, 7, s18=0)
+
+
+@pytest.mark.parametrize(
+    ("operator", "result", "more"),
+    [
+        ("Relu", (1, 3, 4, 5), []),
+        ("Transpose", (1, 3, 4, 5), []),
+        ("ReduceMax", (1, 3, 1, 4), []),
+        ("ArgMax", (1, 2, 4, 4), []),
+        ("MaxPool", (1, 2, 4, 4), []),
+        ("AveragePool", (2, 3, 4, 4), []),
+        ("GlobalAveragePool", (1, 4, 1, 1), []),
+        ("Gather", (2, 2, 3, 4, 5), [INDEX]),
+        ("GridSample", (1, 3, 5, 5), [tensor("grid", (1, 5, 5, 3), CONST, s18=0)]),
+        ("Concat", (1, 3, 4, 9), [tensor("other", (1, 3, 4, 4), CONST, s18=0)]),
+        ("exConvTransposePad", (1, 3, 3, 9), []),
+    ],
+)
+def test_results_that_no_operator_gives(operator, result, more):
+    """Found by damaging files: these reached the first inference."""
+    operands = [0, *range(2, 2 + len(more))]
+    data = model(
+        [X, tensor("y", result, OUTPUT), *more],
+        [IN, node(operator, operands, [1], "odd"), OUT],
+        [bytes(1024)],
+    )
+    with pytest.raises(
+        ModelInvalid,
+        match=f'node {operator} "odd":? (operands of shape .* do not give|gives shape .*file says)',
+    ):
+        ModelFile(data).model.graph()
+
+
+def test_an_input_that_is_a_constant():
+    stored = tensor("x", SHAPE, CONST, s18=0)
+    data = model([stored, Y], [IN, node("Relu", [0], [1]), OUT], [bytes(96)])
+    with pytest.raises(ModelInvalid, match="input x is stored in the file as a constant"):
+        ModelFile(data).model.graph()
+
+
+def test_a_fetched_tensor_that_is_no_input():
+    other = tensor("other", SHAPE, INPUT)
+    nodes = [IN, node("InputOperator", [], [2]), node("Add", [0, 2], [1]), OUT]
+    with pytest.raises(ModelInvalid, match="fetches tensor other, which is no input of the graph"):
+        ModelFile(model([X, Y, other], nodes)).model.graph()

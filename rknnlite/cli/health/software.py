@@ -21,6 +21,8 @@ __all__ = ["configuration", "packages"]
 _CORE = Path(__file__).parents[2]
 _VENDOR = ("rknn-toolkit-lite2", "rknn_toolkit_lite2")
 """The names under which the vendor's wheel is known to pip."""
+_COMPANION = "rknnlite-companion"
+"""Keyword of our own distribution of that name (tools/companion)."""
 
 _WRONG = "correct that line; 'key: value', keys as in docs/configuration.md"
 _UNREADABLE = (
@@ -57,10 +59,10 @@ def _vendor_wheel(topic: str) -> Iterator[Finding]:
 
 def _installed(name: str) -> bool:
     try:
-        metadata.distribution(name)
+        found = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         return False
-    return True
+    return _COMPANION not in (found.metadata["Keywords"] or "")
 
 
 def _missing(file: Path) -> str:
