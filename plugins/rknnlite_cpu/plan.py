@@ -12,6 +12,7 @@ import numpy as np
 from rknnlite.errors import ModelInvalid, ModelUnsupported, OutOfMemory, RknnError
 from rknnlite.graph import Graph, Node
 from rknnlite.spi import CustomOp, UseBuiltin
+from rknnlite.spi.custom_op import unregistered
 
 from . import ops as _ops  # noqa: F401  fills the registry
 from .custom import CustomNode
@@ -135,11 +136,7 @@ class ExecutionPlan:
 
     def _unregistered(self, node: Node, registered: list[str]) -> Kernel:
         """Like the vendor's runtime: the model opens, operators may be registered, running without fails."""
-        text = (
-            f"{self._model_name}: node {node.label()} is a custom operator and nobody registered one of "
-            f"type {node.op} (there are: {', '.join(registered) or 'none'}); pass custom_ops=[...], call "
-            "reg_custom_op, or install the plugin that brings it"
-        )
+        text = f"{self._model_name}: {unregistered(node.label(), node.op, registered)}"
 
         def kernel(values: list[Array]) -> list[Array]:
             raise ModelUnsupported(text)

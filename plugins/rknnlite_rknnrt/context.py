@@ -18,7 +18,7 @@ from rknnlite.spi.zero_copy import MIXED
 from . import abi
 from .attrs import QUERIES, as_nchw, as_nhwc, query_attr, read_ranges, reshaped, to_struct
 from .buffers import Array
-from .customop import Registration, needed
+from .customop import Registration, missing, needed
 from .diagnose import metadata
 from .errors import call_error, check
 from .feed import InputFeed
@@ -182,7 +182,7 @@ class RknnrtContext(ZeroCopyContext):
         if code or self._failures:
             if self._registration is not None:
                 self._registration.raise_failure()
-            raise call_error("rknn_run", code)
+            raise call_error("rknn_run", code, missing(self._file, self._ops, self._library))
         self._ran = True
 
     def _not_ready(self) -> RknnError:

@@ -16,7 +16,7 @@ from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
-from rknnlite.spi.custom_op import take_results
+from rknnlite.spi.custom_op import take_results, unregistered
 from rknnlite.tensor import DType
 
 from . import abi
@@ -24,9 +24,10 @@ from .attrs import from_struct
 from .buffers import Array, view
 from .loader import Library
 
-__all__ = ["OpAttrs", "Registration", "needed"]
+__all__ = ["OpAttrs", "Registration", "missing", "needed"]
 
 _FAILED = -1
+_CUSTOM = "cst"  # how the converter's types of custom operators begin
 
 
 def needed(file: ModelFile, ops: Sequence[CustomOp]) -> list[CustomOp]:
@@ -42,6 +43,28 @@ def needed(file: ModelFile, ops: Sequence[CustomOp]) -> list[CustomOp]:
     except ModelInvalid:
         return list(ops)
     return [op for op in ops if op.op_type in types]
+
+
+def missing(file: ModelFile, ops: Sequence[CustomOp], library: Library) -> str:
+    """The custom operator that the model has and nobody registered, with the remedy; empty where there is none.
+
+    The library answers a run with -1 then. Asked after a failure only, because it reads the graph.
+    """
+    known = {op.op_type for op in ops}
+    try:
+        declared = set(file.model.custom_ops)
+        nodes = file.model.graph().nodes
+    except ModelInvalid:
+        return ""
+    for node in nodes:
+        if node.op not in known and (node.op in declared or node.op.startswith(_CUSTOM)):
+            if not library.has("rknn_register_custom_ops"):
+                return (
+                    f"{file.label}: node {node.label()} is a custom operator, and {library.name} takes none; convert "
+                    "the network without it"
+                )
+            return f"{file.label}: {unregistered(node.label(), node.op, known)}"
+    return ""
 
 
 class OpAttrs(Mapping[str, Any]):

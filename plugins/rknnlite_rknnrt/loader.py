@@ -25,6 +25,11 @@ SEARCH = Search(
     "to /usr/lib), or name it in RKNNLITE_LIBRARY",
 )
 _VERSION = re.compile(rb"librknn\w{0,2}rt version: ([0-9][^\0\n\"%]{0,120})")
+_MINI = "librknnmrt"
+_NEVER_IN_MINI = (
+    "rknn_set_core_mask", "rknn_set_batch_core_num", "rknn_register_custom_ops", "rknn_custom_op_", "rknn_matmul_",
+)  # fmt: skip
+"""How the names of functions begin that the runtime of RV1103 and RV1106 lacks (seen in 2.3.2): one core, int8 only."""
 
 _loaded: dict[tuple[str, int, int], Library] = {}
 _loading = threading.Lock()
@@ -69,7 +74,7 @@ class Library:
     @property
     def name(self) -> str:
         """``librknnrt`` or ``librknnmrt``, as the vendor's log lines name it."""
-        return "librknnmrt" if "librknnmrt" in self.path.name else "librknnrt"
+        return _MINI if _MINI in self.path.name else "librknnrt"
 
     @functools.cached_property
     def version(self) -> str:
@@ -92,14 +97,18 @@ class Library:
             except AttributeError:
                 version = f" {self.version}" if self.version else ""
                 raise FunctionMissing(
-                    f"{name} is not supported by this library version ({self.path.name}{version}); "
-                    "update the runtime, or do without the feature"
+                    f"{name} is not supported by this library version ({self.path.name}{version}); {self._remedy(name)}"
                 ) from None
             from .abi import PROTOTYPES
 
             bound.restype, bound.argtypes = PROTOTYPES[name]
             self._bound[name] = bound
         return bound
+
+    def _remedy(self, name: str) -> str:
+        if self.name == _MINI and name.startswith(_NEVER_IN_MINI):
+            return f"no version of {_MINI} has it: do without the feature"
+        return "update the runtime, or do without the feature"
 
     def quick(self, name: str) -> Any:
         """The function without a prototype, or one that raises FunctionMissing when it is called.

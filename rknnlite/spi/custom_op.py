@@ -31,6 +31,7 @@ __all__ = [
     "distinct",
     "put",
     "take_results",
+    "unregistered",
 ]
 
 Array = NDArray[Any]
@@ -283,3 +284,12 @@ def distinct(ops: Iterable[CustomOp]) -> list[CustomOp]:
                 "give one of them"
             )
     return list(seen.values())
+
+
+def unregistered(node: str, op_type: str, registered: Iterable[str]) -> str:
+    """What to tell about a node of the author's own type for which there is no operator, and what to do."""
+    return (
+        f"node {node} is a custom operator and nobody registered one of type {op_type} (there are: "
+        f"{', '.join(sorted(registered)) or 'none'}); pass custom_ops=[...], call reg_custom_op, install the plugin that "
+        "brings it, or name the folder of its compiled library in RKNNLITE_OP_PLUGINS"
+    )

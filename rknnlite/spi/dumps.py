@@ -1,9 +1,11 @@
 """A folder that holds every tensor of one run: ``.npy`` files and a manifest.
 
 ``manifest.json`` lists the tensors in order of computation: name, node, operator, element type, shape, scale, zero
-point, files, and the microseconds of the node. Folders that the vendor's runtime wrote
-on a board have no manifest; the names of their files tell (``025_ConvClip_385_shape_1_384_14_14_float.npy``). ``file`` has the real values in logical (ONNX) order, ``raw_file`` the
+point, files, and the microseconds of the node. ``file`` has the real values in logical (ONNX) order, ``raw_file`` the
 stored integers of a quantised tensor, ``real = (raw - zero_point) * scale``. With a batch each item has an entry.
+
+Folders that the vendor's runtime wrote on a board have no manifest; the names of their files tell
+(``025_ConvClip_385_shape_1_384_14_14_float.npy``).
 """
 
 from __future__ import annotations

@@ -426,3 +426,52 @@ def test_the_library_that_takes_no_operators(double: Double, monkeypatch: pytest
     monkeypatch.setenv("RKNNLITE_LIBRARY", str(built(mini=True)))
     with pytest.raises(RknnError, match=r"is not supported by this library version"):
         rknnlite.open(model(*LINES), custom_ops=[SumGap()])
+
+
+def dual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A genuine model with a custom operator, which the double takes for LINES."""
+    description = tmp_path / "double.txt"
+    description.write_bytes(model(*LINES).replace(b"cstSumGap", b"cstDualResidual"))
+    monkeypatch.setenv("RKNN_DOUBLE_MODEL", str(description))
+    return EXAMPLES / "custom_op" / "dual_for_RK3588.rknn"
+
+
+def test_a_run_without_the_operator_names_it(
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library says -1 and nothing else."""
+    path = dual(tmp_path, monkeypatch)
+    with rknnlite.open(path) as context, pytest.raises(RknnError) as caught:
+        context.infer([A, B])
+    text = str(caught.value)
+    assert "rknn_run failed. error code: RKNN_ERR_FAIL (-1); " in text and path.name in text
+    assert "is a custom operator and nobody registered one of type cstDualResidual (there are: none)" in text
+    assert "custom_ops=[...], call reg_custom_op" in text and "RKNNLITE_OP_PLUGINS" in text
+
+
+def test_a_run_that_fails_with_the_operator_does_not_blame_it(
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dual(SumGap):
+        op_type = "cstDualResidual"
+
+    with rknnlite.open(dual(tmp_path, monkeypatch), custom_ops=[Dual()]) as context:
+        check(context)
+        double.fault("rknn_run", -1)
+        with pytest.raises(RknnError, match=r"rknn_run failed.*RKNN_LOG_LEVEL") as caught:
+            context.infer([A, B])
+        assert "nobody registered" not in str(caught.value)
+
+
+def test_the_mini_library_does_not_advise_to_register(
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from .conftest import built
+
+    monkeypatch.setenv("RKNNLITE_LIBRARY", str(built(mini=True)))
+    path = dual(tmp_path, monkeypatch)
+    with rknnlite.open(path) as context:
+        for attr in (*context.native_inputs, *context.native_outputs):
+            context.bind(attr, context.create_mem(attr.size_with_stride))
+        with pytest.raises(RknnError, match="is a custom operator, and librknnmrt takes none; convert"):
+            context.run()
