@@ -13,6 +13,7 @@ import argparse
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "plugins")]
 
-from tests.doubles.double import build, model  # noqa: E402
+from tests.doubles.double import build, compiler, model  # noqa: E402
 
 IMPORT_LIMIT, INIT_LIMIT = 330e6, 60e6
 THIRD_PARTY = ("numpy", "pluggy", "ruamel")
@@ -93,6 +94,9 @@ def main() -> None:
     )
     parser.add_argument("--check", action="store_true", help="fail when a target is missed")
     arguments = parser.parse_args()
+    if shutil.which("valgrind") is None or compiler() is None:
+        print("startup.py needs gcc and valgrind: make packages")
+        return
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder) / "site"
         site.mkdir()
