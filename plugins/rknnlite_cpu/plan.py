@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ModelUnsupported, OutOfMemory, RknnError
 from rknnlite.graph import Graph, Node
 from rknnlite.spi import CustomOp, UseBuiltin
@@ -142,7 +143,7 @@ class ExecutionPlan:
         )
 
         def kernel(values: list[Array]) -> list[Array]:
-            raise ModelUnsupported(text)
+            raise ModelUnsupported(text + plugins.blame())
 
         return kernel
 
