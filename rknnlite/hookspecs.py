@@ -6,8 +6,8 @@ with ``@rknnlite.hookimpl``. Every hook gets ``register`` and calls it once per 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -16,7 +16,7 @@ from .spi import Backend, CustomOp, OpHost
 if TYPE_CHECKING:
     from .spi.command import Command
 
-__all__ = ["hookimpl", "hookspec"]
+__all__ = ["hookimpl", "hookspec", "mistakes"]
 
 hookspec = pluggy.HookspecMarker("rknnlite")
 hookimpl = pluggy.HookimplMarker("rknnlite")
@@ -44,3 +44,21 @@ def rknnlite_register_op_hosts(register: Callable[[OpHost], None]) -> None:
 @hookspec
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer commands for the ``rknnlite`` command line: call ``register(command)`` for each."""
+
+
+def mistakes(plugin: Any) -> Iterator[str]:
+    """What a plugin meant for a hook and what pluggy takes no notice of: misspelt names, a missing ``@hookimpl``."""
+    known = [name for name, thing in globals().items() if hasattr(thing, "rknnlite_spec")]
+    for name in dir(plugin):
+        thing = getattr(plugin, name, None)
+        marked = getattr(thing, "rknnlite_impl", None)
+        if name in known and marked is None:
+            yield f"{name} is never called: it lacks @rknnlite.hookimpl"
+        if name in known or not callable(thing) or not (marked or name.startswith("rknnlite_register")):
+            continue
+        hook = marked.get("specname") or name if isinstance(marked, dict) else name
+        if hook not in known and not (isinstance(marked, dict) and marked.get("optionalhook")):
+            import difflib  # only where there is a mistake
+
+            near = difflib.get_close_matches(hook, known, 1) or [", ".join(known)]
+            yield f"{name} is never called: there is no such hook; did you mean {near[0]}?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from .log import logger
 from .spi import Backend
 from .spi.custom_op import CustomOp, as_custom_op
 from .spi.op_host import GpuServices, OpHost, PostProcess
+from .spi.plugin_problems import Problem, forget_problems, known_problems, may_enter, note
 
 if TYPE_CHECKING:
     from .spi.command import Command
@@ -26,6 +27,8 @@ __all__ = [
     "NOT_INSTALLED",
     "backend",
     "backends",
+    "blame",
+    "by_type",
     "commands",
     "custom_ops",
     "gpu_services",
@@ -34,6 +37,7 @@ __all__ = [
     "manager",
     "offers",
     "op_hosts",
+    "problem_list",
     "problems",
 ]
 
@@ -46,43 +50,56 @@ NOT_INSTALLED = "not installed"
 _DEBIAN_ALONE = {"cplugin", "opencl", "riscv"}
 
 
-class _Manager(pluggy.PluginManager):
-    """pluggy's manager plus the plugins that could not be loaded, by name."""
-
-    def __init__(self) -> None:
-        super().__init__(GROUP)
-        self.problems: dict[str, str] = {}
-
-
 @functools.cache
-def manager() -> _Manager:
+def manager() -> pluggy.PluginManager:
     """The one plugin manager; entry points are loaded on the first call.
 
     ``RKNNLITE_DISABLE`` (comma separated names) leaves plugins out. One that cannot be imported is named in
     a warning and skipped; the others work.
     """
-    plugins = _Manager()
+    plugins = pluggy.PluginManager(GROUP)
     plugins.add_hookspecs(hookspecs)
+    forget_problems()
+    values: dict[str, str] = {}
     disabled = {name.strip() for name in (config.get("disable") or "").split(",") if name.strip()}
     for entry in _entry_points():
         if entry.name in disabled:
-            plugins.problems[entry.name] = "switched off by RKNNLITE_DISABLE"
+            note(entry.name, "import", "switched off by RKNNLITE_DISABLE")
             continue
         if plugins.has_plugin(entry.name):
+            _check_twin(entry, values[entry.name])
             continue
+        if not may_enter(entry.name, "import"):
+            continue
+        values[entry.name] = entry.value
         try:
-            plugins.register(entry.load(), name=entry.name)
+            plugin = entry.load()
+            plugins.register(plugin, name=entry.name)
         except (Exception, SystemExit) as error:  # a script that was never meant to be imported exits
             if _absent(entry, error):
                 package = f"python3-rknnlite-{entry.name}"
-                plugins.problems[entry.name] = f"{NOT_INSTALLED} (Debian: apt install {package})"
+                note(entry.name, "import", f"{NOT_INSTALLED} (Debian: apt install {package})")
                 continue
             reason = _line(error)
-            plugins.problems[entry.name] = f"{type(error).__name__}: {reason}"
+            note(entry.name, "import", f"{type(error).__name__}: {reason}")
             logger.warning(
                 "plugin %s (%s) could not be loaded and is skipped: %s", entry.name, entry.value, reason
             )
+            continue
+        for number, mistake in enumerate(hookspecs.mistakes(plugin)):
+            note(entry.name, f"mistake {number}", mistake, "correct that package")
+            logger.warning("plugin %s: %s", entry.name, mistake)
     return plugins
+
+
+def _check_twin(entry: EntryPoint, value: str) -> None:
+    """Two packages whose entry points have one name; the same package found twice is no problem."""
+    if entry.value != value:
+        text = (
+            f"two packages have an entry point of this name, {value} and {entry.value}; the second is skipped"
+        )
+        if note(entry.name, "twin", text, "remove one of them"):
+            logger.warning("plugin %s: %s", entry.name, text)
 
 
 def _line(error: BaseException) -> str:
@@ -101,7 +118,22 @@ def _entry_points() -> list[EntryPoint]:
 
 def problems() -> dict[str, str]:
     """Plugins that are not there, with the reason."""
-    return dict(manager().problems)
+    found: dict[str, list[str]] = {}
+    for problem in problem_list():
+        found.setdefault(problem.plugin, []).append(str(problem))
+    return {name: "; ".join(lines) for name, lines in found.items()}
+
+
+def problem_list() -> list[Problem]:
+    """Everything that is known to be wrong with plugins."""
+    manager()
+    return known_problems()
+
+
+def blame() -> str:
+    """The end of a message about something that is missing: what is wrong with plugins that might have it."""
+    wrong = [problem for problem in problem_list() if not problem.text.startswith(NOT_INSTALLED)]
+    return "".join(f"; plugin {problem.plugin}: {problem}" for problem in wrong)
 
 
 def _kind(kind: type) -> Callable[[Any], Any]:
@@ -126,14 +158,16 @@ def offers(hook: str) -> Iterator[tuple[str, list[Any]]]:
     for implementation in getattr(manager().hook, hook).get_hookimpls():
         name = str(implementation.plugin_name)
         offered: list[Any] = []
+        if not may_enter(name, hook):
+            continue
         try:
             implementation.function(offered.append)
             things = [take(thing) for thing in offered]
         except (Exception, SystemExit) as error:
             what = hook.replace("rknnlite_register_", "").replace("_", " ")
             reason = _line(error)
-            manager().problems[name] = f"its {what} are skipped: {type(error).__name__}: {reason}"
-            logger.warning("plugin %s: its %s are skipped: %s", name, what, reason)
+            if note(name, "hooks", f"its {what} are skipped: {type(error).__name__}: {reason}"):
+                logger.warning("plugin %s: its %s are skipped: %s", name, what, reason)
             continue
         yield name, things
 
@@ -144,6 +178,7 @@ def _by_name(hook: str) -> dict[str, Any]:
     for plugin, things in offers(hook):
         for thing in things:
             if found.setdefault(thing.name, thing) is not thing:
+                note(plugin, thing.name, f"its {thing.name} is skipped: the name is taken")
                 logger.warning("plugin %s: its %s is skipped: the name is taken", plugin, thing.name)
     return found
 
@@ -186,16 +221,29 @@ class _Contested(CustomOp):
 
 def custom_ops() -> list[CustomOp]:
     """Custom operators offered by plugins, one per type. A plugin whose hook fails is named and skipped."""
+    return by_type(offers("rknnlite_register_custom_ops"))
+
+
+def by_type(found: Iterable[tuple[str, list[CustomOp]]]) -> list[CustomOp]:
+    """Of what plugins offer, one operator per type: where there are several, one that says so when it is used."""
     offered: dict[str, list[tuple[str, CustomOp]]] = {}
-    for plugin, ops in offers("rknnlite_register_custom_ops"):
+    for plugin, ops in found:
         for op in ops:
             offered.setdefault(op.op_type, []).append((plugin, op))
-    return [
-        entries[0][1]
-        if len(entries) == 1
-        else _Contested(op_type, [f"{op.describe()} (plugin {name})" for name, op in entries])
-        for op_type, entries in offered.items()
-    ]
+    chosen: list[CustomOp] = []
+    for op_type, entries in offered.items():
+        contested = _Contested(op_type, [f"{op.describe()} (plugin {name})" for name, op in entries])
+        several = len(entries) > 1
+        chosen.append(contested if several else entries[0][1])
+        for name, _ in entries:
+            text = f"{op_type} is offered several times: {', '.join(contested.offered)}"
+            note(
+                name,
+                f"operator {op_type}",
+                text if several else "",
+                "switch all but one off, or pass it in custom_ops",
+            )
+    return chosen
 
 
 @functools.cache
@@ -210,6 +258,11 @@ def commands() -> dict[str, Command]:
                 found[command.name] = command
             else:
                 name = getattr(command, "name", "") or type(command).__name__
+                note(
+                    plugin,
+                    f"command {name}",
+                    f"its command {name} is skipped: no Command, or the name is taken",
+                )
                 logger.warning(
                     "plugin %s: its command %s is skipped: no Command, or the name is taken", plugin, name
                 )

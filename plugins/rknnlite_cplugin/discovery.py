@@ -13,31 +13,67 @@ from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.log import logger
 from rknnlite.spi.custom_op import CustomOp
+from rknnlite.spi.plugin_problems import may_enter, note
 
 if TYPE_CHECKING:
     from .host import Isolation
 
 __all__ = ["directories", "discover"]
 
+_NAME = "cplugin"
+"""Our entry point."""
+_skipped: set[Path] = set()  # by the last discovery
+
 
 def directories() -> Iterator[Path]:
-    """``RKNNLITE_OP_PLUGINS`` (separated by colons) where it is set, else the places of the vendor's server."""
+    """``RKNNLITE_OP_PLUGINS`` (separated by colons) where it is set, else the places of the vendor's server.
+
+    What is named and no folder, or cannot be looked into, is noted as a problem.
+    """
     named = config.get("op_plugins")
     for place in named.split(os.pathsep) if named is not None else abi.PLUGIN_DIRECTORIES:
-        if place and Path(place).is_dir():
-            yield Path(place)
+        folder = Path(place)
+        problem = _unusable(folder) if place and (named is not None or folder.exists()) else ""
+        if problem:
+            _note(
+                folder, problem, "correct RKNNLITE_OP_PLUGINS" if named is not None else "look at that path"
+            )
+        if place and not problem and folder.is_dir():
+            yield folder
+
+
+def _unusable(folder: Path) -> str:
+    try:
+        next(folder.iterdir(), None)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def discover() -> list[CustomOp]:
-    """Operators of the plugin directories; what cannot be loaded is named in a warning and skipped."""
+    """Operators of the plugin directories; what cannot be loaded is named in a warning, noted and skipped."""
     found: list[CustomOp] = []
+    earlier = set(_skipped)
+    _skipped.clear()
     for folder in directories():
         for file in sorted(folder.glob(f"{abi.PLUGIN_PREFIX}*.so")):
+            if not may_enter(_NAME, str(file)):
+                continue
             try:
                 found.append(_operator(file))
             except (RknnError, OSError) as error:
-                logger.warning("operator plugin %s is skipped: %s", file, error)
+                _note(file, str(error).replace(f"{file}: ", ""), "mend or remove that file")
+    for place in earlier - _skipped:
+        note(_NAME, f"place {place}", "")  # mended or gone
     return found
+
+
+def _note(place: Path, problem: str, remedy: str) -> None:
+    """Keep a problem of this discovery, and say it once."""
+    _skipped.add(place)
+    what = "folder of operator plugins" if place.suffix != ".so" else "operator plugin"
+    if note(_NAME, f"place {place}", f"{what} {place} is skipped: {problem}", remedy):
+        logger.warning("%s %s is skipped: %s", what, place, problem)
 
 
 def _operator(file: Path) -> CustomOp:

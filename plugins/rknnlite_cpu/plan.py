@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ModelUnsupported, OutOfMemory, RknnError
 from rknnlite.graph import Graph, Node
 from rknnlite.spi import CustomOp, UseBuiltin
@@ -139,7 +140,7 @@ class ExecutionPlan:
         text = f"{self._model_name}: {unregistered(node.label(), node.op, registered)}"
 
         def kernel(values: list[Array]) -> list[Array]:
-            raise ModelUnsupported(text)
+            raise ModelUnsupported(text + plugins.blame())
 
         return kernel
 

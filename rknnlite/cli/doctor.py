@@ -11,6 +11,7 @@ from . import health
 from .board import Board
 from .health import Finding, Level
 from .options import model_file
+from .plugin_probe import leave_out_what_crashes
 
 __all__ = ["COMMAND", "examine"]
 
@@ -48,6 +49,7 @@ class Doctor(Command):
         parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
+        leave_out_what_crashes()
         found = examine(Board(args.root), args.backend, args.model)
         failed = [finding for finding in found if finding.level is Level.FAIL]
         data = {"healthy": not failed, "findings": found}

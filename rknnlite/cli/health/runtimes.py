@@ -8,6 +8,7 @@ from ... import config, plugins
 from ...socs import Soc
 from ...spi import Probe
 from ..devices import safe_probe
+from ..installed_plugins import installed
 from .finding import Finding, Level
 
 __all__ = ["backends"]
@@ -53,10 +54,14 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
 
 def _plugins(topic: str) -> Iterator[Finding]:
     """Those that are switched off, not installed, or broken."""
-    for name, problem in sorted(plugins.problems().items()):
-        off = "RKNNLITE_DISABLE" in problem or problem.startswith(plugins.NOT_INSTALLED)
-        remedy = "" if off else f"update or remove that package, or RKNNLITE_DISABLE={name}"
-        yield Finding(topic, Level.INFO if off else Level.WARN, f"plugin {name}: {problem}", remedy)
+    installed()  # calls every hook
+    for problem in sorted(plugins.problem_list(), key=lambda problem: problem.plugin):
+        name, text = problem.plugin, problem.text
+        off = "RKNNLITE_DISABLE" in text or text.startswith(plugins.NOT_INSTALLED)
+        remedy = problem.remedy or f"update or remove that package, or RKNNLITE_DISABLE={name}"
+        yield Finding(
+            topic, Level.INFO if off else Level.WARN, f"plugin {name}: {text}", "" if off else remedy
+        )
 
 
 def _cause(probe: Probe) -> tuple[str, str]:

@@ -1,0 +1,76 @@
+"""Trying plugins in a process of their own first: one that takes the process with it is left out in this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from ..spi.plugin_problems import leave_out, watch
+from .installed_plugins import installed
+
+__all__ = ["leave_out_what_crashes", "main"]
+
+_START = (
+    "import sys; sys.path[:] = sys.argv[2:]; from rknnlite.cli.plugin_probe import main; main(sys.argv[1])"
+)
+_TIME_LIMIT = 60.0
+_DONE = ["", "done"]
+_MOST = 20
+"""So many plugins that crash are left out one by one; who has more sees the next crash."""
+
+
+def leave_out_what_crashes() -> None:
+    """Import all plugins and call their hooks in a child process; whatever ended it is noted and not entered here."""
+    left_out: dict[tuple[str, str], str] = {}
+    for _ in range(_MOST):
+        step, ending = _try(left_out)
+        if step is None or not ending or step in left_out:
+            break
+        left_out[step] = ending
+    leave_out(left_out)
+
+
+def _try(left_out: dict[tuple[str, str], str]) -> tuple[tuple[str, str] | None, str]:
+    """The last step that a child entered, and how it ended; empty when all went well."""
+    told = json.dumps([[*step, ending] for step, ending in left_out.items()])
+    command = [sys.executable, "-c", _START, told, *sys.path]
+    ending = ""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            timeout=_TIME_LIMIT, check=False,
+        )  # fmt: skip
+        steps, ending = done.stdout, _ending(done.returncode)
+    except subprocess.TimeoutExpired as error:
+        steps, ending = error.stdout or b"", f"did not return within {_TIME_LIMIT:.0f} s"
+    except OSError:  # no process to be had: everything is tried here
+        return None, ""
+    lines = steps.decode().splitlines()
+    if not lines:
+        return None, ""
+    plugin, step = json.loads(lines[-1])
+    return (None, "") if [plugin, step] == _DONE else ((plugin, step), ending)
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"ends the process with status {status}" if status else ""
+    named = {s.value: f" ({s.name})" for s in signal.Signals}
+    return f"ends the process with signal {-status}{named.get(-status, '')}"
+
+
+def main(left_out: str) -> None:
+    """The child: says what it is about to enter, and at last that it is done."""
+    reports = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what plugins print is no report
+    leave_out({(plugin, step): ending for plugin, step, ending in json.loads(left_out)})
+    watch(lambda plugin, step: _say(reports, [plugin, step]))
+    installed()
+    _say(reports, _DONE)
+
+
+def _say(reports: int, step: list[str]) -> None:
+    os.write(reports, f"{json.dumps(step)}\n".encode())
