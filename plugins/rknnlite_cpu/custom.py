@@ -107,7 +107,8 @@ class CustomNode:
 
 def _left_out(node: Node) -> str:
     return (
-        "; the file does not hold the attributes of this node, as containers for RV1103, RV1106 and their like never do: "
+        "; the file does not hold the attributes of this node (containers for RV1103, RV1106 and their like, and those of "
+        "old toolkits, leave them out): "
         f'open the model with attributes={{"{node.op}": {{...}}}}, {{}} where it has none'
     )
 

@@ -79,6 +79,12 @@ def test_a_name_that_is_none_is_refused(name: str, tmp_path: Path, call: Call) -
     assert not list(tmp_path.iterdir())
 
 
+def test_a_command_that_is_there_is_not_offered_again(tmp_path: Path, call: Call) -> None:
+    done = call("new-plugin", "run", "--kind", "riscv", "--output", tmp_path)
+    assert done.code == 2 and "rknnlite run is one already" in done.err
+    assert call("new-plugin", "run", "--kind", "python", "--output", tmp_path).code == 0
+
+
 def test_nothing_is_written_over(tmp_path: Path, call: Call) -> None:
     (tmp_path / "rknnlite_mine").symlink_to(tmp_path / "nowhere")
     done = call("new-plugin", "mine", "--kind", "python", "--output", tmp_path)

@@ -11,6 +11,7 @@ from typing import Optional
 
 from ... import plugins
 from ...errors import ParamInvalid
+from ..program import BUILT_IN
 
 __all__ = ["KINDS", "write_package"]
 
@@ -63,7 +64,7 @@ def write_package(name: str, kind: str, output: Path) -> tuple[Path, list[str]]:
 
     Raises ParamInvalid for a name that is none or taken, and where the folder is there already.
     """
-    reason = _refused(name)
+    reason = _refused(name, kind)
     if reason:
         raise ParamInvalid(
             f"{name!r} cannot name a plugin: {reason}; take small letters, digits and _, as in sharpen"
@@ -86,7 +87,7 @@ def write_package(name: str, kind: str, output: Path) -> tuple[Path, list[str]]:
     return folder, sorted(files)
 
 
-def _refused(name: str) -> Optional[str]:
+def _refused(name: str, kind: str) -> Optional[str]:
     """Why a name is refused."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         return "it becomes part of the names of a Python package, a C file and a kernel"
@@ -94,6 +95,8 @@ def _refused(name: str) -> Optional[str]:
         return f"rknnlite_{name} is installed already"
     if plugins.manager().has_plugin(name) or name in plugins.problems():
         return "an installed plugin has it"
+    if kind == "riscv" and name in BUILT_IN:
+        return f"the package brings a command of its name, and rknnlite {name} is one already"
     if name in {"kernel", "global", "float", "double", "int", "char", "short", "long", "void", "main"}:
         return "it is a word of C"
     return None
