@@ -25,6 +25,7 @@ __all__ = [
 
 Array = NDArray[Any]
 _NHWC, _UNDEFINED = Layout.NHWC, Layout.UNDEFINED  # looked up per frame, and slow to look up in an enum
+_SMALL = 1 << 24  # elements that may be copied before anybody looks at the shape
 _WIDEST = 16  # lanes or more that a native layout has for each element that is passed through
 _CARRIERS = {"float64": np.float32, "float128": np.float32, "longdouble": np.float32, "uint64": np.int64}
 _LAYOUTS = {"nhwc": Layout.NHWC, "nchw": Layout.NCHW, "undefined": Layout.UNDEFINED}
@@ -173,7 +174,7 @@ def check_size(array: Array, attr: TensorAttr, shapes: Sequence[Sequence[tuple[i
     """
     legal = [entry[attr.index] for entry in shapes] or [attr.dims]
     most = max(math.prod(dims) for dims in legal)
-    if array.size > max(most, attr.size) * _WIDEST + 4096:
+    if array.size > max(most * _WIDEST, _SMALL):
         raise InputInvalid(
             f"input {attr.name}: expected shape {' or '.join(str(list(dims)) for dims in legal)}, "
             f"got {list(array.shape)}, {array.size} elements"
