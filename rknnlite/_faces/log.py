@@ -19,7 +19,7 @@ from ..errors import RknnError
 from ..log import level as library_level
 from ..log import logger as library_logger
 
-__all__ = ["FaceLog", "listen", "log_file", "unlisten"]
+__all__ = ["FaceLog", "is_file", "listen", "log_file", "unlisten"]
 
 _FORMAT = logging.Formatter("%(levelname).1s %(message)s")
 _MAX_REMEMBERED = 256
@@ -189,8 +189,19 @@ def log_file(verbose_file: str | os.PathLike[str] | None) -> Path | None:
     """The absolute path of the log file; None when there is none or its directory does not exist."""
     if not isinstance(verbose_file, (str, os.PathLike)) or not verbose_file:
         return None
-    path = Path(verbose_file).absolute()
-    return path if path.parent.is_dir() else None
+    try:
+        path = Path(verbose_file).absolute()
+        return path if path.parent.is_dir() and "\0" not in path.name else None
+    except (OSError, ValueError):  # longer than the system allows, or with a null character
+        return None
+
+
+def is_file(path: object) -> bool:
+    """Whether a file of that name is there; False for what is no path, or one that the system does not allow."""
+    try:
+        return isinstance(path, (str, os.PathLike)) and Path(path).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _relay(record: logging.LogRecord) -> bool:

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from ..errors import InputInvalid, ParamInvalid
 from ..layout import nchw_to_nhwc_shape
 from ..spi import Input
-from ..spi.inputs import array_of, checked, pair, per_input
+from ..spi.inputs import array_of, check_size, checked, pair, per_input, truth, widened
 from ..tensor import DType, Layout, TensorAttr
 
 __all__ = ["prepare"]
 
 Array = NDArray[Any]
 Shapes = Sequence[Sequence[tuple[int, ...]]]
-_CARRIERS = {"float64": np.float32, "float128": np.float32, "longdouble": np.float32, "uint64": np.int64}
 
 
 def prepare(
@@ -49,13 +48,17 @@ def prepare(
     count = len(attrs)
     items = pair(_by_text(given), attrs)
     words = per_input(data_format, count, "layouts")
-    flags = per_input(pass_through, count, "pass_through flags")
+    flags = [
+        truth(flag, "inputs_pass_through") for flag in per_input(pass_through, count, "pass_through flags")
+    ]
     types = per_input(data_type, count, "data types")
     guessed: set[int] = set()
     for i, (attr, flag) in enumerate(zip(attrs, flags)):
         if flag:
             continue
-        items[i] = _convert(array_of(items[i], attr), attr, types[i], warn)
+        array = array_of(items[i], attr)
+        check_size(array, attr, shapes)
+        items[i] = _convert(array, attr, types[i], warn)
         if words[i] is None and len(attr.dims) == 4 and _is_nchw(items[i], attr, shapes):
             warn(
                 f"The input[{i}] need NHWC data format, but its shape {list(items[i].shape)} is NCHW and "
@@ -82,16 +85,14 @@ def _by_text(given: Any) -> Any:
 
 def _convert(array: Array, attr: TensorAttr, wanted: Any, warn: Callable[[str], None]) -> Array:
     """The array in an element type that a model can take."""
-    carrier = _CARRIERS.get(array.dtype.name)
-    if carrier is not None or not array.dtype.isnative:
-        array = array.astype(carrier or array.dtype.newbyteorder("="))
+    array = widened(array)
     return array if wanted is None else _as_type(array, attr, _type(wanted, attr), warn)
 
 
 def _type(wanted: Any, attr: TensorAttr) -> np.dtype[Any]:
     try:
         return DType.from_numpy(wanted).numpy
-    except (TypeError, ParamInvalid):
+    except (TypeError, ValueError, ParamInvalid):
         raise InputInvalid(
             f"input {attr.name}: unknown data_type {wanted!r}; use int8, uint8, int16, float16 or float32"
         ) from None

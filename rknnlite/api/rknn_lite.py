@@ -11,7 +11,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-from .._faces.log import FaceLog, listen, log_file, unlisten
+from .._faces.log import FaceLog, is_file, listen, log_file, unlisten
 from .._version import __version__
 from ..errors import RknnError
 from ..runtime import resolve_ops
@@ -35,6 +35,7 @@ _SET = "Catch exception when setting inputs."
 _RUN = "Catch exception when running RKNN model."
 _GET = "Catch exception when getting outputs."
 _STEPS = {Step.SET_INPUTS: _SET, Step.RUN: _RUN, Step.GET_OUTPUTS: _GET}
+_LONGEST = 4096  # characters that a path has at most on Linux
 _VERSION = "Catch exception when get sdk version"
 
 
@@ -102,7 +103,7 @@ class RKNNLite:
 
     def _read(self, path: Any, headline: str = _INVALID_PATH) -> bytes | None:
         if not isinstance(path, (str, bytes, os.PathLike)) or not path:
-            self.rknn_log.e(f"{headline}{path or None}", False)
+            self.rknn_log.e(f"{headline}{_shown(path)}", False)
             return None
         name = os.fsdecode(path)
         try:
@@ -110,7 +111,9 @@ class RKNNLite:
         except FileNotFoundError:
             self.rknn_log.e(f"{headline}{name}", False)
         except (OSError, ValueError) as error:  # ValueError: a null character in the name
-            self.rknn_log.e(f"{headline}{name!r} ({getattr(error, 'strerror', None) or error})", False)
+            self.rknn_log.e(
+                f"{headline}{_shown(name)!r} ({getattr(error, 'strerror', None) or error})", False
+            )
         return None
 
     def init_runtime(
@@ -143,7 +146,7 @@ class RKNNLite:
             if runtime is None:
                 return -1
             try:
-                if core_mask != self.NPU_CORE_AUTO:
+                if type(core_mask) is not int or core_mask != self.NPU_CORE_AUTO:
                     runtime.set_core_mask(core_mask)
             except Exception as error:
                 self.rknn_log.tell(_CORE, error)
@@ -268,8 +271,8 @@ class RKNNLite:
         if rknn_model is None:
             self._print_chip_families()
             return None
-        if not isinstance(rknn_model, (str, os.PathLike)) or not Path(rknn_model).is_file():
-            self.rknn_log.e(f"{_INVALID_PATH}{rknn_model or None}", False)
+        if not is_file(rknn_model):
+            self.rknn_log.e(f"{_INVALID_PATH}{_shown(rknn_model)}", False)
             return None
         try:
             platforms = model_platforms(rknn_model)
@@ -307,3 +310,11 @@ class RKNNLite:
                 runtime.release()
         except Exception as error:
             self.rknn_log.tell("Catch exception when release runtime.", error)
+
+
+def _shown(path: Any) -> Any:
+    """A path as an error line shows it: not all of what may be megabytes; None for nothing."""
+    if isinstance(path, (str, bytes, os.PathLike)):
+        name = os.fsdecode(path)
+        return (name if len(name) <= _LONGEST else f"{name[:_LONGEST]}... ({len(name)} characters)") or None
+    return f"{path!r:.{_LONGEST}}" if path is not None else None

@@ -22,7 +22,7 @@ from ..log import level as log_level
 from ..runtime import open_model
 from ..spi import Context, CustomOp, Input
 from ..spi.dynamic_shapes import ShapesRefused
-from ..spi.inputs import RankMismatch, as_they_are
+from ..spi.inputs import RankMismatch, as_they_are, per_input, truth
 from ..tensor import TensorAttr
 from ._c_functions import CFunctions, RKNNOutput
 from ._inputs import prepare
@@ -59,7 +59,7 @@ class RKNNRuntime:
     ) -> None:
         self.target = target
         self.device_id = device_id
-        self.async_mode = bool(async_mode)
+        self.async_mode = truth(async_mode, "async_mode")
         self.model_label = ""
         self.custom_ops: list[CustomOp] = []
         self.rknn_log = rknn_log or RKNNLog()
@@ -85,6 +85,11 @@ class RKNNRuntime:
         Raises:
             ModelInvalid, TargetPlatformUnmatch, BackendUnavailable and what else a backend answers.
         """
+        if not isinstance(rknn_data, (bytes, bytearray, memoryview)):
+            raise ParamInvalid(
+                f"rknn_data is a {type(rknn_data).__name__}, must be the bytes of a model; call load_rknn, or set it to "
+                "what open(path, 'rb').read() returns"
+            )
         file = ModelFile(rknn_data, self.model_label)
         self.release()
         context = open_model(file, soc=self._soc.name if self._soc else None, **self._options(rknn_user_key))
@@ -282,6 +287,11 @@ class RKNNRuntime:
         Returns the outputs, and the frame id after them if asked for. What it raises tells by ``Step.of`` which
         step failed. What every frame goes through is written out here: each call costs, and frames are many.
         """
+        if type(get_frame_id) is not bool or type(reuse_outputs) is not bool:
+            get_frame_id = truth(get_frame_id, "get_frame_id")
+            reuse_outputs = truth(reuse_outputs, "reuse_outputs")
+        if isinstance(pass_through, np.ndarray):
+            pass_through = per_input(pass_through, len(self._inputs), "pass_through flags")
         context = self._ctx or self._require()
         context.take()
         try:

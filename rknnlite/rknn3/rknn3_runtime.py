@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from .. import plugins, socs
@@ -26,7 +25,7 @@ from ..llm.package import EmbedTable, Package
 from ..llm.tokenizer import Tokenizer
 from ..runtime import open_model
 from ..spi import Context, Device
-from ..spi.inputs import RankMismatch, collect
+from ..spi.inputs import RankMismatch, check_size, collect, widened
 from ..spi.llm import LlmCallbacks, LlmContext
 from ._args import SessionArgs, read_args
 from ._attrs import tensor_attrs
@@ -37,7 +36,6 @@ __all__ = ["RKNN3Runtime", "list_devices"]
 
 Array = NDArray[Any]
 _ALL_CORES = 0xFF
-_WIDER = {"float64": np.float32, "longdouble": np.float32, "float128": np.float32, "uint64": np.int64}
 
 
 def list_devices() -> list[Device]:
@@ -185,11 +183,13 @@ class RKNN3Runtime:
         """Run once; see ``RKNN3Lite.inference``."""
         context = self.cnn()
         with context.exclusive():
-            given = [_carried(item) for item in inputs] if isinstance(inputs, (list, tuple)) else inputs
             try:
-                prepared = collect(_carried(given), context.inputs, data_format, shapes=context.shapes)
+                prepared = collect(inputs, context.inputs, data_format, shapes=context.shapes)
             except RankMismatch as error:
                 raise wrong_rank(error) from None
+            for item in prepared:
+                check_size(item.data, context.inputs[item.index], context.shapes)
+                item.data = widened(item.data)
             context.set_inputs(prepared)
             context.run()
             return context.get_outputs(True)
@@ -280,9 +280,3 @@ def _mask(core_mask: Any) -> int:
     except TypeError:
         raise ParamInvalid(f"core_mask must be an int such as 0xff, not {core_mask!r}") from None
     return _ALL_CORES if mask == RKNN3_NPU_CORE_ALL else mask
-
-
-def _carried(item: Any) -> Any:
-    """Numbers of types that no model has, in the nearest type that one has."""
-    wider = _WIDER.get(item.dtype.name) if isinstance(item, np.ndarray) else None
-    return item if wider is None else item.astype(wider)

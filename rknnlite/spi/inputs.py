@@ -6,6 +6,7 @@ a face that does more to each array uses its parts: ``pair``, ``per_input`` and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,10 +19,15 @@ from ..log import logger
 from ..tensor import Layout, TensorAttr
 from .types import Input
 
-__all__ = ["RankMismatch", "array_of", "as_they_are", "checked", "collect", "pair", "per_input"]
+__all__ = [
+    "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "pair", "per_input", "truth", "widened",
+]  # fmt: skip
 
 Array = NDArray[Any]
 _NHWC, _UNDEFINED = Layout.NHWC, Layout.UNDEFINED  # looked up per frame, and slow to look up in an enum
+_SMALL = 1 << 24  # elements that may be copied before anybody looks at the shape
+_WIDEST = 16  # lanes or more that a native layout has for each element that is passed through
+_CARRIERS = {"float64": np.float32, "float128": np.float32, "longdouble": np.float32, "uint64": np.int64}
 _LAYOUTS = {"nhwc": Layout.NHWC, "nchw": Layout.NCHW, "undefined": Layout.UNDEFINED}
 _PLAIN = frozenset(
     np.dtype(name)
@@ -90,7 +96,9 @@ def collect(
             return plain
     items = pair(given, attrs)
     words = per_input(layout, len(attrs), "layouts")
-    flags = per_input(pass_through, len(attrs), "pass_through flags")
+    flags = [
+        truth(flag, "pass_through") for flag in per_input(pass_through, len(attrs), "pass_through flags")
+    ]
     return [checked(*each, dynamic=bool(shapes)) for each in zip(attrs, items, words, flags)]
 
 
@@ -113,6 +121,10 @@ def pair(given: Any, attrs: Sequence[TensorAttr]) -> list[Any]:
 
 def per_input(value: Any, count: int, what: str) -> list[Any]:
     """One value per input from one for all or a list; raises InputInvalid when a list has the wrong length."""
+    if isinstance(value, np.ndarray):
+        if value.ndim and value.shape not in ((1,), (count,)):
+            raise InputInvalid(f"{what} of shape {list(value.shape)} given for {count} inputs")
+        value = value.tolist()
     if not isinstance(value, (list, tuple)):
         return [value] * count
     if len(value) == 1:
@@ -122,12 +134,20 @@ def per_input(value: Any, count: int, what: str) -> list[Any]:
     return list(value)
 
 
+def truth(value: Any, what: str) -> bool:
+    """What a flag says; raises InputInvalid for what is neither true nor false, such as an array of several."""
+    try:
+        return bool(value)
+    except Exception as error:
+        raise InputInvalid(f"{what} is neither true nor false: {type(error).__name__}: {error}") from None
+
+
 def array_of(item: Any, attr: TensorAttr) -> Array:
     """The array that is given for an input; raises InputInvalid when it is none, or none of numbers."""
     try:
         array = np.asarray(item)
-    except ValueError as error:
-        raise InputInvalid(f"input {attr.name} is no array: {error}") from None
+    except Exception as error:  # whatever the object's own __array__ or __array_interface__ does
+        raise InputInvalid(f"input {attr.name} is no array: {type(error).__name__}: {error}") from None
     if array.dtype == object or array.dtype.kind not in "buif":
         raise InputInvalid(
             f"input {attr.name} has element type {array.dtype}; give an array of numbers such as uint8 or float32"
@@ -135,10 +155,37 @@ def array_of(item: Any, attr: TensorAttr) -> Array:
     return array
 
 
+def widened(array: Array) -> Array:
+    """Numbers of types that no model has, in the nearest type that one has; others as they are.
+
+    What float32 cannot hold becomes infinite, and is refused as such.
+    """
+    kind = _CARRIERS.get(array.dtype.name)
+    if kind is None:
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    with np.errstate(all="ignore"):
+        return array.astype(kind)
+
+
+def check_size(array: Array, attr: TensorAttr, shapes: Sequence[Sequence[tuple[int, ...]]] = ()) -> None:
+    """Before anything is copied: raise InputInvalid for far more elements than an input has in any of its ``shapes``.
+
+    An array may claim petabytes and hold eight bytes (stride 0).
+    """
+    legal = [entry[attr.index] for entry in shapes] or [attr.dims]
+    most = max(math.prod(dims) for dims in legal)
+    if array.size > max(most * _WIDEST, _SMALL):
+        raise InputInvalid(
+            f"input {attr.name}: expected shape {' or '.join(str(list(dims)) for dims in legal)}, "
+            f"got {list(array.shape)}, {array.size} elements"
+        )
+
+
 def checked(attr: TensorAttr, item: Any, word: Any, pass_through: Any, *, dynamic: bool) -> Input:
     """One input: what is given for ``attr``, which lies as ``word`` says (None: NHWC). See ``collect``."""
     array, layout = array_of(item, attr), _layout(word, attr)
     if pass_through:
+        check_size(array, attr)
         return Input(attr.index, array, layout, pass_through=True)
     if array.ndim == 3 and len(attr.dims) == 4 and (dynamic or attr.dims[0] == 1):
         logger.warning(

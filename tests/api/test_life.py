@@ -211,7 +211,7 @@ def test_the_cpu_reference_leaves_nothing_for_the_collector(cpu: None, name: str
 
 @pytest.mark.slow
 def test_resident_memory_is_flat_without_the_collector(cpu: None) -> None:
-    """4,000 cycles of 1 KiB would be 4 MB; allocators settle in the first few hundred."""
+    """5,000 cycles of 1.1 KiB would be 5.5 MB; allocators settle in the first few thousand."""
     rknn, process = RKNNLite(), psutil.Process()
     rknn.load_rknn(genuine("conv_relu.rk3588.i8"))
     gc.collect()
@@ -219,8 +219,8 @@ def test_resident_memory_is_flat_without_the_collector(cpu: None) -> None:
     try:
         cycles(rknn, 2000)
         before = process.memory_info().rss
-        cycles(rknn, 4000)
-        assert process.memory_info().rss - before < 1 << 20
+        cycles(rknn, 5000)
+        assert process.memory_info().rss - before < 5 << 19
     finally:
         gc.enable()
 

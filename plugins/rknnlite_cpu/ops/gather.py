@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from rknnlite.errors import InputInvalid
+
 from ..node_view import NodeView
 from ..registry import real_op
 from ..values import Array
@@ -16,9 +18,10 @@ __all__: list[str] = []
 def _checked(view: NodeView, index: Array, size: int) -> Array:
     whole = index.astype(np.int64)
     if whole.size and (whole.min() < -size or whole.max() >= size):
-        raise view.fail(
-            f"index {int(whole.min())}..{int(whole.max())} outside 0..{size - 1}; check the input ids"
-        )
+        text = f"index {int(whole.min())}..{int(whole.max())} outside 0..{size - 1}"
+        if view.is_const(1):
+            raise view.fail(text)
+        raise InputInvalid(f"node {view.node.label()}: {text}; check the input ids")
     return whole.astype(np.intp, copy=False)
 
 
