@@ -2,7 +2,8 @@
 
 ``manifest.json`` lists the tensors in order of computation: name, node, operator, element type, shape, scale, zero
 point, files, and the microseconds of the node. Folders that the vendor's runtime wrote
-on a board have no manifest; the names of their files tell (``025_ConvClip_385_shape_1_384_14_14_float.npy``). ``file`` has the real values in logical (ONNX) order, ``raw_file`` the
+on a board have no manifest; the names of their files tell (``025_ConvClip_385_shape_1_384_14_14_float.npy``).
+``file`` has the real values in logical (ONNX) order, ``raw_file`` the
 stored integers of a quantised tensor, ``real = (raw - zero_point) * scale``. With a batch each item has an entry.
 """
 
