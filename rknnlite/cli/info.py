@@ -74,6 +74,9 @@ class Info(Command):
         parser.add_argument(
             "model", type=Path, metavar="MODEL", help="a .rknn file, or a language model package"
         )
+        parser.add_argument(
+            "--check", action="store_true", help="also: patterns with reports of wrong results on boards"
+        )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         file = model_file(args.model)
@@ -96,8 +99,21 @@ class Info(Command):
             "operators": [{"op": op, "npu": npu, "cpu": cpu} for op, npu, cpu in operators.rows],
             "weight_bytes": operators.weights, "graph_problem": operators.problem,
         }  # fmt: skip
-        console.report(data, _text(args.model, file, model, operators, inputs, outputs))
+        text = _text(args.model, file, model, operators, inputs, outputs)
+        if args.check:
+            data["silicon"], told = _checked(model)
+            text += "\n\n" + told
+        console.report(data, text)
         return Exit.OK
+
+
+def _checked(model: Model) -> tuple[list[dict[str, Any]], str]:
+    """Patterns that have gone wrong on boards: as data, and as text."""
+    from .health.silicon import silicon, suspicions
+
+    found = [{**vars(one), "level": one.level.value} for one in suspicions(model)]
+    lines = [str(finding) for finding in silicon(model)] or ["no pattern with reports of wrong results"]
+    return found, "\n".join(["on boards:", *lines])
 
 
 def _fields(attr: TensorAttr) -> dict[str, Any]:

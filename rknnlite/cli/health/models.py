@@ -14,6 +14,7 @@ from ..board import Board
 from ..devices import safe_probe
 from ..info import is_package, runs_on
 from .finding import Finding, Level
+from .silicon import silicon
 
 __all__ = ["model"]
 
@@ -42,6 +43,7 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
             f"this board is an {soc.name.upper()}, the model runs on {', '.join(runs_on(found))}",
             remedy,
         )
+    yield from silicon(found)
     missing_ops = sorted(set(found.custom_ops) - {op.op_type for op in plugins.custom_ops()})
     if missing_ops:
         remedy = "pass them as custom_ops, or install the plugin that has them (docs/plugin-authors.md)"

@@ -1,0 +1,89 @@
+"""Patterns with reports of wrong results on boards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rknnlite.cli.health.silicon import PATTERNS, silicon, suspicions
+from rknnlite.formats import ModelFile
+from rknnlite.graph import ConvParams, Graph, Node, Tensor, TensorRole
+from rknnlite.tensor import DType
+from tests.cli.conftest import RESNET, Call
+from tests.support.corpus import genuine
+from tests.support.handmade import one_node
+
+HALF = DType.FLOAT16
+
+
+class Played:
+    """A model whose graph is given."""
+
+    default_shape = 0
+
+    def __init__(self, graph: Graph, soc: str) -> None:
+        self._graph, self.platform, self.platforms = graph, soc, (soc,)
+
+    def graph(self, index: int) -> Graph:
+        return self._graph
+
+
+def line(shapes: list[tuple[int, ...]], *nodes: Node) -> Graph:
+    tensors = [Tensor(i, f"t{i}", HALF, shape, TensorRole.ACTIVATION) for i, shape in enumerate(shapes)]
+    return Graph(tensors, list(nodes), [0], [len(shapes) - 1])
+
+
+def conv(inputs: list[int], outputs: list[int], stride: int = 1) -> Node:
+    params = ConvParams(lambda: None, (1, 1, 1, 1), False, False, False, (stride, 1), (1, 1), (0, 0))  # type: ignore[arg-type, return-value]
+    return Node(9, "Conv", "c", inputs, outputs, on_npu=True, conv=params)
+
+
+def named(graph: Graph, soc: str) -> list[str]:
+    played: Any = Played(graph, soc)
+    return [one.pattern for one in suspicions(played)]
+
+
+def test_what_rk3588_has_got_wrong() -> None:
+    mean = Node(0, "ReduceMean", "m", [0], [1], on_npu=True)
+    graph = line([(1, 8, 4, 9), (1, 8, 1, 9), (1, 8, 1, 9)], mean, conv([1], [2]))
+    assert named(graph, "rk3588") == ["flat-convolution-after-mean"] and named(graph, "rk3576") == []
+    add = Node(0, "AddRelu", "a", [0, 1], [2], on_npu=True)
+    assert named(line([(1, 8, 4, 9), (1, 8, 1, 9), (1, 8, 4, 9)], add), "rk3588") == ["broadcast-add-relu"]
+    assert named(line([(1, 8, 4, 9)] * 3, add), "rk3588") == []
+
+
+def test_limits_of_registers_and_other_chips() -> None:
+    relu = Node(0, "Relu", "r", [0], [1], on_npu=True)
+    assert named(line([(1, 8, 1, 8192)] * 2, relu), "rk3562") == ["register-limit"]
+    assert named(line([(1, 8, 1, 8191)] * 2, relu), "rk3562") == []
+    assert named(line([(1, 8, 90, 9)] * 2, conv([0], [1], 10)), "rk3562") == ["stride-limit"]
+    resize = Node(0, "Resize", "s", [0], [1], attrs={"mode": "linear"}, on_npu=True)
+    assert named(line([(1, 8, 4, 4)] * 3, resize, replace(relu, inputs=[1], outputs=[2])), "rv1126b") == [
+        "linear-resize-inside"
+    ]
+    assert named(line([(1, 8, 4, 4)] * 2, resize), "rv1126b") == []
+    assert named(line([(1, 8, 4, 4)] * 2, replace(relu, on_npu=False)), "rk3588") == ["on-the-cpu"]
+
+
+def test_every_row_has_a_source_and_a_way_around() -> None:
+    assert len({row.name for row in PATTERNS}) == len(PATTERNS)
+    for row in PATTERNS:
+        assert row.report and row.remedy and row.source.startswith(("https://github.com/", "docs/"))
+
+
+def test_in_the_commands(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "relu.rknn"
+    path.write_bytes(one_node())
+    done = call("info", "--check", path)
+    assert done.code == 0 and "on boards:" in done.out and "computes on the CPU" in done.out
+    assert call("info", "--check", "--json", path).data["silicon"][0]["pattern"] == "on-the-cpu"
+    assert "silicon" not in call("info", "--json", path).data
+    assert any("computes on the CPU" in f["text"] for f in call("doctor", "--json", path).data["findings"])
+
+
+@pytest.mark.parametrize("path", [RESNET, genuine("conv_relu.rk3588.i8")])
+def test_plain_networks_have_no_warning(path: Path) -> None:
+    assert [f for f in silicon(ModelFile(path).model) if f.level.value == "warn"] == []
