@@ -32,22 +32,21 @@ def directories() -> Iterator[Path]:
     """
     named = config.get("op_plugins")
     for place in named.split(os.pathsep) if named is not None else abi.PLUGIN_DIRECTORIES:
-        folder = Path(place)
-        problem = _unusable(folder) if place and (named is not None or folder.exists()) else ""
-        if problem:
-            _note(
-                folder, problem, "correct RKNNLITE_OP_PLUGINS" if named is not None else "look at that path"
-            )
-        if place and not problem and folder.is_dir():
-            yield folder
+        error = _unusable(Path(place)) if place else FileNotFoundError()
+        if error is None:
+            yield Path(place)
+        elif place and (named is not None or not isinstance(error, FileNotFoundError)):
+            remedy = "correct RKNNLITE_OP_PLUGINS" if named is not None else "look at that path"
+            _note(Path(place), error.strerror or str(error), remedy)
 
 
-def _unusable(folder: Path) -> str:
+def _unusable(folder: Path) -> OSError | None:
+    """Why a folder cannot be looked into."""
     try:
         next(folder.iterdir(), None)
     except OSError as error:
-        return error.strerror or str(error)
-    return ""
+        return error
+    return None
 
 
 def discover() -> list[CustomOp]:
