@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from .tensor import DType, QuantParams
 
 __all__ = [
-    "Accumulator", "Activation", "ConvParams", "FusedOp", "Graph", "Join", "Lut", "Node", "RecurrentParams", "Stage",
-    "Tensor", "TensorRole",
+    "RECURRENT_GATES", "Accumulator", "Activation", "ConvParams", "FusedOp", "Graph", "Join", "Lut", "Node", "RecurrentParams",
+    "Stage", "Tensor", "TensorRole",
 ]  # fmt: skip
+
+RECURRENT_GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
+"""Types of recurrent nodes and their number of gates."""
 
 
 class TensorRole(enum.Enum):

@@ -21,14 +21,12 @@ from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import TensorAttr
 
 from .bindings import Bindings
-from .figures import memory_size, perf_table
 from .frame import Frame
 from .kernels.buffers import trim
 from .kernels.threads import limited
 from .observers import Feeder, Stopwatch
 from .opened_model import OpenedModel, Settings
 from .plan import Watch
-from .postprocess import chosen, converted
 from .runs import Runs, compute_items
 from .shape_variant import PreparedShapes
 from .values import Array
@@ -162,6 +160,8 @@ class CpuContext(ZeroCopyContext):
             if self._post is not None or self._runs.last is not None:
                 why = "the model has run already" if self._post is None else "a plugin is registered already"
                 raise ContextInvalid(f"{why}; open the model again to register a post-process plugin")
+            from .postprocess import chosen
+
             post = chosen(plugin)
             if post is not None:
                 outputs = post.open(self._attrs.inputs, self._attrs.outputs)
@@ -233,6 +233,8 @@ class CpuContext(ZeroCopyContext):
                 raise ContextInvalid(MIXED)
             frame = self._runs.answer(delayed=self._opened.options.async_mode)
             if frame.post is not None:
+                from .postprocess import converted
+
                 return converted(frame.post, self.outputs, want_float)
             return frame.floats() if want_float else frame.elements()
 
@@ -248,6 +250,8 @@ class CpuContext(ZeroCopyContext):
                 self._compute(watch)
                 runs.timed(watch.seconds)
             if runs.table is None:
+                from .figures import perf_table
+
                 runs.table = perf_table(
                     current.graph, current.plan, runs.seconds or {}, self.soc, self._opened.timing_note
                 )
@@ -255,6 +259,8 @@ class CpuContext(ZeroCopyContext):
 
     def memory(self) -> MemorySize:
         """What the model needs on the NPU, from the sizes that the file states; not what this process holds."""
+        from .figures import memory_size
+
         with self.exclusive():
             file_size = len(self._opened.file.data)
             return memory_size(self._shapes.current.graph, file_size, self.batch, self.soc)
@@ -266,6 +272,8 @@ class CpuContext(ZeroCopyContext):
             feeder = None if golden is None else Feeder(self._shapes.current.plan.graph, golden)
             items = self._compute(None, writer, feeder)
             if self._post is not None:
+                from .postprocess import converted
+
                 results = self._post.compute(self._framed(items).elements())
                 for attr, raw, real in zip(self.outputs, results, converted(results, self.outputs, True)):
                     writer.add(attr.name, real, raw, dtype=attr.dtype.short, op="PostProcess", role="output")

@@ -14,7 +14,6 @@ from rknnlite.spi import OpenOptions, PostProcess
 from .cache_coherence import CacheCoherence
 from .fidelity import Fidelity
 from .kernels.threads import cores
-from .postprocess import chosen
 from .zerocopy import lender
 
 if TYPE_CHECKING:
@@ -82,7 +81,12 @@ class OpenedModel:
 
     def postprocess(self) -> PostProcess | None:
         """The plugin that the options name, one for each context."""
-        return chosen(self.options.extra.get("postprocess"))
+        given = self.options.extra.get("postprocess")
+        if given is None:
+            return None
+        from .postprocess import chosen
+
+        return chosen(given)
 
     def dump_writer(self, directory: str | os.PathLike[str]) -> DumpWriter:
         """Writes the tensors of a run that was asked for; raises ParamInvalid."""

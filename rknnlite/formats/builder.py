@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
-from ..graph import Graph, Node, Tensor, TensorRole
+from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..tensor import DType, QuantParams
 from . import weights
 from .attributes import NEEDED, read_attributes
@@ -26,7 +26,6 @@ from .fused import fused_op
 from .inferred import GivenAttributes, inferred_attributes
 from .matmul_steps import attention_steps, hidden_attributes, product_steps
 from .model import NO_ATTRIBUTES, Attributes
-from .recurrent import RECURRENT_OPS, read_plain_recurrent, read_recurrent
 from .slots import GraphSlot, NodePlace, NodeSlot, RootSlot, TensorKind, TensorSlot
 from .stages import StageReader
 from .storage import Storage
@@ -192,7 +191,7 @@ class _Builder:
             self._decode(node)
         elif fused is not None and weighted:
             self.convolutions.read_plain(node, fused)
-        elif op in RECURRENT_OPS:
+        elif op in RECURRENT_GATES:
             self._recurrent(node)
         operands = [self.tensors[i] if i >= 0 else None for i in node.inputs]
         check_shapes(node, operands, [self.tensors[i] for i in node.outputs])
@@ -233,7 +232,7 @@ class _Builder:
         node.attrs = {**hidden_attributes(self.family, self.program, node), **node.attrs}
         if node.fused is not None and node.fused.convolves:
             self.convolutions.read(node, node.fused, regs)
-        elif node.op in RECURRENT_OPS:
+        elif node.op in RECURRENT_GATES:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
             read = attention_steps if node.op == "exSDPAttention" else product_steps
@@ -242,6 +241,8 @@ class _Builder:
             node.attrs.update(steps)
 
     def _recurrent(self, node: Node) -> None:
+        from .recurrent import read_plain_recurrent, read_recurrent  # few networks have such nodes
+
         given = [i >= 0 for i in node.inputs[:4]]
         if given[:3] != [True] * 3 or (node.on_npu and not all(given[3:] or [False])):
             raise ModelInvalid(f"node {node.label()}: x, W, R or B is missing")

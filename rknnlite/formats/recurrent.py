@@ -8,16 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid
-from ..graph import Node, RecurrentParams, Tensor
+from ..graph import RECURRENT_GATES, Node, RecurrentParams, Tensor
 from . import weights
 from .families import NpuFamily
 from .register_map import scaled
 from .registers import RegisterProgram
 
-__all__ = ["RECURRENT_OPS", "read_plain_recurrent", "read_recurrent"]
-
-RECURRENT_OPS = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
-"""Node types and their number of gates."""
+__all__ = ["read_plain_recurrent", "read_recurrent"]
 
 
 def read_recurrent(
@@ -29,7 +26,7 @@ def read_recurrent(
     Args:
         tensors: x, W, R, B as listed by the node. blobs: stored bytes of W, R, B. output: shape of the first output.
     """
-    gates = RECURRENT_OPS[node.op]
+    gates = RECURRENT_GATES[node.op]
     x, w, r, _ = tensors
     quantised = w.dtype.bits == 8
     if len(x.shape) < 3:
@@ -84,7 +81,7 @@ def read_plain_recurrent(
         tensors: x, W, R, and B where it is given. steps: (scale, zero point) per row of W, R, B; in int8 models the
             vendor's simulator rounds the weights to them.
     """
-    gates = RECURRENT_OPS[node.op]
+    gates = RECURRENT_GATES[node.op]
     _, w, r, *biases = tensors
     shape = w.shape
     if len(shape) != 3 or shape[1] % gates or r.shape != (*shape[:2], shape[1] // gates) or any(

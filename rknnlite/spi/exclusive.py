@@ -8,13 +8,15 @@ import zlib
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import config
 from ..errors import ContextInvalid, InputInvalid
-from .one_thread import OneThread
+
+if TYPE_CHECKING:
+    from .one_thread import OneThread
 
 __all__ = ["AsyncCalls", "Exclusive", "OneCaller", "Unchanged", "debugging"]
 
@@ -152,6 +154,8 @@ class AsyncCalls(OneCaller):
         if self._closed:
             raise ContextInvalid(self._closed_reason)
         if self._runner is None:
+            from .one_thread import OneThread  # most programs never call this way
+
             self._runner = OneThread("rknnlite-async", daemon=False, idle=_IDLE)
         unchanged = Unchanged(arrays) if debugging() else None
         try:
