@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes as ct
 import functools
 import os
-import re
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,8 @@ _NEEDED = (
     "rknn3_init", "rknn3_load_model_from_path", "rknn3_load_model_from_data", "rknn3_model_init", "rknn3_destroy",
     "rknn3_query", "rknn3_run", "rknn3_create_mem", "rknn3_destroy_mem", "rknn3_mem_sync",
 )  # fmt: skip
-_VERSION = re.compile(rb"librknn3_api version: ([0-9][^\0\n\"%]{0,120})")
+# Compiled when a library is searched, not at every start.
+_VERSION = rb"librknn3_api version: ([0-9][^\0\n\"%]{0,120})"
 
 _loaded: dict[tuple[str, int, int], Library] = {}
 _loading = threading.Lock()

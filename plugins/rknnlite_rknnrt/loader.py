@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,8 @@ SEARCH = Search(
     "install the runtime of your board's SDK (a Debian package rknpu2-rk3588 or the like, or copy librknnrt.so "
     "to /usr/lib), or name it in RKNNLITE_LIBRARY",
 )
-_VERSION = re.compile(rb"librknn\w{0,2}rt version: ([0-9][^\0\n\"%]{0,120})")
+# Compiled when a library is searched, not at every start.
+_VERSION = rb"librknn\w{0,2}rt version: ([0-9][^\0\n\"%]{0,120})"
 _MINI = "librknnmrt"
 _NEVER_IN_MINI = (
     "rknn_set_core_mask", "rknn_set_batch_core_num", "rknn_register_custom_ops", "rknn_custom_op_", "rknn_matmul_",

@@ -8,8 +8,8 @@ from rknnlite.spi import PerfRow
 
 __all__ = ["parse"]
 
-_RULE = re.compile(r"^\s*-{5,}\s*$")
-_TIME = re.compile(r"^time\s*\(us\)$", re.IGNORECASE)
+_RULE = r"^\s*-{5,}\s*$"
+_TIME = r"(?i)^time\s*\(us\)$"
 _NAMES = {
     "op": ("optype",), "target": ("target",), "name": ("fullname", "name"), "data_type": ("datatype",),
     "input_shape": ("inputshape",), "output_shape": ("outputshape",), "mac_usage": ("macusage",),
@@ -36,7 +36,7 @@ def parse(text: str) -> list[PerfRow]:
 def _rows(headers: list[str], lines: list[str]) -> list[PerfRow]:
     rows = []
     for line in lines:
-        if _RULE.match(line):
+        if re.match(_RULE, line):
             continue
         cells = _cells(line, len(headers))
         if not cells or not cells[0].isdigit():
@@ -56,7 +56,7 @@ def _row(cells: dict[str, str]) -> PerfRow:
     found = {
         field: next((plain[name] for name in names if name in plain), "") for field, names in _NAMES.items()
     }
-    time = next((cell for header, cell in cells.items() if _TIME.match(header)), "")
+    time = next((cell for header, cell in cells.items() if re.match(_TIME, header)), "")
     return PerfRow(
         id=cells["ID"], time_us=_number(time), rw_kb=_number(plain.get("rw", "")), cells=cells, **found
     )

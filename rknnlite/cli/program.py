@@ -123,7 +123,9 @@ class _Parser(argparse.ArgumentParser):
     """Says where to find help, as every message here ends with what to do."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(Exit.USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+        with contextlib.suppress(OSError):  # a full disk: the exit code says it
+            self._print_message(f"{self.prog}: {message}; see {self.prog} --help\n", sys.stderr)
+        self.exit(Exit.USAGE)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """As argparse's, which drops without a word what cannot be written."""

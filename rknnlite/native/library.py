@@ -114,11 +114,11 @@ def open_library(path: Path, needed: Sequence[str], kind: str) -> ctypes.CDLL:
     return dll
 
 
-def version_in(path: Path, pattern: re.Pattern[bytes]) -> str:
+def version_in(path: Path, pattern: bytes) -> str:
     """The first group of ``pattern`` in the file, empty when it is not there."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            match = pattern.search(data)
+            match = re.search(pattern, data)
             return match.group(1).decode("ascii", "replace").strip() if match else ""
     except (OSError, ValueError):
         return ""
