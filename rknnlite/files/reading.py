@@ -1,10 +1,69 @@
-"""What is to be known of a path before it is opened for reading."""
+"""Reading files: mapped ones, whose bytes are read when they are touched, and what is no file.
+
+A file that is cut while it is mapped ends the process (SIGBUS) as soon as a byte behind its new end is touched, and one
+that is written anew in place gives the bytes of another model. So what identifies the file is remembered, and ``check``
+is called before many bytes are read: once for the graph of a shape, once for a turn of a language model. A file that
+changes between the check and the last byte read is not noticed in time; only replacing files by rename is safe. A file
+that was replaced by rename, or removed, stays readable as it was for whoever has mapped it.
+"""
 
 from __future__ import annotations
 
+import mmap
+import os
 from pathlib import Path
+from typing import Optional
 
-__all__ = ["check_file", "is_pipe", "is_stream"]
+from ..errors import ModelInvalid
+
+__all__ = ["MappedFile", "check_file", "is_pipe", "is_stream"]
+
+
+class MappedFile:
+    """``data`` are the bytes of a file. Raises OSError, or ValueError for a path that no system takes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = os.path.abspath(path)  # noqa: PTH100  links stay as they are
+        self._map: Optional[mmap.mmap] = None
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_size:
+                self._map = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
+        self._place, self._state = _place(status), _state(status)
+        self.data = memoryview(self._map if self._map is not None else b"")
+
+    def check(self, label: str) -> None:
+        """Raise ModelInvalid when the file was cut or written anew in place since it was mapped."""
+        size, time = self._state
+        if self._map is None:
+            return
+        found = self._map.size()  # of the file that is mapped, whatever its name is by now
+        why = f"it had {size} bytes, now {found}"
+        if found == size:
+            try:
+                status = os.stat(self._path)  # noqa: PTH116
+            except OSError:
+                return
+            if _place(status) != self._place or _state(status) == (size, time):
+                return
+            why = "it was written to"
+        raise ModelInvalid(
+            f"{label}: the file was changed in place while it was in use ({why}); replace a model file by rename "
+            "(copy to a new name, then mv), then open it again"
+        )
+
+    def drop_pages(self) -> None:
+        """Give the pages back to the system; they are read again when they are touched."""
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+
+def _place(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _state(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
 
 
 def is_stream(path: Path) -> bool:

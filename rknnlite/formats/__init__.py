@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional, Union
 
 from ..errors import ModelInvalid, ModelUnsupported, shown
-from ..files.mapped import MappedFile
-from ..files.reading import is_stream
+from ..files.reading import MappedFile, is_stream
 from .frame import CLASSIC, CURRENT, FIRST_HEADER, HEADER, LLM_PACKAGE, MINI
 from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 
