@@ -156,7 +156,9 @@ _KNOWN = frozenset(_LEGAL) | {
 """Names of the options of our own backends: a program for one of them runs on another."""
 
 
-def check_options(backend: str, given: Mapping[str, Any], known: Iterable[str] = _KNOWN) -> None:
+def check_options(
+    backend: str, given: Mapping[str, Any], known: Iterable[str] = _KNOWN, values: bool = True
+) -> None:
     """Refuse options that no backend has, and illegal values; raises ParamInvalid with the nearest known name."""
     names = sorted(known)
     for name, value in given.items():
@@ -164,7 +166,7 @@ def check_options(backend: str, given: Mapping[str, Any], known: Iterable[str] =
             near = difflib.get_close_matches(name, names, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
             raise ParamInvalid(f"option {name} is unknown to backend {backend}; {hint}")
-        if name in _LEGAL and not _LEGAL[name](value):
+        if values and name in _LEGAL and not _LEGAL[name](value):
             raise ParamInvalid(f"{name} {value!r:.80} is no legal value of that option of backend {backend}")
 
 
