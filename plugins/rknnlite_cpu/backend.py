@@ -11,6 +11,7 @@ from rknnlite import socs
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
+from rknnlite.spi.types import check_options
 
 if TYPE_CHECKING:
     from rknnlite.spi.llm import LlmContext, LlmOptions
@@ -49,6 +50,7 @@ class CpuBackend(Backend):
         from .context import CpuContext
         from .opened_model import OpenedModel
 
+        check_options(self.name, options.extra)
         return CpuContext(OpenedModel.of(model, play(model, options.soc), options))
 
     def matmul(self, spec: MatmulSpec) -> MatmulContext:

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from rknnlite.abi.rknn3_types import RKNN3Config
 from rknnlite.errors import ParamInvalid
-from rknnlite.log import logger
+from rknnlite.spi.types import check_options
 
 __all__ = ["Settings"]
 
@@ -51,13 +51,9 @@ class Settings:
 
     @classmethod
     def of(cls, extra: Mapping[str, Any]) -> Settings:
-        """Read the options; unknown ones are named in a warning."""
+        """Read the options, those of other backends left out; raises ParamInvalid for unknown ones and illegal values."""
+        check_options("rknn3rt", extra)
         known = {field.name for field in fields(cls)}
-        unknown = sorted(set(extra) - known)
-        if unknown:
-            logger.warning(
-                "options %s are unknown to backend rknn3rt and ignored; it knows %s", unknown, sorted(known)
-            )
         return cls(**{name: value for name, value in extra.items() if name in known})
 
     def config(self, core_mask: int | None) -> RKNN3Config:

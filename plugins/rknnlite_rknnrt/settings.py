@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Optional
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.log import logger
 from rknnlite.spi import Context, OpenOptions
+from rknnlite.spi.types import check_options
 
 from .abi import InitFlag
 
@@ -53,14 +53,10 @@ class Settings:
 
     @classmethod
     def of(cls, options: OpenOptions) -> Settings:
-        """Read the options; unknown ones are named in a warning, illegal values raise ParamInvalid."""
-        known = {field.name for field in fields(cls)}
-        given: dict[str, Any] = dict(options.extra)
-        for name in sorted(set(given) - known):
-            logger.warning(
-                "option %s is unknown to backend rknnrt and ignored; it knows %s", name, sorted(known)
-            )
-            del given[name]
+        """Read the options, those of other backends left out; raises ParamInvalid for unknown ones and illegal values."""
+        check_options("rknnrt", options.extra, values=False)
+        mine = {field.name for field in fields(cls)}
+        given: dict[str, Any] = {name: value for name, value in options.extra.items() if name in mine}
         given.setdefault("async_mode", options.async_mode)
         given.setdefault("verbose", options.verbose)
         settings = cls(**given)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import abc
+import difflib
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from numpy.typing import NDArray
 
+from ..errors import ParamInvalid
 from ..layout import nchw_to_nhwc_shape
 from ..tensor import Layout
 from .custom_op import CustomOp
@@ -28,6 +30,7 @@ __all__ = [
     "RawOutput",
     "Step",
     "Versions",
+    "check_options",
 ]
 
 Array = NDArray[Any]
@@ -132,6 +135,39 @@ class Options:
     soc: Optional[str] = None
     device_id: Optional[str] = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+_PRIORITIES = ("high", "medium", "low")
+_LEGAL: dict[str, Callable[[Any], bool]] = {
+    "priority": lambda value: value in _PRIORITIES or type(value) is int,
+    "outside": lambda value: value in (None, "all", "internal"),
+    "flags": lambda value: isinstance(value, int),
+    **dict.fromkeys(
+        ("collect_perf", "sram", "model_in_npu_memory", "flush_inputs", "flush_outputs", "info_only"),
+        lambda value: value in (False, True),
+    ),
+}
+"""What options of the backends may be, where not everything is legal."""
+
+_KNOWN = frozenset(_LEGAL) | {
+    "attributes", "decrypt_key", "decrypt_key_path", "fidelity", "library", "master", "native_async", "postprocess",
+    "prefill_chunk", "user_internal", "user_key", "user_sram", "user_weight",
+}  # fmt: skip
+"""Names of the options of our own backends: a program for one of them runs on another."""
+
+
+def check_options(
+    backend: str, given: Mapping[str, Any], known: Iterable[str] = _KNOWN, values: bool = True
+) -> None:
+    """Refuse options that no backend has, and illegal values; raises ParamInvalid with the nearest known name."""
+    names = sorted(known)
+    for name, value in given.items():
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+            raise ParamInvalid(f"option {name} is unknown to backend {backend}; {hint}")
+        if values and name in _LEGAL and not _LEGAL[name](value):
+            raise ParamInvalid(f"{name} {value!r:.80} is no legal value of that option of backend {backend}")
 
 
 @dataclass
