@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 from collections.abc import Iterator
@@ -32,21 +33,23 @@ def directories() -> Iterator[Path]:
     """
     named = config.get("op_plugins")
     for place in named.split(os.pathsep) if named is not None else abi.PLUGIN_DIRECTORIES:
-        error = _unusable(Path(place)) if place else FileNotFoundError()
-        if error is None:
+        if not place:
+            continue
+        number, reason = _unusable(Path(place))
+        if not number:
             yield Path(place)
-        elif place and (named is not None or not isinstance(error, FileNotFoundError)):
+        elif named is not None or number != errno.ENOENT:
             remedy = "correct RKNNLITE_OP_PLUGINS" if named is not None else "look at that path"
-            _note(Path(place), error.strerror or str(error), remedy)
+            _note(Path(place), reason, remedy)
 
 
-def _unusable(folder: Path) -> OSError | None:
-    """Why a folder cannot be looked into."""
+def _unusable(folder: Path) -> tuple[int, str]:
+    """Number and text of the error of looking into a folder; 0 where there is none."""
     try:
         next(folder.iterdir(), None)
-    except OSError as error:
-        return error
-    return None
+    except OSError as error:  # handed on, it would hold the frames that hold it
+        return error.errno or errno.EIO, error.strerror or str(error)
+    return 0, ""
 
 
 def discover() -> list[CustomOp]:

@@ -41,7 +41,7 @@ EXTRAS = {
     "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
     "rknnlite.accuracy.plot": {"matplotlib"},
     "rknnlite.llm.sandbox": {"jinja2"},
-    "rknnlite.matmul.layout": {"cv2"},  # faster packing; numpy's own otherwise
+    "rknnlite.layout": {"cv2"},  # faster interleaving; numpy's own otherwise
     "rknnlite.llm.tokenizer": {"tokenizers"},
 }
 """Imported where they are used, with a message that names the extra."""

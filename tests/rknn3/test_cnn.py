@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from rknn3lite.api import RKNN3CoreMask, RKNN3Lite, RKNN3QueryCmd
+from rknnlite import abi
 from rknnlite.llm import Package
 from rknnlite.spi import PostProcess
 from rknnlite.tensor import DType, Layout, TensorAttr
@@ -235,7 +236,7 @@ def test_a_compiled_plugin(opened: Opener, tmp_path: Path, monkeypatch: pytest.M
     source = ROOT / "tests" / "custom_ops" / "c" / "argmax_riscv.c"
     plugin = tmp_path / "libpostprocess_argmax.so"
     flags = ["--specs=picolibc.specs", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany", "-fpic", "-w", "-c"]
-    headers = f"-I{ROOT / 'examples' / 'yolo_postprocess'}"
+    headers = f"-I{abi.include_dir()}"
     subprocess.run(["riscv64-unknown-elf-gcc", *flags, headers, "-o", str(plugin), str(source)], check=True)
     model = genuine("conv_relu.rk3588.i8")
     golden = goldens(model.with_suffix(".npz"))[0]

@@ -117,9 +117,9 @@ def test_an_unused_core_is_only_a_warning(double: Double3, caplog: pytest.LogCap
     assert "names a core that the model does not use" in caplog.text
 
 
-def test_unknown_options_are_named(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    start(*CNN, flavour="vanilla")
-    assert "flavour" in caplog.text and "user_internal" in caplog.text
+def test_unknown_options_are_refused(start: Start) -> None:
+    with pytest.raises(ParamInvalid, match="flavour"):
+        start(*CNN, flavour="vanilla")
 
 
 # -- conversion -------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Optional
 
 from ... import plugins
 from ...errors import ParamInvalid
+from ...files.writing import write_text
 from ..program import BUILT_IN
 
 __all__ = ["KINDS", "write_package"]
@@ -83,7 +84,7 @@ def write_package(name: str, kind: str, output: Path) -> tuple[Path, list[str]]:
     for file, text in files.items():
         place = folder / file
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
+        write_text(place, text)
     return folder, sorted(files)
 
 
