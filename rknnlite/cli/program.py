@@ -138,9 +138,9 @@ class _Parser(argparse.ArgumentParser):
         except BrokenPipeError:
             raise
         except OSError as error:
-            if stream is sys.stdout:
+            if stream is sys.stdout:  # of stderr the exit code tells
                 Console().note(error.strerror or str(error))
-            raise SystemExit(Exit.FAILED) from None
+                raise SystemExit(Exit.FAILED) from None
 
 
 def _load(name: str) -> Command:

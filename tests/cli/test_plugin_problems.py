@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from rknnlite import hookimpl
+from rknnlite.abi import include_dir
 from rknnlite.cli.program import Exit
 from tests.support.corpus import EXAMPLES, ROOT
 
@@ -206,7 +207,7 @@ def test_a_library_that_crashes_is_named_and_the_others_stay(tmp_path: Path) -> 
     source.write_text(
         "#include <stdlib.h>\n__attribute__((constructor)) static void first(void) { abort(); }\n"
     )
-    build = ["cc", "-shared", "-fPIC", "-w", "-o"]
+    build = ["cc", "-shared", "-fPIC", "-w", f"-I{include_dir()}", "-o"]
     subprocess.run([*build, place / "librkcst_bad.so", source], check=True)
     example = EXAMPLES / "custom_op" / "librkcst_dual_residual.c"
     subprocess.run([*build, place / "librkcst_good.so", example, "-lm"], check=True)
