@@ -254,8 +254,10 @@ class _Builder:
             node.inputs = [node.inputs[0], *node.inputs[4:7]]
             return
         blobs = [self.storage.of(t.index) for t in tensors[1:]]
+        output = self.tensors[node.outputs[0]]
+        constants = self.stages.gates(output.name)
         node.recurrent = read_recurrent(
-            node, tensors, blobs, self.tensors[node.outputs[0]].shape, self.family, self.program
+            node, tensors, blobs, output.shape, self.family, self.program, constants
         )
         lengths = node.inputs[4] if len(node.inputs) > 4 else -1
         if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:

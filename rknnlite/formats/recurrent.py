@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from ..errors import ModelInvalid
 from ..graph import RECURRENT_GATES, Node, RecurrentParams, Tensor
 from . import weights
 from .families import NpuFamily
-from .register_map import scaled
+from .register_map import Registers, scaled
 from .registers import RegisterProgram
 
 __all__ = ["read_plain_recurrent", "read_recurrent"]
@@ -19,12 +20,13 @@ __all__ = ["read_plain_recurrent", "read_recurrent"]
 
 def read_recurrent(
     node: Node, tensors: list[Tensor], blobs: list[memoryview], output: tuple[int, ...],
-    family: NpuFamily, program: RegisterProgram,
+    family: NpuFamily, program: RegisterProgram, constants: tuple[Registers, Registers] = ({}, {}),
 ) -> RecurrentParams:  # fmt: skip
     """Decode W, R and B of a node.
 
     Args:
         tensors: x, W, R, B as listed by the node. blobs: stored bytes of W, R, B. output: shape of the first output.
+        constants: what some families keep in small constants instead of registers, for x W and for h R.
     """
     gates = RECURRENT_GATES[node.op]
     x, w, r, _ = tensors
@@ -57,7 +59,7 @@ def read_recurrent(
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
     )  # fmt: skip
     if quantised:
-        _quantised(params, x, blobs[2], padded, family, program, node)
+        _quantised(params, x, blobs[2], padded, _products(family, program, node, constants), node)
     else:
         _float_bias(params, blobs[2], padded, node)
     return params
@@ -147,39 +149,70 @@ def _float_bias(params: RecurrentParams, blob: memoryview, padded: int, node: No
     params.r_bias = cells[:, 1, :, : params.hidden]
 
 
+@dataclass(frozen=True)
+class _Product:
+    """What the registers tell of x W or h R: the step of its sums, and what is read per row.
+
+    ``uses``: whether bias, zero points and multipliers lie in the file row by row; ``zero_point`` is that of all rows else,
+    ``bias_group`` the number of rows whose numbers lie together.
+    """
+
+    step: float
+    uses: tuple[bool, bool, bool]
+    zero_point: int
+    bias_group: int
+
+
 def _quantised(
-    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, family: NpuFamily, program: RegisterProgram,
-    node: Node,
-) -> None:  # fmt: skip
-    """int8 LSTM: per-channel integers to real values with the two output scales of the node's tasks."""
+    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, products: list[_Product], node: Node
+) -> None:
+    """int8 LSTM: integers to real values with the output scales of x W and h R."""
     if x.quant is None:
         raise ModelInvalid(f"node {node.label()}: int8 weights on an input that is not quantised")
-    scales = _output_scales(family, program, node.index)
-    if len(scales) < 2:
+    if len(products) < 2 or products[0].uses != products[1].uses:
         raise ModelInvalid(
-            f"node {node.label()}: its registers give {len(scales)} output scales, two are needed"
+            f"node {node.label()}: its registers give {len(products)} output scales, two of one kind are needed"
         )
     d, g, h = params.directions, params.gates, params.hidden
-    data = weights.parse_bias(blob, d * 2 * g * padded, family.bias_group, (True, True, True), node.name)
-    assert data.bias is not None and data.zero_point is not None and data.multiplier is not None
-    shape = (d, 2, g, padded)
-    parts = (data.bias, data.zero_point, data.multiplier)
-    bias, zero, mul = (part.astype(np.float64).reshape(shape)[..., :h] for part in parts)
-    w_step, r_step = (mul[:, i] * 2.0**-14 * scales[i] * 2.0**-15 for i in range(2))
-    w_int, r_int = params.w - zero[:, 0][..., None], params.r - zero[:, 1][..., None]
-    params.w_bias = ((bias[:, 0] + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)
-    params.r_bias = (bias[:, 1] * r_step).astype(np.float32)
+    data = weights.parse_bias(blob, d * 2 * g * padded, products[0].bias_group, products[0].uses, node.name)
+    assert data.bias is not None
+
+    def rows(values: Optional[NDArray[Any]], i: int, common: float) -> NDArray[np.float64]:
+        if values is None:  # the same for all rows: networks that are quantised layer by layer
+            return np.full((d, g, h), common)
+        return values.astype(np.float64).reshape(d, 2, g, padded)[:, i, :, :h]
+
+    (w_int, w_step), (r_int, r_step) = (
+        (
+            stored - rows(data.zero_point, i, product.zero_point)[..., None],
+            rows(data.multiplier, i, 2.0**14) * 2.0**-14 * product.step * 2.0**-15,
+        )
+        for i, (stored, product) in enumerate(zip((params.w, params.r), products))
+    )
+    w_bias, r_bias = (rows(data.bias, i, 0.0) for i in range(2))
+    params.w_bias = ((w_bias + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)
+    params.r_bias = (r_bias * r_step).astype(np.float32)
     params.w = (w_int * w_step[..., None] / x.quant.scale).astype(np.float32)
     params.r = (r_int * r_step[..., None] * 127).astype(np.float32)
 
 
-def _output_scales(family: NpuFamily, program: RegisterProgram, index: int) -> list[float]:
-    """First distinct OUT_SCALE * 2**-OUT_SHIFT among the tasks that use bias, zero point and multiplier."""
-    found: list[float] = []
+def _products(
+    family: NpuFamily, program: RegisterProgram, node: Node, constants: tuple[Registers, Registers]
+) -> list[_Product]:
+    """x W and h R: the first two distinct products of the tasks that add a bias per row."""
+    found: list[_Product] = []
     kept: dict[int, int] = {}
-    for regs in program.registers(index):
+    for regs in program.registers(node.index):
         kept.update(regs)
-        value = scaled(family.places.out, kept)
-        if all(place.of(kept) for place in family.places.uses) and value not in found:
-            found.append(value)
+        step = scaled(family.places.out, kept)
+        bias, zero, multiplier, _ = family.places.data_use(kept)
+        if not bias or zero != multiplier or any(step == other.step for other in found):
+            continue
+        small = constants[len(found)]
+        if family.small_constants and not zero and not small:
+            raise ModelInvalid(f"node {node.label()}: the constants with its zero points are missing")
+        common = family.places.data_use({**kept, **small})[3]
+        found.append(_Product(step, (bias, zero, multiplier), common, family.bias_group))
+        if len(found) == len(constants):
+            break
     return found

@@ -59,6 +59,13 @@ class StageReader:
         regs = self._program.first(node)
         return {**regs, **self._small(output, "Bs", "Bn")} if self._family.small_constants else regs
 
+    def gates(self, output: str) -> tuple[Registers, Registers]:
+        """Small constants of the products x W and h R of a recurrent node, all gates have the same; none: empty."""
+        names = [f"{output}_compute_zone_fc_{product}" for product in ("ii", "ri")]
+        there = [self._consts(f"{name}_BScfgTensor") is not None for name in names]
+        first, second = (self._small(name, "Bs") if found else {} for name, found in zip(names, there))
+        return first, second
+
     def _small(self, tensor: str, *kinds: str) -> dict[int, int]:
         """Contents of BS and BN constants by the registers that stand for them; zeros when one is absent."""
         found: dict[int, int] = {}
