@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ModelInvalid
@@ -10,9 +11,10 @@ from . import bson
 from .flatbuffer import Table
 from .slots import NodeSlot, UnionCode
 
-__all__ = ["NEEDED", "UNIONS", "read_attributes"]
+__all__ = ["MINI_UNIONS", "NEEDED", "UNIONS", "read_attributes"]
 
-UNIONS: dict[int, dict[int, tuple[str, str]]] = {
+Unions = Mapping[int, Mapping[int, tuple[str, str]]]
+UNIONS: Unions = {
     UnionCode.CONV: {
         0: ("auto_pad", "s"), 1: ("dilations", "is"), 2: ("group", "i"), 3: ("kernel_shape", "is"),
         4: ("pads", "is"), 5: ("strides", "is"),
@@ -66,6 +68,8 @@ UNIONS: dict[int, dict[int, tuple[str, str]]] = {
     },
 }  # fmt: skip
 """Union code -> {slot: (attribute name, kind)}; kinds: s text, i int, f float, is ints."""
+MINI_UNIONS = {**UNIONS, UnionCode.GRU: {0: ("hidden_size", "i"), 1: ("linear_before_reset", "i")}}
+"""The same in the mini format, which has no direction."""
 _BY_OP = {"exLSTM": UnionCode.EX_LSTM, "LSTM": UnionCode.EX_LSTM}  # the mini format gives it the code of Cast
 _ALWAYS = {"axis"}  # an absent scalar slot means zero, which for these is a value, not a default
 
@@ -82,7 +86,9 @@ NEEDED = frozenset(
 """Types whose result depends on attributes; the mini format and containers before 6 leave out those of some."""
 
 
-def read_attributes(node: Table, op: str, code: int, union: Table | None) -> dict[str, Any]:
+def read_attributes(
+    node: Table, op: str, code: int, union: Table | None, unions: Unions = UNIONS
+) -> dict[str, Any]:
     """Attributes by ONNX name; garbage in the BSON place is ignored."""
     attrs: dict[str, Any] = {}
     try:
@@ -95,7 +101,7 @@ def read_attributes(node: Table, op: str, code: int, union: Table | None) -> dic
             if isinstance(entry, dict) and "value" in entry:
                 attrs[name] = entry["value"]
     if union is not None:
-        for slot, (name, kind) in UNIONS.get(_BY_OP.get(op, code), {}).items():
+        for slot, (name, kind) in unions.get(_BY_OP.get(op, code), {}).items():
             if union.has(slot):
                 with contextlib.suppress(ModelInvalid):  # recurrent nodes leave garbage in unused slots
                     attrs[name] = _field(union, slot, kind)

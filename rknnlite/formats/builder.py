@@ -16,12 +16,13 @@ from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..tensor import DType, QuantParams
 from . import weights
-from .attributes import NEEDED, read_attributes
+from .attributes import MINI_UNIONS, NEEDED, UNIONS, read_attributes
 from .checks import check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
 from .families import family_of
 from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, shape_of
 from .flatbuffer import Table
+from .frame import MINI
 from .fused import fused_op
 from .inferred import GivenAttributes, inferred_attributes
 from .matmul_steps import attention_steps, hidden_attributes, product_steps
@@ -64,6 +65,7 @@ class _Builder:
         self.unread = _READINGS * model.file_size
         self.graph = graph
         self.complete = model.complete_attributes
+        self.unions = MINI_UNIONS if model.container == MINI else UNIONS
         self.given = GivenAttributes(attributes)
         self.source = f"container version {model.container:#x} (toolkit {model.toolkit_version})"
         tensors, nodes = graph.count(GraphSlot.TENSORS), graph.count(GraphSlot.NODES)
@@ -178,7 +180,9 @@ class _Builder:
         node = Node(
             index=index, op=op, name=name or (self.tensors[outputs[0]].name if outputs else ""),
             inputs=inputs, outputs=outputs, fused=fused, on_npu=table.i8(NodeSlot.PLACE) == NodePlace.NPU,
-            attrs=read_attributes(table, op, table.i8(NodeSlot.UNION_CODE), table.table(NodeSlot.UNION)),
+            attrs=read_attributes(
+                table, op, table.i8(NodeSlot.UNION_CODE), table.table(NodeSlot.UNION), self.unions
+            ),
         )  # fmt: skip
         if op in ("InputOperator", "OutputOperator"):
             return node

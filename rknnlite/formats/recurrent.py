@@ -93,6 +93,8 @@ def read_plain_recurrent(
             f"node {node.label()}: W {list(shape)} and R {list(r.shape)} are not {gates} gates"
         )
     directions, hidden = shape[0], shape[1] // gates
+    if biases and _stand_in(biases[0], (directions, 8 * (hidden + -hidden % 8))):
+        biases = []
     given = [list(b.shape) for b in biases]
     if given not in ([], [[directions, 2 * shape[1]]]) or directions not in (1, 2) or not hidden:
         raise ModelInvalid(f"node {node.label()}: bias {given} does not fit W {list(shape)}")
@@ -108,6 +110,12 @@ def read_plain_recurrent(
         reverse=_reversed(node, directions),
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
     )  # fmt: skip
+
+
+def _stand_in(bias: Tensor, shape: tuple[int, int]) -> bool:
+    """Whether a bias is what the compiler writes for none: zeros for as many rows
+    as an LSTM of padded gates has, also for a GRU."""
+    return bias.shape == shape and not bias.value().any()
 
 
 def _stepped(tensor: Tensor, scales: NDArray[Any], zeros: NDArray[Any]) -> NDArray[np.float32]:
