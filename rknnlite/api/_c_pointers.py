@@ -13,6 +13,7 @@ __all__ = ["CFunction", "address", "c_function", "number", "struct_at", "structs
 
 S = TypeVar("S", bound=ct.Structure)
 T = TypeVar("T")
+_INTEGERS = (ct.c_int, ct.c_uint, ct.c_long, ct.c_ulong, ct.c_longlong, ct.c_ulonglong)
 
 
 def number(given: Any) -> int:
@@ -64,12 +65,12 @@ class CFunction:
     def __call__(self, *args: Any) -> Any:
         result = self._call(*args)
         kind = self.restype
-        if not isinstance(result, ct._Pointer) or kind is None:
+        if result is None or isinstance(result, int) or kind is None:
             return result
-        if isinstance(kind, type) and issubclass(kind, ct._SimpleCData) and kind is not ct.c_void_p:
-            return ct.cast(result, ct.c_void_p).value or 0
-        cast = ct.cast(result, kind)
-        return cast.value if kind is ct.c_void_p else cast
+        if kind is ct.c_void_p or kind in _INTEGERS:
+            where = ct.cast(result, ct.c_void_p).value
+            return where if kind is ct.c_void_p else where or 0
+        return ct.cast(result, kind)
 
     @property
     def restype(self) -> Any:
