@@ -39,6 +39,7 @@ _ROLES = {
     TensorKind.OPERAND: TensorRole.CONST,
 }  # fmt: skip
 _NOT_GIVEN = -1  # instead of a tensor number
+_SCRATCH = "_compute_zone"  # behind the name of the first result of a recurrent node
 _BYTES_PER_TABLE = 24  # no tensor or node takes less of a genuine file
 _READINGS = 4  # genuine files take 0.2 of their size for names, dims and attributes
 
@@ -131,7 +132,8 @@ class _Builder:
         self.producers = {
             tensor: number
             for number, table in enumerate(self.graph.tables(GraphSlot.NODES))
-            for tensor in self._indices(table, NodeSlot.OUTPUTS)
+            for tensor in self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
+            if tensor >= 0
         }
         nodes = []
         for index, table in enumerate(self.graph.tables(GraphSlot.NODES)):
@@ -172,7 +174,7 @@ class _Builder:
         ]
         while inputs and inputs[-1] < 0:
             inputs.pop()  # scratch tensors that the compiler appends
-        outputs = self._indices(table, NodeSlot.OUTPUTS)
+        outputs = self._outputs(table, op, listed)
         if op != "InputOperator" and any(i in known for i in outputs):
             raise ModelInvalid(
                 f'node {op} "{name}" writes a tensor that exists already: the graph has a cycle'
@@ -200,6 +202,35 @@ class _Builder:
         operands = [self.tensors[i] if i >= 0 else None for i in node.inputs]
         check_shapes(node, operands, [self.tensors[i] for i in node.outputs])
         return node
+
+    def _outputs(self, table: Table, op: str, operands: list[int]) -> list[int]:
+        """Results of a node. What nobody reads of a recurrent node is not in the file: it gets a tensor of its own."""
+        outputs = self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
+        while outputs and outputs[-1] < 0:
+            outputs.pop()
+        if min(outputs, default=0) >= 0:
+            return outputs
+        if op not in RECURRENT_GATES or not operands or operands[0] < 0:
+            raise ModelInvalid(
+                f'node {op} "{table.string(NodeSlot.NAME)}" leaves out a result before others: {outputs}'
+            )
+        steps, *batch = self.tensors[operands[0]].shape[:-1]
+        last = self.tensors[outputs[-1]]  # [directions, batch, hidden]
+        if not last.shape:
+            raise ModelInvalid(f"tensor {last.name}: a result of {op} without shape")
+        scratch = [self.tensors[i].name for i in operands if i >= 0]
+        name = next((n[: -len(_SCRATCH)] for n in scratch if n.endswith(_SCRATCH)), last.name)
+        shapes = [(steps, last.shape[0], *batch, last.shape[-1]), *[last.shape] * (len(outputs) - 1)]
+        return [
+            i if i >= 0 else self._unread(name if not place else f"{name}:{place}", shapes[place])
+            for place, i in enumerate(outputs)
+        ]
+
+    def _unread(self, name: str, shape: tuple[int, ...]) -> int:
+        """Add a tensor that the file does not have; its number."""
+        role = TensorRole.ACTIVATION
+        self.tensors.append(Tensor(len(self.tensors), name, DType.FLOAT32, shape, role, native_shape=shape))
+        return len(self.tensors) - 1
 
     def _attributes(self, node: Node) -> dict[str, Any]:
         """Attributes that the file leaves out: told by the caller, or by the tensors of the node."""
