@@ -50,11 +50,13 @@ class ConvReader:
         slope = self._tensors[rest.pop()] if fused.applies(Activation.PRELU) and rest else None
         transposed = fused.accumulator is Accumulator.CONV_TRANSPOSE
         conv = self._params(node, x, w, y, rest[0] if rest else None, transposed, regs)
-        check_convolution(node, conv, y, self._family, regs)
+        fetches = x.role is TensorRole.INPUT and y.name == f"New_input_{x.name}" and _copies(conv, x, y)
+        if regs or not fetches:  # on some SoCs the commands of the next node fetch the input
+            check_convolution(node, conv, y, self._family, regs)
         if slope is not None:
             conv.slope = self._slope(slope, x, node)
         node.inputs = [x.index, *extra]
-        if x.role is TensorRole.INPUT and y.name == f"New_input_{x.name}" and _copies(conv, x, y):
+        if fetches:
             node.op = "Identity"  # the NPU's way of fetching an input; the network itself has no such layer
             return
         node.conv = conv
