@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from . import config, plugins, socs
 from .errors import BackendUnavailable
@@ -18,8 +17,7 @@ __all__ = ["choose_backend", "choose_llm_backend", "choose_matmul_backend"]
 _NO_OPTIONS = Options()
 
 
-@dataclass(frozen=True)
-class _Task:
+class _Task(NamedTuple):
     """What a backend is wanted for.
 
     ``method`` is the one of ``Backend`` that does it; a backend that leaves it as it is cannot. ``refusal`` says why

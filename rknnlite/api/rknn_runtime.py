@@ -9,7 +9,7 @@ import operator
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,12 @@ from ..spi import Context, CustomOp, Input
 from ..spi.dynamic_shapes import ShapesRefused
 from ..spi.inputs import RankMismatch, as_they_are, per_input, truth
 from ..tensor import TensorAttr
-from ._c_functions import CFunctions, RKNNOutput
 from ._inputs import prepare
-from ._tensor_attr import RKNNPerfRun, RKNNTensorAttr
 from .rknn_log import RKNNLog
+
+if TYPE_CHECKING:
+    from ._c_functions import CFunctions, RKNNOutput
+    from ._tensor_attr import RKNNPerfRun, RKNNTensorAttr
 
 __all__ = ["RKNNOutput", "RKNNRuntime"]
 
@@ -186,8 +188,13 @@ class RKNNRuntime:
         """The vendor's library by ctypes, or what stands for it where none computes; None while no model is open."""
         if self._ctx is not None and self._lib is None:
             library = getattr(self._ctx, "lib", None)
-            self._lib = CFunctions(self._ctx, self.rknn_log) if library is None else library
+            self._lib = self._c_functions(self._ctx) if library is None else library
         return self._lib
+
+    def _c_functions(self, context: Context) -> CFunctions:
+        from ._c_functions import CFunctions  # few programs call C functions
+
+        return CFunctions(context, self.rknn_log)
 
     @property
     def is_inherited(self) -> bool:
@@ -209,11 +216,11 @@ class RKNNRuntime:
         if not 0 <= index < len(attrs):
             what = "output" if is_output else "input"
             raise ParamInvalid(f"there is no {what} {index}, the model has {len(attrs)}")
-        return RKNNTensorAttr.of(attrs[index])
+        return _as_struct(attrs[index])
 
     def get_inputs(self) -> list[RKNNTensorAttr]:
         """Attributes of all inputs."""
-        return [RKNNTensorAttr.of(attr) for attr in self._attrs(is_output=False)]
+        return [_as_struct(attr) for attr in self._attrs(is_output=False)]
 
     def get_output_shape(self, index: int | None = None) -> Any:
         """Shape of one output, or the list of all output shapes."""
@@ -229,6 +236,8 @@ class RKNNRuntime:
 
     def get_run_perf(self) -> RKNNPerfRun:
         """Duration of the last run."""
+        from ._tensor_attr import RKNNPerfRun
+
         return RKNNPerfRun(int(self._require().last_run_us))
 
     # -- settings -----------------------------------------------------------------------------------------
@@ -366,3 +375,18 @@ def _known_soc(target: str | None) -> socs.Soc | None:
     if not isinstance(target, str):
         raise ParamInvalid(f"target must be the name of a SoC such as 'rk3588', not {target!r}")
     return socs.get(target)
+
+
+def _as_struct(attr: TensorAttr) -> RKNNTensorAttr:
+    from ._tensor_attr import RKNNTensorAttr  # many programs ask for no attributes
+
+    return RKNNTensorAttr.of(attr)
+
+
+def __getattr__(name: str) -> Any:
+    """``RKNNOutput``, for programs that call C functions."""
+    if name != "RKNNOutput":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ._c_functions import RKNNOutput
+
+    return RKNNOutput

@@ -7,14 +7,12 @@ before it runs code of somebody else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 __all__ = ["Problem", "forget_problems", "known_problems", "leave_out", "may_enter", "note", "watch"]
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """What is wrong with a plugin, and what to do about it where more is known than that it should be mended."""
 
     plugin: str

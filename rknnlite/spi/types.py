@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import difflib
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,8 +35,7 @@ __all__ = [
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(NamedTuple):
     """Whether a backend can be used on this machine, and why (not).
 
     ``priority`` decides between available backends: the CPU reference has 0, real hardware 100. ``library`` and
@@ -52,8 +50,7 @@ class Probe:
     version: str = ""
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(NamedTuple):
     """A coprocessor that can be named when a model is opened: its id, its SoC, memory in bytes (0: not known)."""
 
     id: str
@@ -62,8 +59,7 @@ class Device:
     memory_free: int = 0
 
 
-@dataclass(frozen=True)
-class Versions:
+class Versions(NamedTuple):
     """What ``RKNN_QUERY_SDK_VERSION`` answers: runtime and driver version.
 
     ``library`` is the name of the runtime library (``librknnrt``), empty where there is none.
@@ -163,6 +159,8 @@ def check_options(
     names = sorted(known)
     for name, value in given.items():
         if name not in names:
+            import difflib  # only where there is a mistake
+
             near = difflib.get_close_matches(name, names, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
             raise ParamInvalid(f"option {name} is unknown to backend {backend}; {hint}")
