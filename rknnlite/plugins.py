@@ -319,10 +319,15 @@ def gpu_services() -> GpuServices:
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:
-    file = Path(path)
-    if not file.is_file():
-        raise ParamInvalid(f"{file}: {'not a file' if file.exists() else 'no such file'}")
-    return file
+    """The file; raises ParamInvalid for what is none: nothing would come of reading a pipe but waiting."""
+    try:
+        file = Path(os.fsdecode(path))
+        if file.is_file():
+            return file
+        why = "not a file" if file.exists() else "no such file"
+    except Exception as error:  # longer than the system allows; whatever the object's own __fspath__ does
+        raise ParamInvalid(f"this is no path of a plugin: {error!s:.200}") from None
+    raise ParamInvalid(f"{file}: {why}")
 
 
 def _hosts() -> str:
