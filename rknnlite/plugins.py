@@ -17,7 +17,8 @@ from .log import logger
 from .spi import Backend
 from .spi.custom_op import CustomOp, as_custom_op
 from .spi.op_host import GpuServices, OpHost, PostProcess
-from .spi.plugin_problems import Problem, forget_problems, known_problems, may_enter, note
+from .spi.plugin_problems import Problem, forget_problems, known_problems, may_enter, note, why_left_out
+from .spi.types import Options, Probe
 
 if TYPE_CHECKING:
     from .spi.command import Command
@@ -37,6 +38,7 @@ __all__ = [
     "manager",
     "offers",
     "op_hosts",
+    "probe",
     "problem_list",
     "problems",
 ]
@@ -197,6 +199,17 @@ def backend(name: str) -> Backend:
         known = ", ".join(sorted(backends())) or "none"
         missing = "".join(f"; plugin {n}: {why}" for n, why in sorted(problems().items()))
         raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{missing}") from None
+
+
+def probe(backend: Backend, options: Options = Options()) -> Probe:
+    """The backend's answer; one whose ``probe`` raises against its contract, or ended a process, is not available."""
+    crashed = why_left_out(backend.name, "its probe")
+    if crashed:
+        return Probe(False, f"{crashed}; update or remove what it loads, or its plugin")
+    try:
+        return backend.probe_for(options)
+    except Exception as error:
+        return Probe(False, f"its probe failed: {type(error).__name__}: {_line(error)}")
 
 
 class _Contested(CustomOp):
