@@ -266,3 +266,14 @@ def test_a_fetched_tensor_that_is_no_input():
     nodes = [IN, node("InputOperator", [], [2]), node("Add", [0, 2], [1]), OUT]
     with pytest.raises(ModelInvalid, match="fetches tensor other, which is no input of the graph"):
         ModelFile(model([X, Y, other], nodes)).model.graph()
+
+
+@pytest.mark.filterwarnings("error")
+def test_steps_of_a_damaged_file_give_no_warning():
+    from rknnlite.formats.recurrent import _stepped
+
+    rows = Tensor(
+        0, "w", DType.FLOAT32, (1, 2), TensorRole.CONST, load=lambda: np.array([[3e38, -1]], np.float32)
+    )
+    found = _stepped(rows, np.array([1e-40], np.float32), np.zeros(1))
+    assert np.isfinite(found).all()
