@@ -92,7 +92,7 @@ def _choose(task: _Task, name: str | None, options: Options) -> Backend:
         if generation not in (None, *backend.generations):
             continue
         if task.can(backend):
-            able.append((backend.probe_for(options), backend))
+            able.append((plugins.probe(backend, options), backend))
         else:
             reasons.append(f"{backend.name}: {task.incapable}")
     able.sort(key=lambda pair: -pair[0].priority)
@@ -115,7 +115,7 @@ def _named(task: _Task, name: str, options: Options) -> Backend:
     backend = plugins.backend(name)
     if not task.can(backend):
         raise BackendUnavailable(f"backend {name} cannot be used here: it {task.incapable}")
-    probe = backend.probe_for(options)
+    probe = plugins.probe(backend, options)
     if not probe.available:
         raise BackendUnavailable(f"backend {name} cannot be used here: {probe.reason}")
     return backend

@@ -57,10 +57,11 @@ class Settings(NamedTuple):
         given.setdefault("async_mode", options.async_mode)
         given.setdefault("verbose", options.verbose)
         settings = cls(**given)
-        if settings.priority not in _PRIORITIES:
+        if not isinstance(settings.priority, str) or settings.priority not in _PRIORITIES:
             raise ParamInvalid(f"priority {settings.priority!r} is not one of {', '.join(_PRIORITIES)}")
-        if settings.outside not in (None, "all", "internal"):
+        if settings.outside is not None and str(settings.outside) not in ("all", "internal"):
             raise ParamInvalid(f"outside={settings.outside!r} is not 'all', 'internal' or None")
+        check_options("rknnrt", options.extra)
         return settings
 
     @property

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import socs
+from .._faces.given import described
 from .._faces.wording import shapes_refused, wrong_rank
 from ..errors import ContextInvalid, ModelInvalid, ParamInvalid, RknnError
 from ..formats import ModelFile
@@ -65,7 +66,7 @@ class RKNNRuntime:
         self.model_label = ""
         self.custom_ops: list[CustomOp] = []
         self.rknn_log = rknn_log or RKNNLog()
-        self.verbose = bool(verbose)
+        self.verbose = truth(verbose, "verbose")
         self.graph_is_built = False
         self._soc = _known_soc(target)
         self._ctx: Context | None = None
@@ -251,8 +252,10 @@ class RKNNRuntime:
         context = self._require()
         try:
             mask = operator.index(core_mask)
-        except TypeError:
-            raise ParamInvalid(f"core_mask must be an int such as NPU_CORE_0, not {core_mask!r}") from None
+        except Exception:  # whatever the object's own __index__ does
+            raise ParamInvalid(
+                f"core_mask must be an int such as NPU_CORE_0, not {described(core_mask)}"
+            ) from None
         if mask != 0 or context.soc.masks:
             context.set_core_mask(mask)
         return 0
@@ -299,7 +302,7 @@ class RKNNRuntime:
         if type(get_frame_id) is not bool or type(reuse_outputs) is not bool:
             get_frame_id = truth(get_frame_id, "get_frame_id")
             reuse_outputs = truth(reuse_outputs, "reuse_outputs")
-        if isinstance(pass_through, np.ndarray):
+        if pass_through is not None and not isinstance(pass_through, (bool, int, list, tuple)):
             pass_through = per_input(pass_through, len(self._inputs), "pass_through flags")
         context = self._ctx or self._require()
         context.take()
@@ -373,7 +376,7 @@ def _known_soc(target: str | None) -> socs.Soc | None:
     if target is None:
         return None
     if not isinstance(target, str):
-        raise ParamInvalid(f"target must be the name of a SoC such as 'rk3588', not {target!r}")
+        raise ParamInvalid(f"target must be the name of a SoC such as 'rk3588', not {described(target)}")
     return socs.get(target)
 
 

@@ -134,10 +134,12 @@ class Options:
 
 
 _PRIORITIES = ("high", "medium", "low")
+_INIT_FLAGS = 0x1FFFF  # all bits that rknn_init has a name for
 _LEGAL: dict[str, Callable[[Any], bool]] = {
     "priority": lambda value: value in _PRIORITIES or type(value) is int,
     "outside": lambda value: value in (None, "all", "internal"),
-    "flags": lambda value: isinstance(value, int),
+    "flags": lambda value: isinstance(value, int) and 0 <= value <= _INIT_FLAGS,
+    **dict.fromkeys(("user_key", "decrypt_key"), lambda value: value is None or isinstance(value, bytes)),
     **dict.fromkeys(
         ("collect_perf", "sram", "model_in_npu_memory", "flush_inputs", "flush_outputs", "info_only"),
         lambda value: value in (False, True),
@@ -164,8 +166,15 @@ def check_options(
             near = difflib.get_close_matches(name, names, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
             raise ParamInvalid(f"option {name} is unknown to backend {backend}; {hint}")
-        if values and name in _LEGAL and not _LEGAL[name](value):
+        if values and not _is_legal(name, value):
             raise ParamInvalid(f"{name} {value!r:.80} is no legal value of that option of backend {backend}")
+
+
+def _is_legal(name: str, value: Any) -> bool:
+    try:
+        return name not in _LEGAL or bool(_LEGAL[name](value))
+    except Exception:  # an array of several, say
+        return False
 
 
 @dataclass
