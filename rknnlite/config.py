@@ -13,9 +13,8 @@ import functools
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from .errors import shown
 
@@ -27,8 +26,7 @@ _MOST_PROBLEMS = 20
 _LARGEST_INT = 1 << 64
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """One setting: its name in the file, its environment variable, and what it means.
 
     ``separator`` joins the items of a list in the file to the text that the variable would hold; without one a
@@ -67,8 +65,7 @@ KEYS = {
 _overridden: dict[str, str] = {}  # by the program, see ``overriding``
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A setting in force: ``value`` None where nothing is set; ``source`` is a variable, a file or ``default``."""
 
     key: Key

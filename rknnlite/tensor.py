@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -95,8 +95,7 @@ class Layout(enum.IntEnum):
     UNDEFINED = 3
 
 
-@dataclass(frozen=True)
-class QuantParams:
+class QuantParams(NamedTuple):
     """Affine quantisation of a whole tensor: ``real = (q - zero_point) * scale``."""
 
     scale: float

@@ -11,7 +11,8 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ParamInvalid, RknnError
+from ..errors import ModelInvalid, ParamInvalid, RknnError
+from ..files.reading import is_stream
 from ..formats import IoTensor, ModelFile
 from ..runtime import known_ops, open_model, resolve_ops
 from ..spi import Context, CustomOp, Input
@@ -109,6 +110,8 @@ class _Run:
         self.label = path.name
         if path.is_dir():
             self._dump = Dump.read(path)
+        elif is_stream(path):  # opening it would wait for somebody who writes
+            raise ModelInvalid(f"{path} cannot be read: it is a pipe, a socket or a device; give a file")
         elif path.suffix.lower() == ".onnx":
             self.path, self.is_onnx = path, True
         else:

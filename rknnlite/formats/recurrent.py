@@ -124,7 +124,8 @@ def _stepped(tensor: Tensor, scales: NDArray[Any], zeros: NDArray[Any]) -> NDArr
     if len(scales) != len(rows) or len(zeros) != len(rows) or not (scales > 0).all():
         return rows
     step, zero = scales.reshape(-1, 1), zeros.reshape(-1, 1).astype(np.float32)
-    stored = np.clip(np.rint(rows / step) + zero, -128, 127)
+    with np.errstate(all="ignore"):  # a damaged file may hold steps that float32 cannot divide by
+        stored = np.clip(np.rint(rows / step) + zero, -128, 127)
     return np.asarray((stored - zero) * step, np.float32)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported, RknnError, shown
 from ..extras import missing
+from ..files.reading import read_text
 from .bpe import ByteLevelBpe, Recipe, recipe
 from .gguf import Value, read_gguf
 from .package import file_bytes
@@ -192,7 +193,7 @@ def token_bytes(tokens: Sequence[str], types: NDArray[Any], byte_level: bool) ->
 def family_json(path: Path) -> dict[str, Any]:
     """``tokenizer.json`` of a Hugging Face directory; raises ModelInvalid."""
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = json.loads(read_text(path))
     except (OSError, ValueError) as error:
         raise ModelInvalid(f"{path}: {error}") from None
     if not isinstance(value, dict) or not isinstance(value.get("model"), dict):

@@ -15,13 +15,13 @@ from .custom_op import CustomOp
 from .dynamic_shapes import ShapesRefused, shapes_of
 from .exclusive import AsyncCalls
 from .inputs import collect
-from .op_host import PostProcess
-from .perf import MemorySize, PerfTable
 from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
 if TYPE_CHECKING:
     from ..socs import Soc
     from .dumps import Dump
+    from .op_host import PostProcess
+    from .perf import MemorySize, PerfTable
 
 __all__ = ["Context"]
 

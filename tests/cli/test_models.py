@@ -123,6 +123,28 @@ def test_a_pipe_is_no_input(call: Call, tmp_path: Path, name: str) -> None:
     assert f"{pipe} cannot be read: it is a pipe, a socket or a device; give a file" in done.err
 
 
+def test_a_pipe_is_nothing_that_an_option_names(call: Call, tmp_path: Path) -> None:
+    for name in ("ops.py", "librkcst_x.so", "attributes.json", "post.o", "net.onnx", "net.rknn"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "dump").mkdir()
+    os.mkfifo(tmp_path / "dump" / "manifest.json")
+    os.mkfifo(tmp_path / "config.json")
+    for words in (
+        ("run", RESNET, "--custom-op", tmp_path / "ops.py"),
+        ("run", RESNET, "--custom-op", tmp_path / "librkcst_x.so"),
+        ("run", RESNET, "--attributes", tmp_path / "attributes.json"),
+        ("run", RESNET, "--postprocess", tmp_path / "post.o"),
+        ("compare", RESNET, tmp_path / "net.onnx"),
+        ("compare", tmp_path / "net.onnx", RESNET),
+        ("compare", RESNET, tmp_path / "net.rknn"),
+        ("compare", RESNET, tmp_path / "dump"),
+        ("export-llm", tmp_path, tmp_path / "out"),
+    ):  # fmt: skip
+        done = call(*words, *(() if words[0] == "export-llm" else ("--backend", "cpu")))
+        assert done.code != Exit.OK, words
+        assert "pipe" in done.err or "not a file" in done.err, (words, done.err)
+
+
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.png"])
 def test_a_device_is_no_picture(call: Call, tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to("/dev/zero")

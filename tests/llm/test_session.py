@@ -402,3 +402,13 @@ def test_no_callback_after_close(context: LlmContext, package: Maker, recorder: 
     time.sleep(0.02)
     assert len(recorder.calls) == count
     assert recorder.states[-1] == CallState.STOP
+
+
+def test_options_that_mean_nothing_are_refused(package: Maker) -> None:
+    made = package("qwen3")
+    for options, text in (
+        ({"prefil_chunk": 4}, "did you mean prefill_chunk"),
+        ({"priority": "bogus"}, "'bogus' is no legal"),
+    ):
+        with pytest.raises(ParamInvalid, match=text):
+            open_llm(made.model, backend="cpu", **options)

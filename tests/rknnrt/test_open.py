@@ -140,6 +140,21 @@ def test_unknown_options_are_refused() -> None:
         Settings.of(OpenOptions(extra={"priorty": "low"}))
 
 
+ILLEGAL: dict[str, Any] = {
+    "flags": 1 << 20,
+    "user_key": "text",
+    "sram": 5,
+    "collect_perf": np.ones(3),
+    "priority": [1],
+}
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_illegal_values_are_refused(name: str, start: Start) -> None:
+    with pytest.raises(ParamInvalid, match=name):
+        start(*AFFINE, **{name: ILLEGAL[name]})
+
+
 def test_outside_memory_is_needed_before_a_run(start: Start) -> None:
     context = start(*AFFINE, "weight 8192", "internal 4096", outside="all")
     context.set_inputs(_inputs())
