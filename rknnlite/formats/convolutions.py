@@ -134,8 +134,8 @@ class ConvReader:
         use = data_use(self._family, regs)
         strides, dilations, pads = places.geometry(regs) or _geometry(node)
         if transposed:
-            dilations = (1, 1)
             strides, pads = places.deconv_geometry(regs, (shape[2], shape[3]))
+            dilations = places.spread(regs)
         weight = self._weights.read(node, x, w, shape, depthwise, use.multiplier)
         conv = ConvParams(
             weight=weight.load, weight_shape=shape, quantised=x.dtype in INTEGERS, depthwise=depthwise,
@@ -159,7 +159,10 @@ class ConvReader:
         stage, channels = node.stage, conv.weight_shape[0]
         assert stage is not None
         data = memoryview(b"") if bias is None else self._storage.of(bias)
-        has = (use.bias and bias is not None, use.zero_point and beside is None, use.multiplier)
+        zeros = (
+            use.zero_point or use.multiplier
+        ) and beside is None  # first transposed layers leave the bit out
+        has = (use.bias and bias is not None, zeros, use.multiplier)
         if self._family.joined_bias and all(has):
             blob = weights.parse_joined_bias(data, channels, node.name)
         else:

@@ -75,8 +75,8 @@ class Limits:
 class RegisterMap:
     """The places of one generation; pairs are (y, x) or (top, left), None is what it does not have.
 
-    Geometry: ``growth`` is the stride of a transposed convolution less one. ``kernel_less``: what kernel sizes are stored
-    less by.
+    Geometry: ``growth`` is the stride of a transposed convolution less one; ``dilated_pads``: its pads are counted from the
+    end of the dilated kernel. ``kernel_less``: what kernel sizes are stored less by.
 
     Output stage: ``out`` and ``out_offset``; ``bs_shift`` and ``truncation`` shift the accumulator; ``uses`` are the bits
     that say whether a layer reads bias, zero points and multipliers per channel, ``common_zero`` and
@@ -108,9 +108,10 @@ class RegisterMap:
     table_steps: tuple[Field, Field] = (Field(0x410C, 8, 5), Field(0x410C, 16, 5))
     table_starts: Optional[tuple[Field, Field]] = None
     strides: Optional[tuple[Field, Field]] = None
-    dilations: Optional[tuple[Field, Field]] = None
+    dilations: tuple[Field, Field] = (Field(0x1014, 21, 5), Field(0x1014, 16, 5))
     kernel: Optional[tuple[Field, Field]] = None
     kernel_less: int = 0
+    dilated_pads: bool = False
     truncation: Optional[Field] = None
     multipliers: Optional[Field] = None
     common_multiplier: Optional[Field] = None
@@ -126,15 +127,22 @@ class RegisterMap:
 
     def geometry(self, regs: Registers) -> Optional[tuple[Pair, Pair, Pair]]:
         """(strides, dilations, (top, left) pads) of a convolution where registers are the only place for them."""
-        if self.strides is None or self.dilations is None:
+        if self.strides is None:
             return None
-        strides, dilations, pads = (_pair(p, regs) for p in (self.strides, self.dilations, self.pads))
-        return (max(1, strides[0]), max(1, strides[1])), (dilations[0] + 1, dilations[1] + 1), pads
+        strides, pads = _pair(self.strides, regs), _pair(self.pads, regs)
+        return (max(1, strides[0]), max(1, strides[1])), self.spread(regs), pads
 
     def deconv_geometry(self, regs: Registers, kernel: Pair) -> tuple[Pair, Pair]:
         """(strides, (top, left) pads as ONNX counts them) of a transposed convolution."""
         growth, inner = _pair(self.growth, regs), _pair(self.pads, regs)
-        return (growth[0] + 1, growth[1] + 1), (kernel[0] - 1 - inner[0], kernel[1] - 1 - inner[1])
+        steps = self.spread(regs) if self.dilated_pads else (1, 1)
+        top, left = (steps[i] * (kernel[i] - 1) - inner[i] for i in range(2))
+        return (growth[0] + 1, growth[1] + 1), (top, left)
+
+    def spread(self, regs: Registers) -> Pair:
+        """Dilations."""
+        more = _pair(self.dilations, regs)
+        return more[0] + 1, more[1] + 1
 
     def kernel_size(self, regs: Registers) -> Optional[Pair]:
         """(height, width) of the kernel that the registers are for; None where they do not say."""
@@ -164,7 +172,7 @@ def _pair(places: tuple[Field, Field], regs: Registers) -> Pair:
 
 V1 = RegisterMap(
     growth=(Field(0x1014, 11, 3), Field(0x1014, 8, 3)),
-    pads=(Field(0x1068, 4, 4), Field(0x1068, 0, 4)),
+    pads=(Field(0x1068, 0, 4), Field(0x1068, 4, 4)),
     kernel=(Field(0x1038, 16, 5), Field(0x1038, 24, 5)),
     uses=(Field(0x501C, 1, 1), Field(0x501C, 2, 1), Field(0x501C, 3, 1)),
     common_zero=Field(0x4054, 0, 16, signed=True),
@@ -188,7 +196,7 @@ V1 = RegisterMap(
 
 V2A = replace(
     V1,
-    pads=(Field(0x1080, 8, 8), Field(0x1080, 0, 8)),
+    pads=(Field(0x1080, 0, 8), Field(0x1080, 8, 8)),
     kernel=(Field(0x1024, 16, 5), Field(0x1024, 24, 5)),
     multipliers=None,
     common_multiplier=None,
@@ -206,6 +214,7 @@ V2A = replace(
 V2B = replace(
     V2A,
     kernel_less=1,
+    dilated_pads=True,
     uses=(Field(0x501C, 8, 1), Field(0x501C, 9, 1), Field(0x501C, 10, 1)),
     common_zero=Field(_BS, 0, 16, signed=True),
     bs_shift=Field(_BS, 0, 6),
@@ -222,7 +231,6 @@ V2B = replace(
 
 T3 = RegisterMap(
     strides=(Field(0x1014, 3, 3), Field(0x1014, 0, 3)),
-    dilations=(Field(0x1014, 21, 5), Field(0x1014, 16, 5)),
     growth=(Field(0x1014, 11, 3), Field(0x1014, 8, 3)),
     pads=(Field(0x1068, 0, 8), Field(0x1068, 8, 8)),
     uses=(Field(0x501C, 1, 1), Field(0x501C, 2, 1), Field(0x501C, 3, 1)),
