@@ -131,7 +131,7 @@ class ConvReader:
         places = self._family.places
         self._weights.check_form(x, w, y.shape[1])
         depthwise, shape = _weight_shape(w.shape, x.shape[1], y.shape[1], transposed, node)
-        use = data_use(self._family, regs)
+        use = data_use(self._family, regs, depthwise)
         strides, dilations, pads = places.geometry(regs) or _geometry(node)
         if transposed:
             strides, pads = places.deconv_geometry(regs, (shape[2], shape[3]))
