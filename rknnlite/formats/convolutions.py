@@ -201,18 +201,26 @@ class ConvReader:
         conv.weight = partial(_scaled, weight.load, scale)
 
     def _slope(self, tensor: Tensor, x: Tensor, node: Node) -> NDArray[np.float32]:
+        """Real slopes, one per channel of the node."""
+        channels = self._tensors[node.outputs[0]].shape[1]
         stored = tensor.value()
         if tensor.dtype is DType.BFLOAT16:
-            return from_bfloat(stored).reshape(-1)
+            stored = from_bfloat(stored)
         values: NDArray[np.float32] = stored.astype(np.float32).reshape(-1)
-        if x.dtype.is_float:
-            return values
         if x.dtype is DType.INT16 and not values.any():
             raise ModelUnsupported(
                 f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in float16"
             )
-        slopes: NDArray[np.float32] = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
-        return slopes
+        if len(values) not in (1, channels):
+            raise ModelUnsupported(
+                f"node {node.label()}: {len(values)} slopes for {channels} channels; PRelu with a slope per position is "
+                "not supported behind a convolution"
+            )
+        if not (
+            x.dtype.is_float or tensor.dtype.is_float
+        ):  # one slope for all channels stays a float32 number
+            values = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
+        return np.ascontiguousarray(np.broadcast_to(values, (channels,)))
 
 
 # -- helpers -------------------------------------------------------------------------------------------------

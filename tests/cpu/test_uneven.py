@@ -15,7 +15,7 @@ import pytest
 from tests.support.corpus import DATA, goldens, open_cpu
 from tests.support.packed import packed
 
-ARCHIVES = ("uneven_transposed", "uneven_shared")
+ARCHIVES = ("uneven_transposed", "uneven_shared", "uneven_slopes")
 SOCS = ("rk3588", "rk3568", "rk3562", "rk3576", "rv1126b", "rv1106", "rv1103b")
 
 
