@@ -131,7 +131,7 @@ class ConvReader:
         places = self._family.places
         self._weights.check_form(x, w, y.shape[1])
         depthwise, shape = _weight_shape(w.shape, x.shape[1], y.shape[1], transposed, node)
-        use = data_use(self._family, regs, depthwise)
+        use = data_use(self._family, regs)
         strides, dilations, pads = places.geometry(regs) or _geometry(node)
         if transposed:
             strides, pads = places.deconv_geometry(regs, (shape[2], shape[3]))
@@ -201,26 +201,18 @@ class ConvReader:
         conv.weight = partial(_scaled, weight.load, scale)
 
     def _slope(self, tensor: Tensor, x: Tensor, node: Node) -> NDArray[np.float32]:
-        """Real slopes, one per channel of the node."""
-        channels = self._tensors[node.outputs[0]].shape[1]
+        """Real slopes, one per channel of the node, or one per channel and position."""
         stored = tensor.value()
         if tensor.dtype is DType.BFLOAT16:
             stored = from_bfloat(stored)
-        values: NDArray[np.float32] = stored.astype(np.float32).reshape(-1)
+        values: NDArray[np.float32] = stored.astype(np.float32)
         if x.dtype is DType.INT16 and not values.any():
             raise ModelUnsupported(
                 f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in float16"
             )
-        if len(values) not in (1, channels):
-            raise ModelUnsupported(
-                f"node {node.label()}: {len(values)} slopes for {channels} channels; PRelu with a slope per position is "
-                "not supported behind a convolution"
-            )
-        if not (
-            x.dtype.is_float or tensor.dtype.is_float
-        ):  # one slope for all channels stays a float32 number
+        if not (x.dtype.is_float or tensor.dtype.is_float):  # one slope for all channels stays a float32 number
             values = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
-        return np.ascontiguousarray(np.broadcast_to(values, (channels,)))
+        return _spread_slopes(values, self._tensors[node.outputs[0]].shape, node)
 
 
 # -- helpers -------------------------------------------------------------------------------------------------
@@ -229,6 +221,18 @@ class ConvReader:
 def _floats(data: memoryview) -> NDArray[np.float32]:
     values: NDArray[np.float32] = np.frombuffer(data, "<f4", len(data) // 4).astype(np.float32)
     return values
+
+
+def _spread_slopes(values: NDArray[np.float32], shape: tuple[int, ...], node: Node) -> NDArray[np.float32]:
+    """Slopes for a result of ``shape``: [C], or [C, H, W] where they differ by position."""
+    values = values if values.ndim == 4 else values.reshape(-1, 1, 1)
+    try:
+        full = np.broadcast_to(values, (1, *shape[1:]))[0]
+    except ValueError:
+        raise ModelInvalid(
+            f"node {node.label()}: slopes of shape {list(values.shape)} for a result of shape {list(shape)}"
+        ) from None
+    return np.ascontiguousarray(full if max(values.shape[-2:]) > 1 else full[:, 0, 0])
 
 
 def _scaled(load: Loader, scale: NDArray[np.float32]) -> NDArray[Any]:

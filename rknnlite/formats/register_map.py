@@ -82,8 +82,8 @@ class RegisterMap:
     Output stage: ``out`` and ``out_offset``; ``bs_shift`` (of values below zero where there is a slope: ``negative_shift``)
     and ``truncation`` shift the accumulator; ``common_shifts`` instead of the two where their places hold the common zero
     point. ``uses`` are the bits that say whether a layer reads bias, zero points and multipliers per channel;
-    ``common_zero`` (of depthwise layers: ``depthwise_zero``) and ``common_multiplier`` (where ``multipliers`` is 0) stand in
-    for them. ``slope`` is the factor of the unit behind the multipliers, a slope or a second factor, off where one of
+    ``common_zero`` (of layers that leave it out, where ``zero_there`` is 0: ``other_zero``) and ``common_multiplier`` (where
+    ``multipliers`` is 0) stand in for them. ``slope`` is the factor of the unit behind the multipliers, a slope or a second factor, off where one of
     ``second_unused`` is set; ``slope_shift`` belongs to it. ``early_slope``: where float slopes lie if the BS constant of
     the output is there. ``first_numbers``: whether the first number of a small constant (zero point of all channels,
     slope) is there, and whether those behind it are. ``lower_limit_kept``: not 0 where the lower limit of an int16 Clip
@@ -116,7 +116,8 @@ class RegisterMap:
     kernel: Optional[tuple[Field, Field]] = None
     kernel_less: int = 0
     dilated_pads: bool = False
-    depthwise_zero: Optional[Field] = None
+    other_zero: Optional[Field] = None
+    zero_there: Optional[Field] = None
     negative_shift: Optional[Field] = None
     common_shifts: Optional[tuple[Field, Field]] = None
     first_numbers: Mapping[str, tuple[Field, Field]] = field(default_factory=dict)
@@ -166,14 +167,18 @@ class RegisterMap:
         first, others = (place.of(regs) for place in self.first_numbers[kind])
         return (0,) * (_SLOT // 4) + words if others and not first else words
 
-    def data_use(self, regs: Registers, depthwise: bool = False) -> tuple[bool, bool, bool, int]:
+    def data_use(self, regs: Registers) -> tuple[bool, bool, bool, int]:
         """Whether the layer reads (bias, zero points, multipliers) per channel, and the common zero point."""
         bias, zero, multiplier = (bool(place.of(regs)) for place in self.uses)
-        place = self.depthwise_zero if depthwise and self.depthwise_zero else self.common_zero
-        common = place.of(regs)
-        if place.bits == 8 and common == -128:
-            common = 128  # the negative of -128 does not fit a byte
-        return bias, zero, multiplier, -common
+        return bias, zero, multiplier, -self._minus_zero(regs)
+
+    def _minus_zero(self, regs: Registers) -> int:
+        place = self.common_zero
+        there = self.zero_there is None or self.zero_there.of(regs)
+        if self.other_zero is not None and not (there and place.of(regs)):
+            place = self.other_zero
+        minus = place.of(regs)
+        return 128 if place.bits == 8 and minus == -128 else minus  # the negative of -128 does not fit a byte
 
     def shifts(self, regs: Registers) -> Pair:
         """(of all values, of those below zero where there is a slope): powers of two behind the multipliers."""
@@ -224,7 +229,7 @@ V2A = replace(
     V1,
     pads=(Field(0x1080, 0, 8), Field(0x1080, 8, 8)),
     kernel=(Field(0x1024, 16, 5), Field(0x1024, 24, 5)),
-    depthwise_zero=Field(0x1074, 0, 8, signed=True),
+    other_zero=Field(0x1074, 0, 8, signed=True),
     multipliers=Field(0x4050, 1, 1, absent=1),
     common_multiplier=Field(0x4044, 16, 16, signed=True),
     bs_shift=Field(0x4038, 8, 6),
@@ -239,12 +244,14 @@ V2A = replace(
     operand_factor=(Field(0x4084, 0, 16), Field(0x4084, 16, 6)),
 )
 
+_ZERO_THERE = Field(0x501C, 2, 1)
 V2B = replace(
     V2A,
     kernel_less=1,
     dilated_pads=True,
     uses=(Field(0x501C, 8, 1), Field(0x501C, 9, 1), Field(0x501C, 10, 1)),
     common_zero=Field(_BS, 0, 16, signed=True),
+    zero_there=_ZERO_THERE,
     multipliers=Field(0x4050, 17, 1, absent=1),
     common_multiplier=Field(_BS + _SLOT, 0, 16, signed=True),
     bs_shift=Field(_BS, 0, 6),
@@ -254,7 +261,7 @@ V2B = replace(
     slope_shift=Field(_BN + 16, 0, 6),
     early_slope=Field(_BS + _SLOT, 0, 16, signed=True),
     first_numbers={
-        "Bs": (Field(0x501C, 2, 1), Field(0x501C, 3, 1)),
+        "Bs": (_ZERO_THERE, Field(0x501C, 3, 1)),
         "Bn": (Field(0x5028, 3, 1), Field(0x5028, 10, 1)),
     },
     second_unused=tuple(Field(0x4060, bit, 1, absent=1) for bit in (0, 8, 11)),
@@ -271,7 +278,7 @@ T3 = RegisterMap(
     pads=(Field(0x1068, 0, 8), Field(0x1068, 8, 8)),
     uses=(Field(0x501C, 1, 1), Field(0x501C, 2, 1), Field(0x501C, 3, 1)),
     common_zero=Field(0x4054, 0, 16, signed=True),
-    depthwise_zero=Field(0x1074, 0, 8, signed=True),
+    other_zero=Field(0x1074, 0, 8, signed=True),
     multipliers=Field(0x4050, 1, 1, absent=1),
     common_multiplier=Field(0x4048, 16, 16, signed=True),
     bs_shift=Field(0x4040, 9, 6),

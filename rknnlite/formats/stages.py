@@ -40,9 +40,9 @@ class DataUse(NamedTuple):
     common_multiplier: float
 
 
-def data_use(family: NpuFamily, regs: Registers, depthwise: bool) -> DataUse:
+def data_use(family: NpuFamily, regs: Registers) -> DataUse:
     """Which operands the bias blob of a node holds."""
-    return DataUse(*family.places.data_use(regs, depthwise), family.places.shared_multiplier(regs))
+    return DataUse(*family.places.data_use(regs), family.places.shared_multiplier(regs))
 
 
 class StageReader:
