@@ -290,9 +290,9 @@ class _Builder:
             return
         blobs = [self.storage.of(t.index) for t in tensors[1:]]
         output = self.tensors[node.outputs[0]]
-        constants = self.stages.gates(output.name)
+        with_constants = partial(self.stages.of_gates, output.name)
         node.recurrent = read_recurrent(
-            node, tensors, blobs, output.shape, self.family, self.program, constants
+            node, tensors, blobs, output.shape, self.family, self.program, with_constants
         )
         lengths = node.inputs[4] if len(node.inputs) > 4 else -1
         if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -15,18 +16,20 @@ from .families import NpuFamily
 from .register_map import Registers, scaled
 from .registers import RegisterProgram
 
-__all__ = ["read_plain_recurrent", "read_recurrent"]
+__all__ = ["WithConstants", "read_plain_recurrent", "read_recurrent"]
+
+WithConstants = Callable[[int, Registers], Registers]
 
 
 def read_recurrent(
     node: Node, tensors: list[Tensor], blobs: list[memoryview], output: tuple[int, ...],
-    family: NpuFamily, program: RegisterProgram, constants: tuple[Registers, Registers] = ({}, {}),
+    family: NpuFamily, program: RegisterProgram, with_constants: WithConstants,
 ) -> RecurrentParams:  # fmt: skip
     """Decode W, R and B of a node.
 
     Args:
         tensors: x, W, R, B as listed by the node. blobs: stored bytes of W, R, B. output: shape of the first output.
-        constants: what some families keep in small constants instead of registers, for x W and for h R.
+        with_constants: adds what some families keep in small constants to the registers of x W (0) or h R (1).
     """
     gates = RECURRENT_GATES[node.op]
     x, w, r, _ = tensors
@@ -59,7 +62,7 @@ def read_recurrent(
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
     )  # fmt: skip
     if quantised:
-        _quantised(params, x, blobs[2], padded, _products(family, program, node, constants), node)
+        _quantised(params, x, blobs[2], padded, _products(family, program, node, with_constants), node)
     else:
         _float_bias(params, blobs[2], padded, node)
     return params
@@ -206,7 +209,7 @@ def _quantised(
 
 
 def _products(
-    family: NpuFamily, program: RegisterProgram, node: Node, constants: tuple[Registers, Registers]
+    family: NpuFamily, program: RegisterProgram, node: Node, with_constants: WithConstants
 ) -> list[_Product]:
     """x W and h R: the first two distinct products of the tasks that add a bias per row."""
     found: list[_Product] = []
@@ -214,14 +217,12 @@ def _products(
     for regs in program.registers(node.index):
         kept.update(regs)
         step = scaled(family.places.out, kept)
-        bias, zero, multiplier, _ = family.places.data_use(kept)
+        bias, zero, multiplier, common = family.places.data_use(kept)
         if not bias or zero != multiplier or any(step == other.step for other in found):
             continue
-        small = constants[len(found)]
-        if family.small_constants and not zero and not small:
-            raise ModelInvalid(f"node {node.label()}: the constants with its zero points are missing")
-        common = family.places.data_use({**kept, **small})[3]
+        if not zero:
+            common = family.places.data_use(with_constants(len(found), kept))[3]
         found.append(_Product(step, (bias, zero, multiplier), common, family.bias_group))
-        if len(found) == len(constants):
+        if len(found) == 2:
             break
     return found
