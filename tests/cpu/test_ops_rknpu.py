@@ -111,7 +111,7 @@ def test_scattered_values_may_be_joined(reduction: str, wanted: list[int]) -> No
     assert compute("ScatterElements", [x], (3,), attrs, constants=[index[:, 0], updates]).tolist() == wanted
 
 
-@pytest.mark.parametrize("mode", ["layer", "rms", "l1", "l2"])
+@pytest.mark.parametrize("mode", ["layer", "rms", "l1", "l2", "pixel"])
 @pytest.mark.parametrize("axes", [[1], [-1], [2, 3]])
 def test_ex_norm(mode: str, axes: list[int]) -> None:
     x = real(2, 5, 3, 4)
@@ -123,6 +123,7 @@ def test_ex_norm(mode: str, axes: list[int]) -> None:
         "rms": x64 / np.sqrt((x64**2).mean(axis=along, keepdims=True) + 1e-3),
         "l1": x64 / (np.abs(x64).sum(axis=along, keepdims=True) + 1e-3),
         "l2": x64 / np.sqrt((x64**2).sum(axis=along, keepdims=True) + 1e-3),
+        "pixel": x64 / np.sqrt((x64**2).sum(axis=along, keepdims=True) + 1e-3),
     }[mode]
     attrs = {"mode": mode, "axes": axes, "epsilon": 1e-3}
     assert close(compute("exNorm", [x], x.shape, attrs), expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cases_blocks
 import cases_conv
+import cases_faces
 import cases_math
 import cases_shape
 from graph import Case
@@ -13,7 +14,15 @@ __all__ = ["CASES"]
 
 def _collect() -> dict[str, Case]:
     found: dict[str, Case] = {}
-    for module in (cases_conv, cases_math, cases_shape, cases_blocks):
+    for module in (
+        cases_conv,
+        cases_math,
+        cases_shape,
+        cases_blocks,
+        cases_faces,
+        cases_regions,
+        cases_windows,
+    ):
         for case in module.cases():
             if case.name in found:
                 raise ValueError(f"two cases are called {case.name}")
