@@ -7,6 +7,7 @@ import cases_conv
 import cases_faces
 import cases_math
 import cases_shape
+import cases_windows
 from graph import Case
 
 __all__ = ["CASES"]
