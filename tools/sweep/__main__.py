@@ -1,11 +1,13 @@
 """Which ONNX operators and patterns survive the way through a .rknn file into the CPU reference.
 
-Two steps, because they need different environments:
+Steps apart, because they need different environments:
 
     python tools/sweep convert --cache FOLDER                  with the vendor's PC toolkit installed
     python tools/sweep run --cache FOLDER [--markdown FILE]    with rknnlite installed (no onnx needed)
 
-Both take ``--only 'conv*'`` (shell pattern of case names) and ``--target 'rk3588.*'``. What is in the cache is not
+    python tools/sweep pack --cache FOLDER --out tests/data/swept --only 'l2_map*' --target 'rk3588.i8,rv1106.i8'
+
+The last keeps cases with the simulator's answers as data of the tests. All take ``--only 'conv*'`` (shell pattern of case names) and ``--target 'rk3588.*'``. What is in the cache is not
 converted again; ``convert --retry`` repeats conversions that failed.
 """
 
@@ -65,13 +67,25 @@ def _run(args: argparse.Namespace) -> None:
         args.markdown.write_text(markdown(results))
 
 
+def _pack(args: argparse.Namespace) -> None:
+    from pack import pack
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    patterns = args.target.split(",")
+    targets = [target for target in TARGETS if any(fnmatch.fnmatch(target, p) for p in patterns)]
+    for name, entry in json.loads((args.cache / INDEX).read_text()).items():
+        if fnmatch.fnmatch(name, args.only):
+            size = pack(args.cache / entry["folder"], name, entry, targets, args.out)
+            print(f"{name}: {size} bytes")
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(
         prog="sweep", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, function in (("convert", _convert), ("run", _run)):
+    for name, function in (("convert", _convert), ("run", _run), ("pack", _pack)):
         command = commands.add_parser(name)
         command.set_defaults(function=function)
         command.add_argument("--cache", type=Path, required=True, help="folder of conversions")
@@ -81,6 +95,8 @@ def main() -> None:
     convert.add_argument("--processes", type=int, default=2, choices=(1, 2))
     convert.add_argument("--limit", type=float, default=90, help="seconds per conversion")
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
+    pack = commands.choices["pack"]
+    pack.add_argument("--out", type=Path, required=True, help="folder of the archives")
     run.add_argument("--markdown", type=Path, help="write the report there")
     run.add_argument("--verbose", action="store_true", help="show the cases that match, too")
     args = parser.parse_args()

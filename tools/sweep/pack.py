@@ -1,69 +1,55 @@
-"""One archive of converted cases for the tests: files of one SoC are nearly alike, together they take a twentieth.
+"""Cases of the cache as archives for ``tests/data/swept``: one per case, all of its targets together.
 
-    python tools/sweep/pack.py --cache FOLDER --out tests/data/uneven.tar.xz 'deconv_*.i8' 'one_channel.rk3576.*'
-
-Takes shell patterns of ``case.soc.type``. tests/support/packed.py unpacks.
+The files of one network differ little from SoC to SoC, so that together they take a tenth of their size. An archive
+``<case>.tar.xz`` holds ``case.json`` (how it is judged, attributes of its nodes), ``in0.npy`` and so on, and per
+target ``<soc>.<dtype>.rknn`` and ``<soc>.<dtype>.out0.npy``: what the simulator answers.
 """
 
 from __future__ import annotations
 
-import argparse
-import fnmatch
 import io
 import json
-import lzma
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-_INDEX = "index.json"  # as __main__.py writes it
+__all__ = ["pack"]
 
 
-def _members(cache: Path, patterns: list[str]) -> Iterator[tuple[str, bytes]]:
-    """(name in the archive, bytes), alike files beside each other."""
-    found = {}
-    for case, entry in json.loads((cache / _INDEX).read_text()).items():
-        for model in (cache / entry["folder"]).glob("*.rknn"):
-            name = f"{case}.{model.stem}"
-            if any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
-                found[name] = model
-    for name, model in sorted(found.items(), key=lambda item: (item[1].name, item[0])):
-        yield f"{name}.rknn", model.read_bytes()
-    for name, model in sorted(found.items()):
-        yield f"{name}.npz", _plain(model.with_suffix(".npz"))
+def pack(folder: Path, name: str, entry: Mapping[str, Any], targets: Sequence[str], out: Path) -> int:
+    """Write the archive of one case from its converted ``targets``; returns its size in bytes."""
+    archive = out / f"{name}.tar.xz"
+    with tarfile.open(archive, "w:xz", preset=9) as tar:
+        for member, data in _members(folder, entry, targets):
+            info = tarfile.TarInfo(member)  # no time and no owner: the same cache gives the same bytes
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return archive.stat().st_size
 
 
-def _plain(archive: Path) -> bytes:
-    """The same arrays, not compressed one by one: equal ones of several targets then cost nothing."""
-    with np.load(archive) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()
+def _members(folder: Path, entry: Mapping[str, Any], targets: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    yield "case.json", json.dumps({key: entry[key] for key in ("judge", "attributes")}).encode()
+    shared: dict[str, bytes] = {}
+    for target in targets:
+        answers = folder / f"{target}.npz"
+        if not answers.exists():
+            continue
+        with np.load(answers) as stored:
+            arrays = {key: _npy(stored[key]) for key in stored.files}
+        for key, data in arrays.items():
+            if key.startswith("out"):
+                yield f"{target}.{key}.npy", data
+            elif shared.setdefault(key, data) != data:
+                raise ValueError(f"{folder.name}: {target} has another {key}, inputs are per case")
+        yield f"{target}.rknn", (folder / f"{target}.rknn").read_bytes()
+    for key, data in shared.items():
+        yield f"{key}.npy", data
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("patterns", nargs="+", help="shell patterns of case.soc.type")
-    parser.add_argument("--cache", type=Path, required=True, help="folder of conversions")
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as tar:
-        for name, data in _members(args.cache, args.patterns):
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            tar.addfile(entry, io.BytesIO(data))
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 26}]
-    packed = lzma.compress(plain.getvalue(), filters=filters)
-    args.out.write_bytes(packed)
-    print(f"{args.out}: {len(packed)} bytes")
-
-
-if __name__ == "__main__":
-    main()
+def _npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
