@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from targets import TARGETS
+from targets import TARGETS, dtype_of
 
 INDEX = "index.json"
 """In the cache: which folder belongs to which case, and how it is judged."""
@@ -36,9 +36,12 @@ def _convert(args: argparse.Namespace) -> None:
             "folder": f"{name}-{digest}",
             "judge": case.judge.value,
             "attributes": case.attributes(),
+            "dtypes": case.dtypes,
+            "fingerprint": case.fingerprint(),
         }
         if fnmatch.fnmatch(name, args.only):
-            jobs += [Job(case, t, stem_of(args.cache, case, digest, t)) for t in TARGETS]
+            chosen = (target for target in TARGETS if dtype_of(target) in case.dtypes)
+            jobs += [Job(case, t, stem_of(args.cache, case, digest, t)) for t in chosen]
     args.cache.mkdir(parents=True, exist_ok=True)
     (args.cache / INDEX).write_text(json.dumps(folders, indent=1))
     jobs = [job for job in jobs if fnmatch.fnmatch(job.target, args.target)]

@@ -6,6 +6,7 @@ import cases_blocks
 import cases_conv
 import cases_math
 import cases_shape
+import random_cases
 from graph import Case
 
 __all__ = ["CASES"]
@@ -13,7 +14,7 @@ __all__ = ["CASES"]
 
 def _collect() -> dict[str, Case]:
     found: dict[str, Case] = {}
-    for module in (cases_conv, cases_math, cases_shape, cases_blocks):
+    for module in (cases_conv, cases_math, cases_shape, cases_blocks, random_cases):
         for case in module.cases():
             if case.name in found:
                 raise ValueError(f"two cases are called {case.name}")

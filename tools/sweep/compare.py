@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from judge import Judge, Verdict, compare
 from rknnlite_cpu.backend import CpuBackend
+from targets import dtype_of
 
 from rknnlite.formats import ModelFile
 from rknnlite.spi import OpenOptions
@@ -61,7 +62,7 @@ def compare_all(
         _compare(cache / entry["folder"] / target, name, target, Judge(entry["judge"]), entry["attributes"])
         for name, entry in cases.items()
         for target in targets
-        if fnmatch.fnmatch(target, pattern)
+        if fnmatch.fnmatch(target, pattern) and dtype_of(target) in entry["dtypes"]
     ]
 
 
@@ -85,7 +86,7 @@ def _result(
     model: Path, case: str, target: str, arrays: dict[str, Any], judge: Judge, told: dict[str, Any]
 ) -> Result:
     try:
-        verdicts = _verdicts(model, arrays, target.endswith(".i8"), judge, told)
+        verdicts = _verdicts(model, arrays, dtype_of(target) == "i8", judge, told)
     except Exception as error:  # whatever goes wrong concerns this case, and is what the sweep looks for
         text = str(error).replace(f"{model}: ", "")  # results must not depend on where the cache is
         return Result(case, target, Outcome.REFUSED, note=f"{type(error).__name__}: {text}")
@@ -99,11 +100,17 @@ def _result(
 def _verdicts(
     model: Path, arrays: dict[str, Any], quantised: bool, judge: Judge, told: dict[str, Any]
 ) -> tuple[Verdict, ...]:
-    inputs = [arrays[f"in{i}"] for i in range(sum(name.startswith("in") for name in arrays))]
-    wanted = [arrays[f"out{i}"] for i in range(len(arrays) - len(inputs))]
+    inputs, wanted, floats = (_series(arrays, prefix) for prefix in ("in", "out", "ref"))
     with CpuBackend().open(ModelFile(model), OpenOptions(extra={"attributes": told})) as context:
         found = context.infer(inputs)
-        steps = [attr.quant.scale if attr.quant else None for attr in context.outputs]
+        steps = [attr.quant.scale if attr.quant and quantised else None for attr in context.outputs]
+    truths = floats or [None] * len(found)
     return tuple(
-        compare(a, b, step, quantised, judge) for a, b, step in zip(found, wanted, steps, strict=True)
+        compare(a, b, step, quantised, judge, truth)
+        for a, b, step, truth in zip(found, wanted, steps, truths, strict=True)
     )
+
+
+def _series(arrays: dict[str, Any], prefix: str) -> list[Any]:
+    """``prefix0``, ``prefix1`` and so on."""
+    return [arrays[f"{prefix}{i}"] for i in range(sum(name.startswith(prefix) for name in arrays))]

@@ -1,13 +1,15 @@
 """Conversions with the vendor's PC toolkit: one import, one forked process per conversion.
 
 A process that dies or exceeds its time costs one case only. Results stay in the cache:
-``<case>-<digest>/<soc>.<dtype>.rknn`` and ``.npz`` (inputs and the simulator's outputs), or ``.fail`` (the reason).
+``<case>-<digest>/<soc>.<dtype>.rknn`` and ``.npz`` (inputs, the simulator's outputs, the float network's), or ``.fail``
+(the reason).
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -22,6 +24,7 @@ from typing import Any
 import numpy as np
 import onnx
 from graph import Case, Source
+from targets import QUANTIZED, dtype_of
 
 __all__ = ["Job", "convert_all", "stem_of"]
 
@@ -50,6 +53,7 @@ def stem_of(cache: Path, case: Case, digest: str, target: str) -> Path:
 
 def convert_all(jobs: list[Job], processes: int, limit: float) -> None:
     """Run all jobs, at most ``processes`` at a time, each for at most ``limit`` seconds."""
+    import onnxruntime  # noqa: F401 - before the processes fork, so that none of them has to load it
     from rknn.api import RKNN
 
     context = multiprocessing.get_context("fork")
@@ -99,7 +103,8 @@ def _reason(log: Path, code: int | None) -> str:
     telling = [
         line for line in lines if "rror" in line or "not support" in line.lower() or line.startswith("E ")
     ]
-    return f"exit {code}: {(telling or lines or ['no message'])[-1][:240]}"
+    line = re.sub(r" \[[\d:.]+\]", "", (telling or lines or ["no message"])[-1])  # without the time of day
+    return f"exit {code}: {line[:240]}"
 
 
 def _child(toolkit: Any, job: Job) -> None:
@@ -128,32 +133,52 @@ def _check(status: int, step: str) -> None:
 
 
 def _convert(toolkit: Any, job: Job, folder: Path) -> None:
-    soc, dtype = job.target.split(".")
+    soc, dtype = job.target.partition(".")[0], dtype_of(job.target)
     model, sources = job.case.make()
     path = folder / "model.onnx"
     onnx.save(model, str(path))
     rknn = toolkit(verbose=False)
     _check(rknn.config(target_platform=soc, **_options(job, soc)), "config")
     _check(rknn.load_onnx(str(path)), "load_onnx")
-    plan: dict[str, Any] = {"do_quantization": dtype == "i8"}
-    if dtype == "i8":
+    plan: dict[str, Any] = {"do_quantization": dtype in QUANTIZED and job.case.calibrated}
+    if plan["do_quantization"]:
         plan["dataset"] = str(_dataset(job.case, sources, folder))
     _check(rknn.build(**plan), "build")
     _check(rknn.export_rknn(str(folder / "model.rknn")), "export_rknn")
     _check(rknn.init_runtime(), "init_runtime")
-    feeds = [np.ascontiguousarray(_fed(a)) for a in _draw(job.case, sources, "run")]
+    drawn = _draw(job.case, sources, "run")
+    feeds = [np.ascontiguousarray(_fed(a)) for a in drawn]
     outputs = rknn.inference(feeds, data_format=["nhwc"] * len(feeds))
     if outputs is None:
         raise RuntimeError("Error: the simulator returned nothing")
     arrays = {f"in{i}": x for i, x in enumerate(feeds)} | {f"out{i}": y for i, y in enumerate(outputs)}
+    arrays |= {f"ref{i}": y for i, y in enumerate(_reference(path, sources, drawn))}
     np.savez(folder / "model.npz", **arrays)
     shutil.move(folder / "model.rknn", f"{job.stem}.rknn")
     shutil.move(folder / "model.npz", f"{job.stem}.npz")
 
 
 def _options(job: Job, soc: str) -> dict[str, Any]:
-    single = {"single_core_mode": True} if soc in ("rk3588", "rk3576") else {}
-    return single | job.case.config
+    options = {"single_core_mode": True} | job.case.config
+    if soc not in ("rk3588", "rk3576"):
+        del options["single_core_mode"]
+    if dtype_of(job.target) in QUANTIZED:
+        options["quantized_dtype"] = QUANTIZED[dtype_of(job.target)]
+    return options
+
+
+def _reference(path: Path, sources: list[Source], drawn: list[Any]) -> list[Any]:
+    """What the network answers in float32; nothing if ONNX Runtime does not know one of its operators."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return list(session.run(None, {s.name: array for s, array in zip(sources, drawn, strict=True)}))
+    except Exception as error:  # its error types are not public; the comparison goes without
+        print(f"no reference: {error}")
+        return []
 
 
 def _draw(case: Case, sources: list[Source], purpose: str) -> list[Any]:
