@@ -1,11 +1,12 @@
 """Which ONNX operators and patterns survive the way through a .rknn file into the CPU reference.
 
-Two steps, because they need different environments:
+Two steps, because they need different environments, and a check of what they left in the repository:
 
     python tools/sweep convert --cache FOLDER                  with the vendor's PC toolkit installed
     python tools/sweep run --cache FOLDER [--markdown FILE]    with rknnlite installed (no onnx needed)
+    python tools/sweep check                                   the verdicts of the random cases (verdicts.txt)
 
-Both take ``--only 'conv*'`` (shell pattern of case names) and ``--target 'rk3588.*'``. What is in the cache is not
+The first two take ``--only 'conv*'`` (shell pattern of case names) and ``--target 'rk3588.*'``. What is in the cache is not
 converted again; ``convert --retry`` repeats conversions that failed.
 """
 
@@ -57,15 +58,37 @@ def _convert(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
+    import verdicts
     from compare import compare_all
+    from random_cases import is_random
     from report import markdown, table
+    from report_random import random_section
 
     index = json.loads((args.cache / INDEX).read_text())
     chosen = {name: entry for name, entry in index.items() if fnmatch.fnmatch(name, args.only)}
     results = compare_all(args.cache, chosen, args.target, TARGETS)
     print(table(results, args.verbose))
+    drawn = [result for result in results if is_random(result.case)]
+    entries = verdicts.read()
+    if args.verdicts:
+        fingerprints = {name: entry["fingerprint"] for name, entry in index.items() if is_random(name)}
+        entries = verdicts.update(entries, drawn, fingerprints)
+        verdicts.write(entries)
     if args.markdown:
-        args.markdown.write_text(markdown(results))
+        by_hand = [result for result in results if not is_random(result.case)]
+        args.markdown.write_text(markdown(by_hand, random_section(entries, drawn)))
+
+
+def _check(args: argparse.Namespace) -> None:
+    import verdicts
+    from random_cases import cases
+
+    entries = verdicts.read()
+    for soc, count in verdicts.counts(entries).items():
+        print(f"{soc:8}{count.converted:6} converted {count.match:6} match {100 * count.share:7.2f} %")
+    found = verdicts.problems(entries, {case.name: case for case in cases()})
+    if found:
+        sys.exit("\n".join(found))
 
 
 def main() -> None:
@@ -74,6 +97,8 @@ def main() -> None:
         prog="sweep", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
+    check = commands.add_parser("check", help="is the file of verdicts whole?")
+    check.set_defaults(function=_check)
     for name, function in (("convert", _convert), ("run", _run)):
         command = commands.add_parser(name)
         command.set_defaults(function=function)
@@ -85,6 +110,7 @@ def main() -> None:
     convert.add_argument("--limit", type=float, default=90, help="seconds per conversion")
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
     run.add_argument("--markdown", type=Path, help="write the report there")
+    run.add_argument("--verdicts", action="store_true", help="note the verdicts of random cases")
     run.add_argument("--verbose", action="store_true", help="show the cases that match, too")
     args = parser.parse_args()
     args.function(args)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from judge import Judge, Verdict, compare
+from proof import Proof, prove
 from rknnlite_cpu.backend import CpuBackend
 from targets import dtype_of
 
@@ -38,7 +39,7 @@ class Outcome(Enum):
 class Result:
     """One case for one target; ``note`` says why it does not match.
 
-    ``told``: the result of a case that is refused for attributes which the file does not store, with those given.
+    ``proof``: why a difference is no error. ``told``: the result of a case that is refused for attributes which the file does not store, with those given.
     """
 
     case: str
@@ -47,6 +48,7 @@ class Result:
     verdicts: tuple[Verdict, ...] = field(default=())
     note: str = ""
     told: Result | None = None
+    proof: Proof | None = None
 
     @property
     def worst(self) -> Verdict | None:
@@ -86,29 +88,31 @@ def _result(
     model: Path, case: str, target: str, arrays: dict[str, Any], judge: Judge, told: dict[str, Any]
 ) -> Result:
     try:
-        verdicts = _verdicts(model, arrays, dtype_of(target) == "i8", judge, told)
+        verdicts, proof = _verdicts(model, arrays, dtype_of(target) == "i8", judge, told)
     except Exception as error:  # whatever goes wrong concerns this case, and is what the sweep looks for
         text = str(error).replace(f"{model}: ", "")  # results must not depend on where the cache is
         return Result(case, target, Outcome.REFUSED, note=f"{type(error).__name__}: {text}")
     fits = all(verdict.matches for verdict in verdicts)
     worst = max(verdicts, key=lambda v: (not v.matches, v.error))
-    return Result(
-        case, target, Outcome.MATCHES if fits else Outcome.DIFFERS, verdicts, "" if fits else str(worst)
-    )
+    outcome = Outcome.MATCHES if fits else Outcome.DIFFERS
+    return Result(case, target, outcome, verdicts, "" if fits else str(worst), proof=proof)
 
 
 def _verdicts(
     model: Path, arrays: dict[str, Any], quantised: bool, judge: Judge, told: dict[str, Any]
-) -> tuple[Verdict, ...]:
+) -> tuple[tuple[Verdict, ...], Proof | None]:
     inputs, wanted, floats = (_series(arrays, prefix) for prefix in ("in", "out", "ref"))
     with CpuBackend().open(ModelFile(model), OpenOptions(extra={"attributes": told})) as context:
         found = context.infer(inputs)
         steps = [attr.quant.scale if attr.quant and quantised else None for attr in context.outputs]
-    truths = floats or [None] * len(found)
-    return tuple(
-        compare(a, b, step, quantised, judge, truth)
-        for a, b, step, truth in zip(found, wanted, steps, truths, strict=True)
-    )
+        truths = floats or [None] * len(found)
+        verdicts = tuple(
+            compare(a, b, step, quantised, judge, truth)
+            for a, b, step, truth in zip(found, wanted, steps, truths, strict=True)
+        )
+        if all(verdict.matches for verdict in verdicts) or judge is Judge.STEPS:
+            return verdicts, None
+        return verdicts, prove(context, found, wanted, verdicts)
 
 
 def _series(arrays: dict[str, Any], prefix: str) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FAMILIES", "MINI", "QUANTIZED", "TARGETS", "dtype_of"]
+__all__ = ["FAMILIES", "MINI", "QUANTIZED", "TARGETS", "dtype_of", "soc_of"]
 
 FAMILIES = ("rk3588", "rk3568", "rk3562", "rk3576", "rv1126b")
 MINI = ("rv1106", "rv1103b")
@@ -21,3 +21,8 @@ TARGETS = (
 def dtype_of(target: str) -> str:
     """The element type of a target."""
     return target.partition(".")[2]
+
+
+def soc_of(target: str) -> str:
+    """The SoC of a target."""
+    return target.partition(".")[0]
