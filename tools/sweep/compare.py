@@ -112,7 +112,7 @@ def _verdicts(
         )
         if all(verdict.matches for verdict in verdicts) or judge is Judge.STEPS:
             return verdicts, None
-        return verdicts, prove(context, found, wanted, verdicts)
+        return verdicts, prove(context, found, wanted, truths, verdicts)
 
 
 def _series(arrays: dict[str, Any], prefix: str) -> list[Any]:
