@@ -254,9 +254,9 @@ class _Builder:
             node.inputs = [node.inputs[0], *node.inputs[4:7]]
             return
         blobs = [self.storage.of(t.index) for t in tensors[1:]]
-        node.recurrent = read_recurrent(
-            node, tensors, blobs, self.tensors[node.outputs[0]].shape, self.family, self.program
-        )
+        output = self.tensors[node.outputs[0]]
+        beside = [self.stages.constants(f"{output.name}_compute_zone_fc_{gate}") for gate in ("ii", "ri")]
+        node.recurrent = read_recurrent(node, tensors, blobs, output.shape, self.family, self.program, beside)
         lengths = node.inputs[4] if len(node.inputs) > 4 else -1
         if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:
             stored = self.tensors[lengths]

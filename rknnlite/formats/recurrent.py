@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from ..errors import ModelInvalid
 from ..graph import RECURRENT_GATES, Node, RecurrentParams, Tensor
 from . import weights
 from .families import NpuFamily
-from .register_map import scaled
+from .register_map import Registers, scaled
 from .registers import RegisterProgram
 
 __all__ = ["read_plain_recurrent", "read_recurrent"]
@@ -19,12 +20,13 @@ __all__ = ["read_plain_recurrent", "read_recurrent"]
 
 def read_recurrent(
     node: Node, tensors: list[Tensor], blobs: list[memoryview], output: tuple[int, ...],
-    family: NpuFamily, program: RegisterProgram,
+    family: NpuFamily, program: RegisterProgram, beside: Sequence[Registers],
 ) -> RecurrentParams:  # fmt: skip
     """Decode W, R and B of a node.
 
     Args:
         tensors: x, W, R, B as listed by the node. blobs: stored bytes of W, R, B. output: shape of the first output.
+        beside: registers that the family keeps in small constants, of the products of W and of R.
     """
     gates = RECURRENT_GATES[node.op]
     x, w, r, _ = tensors
@@ -57,7 +59,9 @@ def read_recurrent(
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
     )  # fmt: skip
     if quantised:
-        _quantised(params, x, blobs[2], padded, family, program, node)
+        _quantised(
+            params, x, blobs[2], padded, family, _weight_tasks(family, program, node.index, beside), node
+        )
     else:
         _float_bias(params, blobs[2], padded, node)
     return params
@@ -148,38 +152,72 @@ def _float_bias(params: RecurrentParams, blob: memoryview, padded: int, node: No
 
 
 def _quantised(
-    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, family: NpuFamily, program: RegisterProgram,
+    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, family: NpuFamily, tasks: list[_Task],
     node: Node,
 ) -> None:  # fmt: skip
-    """int8 LSTM: per-channel integers to real values with the two output scales of the node's tasks."""
+    """int8 LSTM: integers to real values with the two output scales of the node's tasks.
+
+    Weights that were quantised as a whole have neither zero points nor multipliers per row; what the two tasks say
+    holds for all of them.
+    """
     if x.quant is None:
         raise ModelInvalid(f"node {node.label()}: int8 weights on an input that is not quantised")
-    scales = _output_scales(family, program, node.index)
-    if len(scales) < 2:
+    if len(tasks) < 2:
         raise ModelInvalid(
-            f"node {node.label()}: its registers give {len(scales)} output scales, two are needed"
+            f"node {node.label()}: its registers give {len(tasks)} output scales, two are needed"
         )
     d, g, h = params.directions, params.gates, params.hidden
-    data = weights.parse_bias(blob, d * 2 * g * padded, family.bias_group, (True, True, True), node.name)
-    assert data.bias is not None and data.zero_point is not None and data.multiplier is not None
+    has = (True, tasks[0].zero_point, tasks[0].multiplier)
+    data = weights.parse_bias(blob, d * 2 * g * padded, family.bias_group, has, node.name)
+    assert data.bias is not None
     shape = (d, 2, g, padded)
-    parts = (data.bias, data.zero_point, data.multiplier)
-    bias, zero, mul = (part.astype(np.float64).reshape(shape)[..., :h] for part in parts)
-    w_step, r_step = (mul[:, i] * 2.0**-14 * scales[i] * 2.0**-15 for i in range(2))
-    w_int, r_int = params.w - zero[:, 0][..., None], params.r - zero[:, 1][..., None]
-    params.w_bias = ((bias[:, 0] + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)
-    params.r_bias = (bias[:, 1] * r_step).astype(np.float32)
-    params.w = (w_int * w_step[..., None] / x.quant.scale).astype(np.float32)
-    params.r = (r_int * r_step[..., None] * 127).astype(np.float32)
+    bias = data.bias.astype(np.float64).reshape(shape)[..., :h]
+    steps, zeros = [], []
+    for i, task in enumerate(tasks[:2]):
+        unit = task.scale * 2.0**-15
+        steps.append(
+            np.full((d, g, h), unit)
+            if data.multiplier is None
+            else data.multiplier.reshape(shape)[:, i, :, :h] * 2.0**-14 * unit
+        )
+        zeros.append(
+            np.full((d, g, h), task.common_zero_point)
+            if data.zero_point is None
+            else data.zero_point.reshape(shape)[:, i, :, :h]
+        )
+    w_int, r_int = params.w - zeros[0][..., None], params.r - zeros[1][..., None]
+    params.w_bias = ((bias[:, 0] + x.quant.zero_point * w_int.sum(axis=-1)) * steps[0]).astype(np.float32)
+    params.r_bias = (bias[:, 1] * steps[1]).astype(np.float32)
+    params.w = (w_int * steps[0][..., None] / x.quant.scale).astype(np.float32)
+    params.r = (r_int * steps[1][..., None] * 127).astype(np.float32)
 
 
-def _output_scales(family: NpuFamily, program: RegisterProgram, index: int) -> list[float]:
-    """First distinct OUT_SCALE * 2**-OUT_SHIFT among the tasks that use bias, zero point and multiplier."""
-    found: list[float] = []
+class _Task(NamedTuple):
+    """What the registers of a product say: OUT_SCALE * 2**-OUT_SHIFT, and where zero points and multipliers are."""
+
+    scale: float
+    zero_point: bool
+    multiplier: bool
+    common_zero_point: int
+
+
+def _weight_tasks(
+    family: NpuFamily, program: RegisterProgram, index: int, beside: Sequence[Registers]
+) -> list[_Task]:
+    """The products of W and R: the first with distinct scales that have a bias; per row if there is such a one."""
+    found: list[_Task] = []
     kept: dict[int, int] = {}
     for regs in program.registers(index):
         kept.update(regs)
-        value = scaled(family.places.out, kept)
-        if all(place.of(kept) for place in family.places.uses) and value not in found:
-            found.append(value)
-    return found
+        bias, zero_point, multiplier, common = family.places.data_use(kept)
+        task = _Task(scaled(family.places.out, kept), zero_point, multiplier, common)
+        if bias and all(task.scale != other.scale or task[1:3] != other[1:3] for other in found):
+            found.append(task)
+    per_row = [task for task in found if task.zero_point and task.multiplier]
+    if per_row:
+        return per_row
+    whole = [task for task in found if not (task.zero_point or task.multiplier)]
+    return [
+        task._replace(common_zero_point=family.places.data_use(kept)[3]) if kept else task
+        for task, kept in zip(whole, beside)
+    ]

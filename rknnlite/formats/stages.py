@@ -59,6 +59,10 @@ class StageReader:
         regs = self._program.first(node)
         return {**regs, **self._small(output, "Bs", "Bn")} if self._family.small_constants else regs
 
+    def constants(self, tensor: str) -> Registers:
+        """What the BS constant of a tensor holds, where the family has such constants."""
+        return self._small(tensor, "Bs") if self._family.small_constants else {}
+
     def _small(self, tensor: str, *kinds: str) -> dict[int, int]:
         """Contents of BS and BN constants by the registers that stand for them; zeros when one is absent."""
         found: dict[int, int] = {}
