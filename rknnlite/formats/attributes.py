@@ -57,6 +57,7 @@ UNIONS: dict[int, dict[int, tuple[str, str]]] = {
         4: ("y_layout", "s"), 5: ("sequences", "i"),
     },
     UnionCode.GRU: {0: ("direction", "s"), 1: ("hidden_size", "i"), 2: ("linear_before_reset", "i")},
+    UnionCode.EX_WINDOW: {0: ("mode", "s"), 1: ("num_windows", "is"), 2: ("window_sizes", "is")},
     UnionCode.EX_NORM: {0: ("mode", "s"), 1: ("epsilon", "f"), 2: ("axes", "is")},
     UnionCode.TOP_K: {0: ("axis", "i"), 1: ("largest", "i"), 2: ("sorted", "i")},
     UnionCode.CAST: {0: ("saturate", "i"), 1: ("to", "i")},

@@ -229,7 +229,7 @@ class _Builder:
         operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
         regs = self.stages.registers(node.index, output)
         node.stage = self.stages.read(node, regs, output, source, operand)
-        node.attrs = {**hidden_attributes(self.family, self.program, node), **node.attrs}
+        node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
         if node.fused is not None and node.fused.convolves:
             self.convolutions.read(node, node.fused, regs)
         elif node.op in RECURRENT_GATES:

@@ -107,7 +107,7 @@ _ALIKE = frozenset(
         "Log", "LogSoftmax", "MeanVarianceNormalization", "Neg", "Not", "PRelu", "Reciprocal", "Relu", "ReverseSequence",
         "Round", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax",
         "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "exDataConvert", "exGelu",
-        "exMish", "exNorm", "exSoftmax13", "exSwish",
+        "exMish", "exNorm", "exSoftmax13", "exSwish", "exWindow",
     }
 )  # fmt: skip
 """Types whose result has as many elements as their first operand."""

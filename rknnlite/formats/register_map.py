@@ -71,6 +71,9 @@ class Limits:
     base_unused: Optional[Field] = None
 
 
+_READ_WIDTH = Field(0x500C, 0, 16)
+
+
 @dataclass(frozen=True)
 class RegisterMap:
     """The places of one generation; pairs are (y, x) or (top, left), None is what it does not have.
@@ -90,6 +93,8 @@ class RegisterMap:
 
     Products: ``operand_factor`` scales a second operand, ``input_factor`` the first one; ``third_multiplies`` and
     ``third_adds`` are fields that are not 0 where a product multiplies by, and else adds, a further operand.
+
+    Data movement: ``read_width`` is the length, less one, of the rows that a run reads.
     """
 
     growth: tuple[Field, Field]
@@ -123,6 +128,7 @@ class RegisterMap:
     operand_factor: Optional[Scaled] = None
     third_multiplies: tuple[Field, ...] = ()
     third_adds: tuple[Field, ...] = ()
+    read_width: Field = _READ_WIDTH
 
     def geometry(self, regs: Registers) -> Optional[tuple[Pair, Pair, Pair]]:
         """(strides, dilations, (top, left) pads) of a convolution where registers are the only place for them."""

@@ -1,13 +1,16 @@
 """Which ONNX operators and patterns survive the way through a .rknn file into the CPU reference.
 
-Two steps, because they need different environments, and a check of what they left in the repository:
+Two steps, because they need different environments, and what keeps and checks their results:
 
     python tools/sweep convert --cache FOLDER                  with the vendor's PC toolkit installed
-    python tools/sweep run --cache FOLDER [--markdown FILE]    with rknnlite installed (no onnx needed)
-    python tools/sweep check                                   the verdicts of the random cases (verdicts.txt)
+    python tools/sweep run --cache FOLDER [--markdown FILE] [--verdicts]
+                                                               with rknnlite installed (no onnx needed)
+    python tools/sweep pack --cache FOLDER --out tests/data/swept --only 'l2_map*' --target 'rk3588.i8,rv1106.i8'
+                                                               cases with the simulator's answers, as data of the tests
+    python tools/sweep check                                   are the verdicts of the random cases (verdicts.txt) whole?
 
-The first two take ``--only 'conv*'`` (shell pattern of case names) and ``--target 'rk3588.*'``. What is in the cache is not
-converted again; ``convert --retry`` repeats conversions that failed.
+All but the last take ``--only 'conv*'`` (shell pattern of case names; random cases are called ``conv.0007``) and
+``--target 'rk3588.*'``. What is in the cache is not converted again; ``convert --retry`` repeats conversions that failed.
 """
 
 from __future__ import annotations
@@ -91,6 +94,18 @@ def _check(args: argparse.Namespace) -> None:
         sys.exit("\n".join(found))
 
 
+def _pack(args: argparse.Namespace) -> None:
+    from pack import pack
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    patterns = args.target.split(",")
+    targets = [target for target in TARGETS if any(fnmatch.fnmatch(target, p) for p in patterns)]
+    for name, entry in json.loads((args.cache / INDEX).read_text()).items():
+        if fnmatch.fnmatch(name, args.only):
+            size = pack(args.cache / entry["folder"], name, entry, targets, args.out)
+            print(f"{name}: {size} bytes")
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(
@@ -99,7 +114,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     check = commands.add_parser("check", help="is the file of verdicts whole?")
     check.set_defaults(function=_check)
-    for name, function in (("convert", _convert), ("run", _run)):
+    for name, function in (("convert", _convert), ("run", _run), ("pack", _pack)):
         command = commands.add_parser(name)
         command.set_defaults(function=function)
         command.add_argument("--cache", type=Path, required=True, help="folder of conversions")
@@ -109,6 +124,8 @@ def main() -> None:
     convert.add_argument("--processes", type=int, default=2, choices=(1, 2))
     convert.add_argument("--limit", type=float, default=90, help="seconds per conversion")
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
+    pack = commands.choices["pack"]
+    pack.add_argument("--out", type=Path, required=True, help="folder of the archives")
     run.add_argument("--markdown", type=Path, help="write the report there")
     run.add_argument("--verdicts", action="store_true", help="note the verdicts of random cases")
     run.add_argument("--verbose", action="store_true", help="show the cases that match, too")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import cases_blocks
 import cases_conv
+import cases_faces
 import cases_math
 import cases_shape
+import cases_windows
 import random_cases
 from graph import Case
 
@@ -14,7 +16,16 @@ __all__ = ["CASES"]
 
 def _collect() -> dict[str, Case]:
     found: dict[str, Case] = {}
-    for module in (cases_conv, cases_math, cases_shape, cases_blocks, random_cases):
+    for module in (
+        cases_conv,
+        cases_math,
+        cases_shape,
+        cases_blocks,
+        cases_faces,
+        cases_regions,
+        cases_windows,
+        random_cases,
+    ):
         for case in module.cases():
             if case.name in found:
                 raise ValueError(f"two cases are called {case.name}")
