@@ -22,7 +22,6 @@ def _collect() -> dict[str, Case]:
         cases_shape,
         cases_blocks,
         cases_faces,
-        cases_regions,
         cases_windows,
         random_cases,
     ):
