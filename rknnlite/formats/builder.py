@@ -229,6 +229,7 @@ class _Builder:
         operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
         regs = self.stages.registers(node.index, output)
         node.stage = self.stages.read(node, regs, output, source, operand)
+        self._scale_of_sum(node)
         node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
         if node.fused is not None and node.fused.convolves:
             self.convolutions.read(node, node.fused, regs)
@@ -239,6 +240,18 @@ class _Builder:
             operands = [self.tensors[i] for i in node.inputs]
             steps = read(self.family, self.program, node.index, operands, self.tensors[node.outputs[0]])
             node.attrs.update(steps)
+
+    def _scale_of_sum(self, node: Node) -> None:
+        """Give a stored int32 scalar without a scale the unit of the sum that it takes part in.
+
+        Files of the mini format leave the scale out where such a constant has no shape.
+        """
+        output = self.tensors[node.outputs[0]]
+        if node.op not in ("Add", "Sub") or node.stage is None or output.quant is None:
+            return
+        for tensor in (self.tensors[i] for i in node.inputs if i >= 0):
+            if tensor.role is TensorRole.CONST and tensor.dtype is DType.INT32 and tensor.quant is None:
+                tensor.quant = QuantParams(node.stage.scale * output.quant.scale, 0)
 
     def _recurrent(self, node: Node) -> None:
         from .recurrent import read_plain_recurrent, read_recurrent  # few networks have such nodes
