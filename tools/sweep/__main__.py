@@ -88,7 +88,10 @@ def _check(args: argparse.Namespace) -> None:
 
     entries = verdicts.read()
     for soc, count in verdicts.counts(entries).items():
-        print(f"{soc:8}{count.converted:6} converted {count.match:6} match {100 * count.share:7.2f} %")
+        proven = count.nearer + count.rounding
+        print(
+            f"{soc:8}{count.converted:6} converted{count.match:6} match{proven:4} proven{100 * count.share:8.2f} %"
+        )
     found = verdicts.problems(entries, {case.name: case for case in cases()})
     if found:
         sys.exit("\n".join(found))

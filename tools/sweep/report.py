@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from compare import Outcome, Result
 from judge import COSINE, LSB, RELATIVE, SAME, Judge
-from reasons import LACKING, reason_for
+from reasons import LACKING, UNEXPLAINED, reason_for
 
 __all__ = ["markdown", "table"]
 
@@ -162,7 +162,10 @@ def _open_cases(results: Sequence[Result]) -> str:
     ).items():
         told = next((r.told for r in results if r.case == case and r.target in targets and r.told), None)
         given = f"; with them given: {told.worst or told.note}" if told is not None else ""
+        proof = next((r.proof for r in results if r.case == case and r.target in targets and r.proof), None)
         reason = LACKING if told is not None else reason_for(case, targets)
+        if proof is not None and reason == UNEXPLAINED:
+            reason = f"proven to be no error: {proof.name.lower()} (see random cases)"
         lines.append(_row(f"`{case}`", ", ".join(targets), note + given, reason))
     return "\n".join(lines) + "\n"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from compare import Outcome, Result
 from graph import Case
+from proof import Proof
 from reasons import UNEXPLAINED, reason_for
 from targets import FAMILIES, MINI, TARGETS, dtype_of, soc_of
 
@@ -21,12 +22,14 @@ FILE = Path(__file__).with_name("verdicts.txt")
 LEAST_CONVERTED = 1500
 """Conversions per SoC that the file has to hold."""
 LEAST_SHARE = 0.995
-"""Of the converted cases of a SoC that has all attributes in its files, how many have to match."""
+"""Of the converted cases of a SoC that has all attributes in its files, how many have to match or to be proven."""
 MARKS = {
     Outcome.MATCHES: "=", Outcome.DIFFERS: "~", Outcome.REFUSED: "x", Outcome.UNCONVERTED: ".", Outcome.WAITING: "?",
 }  # fmt: skip
 TOLD = "t"
 """Refused for attributes that the file does not store, matches with them given."""
+PROVEN = {Proof.NEARER: "n", Proof.ROUNDING: "r"}
+"""Differs, and is proven to be no error."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,19 @@ class Counts:
     converted: int
     run: int
     match: int
+    nearer: int
+    rounding: int
     told: int
 
     @property
+    def right(self) -> int:
+        """Those that match, or are proven to be no error."""
+        return self.match + self.nearer + self.rounding
+
+    @property
     def share(self) -> float:
-        """Matching of the converted."""
-        return self.match / self.converted if self.converted else 0.0
+        """Of the converted, how many are right."""
+        return self.right / self.converted if self.converted else 0.0
 
 
 def _columns(dtype: str) -> list[str]:
@@ -76,8 +86,10 @@ def write(entries: Mapping[str, Entry], path: Path = FILE) -> None:
     """Write the file, sorted by name."""
     legend = ", ".join(f"{mark} {outcome.value}" for outcome, mark in MARKS.items())
     lines = [
-        "# Written by `python tools/sweep run --random`, checked by `python tools/sweep check`.",
-        f"# {legend}, {TOLD} matches with the attributes given that the file lacks",
+        "# Written by `python tools/sweep run --verdicts`, checked by `python tools/sweep check`.",
+        f"# {legend}, {TOLD} matches with the attributes given that the file lacks,",
+        f"# {PROVEN[Proof.NEARER]} differs and is nearer to the float network, {PROVEN[Proof.ROUNDING]} differs by rounding "
+        "(both proven, see proof.py)",
     ]
     for dtype in dict.fromkeys(dtype_of(target) for target in TARGETS):
         lines.append(f"# {dtype}: {' '.join(soc_of(target) for target in _columns(dtype))}")
@@ -95,6 +107,8 @@ def mark(result: Result) -> str:
     """The mark of a result."""
     if result.told is not None and result.told.outcome is Outcome.MATCHES:
         return TOLD
+    if result.proof is not None:
+        return PROVEN[result.proof]
     return MARKS[result.outcome]
 
 
@@ -122,9 +136,9 @@ def counts(entries: Mapping[str, Entry]) -> dict[str, Counts]:
         marks = [
             m for entry in entries.values() for target, m in entry.marks.items() if soc_of(target) == soc
         ]
-        match, differ = marks.count("="), marks.count("~")
-        told = marks.count(TOLD)
-        found[soc] = Counts(match + differ + told + marks.count("x"), match + differ, match, told)
+        match, nearer, rounding, differ, refused, told = map(marks.count, "=nr~xt")
+        run = match + nearer + rounding + differ
+        found[soc] = Counts(run + refused + told, run, match, nearer, rounding, told)
     return found
 
 
@@ -147,5 +161,7 @@ def problems(entries: Mapping[str, Entry], cases: Mapping[str, Case]) -> list[st
         if count.converted < LEAST_CONVERTED:
             found.append(f"{soc}: {count.converted} converted cases, {LEAST_CONVERTED} are needed")
         if soc in FAMILIES and count.share < LEAST_SHARE:
-            found.append(f"{soc}: {100 * count.share:.2f} % match, {100 * LEAST_SHARE:.1f} % are needed")
+            found.append(
+                f"{soc}: {100 * count.share:.2f} % match or are proven, {100 * LEAST_SHARE:.1f} % are needed"
+            )
     return found
