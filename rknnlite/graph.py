@@ -169,7 +169,7 @@ class ConvParams:
     ``weight`` is [OC, IC, kh, kw] (depthwise [C, 1, kh, kw]); transposed convolutions store the equivalent
     forward kernel, already flipped. int8: ``weight - zero_point[oc]`` are the centred integer weights, ``bias``
     holds the input zero point folded in, ``multiplier`` (M before Stage.scale) is per channel.
-    ``slope`` is the real factor of the negative part per channel (PRelu).
+    ``slope`` is the real factor of the negative part (PRelu), [OC] or, where it differs by position, [OC, OH, OW].
     """
 
     weight: Callable[[], NDArray[Any]]

@@ -268,7 +268,8 @@ class _Builder:
             return
         blobs = [self.storage.of(t.index) for t in tensors[1:]]
         output = self.tensors[node.outputs[0]]
-        beside = [self.stages.constants(f"{output.name}_compute_zone_fc_{gate}") for gate in ("ii", "ri")]
+        products = [f"{output.name}_compute_zone_fc_{gate}" for gate in ("ii", "ri")]
+        beside = [partial(self.stages.completed, product) for product in products]
         node.recurrent = read_recurrent(node, tensors, blobs, output.shape, self.family, self.program, beside)
         lengths = node.inputs[4] if len(node.inputs) > 4 else -1
         if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:

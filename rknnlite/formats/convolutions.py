@@ -134,8 +134,8 @@ class ConvReader:
         use = data_use(self._family, regs)
         strides, dilations, pads = places.geometry(regs) or _geometry(node)
         if transposed:
-            dilations = (1, 1)
             strides, pads = places.deconv_geometry(regs, (shape[2], shape[3]))
+            dilations = places.spread(regs)
         weight = self._weights.read(node, x, w, shape, depthwise, use.multiplier)
         conv = ConvParams(
             weight=weight.load, weight_shape=shape, quantised=x.dtype in INTEGERS, depthwise=depthwise,
@@ -159,7 +159,10 @@ class ConvReader:
         stage, channels = node.stage, conv.weight_shape[0]
         assert stage is not None
         data = memoryview(b"") if bias is None else self._storage.of(bias)
-        has = (use.bias and bias is not None, use.zero_point and beside is None, use.multiplier)
+        zeros = (
+            use.zero_point or use.multiplier
+        ) and beside is None  # first transposed layers leave the bit out
+        has = (use.bias and bias is not None, zeros, use.multiplier)
         if self._family.joined_bias and all(has):
             blob = weights.parse_joined_bias(data, channels, node.name)
         else:
@@ -198,18 +201,20 @@ class ConvReader:
         conv.weight = partial(_scaled, weight.load, scale)
 
     def _slope(self, tensor: Tensor, x: Tensor, node: Node) -> NDArray[np.float32]:
+        """Real slopes, one per channel of the node, or one per channel and position."""
         stored = tensor.value()
         if tensor.dtype is DType.BFLOAT16:
-            return from_bfloat(stored).reshape(-1)
-        values: NDArray[np.float32] = stored.astype(np.float32).reshape(-1)
-        if x.dtype.is_float:
-            return values
+            stored = from_bfloat(stored)
+        values: NDArray[np.float32] = stored.astype(np.float32)
         if x.dtype is DType.INT16 and not values.any():
             raise ModelUnsupported(
                 f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in float16"
             )
-        slopes: NDArray[np.float32] = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
-        return slopes
+        if not (
+            x.dtype.is_float or tensor.dtype.is_float
+        ):  # one slope for all channels stays a float32 number
+            values = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
+        return _spread_slopes(values, self._tensors[node.outputs[0]].shape, node)
 
 
 # -- helpers -------------------------------------------------------------------------------------------------
@@ -218,6 +223,18 @@ class ConvReader:
 def _floats(data: memoryview) -> NDArray[np.float32]:
     values: NDArray[np.float32] = np.frombuffer(data, "<f4", len(data) // 4).astype(np.float32)
     return values
+
+
+def _spread_slopes(values: NDArray[np.float32], shape: tuple[int, ...], node: Node) -> NDArray[np.float32]:
+    """Slopes for a result of ``shape``: [C], or [C, H, W] where they differ by position."""
+    values = values if values.ndim == 4 else values.reshape(-1, 1, 1)
+    try:
+        full = np.broadcast_to(values, (1, *shape[1:]))[0]
+    except ValueError:
+        raise ModelInvalid(
+            f"node {node.label()}: slopes of shape {list(values.shape)} for a result of shape {list(shape)}"
+        ) from None
+    return np.ascontiguousarray(full if max(values.shape[-2:]) > 1 else full[:, 0, 0])
 
 
 def _scaled(load: Loader, scale: NDArray[np.float32]) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,16 +17,18 @@ from .registers import RegisterProgram
 
 __all__ = ["read_plain_recurrent", "read_recurrent"]
 
+_Completed = Callable[[Registers], Registers]
+
 
 def read_recurrent(
     node: Node, tensors: list[Tensor], blobs: list[memoryview], output: tuple[int, ...],
-    family: NpuFamily, program: RegisterProgram, beside: Sequence[Registers],
+    family: NpuFamily, program: RegisterProgram, beside: Sequence[_Completed],
 ) -> RecurrentParams:  # fmt: skip
     """Decode W, R and B of a node.
 
     Args:
         tensors: x, W, R, B as listed by the node. blobs: stored bytes of W, R, B. output: shape of the first output.
-        beside: registers that the family keeps in small constants, of the products of W and of R.
+        beside: for the products of W and of R what adds the registers that the family keeps in small constants.
     """
     gates = RECURRENT_GATES[node.op]
     x, w, r, _ = tensors
@@ -202,22 +204,22 @@ class _Task(NamedTuple):
 
 
 def _weight_tasks(
-    family: NpuFamily, program: RegisterProgram, index: int, beside: Sequence[Registers]
+    family: NpuFamily, program: RegisterProgram, index: int, beside: Sequence[_Completed]
 ) -> list[_Task]:
     """The products of W and R: the first with distinct scales that have a bias; per row if there is such a one."""
-    found: list[_Task] = []
+    found: list[tuple[_Task, Registers]] = []
     kept: dict[int, int] = {}
     for regs in program.registers(index):
         kept.update(regs)
         bias, zero_point, multiplier, common = family.places.data_use(kept)
         task = _Task(scaled(family.places.out, kept), zero_point, multiplier, common)
-        if bias and all(task.scale != other.scale or task[1:3] != other[1:3] for other in found):
-            found.append(task)
-    per_row = [task for task in found if task.zero_point and task.multiplier]
+        if bias and all(task.scale != other.scale or task[1:3] != other[1:3] for other, _ in found):
+            found.append((task, dict(kept)))
+    per_row = [task for task, _ in found if task.zero_point and task.multiplier]
     if per_row:
         return per_row
-    whole = [task for task in found if not (task.zero_point or task.multiplier)]
+    whole = [(task, regs) for task, regs in found if not (task.zero_point or task.multiplier)]
     return [
-        task._replace(common_zero_point=family.places.data_use(kept)[3]) if kept else task
-        for task, kept in zip(whole, beside)
+        task._replace(common_zero_point=family.places.data_use(completed(regs))[3])
+        for (task, regs), completed in zip(whole, beside)
     ]

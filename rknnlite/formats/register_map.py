@@ -8,7 +8,7 @@ beside the node; they are read as registers beyond the 16 bits of genuine ones (
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Optional
 
 __all__ = [
@@ -30,6 +30,7 @@ Registers = Mapping[int, int]
 Pair = tuple[int, int]
 
 _BS, _BN = 0x10000, 0x20000
+_SLOT = 16  # bytes of a number in a small constant
 SMALL_CONSTANTS = {"Bs": _BS, "Bn": _BN}
 """Kind of a small constant -> number of the register that stands for its first 32-bit word; the next is 4 more."""
 
@@ -78,15 +79,18 @@ _READ_WIDTH = Field(0x500C, 0, 16)
 class RegisterMap:
     """The places of one generation; pairs are (y, x) or (top, left), None is what it does not have.
 
-    Geometry: ``growth`` is the stride of a transposed convolution less one. ``kernel_less``: what kernel sizes are stored
-    less by.
+    Geometry: ``growth`` is the stride of a transposed convolution less one; ``dilated_pads``: its pads are counted from the
+    end of the dilated kernel. ``kernel_less``: what kernel sizes are stored less by.
 
-    Output stage: ``out`` and ``out_offset``; ``bs_shift`` and ``truncation`` shift the accumulator; ``uses`` are the bits
-    that say whether a layer reads bias, zero points and multipliers per channel, ``common_zero`` and
-    ``common_multiplier`` (where ``multipliers`` is 0) stand in for them. ``slope`` is the factor of the unit behind the
-    multipliers, a slope or a second factor, off where one of ``second_unused`` is set; ``slope_shift`` belongs to it.
-    ``early_slope``: where float slopes lie if the BS constant of the output is there. ``lower_limit_kept``: not 0 where
-    the lower limit of an int16 Clip is in the file.
+    Output stage: ``out`` and ``out_offset``; ``bs_shift`` (of values below zero where there is a slope: ``negative_shift``)
+    and ``truncation`` shift the accumulator; ``common_shifts`` instead of the two where their places hold the common zero
+    point. ``uses`` are the bits that say whether a layer reads bias, zero points and multipliers per channel;
+    ``common_zero`` (of layers that leave it out, where ``zero_there`` is 0: ``other_zero``) and ``common_multiplier``
+    (where ``multipliers`` is 0) stand in for them. ``slope`` is the factor of the unit behind the multipliers, a slope or a
+    second factor, off where one of ``second_unused`` is set; ``slope_shift`` belongs to it. ``early_slope``: where float
+    slopes lie if the BS constant of the output is there. ``first_numbers``: whether the first number of a small constant
+    (zero point of all channels, slope) is there, and whether those behind it are. ``lower_limit_kept``: not 0 where the
+    lower limit of an int16 Clip is in the file.
 
     Tables: ``table_index`` and ``table_offset`` make an index, ``table_unused`` is set without one; ``table_low`` and
     ``table_high`` are slopes beyond the ends, ``table_steps`` logarithms, ``table_starts`` the first indices.
@@ -113,9 +117,15 @@ class RegisterMap:
     table_steps: tuple[Field, Field] = (Field(0x410C, 8, 5), Field(0x410C, 16, 5))
     table_starts: Optional[tuple[Field, Field]] = None
     strides: Optional[tuple[Field, Field]] = None
-    dilations: Optional[tuple[Field, Field]] = None
+    dilations: tuple[Field, Field] = (Field(0x1014, 21, 5), Field(0x1014, 16, 5))
     kernel: Optional[tuple[Field, Field]] = None
     kernel_less: int = 0
+    dilated_pads: bool = False
+    other_zero: Optional[Field] = None
+    zero_there: Optional[Field] = None
+    negative_shift: Optional[Field] = None
+    common_shifts: Optional[tuple[Field, Field]] = None
+    first_numbers: Mapping[str, tuple[Field, Field]] = field(default_factory=dict)
     truncation: Optional[Field] = None
     multipliers: Optional[Field] = None
     common_multiplier: Optional[Field] = None
@@ -132,15 +142,22 @@ class RegisterMap:
 
     def geometry(self, regs: Registers) -> Optional[tuple[Pair, Pair, Pair]]:
         """(strides, dilations, (top, left) pads) of a convolution where registers are the only place for them."""
-        if self.strides is None or self.dilations is None:
+        if self.strides is None:
             return None
-        strides, dilations, pads = (_pair(p, regs) for p in (self.strides, self.dilations, self.pads))
-        return (max(1, strides[0]), max(1, strides[1])), (dilations[0] + 1, dilations[1] + 1), pads
+        strides, pads = _pair(self.strides, regs), _pair(self.pads, regs)
+        return (max(1, strides[0]), max(1, strides[1])), self.spread(regs), pads
 
     def deconv_geometry(self, regs: Registers, kernel: Pair) -> tuple[Pair, Pair]:
         """(strides, (top, left) pads as ONNX counts them) of a transposed convolution."""
         growth, inner = _pair(self.growth, regs), _pair(self.pads, regs)
-        return (growth[0] + 1, growth[1] + 1), (kernel[0] - 1 - inner[0], kernel[1] - 1 - inner[1])
+        steps = self.spread(regs) if self.dilated_pads else (1, 1)
+        top, left = (steps[i] * (kernel[i] - 1) - inner[i] for i in range(2))
+        return (growth[0] + 1, growth[1] + 1), (top, left)
+
+    def spread(self, regs: Registers) -> Pair:
+        """Dilations."""
+        more = _pair(self.dilations, regs)
+        return more[0] + 1, more[1] + 1
 
     def kernel_size(self, regs: Registers) -> Optional[Pair]:
         """(height, width) of the kernel that the registers are for; None where they do not say."""
@@ -149,13 +166,34 @@ class RegisterMap:
         height, width = _pair(self.kernel, regs)
         return height + self.kernel_less, width + self.kernel_less
 
+    def in_order(self, kind: str, words: tuple[int, ...], regs: Registers) -> tuple[int, ...]:
+        """The words of a small constant with each number in its place, also where the first is left out."""
+        if kind not in self.first_numbers:
+            return words
+        first, others = (place.of(regs) for place in self.first_numbers[kind])
+        return (0,) * (_SLOT // 4) + words if others and not first else words
+
     def data_use(self, regs: Registers) -> tuple[bool, bool, bool, int]:
         """Whether the layer reads (bias, zero points, multipliers) per channel, and the common zero point."""
         bias, zero, multiplier = (bool(place.of(regs)) for place in self.uses)
-        common = self.common_zero.of(regs)
-        if self.common_zero.bits == 8 and common == -128:
-            common = 128  # the negative of -128 does not fit a byte
-        return bias, zero, multiplier, -common
+        return bias, zero, multiplier, -self._minus_zero(regs)
+
+    def _minus_zero(self, regs: Registers) -> int:
+        place = self.common_zero
+        there = self.zero_there is None or self.zero_there.of(regs)
+        if self.other_zero is not None and not (there and place.of(regs)):
+            place = self.other_zero
+        minus = place.of(regs)
+        return 128 if place.bits == 8 and minus == -128 else minus  # the negative of -128 does not fit a byte
+
+    def shifts(self, regs: Registers) -> Pair:
+        """(of all values, of those below zero where there is a slope): powers of two behind the multipliers."""
+        places = self.bs_shift, self.negative_shift or self.bs_shift
+        if self.common_shifts is not None and not self.uses[2].of(regs):
+            if self.multipliers is not None and self.multipliers.of(regs):
+                return 0, 0
+            places = self.common_shifts
+        return _pair(places, regs)
 
     def shared_multiplier(self, regs: Registers) -> float:
         """The multiplier of all channels where they have none of their own."""
@@ -170,13 +208,14 @@ def _pair(places: tuple[Field, Field], regs: Registers) -> Pair:
 
 V1 = RegisterMap(
     growth=(Field(0x1014, 11, 3), Field(0x1014, 8, 3)),
-    pads=(Field(0x1068, 4, 4), Field(0x1068, 0, 4)),
+    pads=(Field(0x1068, 0, 4), Field(0x1068, 4, 4)),
     kernel=(Field(0x1038, 16, 5), Field(0x1038, 24, 5)),
     uses=(Field(0x501C, 1, 1), Field(0x501C, 2, 1), Field(0x501C, 3, 1)),
     common_zero=Field(0x4054, 0, 16, signed=True),
     multipliers=Field(0x4040, 4, 1, absent=1),
     common_multiplier=Field(0x4048, 16, 16, signed=True),
     bs_shift=Field(0x4048, 8, 6),
+    negative_shift=Field(0x4010, 4, 6),
     out=(Field(0x4084, 0, 16), Field(0x4088, 0, 12)),
     out_offset=Field(0x4080, signed=True),
     slope=Field(0x4068, 16, 16, signed=True),
@@ -194,11 +233,13 @@ V1 = RegisterMap(
 
 V2A = replace(
     V1,
-    pads=(Field(0x1080, 8, 8), Field(0x1080, 0, 8)),
+    pads=(Field(0x1080, 0, 8), Field(0x1080, 8, 8)),
     kernel=(Field(0x1024, 16, 5), Field(0x1024, 24, 5)),
-    multipliers=None,
-    common_multiplier=None,
+    other_zero=Field(0x1074, 0, 8, signed=True),
+    multipliers=Field(0x4050, 1, 1, absent=1),
+    common_multiplier=Field(0x4044, 16, 16, signed=True),
     bs_shift=Field(0x4038, 8, 6),
+    negative_shift=Field(0x4054, 16, 6),
     truncation=Field(0x3024, 0, 5),
     out=(Field(0x40B0, 0, 16), Field(0x40B4, 0, 12)),
     out_offset=Field(0x40AC, signed=True),
@@ -209,15 +250,26 @@ V2A = replace(
     operand_factor=(Field(0x4084, 0, 16), Field(0x4084, 16, 6)),
 )
 
+_ZERO_THERE = Field(0x501C, 2, 1)
 V2B = replace(
     V2A,
     kernel_less=1,
+    dilated_pads=True,
     uses=(Field(0x501C, 8, 1), Field(0x501C, 9, 1), Field(0x501C, 10, 1)),
     common_zero=Field(_BS, 0, 16, signed=True),
+    zero_there=_ZERO_THERE,
+    multipliers=Field(0x4050, 17, 1, absent=1),
+    common_multiplier=Field(_BS + _SLOT, 0, 16, signed=True),
     bs_shift=Field(_BS, 0, 6),
+    negative_shift=Field(_BS, 8, 6),
+    common_shifts=(Field(_BS + 2 * _SLOT, 0, 6), Field(_BS + 2 * _SLOT, 8, 6)),
     slope=Field(_BN, 0, 16, signed=True),
     slope_shift=Field(_BN + 16, 0, 6),
-    early_slope=Field(_BS, 0, 16, signed=True),
+    early_slope=Field(_BS + _SLOT, 0, 16, signed=True),
+    first_numbers={
+        "Bs": (_ZERO_THERE, Field(0x501C, 3, 1)),
+        "Bn": (Field(0x5028, 3, 1), Field(0x5028, 10, 1)),
+    },
     second_unused=tuple(Field(0x4060, bit, 1, absent=1) for bit in (0, 8, 11)),
     limits=Limits(Field(0x4074), Field(0x4078)),
     table_index=(Field(_BN + 32, 0, 16), Field(_BN + 48, 0, 6)),
@@ -228,12 +280,15 @@ V2B = replace(
 
 T3 = RegisterMap(
     strides=(Field(0x1014, 3, 3), Field(0x1014, 0, 3)),
-    dilations=(Field(0x1014, 21, 5), Field(0x1014, 16, 5)),
     growth=(Field(0x1014, 11, 3), Field(0x1014, 8, 3)),
     pads=(Field(0x1068, 0, 8), Field(0x1068, 8, 8)),
     uses=(Field(0x501C, 1, 1), Field(0x501C, 2, 1), Field(0x501C, 3, 1)),
     common_zero=Field(0x4054, 0, 16, signed=True),
-    bs_shift=Field(0x4054, 24, 6),
+    other_zero=Field(0x1074, 0, 8, signed=True),
+    multipliers=Field(0x4050, 1, 1, absent=1),
+    common_multiplier=Field(0x4048, 16, 16, signed=True),
+    bs_shift=Field(0x4040, 9, 6),
+    negative_shift=Field(0x4054, 24, 6),
     out=(Field(0x4084, 0, 16), Field(0x4088, 0, 12)),
     out_offset=Field(0x4080, signed=True),
     slope=Field(0x4068, 16, 16, signed=True),
@@ -256,7 +311,10 @@ W1 = RegisterMap(
     pads=(Field(0x1028, 24, 5), Field(0x1084, 8, 8)),
     uses=(Field(0x501C, 0, 1), Field(0x501C, 3, 1), Field(0x501C, 1, 1)),
     common_zero=Field(0x1078, 0, 8, signed=True),
+    multipliers=Field(0x4030, 5, 1, absent=1),
+    common_multiplier=Field(0x4038, 0, 16, signed=True),
     bs_shift=Field(0x4080, 0, 6),
+    negative_shift=Field(0x4080, 8, 6),
     out=(Field(0x4090, 0, 16), Field(0x4090, 16, 16)),
     out_offset=Field(0x408C, signed=True),
     slope=Field(0x4050, 0, 16, signed=True),

@@ -24,7 +24,7 @@ __all__ = ["ConstBytes", "DataUse", "StageReader", "data_use"]
 ConstBytes = Callable[[str], Optional[memoryview]]
 """Looks up the bytes of a constant tensor by name, None when there is none."""
 
-_SLOPE_BITS = 14  # slopes are fractions of 2**14
+_SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
 _SMALL = struct.Struct("<16I")
 _TABLE_STARTS = (-16384, 0)
 _EARLY_SLOPE = "{}_BsCfg_BScfgTensor"
@@ -57,22 +57,23 @@ class StageReader:
     def registers(self, node: int, output: str) -> Registers:
         """Registers of a node, with those that its family keeps in small constants named after the output."""
         regs = self._program.first(node)
-        return {**regs, **self._small(output, "Bs", "Bn")} if self._family.small_constants else regs
+        return {**regs, **self._small(output, regs, "Bs", "Bn")} if self._family.small_constants else regs
 
-    def constants(self, tensor: str) -> Registers:
-        """What the BS constant of a tensor holds, where the family has such constants."""
-        return self._small(tensor, "Bs") if self._family.small_constants else {}
+    def completed(self, tensor: str, regs: Registers) -> Registers:
+        """Registers of a task with what the BS constant of its result holds, where the family has such constants."""
+        return {**regs, **self._small(tensor, regs, "Bs")} if self._family.small_constants else regs
 
-    def _small(self, tensor: str, *kinds: str) -> dict[int, int]:
+    def _small(self, tensor: str, regs: Registers, *kinds: str) -> dict[int, int]:
         """Contents of BS and BN constants by the registers that stand for them; zeros when one is absent."""
         found: dict[int, int] = {}
         for kind in kinds:
-            words = (0,) * 16
+            words: tuple[int, ...] = (0,) * 16
             for name in (f"{tensor}_{kind}Cfg_{kind.upper()}cfgTensor", f"{tensor}_{kind.upper()}cfgTensor"):
                 data = self._consts(name)
                 if data is not None and len(data) >= _SMALL.size:
                     words = _SMALL.unpack_from(data)
                     break
+            words = self._places.in_order(kind, words, regs)
             found.update({SMALL_CONSTANTS[kind] + 4 * i: word for i, word in enumerate(words)})
         return found
 
@@ -89,7 +90,7 @@ class StageReader:
         stage = Stage(
             scale=scaled(places.out, regs),
             zero_point=places.out_offset.of(regs),
-            pre_scale=2.0 ** -(places.bs_shift.of(regs) + shift),
+            pre_scale=2.0 ** -(places.shifts(regs)[0] + shift),
             bias_scale=2.0**shift,
         )
         if node.fused is not None:
@@ -102,33 +103,38 @@ class StageReader:
         self, stage: Stage, fused: FusedOp, op: str, regs: Registers, output: str, source: DType, operand: str
     ) -> None:
         """What the parts of a fused operator keep in registers."""
+        places = self._places
         if fused.applies(Activation.LEAKY_RELU):
-            self._read_slope(stage, fused, regs, output, source)
-        elif fused.applies(Activation.CLIP) and source is not DType.INT8 and self._places.limits is not None:
-            stage.clip = _clip(self._places.limits, regs)
-            kept = self._places.lower_limit_kept
+            self._read_slope(stage, regs, output, source)
+        elif fused.applies(Activation.CLIP) and source is not DType.INT8 and places.limits is not None:
+            stage.clip = _clip(places.limits, regs)
+            kept = places.lower_limit_kept
             if source is DType.INT16 and kept is not None and not kept.of(regs):
                 raise ModelUnsupported(
                     f'the limits of {op} that gives "{output}" are incomplete: for this SoC the converter leaves the '
                     "lower limit of an int16 layer out when it is not 0; convert this layer in int8 or float16"
                 )
-        elif fused.join is Join.ADD and source is DType.INT8:
+        if fused.before in _SLOPED and fused.join is Join.ADD:
+            if places.slope_shift is not None and not self._floating(source):
+                stage.second_scale = 2.0 ** -places.slope_shift.of(regs)
+        elif fused.join is Join.ADD and source is DType.INT8 and not fused.applies(*_SLOPED):
             stage.second_scale = self._second_scale(regs, operand)
-        sloped = fused.convolves and fused.applies(Activation.LEAKY_RELU, Activation.PRELU)
-        if sloped and self._family.slope_scales_both and self._places.slope_shift is not None:
-            stage.second_scale = 2.0 ** (_SLOPE_BITS - self._places.slope_shift.of(regs))
 
-    def _read_slope(self, stage: Stage, fused: FusedOp, regs: Registers, output: str, source: DType) -> None:
-        floating = source.is_float or (source is DType.INT16 and self._family.half_slopes)
+    def _read_slope(self, stage: Stage, regs: Registers, output: str, source: DType) -> None:
         place, early = self._places.slope, self._places.early_slope
         if early is not None and source.is_float and self._consts(_EARLY_SLOPE.format(output)) is not None:
             place = early
         raw = place.of(regs)
-        stage.slope = _f16(raw) if floating else raw / (1 << _SLOPE_BITS)
-        shift = self._places.slope_shift
-        added = fused.before is Activation.LEAKY_RELU and fused.join is Join.ADD
-        if added and shift is not None and not floating:
-            stage.second_scale = 2.0 ** -shift.of(regs)
+        stage.slope = _f16(raw) if self._floating(source) else raw * 2.0 ** -self._slope_bits(regs)
+
+    def _floating(self, source: DType) -> bool:
+        """Whether slopes are float16 numbers."""
+        return source.is_float or (source is DType.INT16 and self._family.half_slopes)
+
+    def _slope_bits(self, regs: Registers) -> int:
+        """Of what power of two a slope is a fraction: values below zero have a shift of their own."""
+        positive, negative = self._places.shifts(regs)
+        return negative - positive
 
     def _second_scale(self, regs: Registers, operand: str) -> float:
         """Multiplier of the unit behind the one with a multiplier per channel, 1 where it is switched off.
@@ -140,7 +146,7 @@ class StageReader:
         if places.slope_shift is None or unused:
             return 1.0
         if self._family.small_constants:
-            regs = self._small(operand, "Bn")
+            regs = self._small(operand, regs, "Bn")
         factor = scaled((places.slope, places.slope_shift), regs)
         return factor if factor > 0 else 1.0
 

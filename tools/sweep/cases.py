@@ -7,6 +7,7 @@ import cases_conv
 import cases_faces
 import cases_math
 import cases_shape
+import cases_uneven
 import cases_windows
 import random_cases
 from graph import Case
@@ -22,6 +23,7 @@ def _collect() -> dict[str, Case]:
         cases_shape,
         cases_blocks,
         cases_faces,
+        cases_uneven,
         cases_windows,
         random_cases,
     ):

@@ -20,6 +20,7 @@ __all__: list[str] = []
 
 _COMPUTED = (
     "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "MulRelu", "ReluAdd", "ClipAdd", "LeakyReluAdd",
+    "PReluAdd",
 )  # fmt: skip
 """What the compiler lets follow a convolution, beside functions that are looked up."""
 

@@ -99,9 +99,9 @@ def _leaky(out: Array, slope: Array | float) -> None:
 
 
 def _slope(conv: ConvParams, stage: Stage, fused: FusedOp) -> Array | None:
-    """[1, OC or 1, 1] factor of the negative part, None for nodes without."""
+    """[1, OC, 1 or positions] factor of the negative part, None for nodes without."""
     if fused.applies(Activation.PRELU) and conv.slope is not None:
-        return conv.slope.reshape(1, -1, 1)
+        return conv.slope.reshape(1, len(conv.slope), -1)
     if fused.applies(Activation.LEAKY_RELU) and stage.slope is not None:
         return np.full((1, conv.weight_shape[0], 1), stage.slope, np.float32)
     return None
