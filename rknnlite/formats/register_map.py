@@ -86,11 +86,11 @@ class RegisterMap:
     and ``truncation`` shift the accumulator; ``common_shifts`` instead of the two where their places hold the common zero
     point. ``uses`` are the bits that say whether a layer reads bias, zero points and multipliers per channel;
     ``common_zero`` (of layers that leave it out, where ``zero_there`` is 0: ``other_zero``) and ``common_multiplier`` (where
-    ``multipliers`` is 0) stand in for them. ``slope`` is the factor of the unit behind the multipliers, a slope or a second factor, off where one of
-    ``second_unused`` is set; ``slope_shift`` belongs to it. ``early_slope``: where float slopes lie if the BS constant of
-    the output is there. ``first_numbers``: whether the first number of a small constant (zero point of all channels,
-    slope) is there, and whether those behind it are. ``lower_limit_kept``: not 0 where the lower limit of an int16 Clip
-    is in the file.
+    ``multipliers`` is 0) stand in for them. ``slope`` is the factor of the unit behind the multipliers, a slope or a second
+    factor, off where one of ``second_unused`` is set; ``slope_shift`` belongs to it. ``early_slope``: where float slopes lie
+    if the BS constant of the output is there. ``first_numbers``: whether the first number of a small constant (zero point of
+    all channels, slope) is there, and whether those behind it are. ``lower_limit_kept``: not 0 where the lower limit of an
+    int16 Clip is in the file.
 
     Tables: ``table_index`` and ``table_offset`` make an index, ``table_unused`` is set without one; ``table_low`` and
     ``table_high`` are slopes beyond the ends, ``table_steps`` logarithms, ``table_starts`` the first indices.

@@ -1,4 +1,4 @@
-"""Archives of many small genuine files with the simulator's answers (``tools/sweep/pack.py`` makes them)."""
+"""Archives of many small genuine files with the simulator's answers (``tools/sweep/pack_many.py`` makes them)."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import cases_math
 import cases_shape
 import cases_uneven
 import cases_windows
+import random_cases
 from graph import Case
 
 __all__ = ["CASES"]
@@ -22,9 +23,9 @@ def _collect() -> dict[str, Case]:
         cases_shape,
         cases_blocks,
         cases_faces,
-        cases_regions,
         cases_uneven,
         cases_windows,
+        random_cases,
     ):
         for case in module.cases():
             if case.name in found:

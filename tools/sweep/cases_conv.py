@@ -228,7 +228,7 @@ def cases() -> Iterator[Case]:
         ("relu6", "Add", "", "input"), ("leaky", "Add", "", "input"), ("silu", "Add", "", "input"),
         ("", "Add", "silu", "conv"), ("", "Add", "relu", "conv"), ("", "Mul", "", "input"), ("", "Mul", "", "scale"),
         ("", "Sub", "", "input"), ("", "Add", "", "constant"), ("", "Mul", "", "constant"), ("", "Add", "", "tensor"),
-        ("", "Mul", "", "tensor"), ("", "Mul", "relu", "input"), ("", "Max", "", "input"), ("prelu", "Add", "", "input"),
+        ("", "Mul", "", "tensor"), ("", "Mul", "relu", "input"), ("", "Mul", "relu", "conv"), ("", "Max", "", "input"), ("prelu", "Add", "", "input"),
     ):  # fmt: skip
         parts = "+".join(part for part in (before, combine.lower(), after) if part)
         yield Case(f"conv+{parts}_{other}", _residual(before, combine, after, other), 13, Judge.FUSED)

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 from judge import Judge, Verdict, compare
+from proof import Proof, prove
 from rknnlite_cpu.backend import CpuBackend
+from targets import dtype_of
 
 from rknnlite.formats import ModelFile
 from rknnlite.spi import OpenOptions
@@ -37,7 +39,7 @@ class Outcome(Enum):
 class Result:
     """One case for one target; ``note`` says why it does not match.
 
-    ``told``: the result of a case that is refused for attributes which the file does not store, with those given.
+    ``proof``: why a difference is no error. ``told``: the result of a case that is refused for attributes which the file does not store, with those given.
     """
 
     case: str
@@ -46,6 +48,7 @@ class Result:
     verdicts: tuple[Verdict, ...] = field(default=())
     note: str = ""
     told: Result | None = None
+    proof: Proof | None = None
 
     @property
     def worst(self) -> Verdict | None:
@@ -61,7 +64,7 @@ def compare_all(
         _compare(cache / entry["folder"] / target, name, target, Judge(entry["judge"]), entry["attributes"])
         for name, entry in cases.items()
         for target in targets
-        if fnmatch.fnmatch(target, pattern)
+        if fnmatch.fnmatch(target, pattern) and dtype_of(target) in entry["dtypes"]
     ]
 
 
@@ -85,25 +88,33 @@ def _result(
     model: Path, case: str, target: str, arrays: dict[str, Any], judge: Judge, told: dict[str, Any]
 ) -> Result:
     try:
-        verdicts = _verdicts(model, arrays, target.endswith(".i8"), judge, told)
+        verdicts, proof = _verdicts(model, arrays, dtype_of(target) == "i8", judge, told)
     except Exception as error:  # whatever goes wrong concerns this case, and is what the sweep looks for
         text = str(error).replace(f"{model}: ", "")  # results must not depend on where the cache is
         return Result(case, target, Outcome.REFUSED, note=f"{type(error).__name__}: {text}")
     fits = all(verdict.matches for verdict in verdicts)
     worst = max(verdicts, key=lambda v: (not v.matches, v.error))
-    return Result(
-        case, target, Outcome.MATCHES if fits else Outcome.DIFFERS, verdicts, "" if fits else str(worst)
-    )
+    outcome = Outcome.MATCHES if fits else Outcome.DIFFERS
+    return Result(case, target, outcome, verdicts, "" if fits else str(worst), proof=proof)
 
 
 def _verdicts(
     model: Path, arrays: dict[str, Any], quantised: bool, judge: Judge, told: dict[str, Any]
-) -> tuple[Verdict, ...]:
-    inputs = [arrays[f"in{i}"] for i in range(sum(name.startswith("in") for name in arrays))]
-    wanted = [arrays[f"out{i}"] for i in range(len(arrays) - len(inputs))]
+) -> tuple[tuple[Verdict, ...], Proof | None]:
+    inputs, wanted, floats = (_series(arrays, prefix) for prefix in ("in", "out", "ref"))
     with CpuBackend().open(ModelFile(model), OpenOptions(extra={"attributes": told})) as context:
         found = context.infer(inputs)
-        steps = [attr.quant.scale if attr.quant else None for attr in context.outputs]
-    return tuple(
-        compare(a, b, step, quantised, judge) for a, b, step in zip(found, wanted, steps, strict=True)
-    )
+        steps = [attr.quant.scale if attr.quant and quantised else None for attr in context.outputs]
+        truths = floats or [None] * len(found)
+        verdicts = tuple(
+            compare(a, b, step, quantised, judge, truth)
+            for a, b, step, truth in zip(found, wanted, steps, truths, strict=True)
+        )
+        if all(verdict.matches for verdict in verdicts) or judge is Judge.STEPS:
+            return verdicts, None
+        return verdicts, prove(context, found, wanted, truths, verdicts)
+
+
+def _series(arrays: dict[str, Any], prefix: str) -> list[Any]:
+    """``prefix0``, ``prefix1`` and so on."""
+    return [arrays[f"{prefix}{i}"] for i in range(sum(name.startswith(prefix) for name in arrays))]
