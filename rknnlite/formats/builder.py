@@ -205,15 +205,13 @@ class _Builder:
 
     def _outputs(self, table: Table, op: str, operands: list[int]) -> list[int]:
         """Results of a node. What nobody reads of a recurrent node is not in the file: it gets a tensor of its own."""
+        if op not in RECURRENT_GATES or min(operands[:1], default=-1) < 0:
+            return self._indices(table, NodeSlot.OUTPUTS)
         outputs = self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
         while outputs and outputs[-1] < 0:
             outputs.pop()
         if min(outputs, default=0) >= 0:
             return outputs
-        if op not in RECURRENT_GATES or not operands or operands[0] < 0:
-            raise ModelInvalid(
-                f'node {op} "{table.string(NodeSlot.NAME)}" leaves out a result before others: {outputs}'
-            )
         steps, *batch = self.tensors[operands[0]].shape[:-1]
         last = self.tensors[outputs[-1]]  # [directions, batch, hidden]
         if not last.shape:
@@ -264,6 +262,7 @@ class _Builder:
         operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
         regs = self.stages.registers(node.index, output)
         node.stage = self.stages.read(node, regs, output, source, operand)
+        self._scale_of_sum(node)
         node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
         if node.fused is not None and node.fused.convolves:
             self.convolutions.read(node, node.fused, regs)
@@ -274,6 +273,18 @@ class _Builder:
             operands = [self.tensors[i] for i in node.inputs]
             steps = read(self.family, self.program, node.index, operands, self.tensors[node.outputs[0]])
             node.attrs.update(steps)
+
+    def _scale_of_sum(self, node: Node) -> None:
+        """Give a stored int32 scalar without a scale the unit of the sum that it takes part in.
+
+        Files of the mini format leave the scale out where such a constant has no shape.
+        """
+        output = self.tensors[node.outputs[0]]
+        if node.op not in ("Add", "Sub") or node.stage is None or output.quant is None:
+            return
+        for tensor in (self.tensors[i] for i in node.inputs if i >= 0):
+            if tensor.role is TensorRole.CONST and tensor.dtype is DType.INT32 and tensor.quant is None:
+                tensor.quant = QuantParams(node.stage.scale * output.quant.scale, 0)
 
     def _recurrent(self, node: Node) -> None:
         from .recurrent import read_plain_recurrent, read_recurrent  # few networks have such nodes
