@@ -7,9 +7,7 @@ time in proportion to the text; everything else computes over there.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import resource
 import socket
 import struct
 import subprocess
@@ -24,7 +22,7 @@ from ..native.childprocess import ChildProcess, exactly
 from .bpe import Encoded
 from .budget import whole_setting
 
-__all__ = ["SPLITS", "TokenizerApart", "expressions", "main", "trusted"]
+__all__ = ["SPLITS", "TokenizerApart", "expressions", "receive", "send", "trusted"]
 
 _LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -42,9 +40,7 @@ _KNOWN = {
 _MOST_GROWTH = 16
 """Characters that a trusted normalizer may make of one."""
 _MILLISECONDS, _START_LIMIT = 10_000, 60.0
-_ROOM = 4 << 30
-"""Address space of the process, which a hostile normalizer may want more of."""
-_START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite.llm.apart import main; main()"
+_START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite.llm.tokenizer_process import main; main()"
 _LENGTH = struct.Struct("<I")
 
 
@@ -146,39 +142,16 @@ class TokenizerApart:
 
 def _exchange(child: ChildProcess, step: str, request: Any, limit: float) -> Any:
     with child.exchange(step, limit) as sock:
-        _send(sock, request)
-        return _receive(sock)
+        send(sock, request)
+        return receive(sock)
 
 
-def _send(sock: socket.socket, message: Any) -> None:
+def send(sock: socket.socket, message: Any) -> None:
+    """One message to the other side."""
     data = json.dumps(message).encode()
     sock.sendall(_LENGTH.pack(len(data)) + data)
 
 
-def _receive(sock: socket.socket) -> Any:
+def receive(sock: socket.socket) -> Any:
+    """One message of the other side; EOFError when that is gone."""
     return json.loads(exactly(sock, _LENGTH.unpack(exactly(sock, _LENGTH.size))[0]))
-
-
-def main() -> None:
-    """The process: answers requests on the socket that is its last argument until that is closed."""
-    from .tokenizer import Tokenizer
-
-    with contextlib.suppress(OSError, ValueError):  # less is allowed here anyway
-        resource.setrlimit(resource.RLIMIT_AS, (_ROOM, _ROOM))
-    tokenizer: Any = None
-    with socket.socket(fileno=int(sys.argv[-1])) as sock:
-        while True:
-            try:
-                ((step, argument),) = _receive(sock).items()
-            except EOFError:
-                return
-            try:
-                if step == "open":
-                    tokenizer = Tokenizer(argument, isolate=False)
-                    result: Any = len(tokenizer)
-                else:
-                    result = tokenizer.encode(argument) if step == "encode" else tokenizer.decode(*argument)
-                answer = {"result": result}
-            except RknnError as error:
-                answer = {"error": str(error)}
-            _send(sock, answer)
