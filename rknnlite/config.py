@@ -57,6 +57,7 @@ KEYS = {
         Key("isolate_plugins", "RKNNLITE_ISOLATE_PLUGINS", "1: compiled operators in a process of their own; auto: where possible"),
         Key("template_ms", "RKNNLITE_TEMPLATE_MS", "milliseconds that a model's chat template may take; 2000"),
         Key("template_kib", "RKNNLITE_TEMPLATE_KIB", "KiB of text that a model's chat template may write; 4096"),
+        Key("tokenizer_ms", "RKNNLITE_TOKENIZER_MS", "milliseconds that a tokenizer with unknown expressions may take; 10000"),
         Key("riscv_cc", "RKNNLITE_RISCV_CC", "compiler that links RISC-V post-process plugins"),
     )
 }  # fmt: skip

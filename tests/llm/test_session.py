@@ -396,7 +396,8 @@ def test_closed_sessions_say_so_and_close_again(session: LlmSession, context: Ll
 def test_no_callback_after_close(context: LlmContext, package: Maker, recorder: Recorder) -> None:
     session = context.session(NEVER_ENDS, LlmCallbacks(recorder, embed=embed_of(package())))
     session.run_async(TokenInput([1]), InferParams(max_new_tokens=10**9))
-    time.sleep(0.02)
+    while not recorder.calls:
+        time.sleep(0.001)
     session.close()
     count = len(recorder.calls)
     time.sleep(0.02)
