@@ -88,7 +88,8 @@ class Stage:
     ``scale`` = OUT_SCALE * 2**-OUT_SHIFT, ``pre_scale`` = 2**-(BS_SHIFT + T), ``zero_point`` = output offset.
     T is the shift of int16 accumulators; stored biases are smaller by ``bias_scale`` = 2**T.
     ``second_scale`` follows the multipliers per channel, before an operand is added.
-    ``clip`` are real-valued limits (fp16 and int16), ``slope`` the factor of the negative part.
+    ``clip`` are real-valued limits (fp16 and int16), ``limits`` those of int8 accumulators behind their multipliers (None
+    is one that the file does not tell), ``slope`` the factor of the negative part.
     ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
     stored (int16). ``by_table``: an activation is read from ``lut``, not computed.
     """
@@ -100,6 +101,7 @@ class Stage:
     slope: Optional[float] = None
     second_scale: float = 1.0
     clip: Optional[tuple[float, float]] = None
+    limits: tuple[Optional[float], Optional[float]] = (None, None)
     lut: Optional[Lut] = None
     index_scale: float = 1.0
     index_offset: float = 0.0

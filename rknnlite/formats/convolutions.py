@@ -143,6 +143,10 @@ class ConvReader:
         )  # fmt: skip
         if conv.quantised:
             self._integer_operands(conv, node, bias, use, weight.zero_point, x.dtype)
+            limits = self._family.places.int_limits
+            clipped = node.fused is not None and node.fused.applies(Activation.CLIP) and x.dtype is DType.INT8
+            if clipped and limits is not None and conv.multiplier is not None and node.stage is not None:
+                node.stage.limits = limits.of(regs, float(conv.multiplier[0]))
         elif weight.form is Form.SAME:
             self._float_bias(conv, node, bias)
         else:
@@ -210,7 +214,9 @@ class ConvReader:
             raise ModelUnsupported(
                 f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in float16"
             )
-        if not (x.dtype.is_float or tensor.dtype.is_float):  # one slope for all channels stays a float32 number
+        if not (
+            x.dtype.is_float or tensor.dtype.is_float
+        ):  # one slope for all channels stays a float32 number
             values = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
         return _spread_slopes(values, self._tensors[node.outputs[0]].shape, node)
 

@@ -30,5 +30,7 @@ def test_per_position(shape: tuple[int, ...]) -> None:
 
 
 def test_what_does_not_fit() -> None:
-    with pytest.raises(ModelInvalid, match=r'ConvPRelu "layer": slopes of shape \[5, 1, 1\] for a result of shape'):
+    with pytest.raises(
+        ModelInvalid, match=r'ConvPRelu "layer": slopes of shape \[5, 1, 1\] for a result of shape'
+    ):
         _spread_slopes(np.ones(5, np.float32), SHAPE, NODE)
