@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from .tensor import DType, QuantParams
 
 __all__ = [
-    "RECURRENT_GATES", "Accumulator", "Activation", "ConvParams", "FusedOp", "Graph", "Join", "Lut", "Node", "RecurrentParams",
-    "Stage", "Tensor", "TensorRole",
+    "RECURRENT_GATES", "Accumulator", "Activation", "ConvParams", "FusedOp", "Graph", "Guess", "Join", "Lut",
+    "Node", "RecurrentParams", "Stage", "Tensor", "TensorRole",
 ]  # fmt: skip
 
 RECURRENT_GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
@@ -207,12 +207,24 @@ class RecurrentParams:
     linear_before_reset: bool = False
 
 
+@dataclass(frozen=True)
+class Guess:
+    """A fact of a file that its reader relies on, or passes over, although no verified file has had it.
+
+    ``node`` is what the fact is about, empty for the whole file.
+    """
+
+    node: str
+    fact: str
+
+
 @dataclass
 class Node:
     """One operator. ``inputs`` hold tensor indices, -1 for an absent operand; scratch tensors are dropped.
 
     ``fused`` tells what a type such as ``ConvLeakyReluAdd`` stands for; nobody else takes types apart.
-    ``attrs_left_out``: the container stores no attributes of such nodes, and nobody else has told any.
+    ``attrs_left_out``: the container stores no attributes of such nodes, and nobody else has told any. ``doubts``: facts
+    that make a ``Guess``.
     """
 
     index: int
@@ -227,6 +239,7 @@ class Node:
     conv: Optional[ConvParams] = None
     stage: Optional[Stage] = None
     recurrent: Optional[RecurrentParams] = None
+    doubts: list[str] = field(default_factory=list)
 
     def label(self) -> str:
         """``op "name"`` for messages."""
@@ -235,9 +248,19 @@ class Node:
 
 @dataclass
 class Graph:
-    """Tensors and nodes in execution order; ``inputs`` and ``outputs`` are tensor indices."""
+    """Tensors and nodes in execution order; ``inputs`` and ``outputs`` are tensor indices.
+
+    ``doubts``: facts about the whole file that make a ``Guess``.
+    """
 
     tensors: list[Tensor]
     nodes: list[Node]
     inputs: list[int]
     outputs: list[int]
+    doubts: list[str] = field(default_factory=list)
+
+    @property
+    def guesses(self) -> list[Guess]:
+        """What the reader was not sure of, the whole file first."""
+        of_nodes = [Guess(node.label(), fact) for node in self.nodes for fact in node.doubts]
+        return [*(Guess("", fact) for fact in self.doubts), *of_nodes]
