@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import json
 import sys
 import tarfile
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from rknnlite.formats import ModelFile
-from rknnlite.tensor import DType
-from tests.support.corpus import DATA, ROOT, open_cpu
+from tests.support.corpus import ROOT, open_cpu
+from tests.support.swept import FOLDER, arrays, members
 
-ARCHIVES = sorted((DATA / "swept").glob("*.tar.xz"))
+ARCHIVES = sorted(FOLDER.glob("*.tar.xz"))
 
 
 def _sweep(name: str) -> Any:
@@ -31,17 +28,6 @@ def _sweep(name: str) -> Any:
 
 
 JUDGE = _sweep("judge")
-
-
-@lru_cache(maxsize=2)
-def members(archive: Path) -> dict[str, bytes]:
-    with tarfile.open(archive) as tar:
-        return {info.name: tar.extractfile(info).read() for info in tar}  # type: ignore[union-attr]
-
-
-def arrays(archive: Path, prefix: str) -> list[np.ndarray]:
-    names = sorted(name for name in members(archive) if name.startswith(prefix))
-    return [np.load(io.BytesIO(members(archive)[name])) for name in names]
 
 
 def models() -> list[Any]:
@@ -62,8 +48,7 @@ def test_as_the_simulator(archive: Path, target: str) -> None:
     with open_cpu(ModelFile(members(archive)[f"{target}.rknn"])) as context:
         found = context.infer(arrays(archive, "in"))
         steps = [
-            attr.quant.scale if attr.quant and attr.dtype is not DType.FLOAT16 else None
-            for attr in context.outputs
+            attr.quant.scale if attr.quant and not attr.dtype.is_float else None for attr in context.outputs
         ]
     assert len(found) == len(wanted) > 0
     for mine, simulated, step in zip(found, wanted, steps):
