@@ -11,7 +11,7 @@ from . import bson
 from .flatbuffer import Table
 from .slots import NodeSlot, UnionCode
 
-__all__ = ["MINI_UNIONS", "NEEDED", "UNIONS", "read_attributes", "unread_attributes"]
+__all__ = ["LEFT_OUT", "MINI_UNIONS", "NEEDED", "UNIONS", "read_attributes", "unread_attributes"]
 
 Unions = Mapping[int, Mapping[int, tuple[str, str]]]
 UNIONS: Unions = {
@@ -39,6 +39,11 @@ UNIONS: Unions = {
     UnionCode.RESIZE: {
         0: ("coordinate_transformation_mode", "s"), 4: ("mode", "s"), 5: ("nearest_mode", "s"),
     },
+    UnionCode.ROI_ALIGN: {
+        0: ("mode", "s"), 1: ("output_height", "i"), 2: ("output_width", "i"), 3: ("sampling_ratio", "i"),
+        4: ("spatial_scale", "f"),
+    },
+    UnionCode.MAX_ROI_POOL: {0: ("pooled_shape", "is"), 1: ("spatial_scale", "f")},
     UnionCode.PAD: {0: ("mode", "s")},
     UnionCode.LRN: {0: ("alpha", "f"), 1: ("beta", "f"), 2: ("bias", "f"), 3: ("size", "i")},
     UnionCode.SPACE_TO_DEPTH: {0: ("blocksize", "i")},
@@ -94,12 +99,16 @@ NEEDED = frozenset(
     {
         "ArgMax", "ArgMin", "AveragePool", "Celu", "Concat", "CumSum", "DepthToSpace", "Gather", "GatherElements",
         "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "LRN", "LogSoftmax", "LpNormalization", "LpPool",
+        "MaxRoiPool", "RoiAlign",
         "MaxPool", "MeanVarianceNormalization", "Mod", "OneHot", "ReduceMax", "ReduceMin", "ScatterElements",
         "ScatterND", "Shrink", "SpaceToDepth", "Split", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "exNorm",
         "exSoftmax13",
     }
 )  # fmt: skip
 """Types whose result depends on attributes; the mini format and containers before 6 leave out those of some."""
+
+LEFT_OUT = {"RoiAlign": "coordinate_transformation_mode"}
+"""Type -> an attribute that its union lacks, so that only the document tells it."""
 
 
 def read_attributes(

@@ -221,6 +221,8 @@ class UnionCode:
     SPLIT: Final = 20
     TRANSPOSE: Final = 25
     RESIZE: Final = 26
+    ROI_ALIGN: Final = 27
+    MAX_ROI_POOL: Final = 28
     PAD: Final = 30
     LRN: Final = 31
     SPACE_TO_DEPTH: Final = 33
