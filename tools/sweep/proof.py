@@ -25,7 +25,7 @@ from rknnlite.tensor import DType, TensorAttr
 
 __all__ = ["Proof", "prove"]
 
-LEAST_COSINE = 0.999
+LEAST_COSINE = 0.99
 """No proof reaches further."""
 SLACK = 1.1
 """For the noise of the estimate."""
