@@ -25,7 +25,7 @@ from rknnlite.tensor import DType, TensorAttr
 
 __all__ = ["Proof", "prove"]
 
-LEAST_COSINE = 0.999
+LEAST_COSINE = 0.99
 """No proof reaches further."""
 SLACK = 1.1
 """For the noise of the estimate."""
@@ -82,7 +82,7 @@ def prove(
             return None
     if all((verdicts[place].ours or 0) <= (verdicts[place].theirs or 0) for place in off):
         return Proof.NEARER
-    moves = _moves(context, found, SHARE), _moves(context, found, WIDE_SHARE)
+    moves = _moves(context, SHARE), _moves(context, WIDE_SHARE)
     for place in off:
         quant = context.outputs[place].quant
         ends = (-np.inf, np.inf) if quant is None else _range(context.outputs[place])
@@ -110,12 +110,13 @@ def _range(attr: TensorAttr) -> tuple[float, float]:
     return (low - attr.quant.zero_point) * attr.quant.scale, (high - attr.quant.zero_point) * attr.quant.scale
 
 
-def _moves(context: CpuContext, found: Sequence[Any], share: float) -> list[Array]:
+def _moves(context: CpuContext, share: float) -> list[Array]:
     """Per output how far noise inside moves it, one row per draw."""
     graph = context._shapes.current.plan.graph  # of this repository: no face of the package offers it
-    rows: list[list[Array]] = [[] for _ in found]
+    still = context._framed(context._compute()).floats()
+    rows: list[list[Array]] = [[] for _ in still]
     for seed in range(DRAWS):
         moved = context._framed(context._compute(_Wobble(graph, seed, share))).floats()
-        for place, (a, b) in enumerate(zip(moved, found)):
+        for place, (a, b) in enumerate(zip(moved, still)):
             rows[place].append(_difference(a, b))
     return [np.stack(row) for row in rows]

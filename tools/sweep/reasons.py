@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Sequence
+from typing import Optional
 
-__all__ = ["LACKING", "UNEXPLAINED", "reason_for"]
+__all__ = ["LACKING", "UNEXPLAINED", "damage", "reason_for"]
 
 UNEXPLAINED = "not explained yet"
-
-_APART = "the file holds the convolution and the function as two layers and rounds between them"
 LACKING = "the mini format does not store the attributes of this operator, and nothing else tells them"
+_APART = "the file holds the convolution and the function as two layers and rounds between them"
+_SATURATED = (
+    "values of the run leave the calibrated range of a layer inside; the file cuts them off there, the simulator joins "
+    "that layer with the next one and does not. Within the range both agree"
+)
+_SILU = "defect of the converter: the file has the table of plain SiLU instead of x * sigmoid(1.702 x)"
 
 # (pattern of cases, pattern of targets, reason)
 _REASONS: tuple[tuple[str, str, str], ...] = (
@@ -22,7 +28,30 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     ("conv+gelu", "*", f"{_APART}, the simulator computes both in one step"),
     ("deconv+tanh", "*", f"{_APART}; one step of the first is 2.7 steps of the result, 99.9 % are equal"),
-    ("conv+quick_gelu", "rv1103b.*", "defect of the converter: the file has the table of plain SiLU"),
+    ("conv+quick_gelu", "rv1103b.*", _SILU),
+    ("tokens.0007", "*", _SATURATED),
+    ("tokens.0031", "*", _SATURATED),
+)
+
+# (pattern of targets, what the reference says, reason)
+_DAMAGED: tuple[tuple[str, str, str], ...] = (
+    (
+        "rk3562.w8a16",
+        r"bias .*: \d+ bytes, but \d+ channels need|8-bit weights of \d+ output and \d+ input channels|"
+        r"has no register commands|unknown element type 0",
+        "the converter writes 8-bit weights and their scales for whole blocks of 8 and 32 channels and cuts them off at "
+        "the real size: with other numbers of channels scales or weights are not in the file",
+    ),
+    (
+        "*.w4a16",
+        "the converter writes unusable biases",
+        "4-bit weights quantised as a whole (quantized_method layer): the converter writes unusable biases",
+    ),
+    (
+        "rk3588.*",
+        "damaged file: tensor numbers",
+        "the converter wrote a node's table with the layout of another one",
+    ),
 )
 
 
@@ -32,3 +61,11 @@ def reason_for(case: str, targets: Sequence[str]) -> str:
         if fnmatch.fnmatch(case, cases) and fnmatch.fnmatch(targets[0], where):
             return reason
     return UNEXPLAINED
+
+
+def damage(target: str, note: str) -> Optional[str]:
+    """What the converter left out of a file, by what the reference says when it refuses it; None for other refusals."""
+    for where, pattern, reason in _DAMAGED:
+        if fnmatch.fnmatch(target, where) and re.search(pattern, note):
+            return reason
+    return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from compare import Outcome, Result
 from random_cases import KINDS
-from reasons import reason_for
+from reasons import UNEXPLAINED, damage, reason_for
 from targets import TARGETS, dtype_of, soc_of
 from verdicts import Entry, counts
 
@@ -30,7 +30,8 @@ Two sorts of differences are proven to be no errors (`tools/sweep/proof.py`), ca
   twelfth of a square step), put on what the layers inside give, moves the outputs far enough to explain our distance to
   the float network and the largest difference from the simulator.
 
-What is left, by kind of case and reason:
+Damaged files are those that the converter left something out of, so that no reader can run them; they do not count as
+converted. What is left, by reason:
 """
 
 
@@ -50,10 +51,10 @@ def _share(part: int, whole: int) -> str:
 def _totals(entries: Mapping[str, Entry]) -> str:
     lines = [
         _row(
-            "SoC", "element types", "converted", "run", "match", "nearer", "rounding", "match or proven",
+            "SoC", "element types", "damaged files", "converted", "run", "match", "nearer", "rounding", "match or proven",
             "with attributes given",
         ),
-        f"|{'---|' * 9}",
+        f"|{'---|' * 10}",
     ]  # fmt: skip
     for soc, count in counts(entries).items():
         types = ", ".join(dtype_of(target) for target in TARGETS if soc_of(target) == soc)
@@ -61,25 +62,27 @@ def _totals(entries: Mapping[str, Entry]) -> str:
         match = f"{count.match} ({_share(count.match, count.converted)})"
         share = f"**{_share(count.right, count.converted)}**"
         proven = count.nearer, count.rounding
-        lines.append(_row(soc, types, count.converted, count.run, match, *proven, share, told))
+        lines.append(_row(soc, types, count.damaged, count.converted, count.run, match, *proven, share, told))
     return "\n".join(lines) + "\n" + _PROOFS
 
 
 def _open(results: Sequence[Result]) -> str:
-    """One line per reason and kind of case."""
+    """One line per reason; where there is none, per kind of case."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         told = result.told is not None and result.told.outcome is Outcome.MATCHES
         if result.outcome in (Outcome.DIFFERS, Outcome.REFUSED) and not told and result.proof is None:
             kind = result.case.partition(".")[0]
-            groups.setdefault((kind, reason_for(result.case, [result.target])), []).append(result)
-    lines = [_row("kind", "conversions", "on", "for example", "result", "reason"), f"|{'---|' * 6}"]
-    for (kind, reason), members in groups.items():
+            reason = damage(result.target, result.note) or reason_for(result.case, [result.target])
+            groups.setdefault((kind if reason == UNEXPLAINED else "", reason), []).append(result)
+    lines = [_row("conversions", "kinds", "on", "for example", "result", "reason"), f"|{'---|' * 6}"]
+    for (_, reason), members in sorted(groups.items(), key=lambda group: -len(group[1])):
         worst = max(members, key=_badness)
         socs = dict.fromkeys(soc_of(r.target) for r in members)
         note = worst.note.replace("|", "/").partition("; ")[0]
         example = f"`{worst.case}` {worst.target}"
-        lines.append(_row(f"`{kind}`", len(members), ", ".join(socs), example, note, reason))
+        kinds = ", ".join(dict.fromkeys(r.case.partition(".")[0] for r in members))
+        lines.append(_row(len(members), kinds, ", ".join(socs), example, note, reason))
     return "\n".join(lines) + "\n" if groups else "All of them match.\n"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from compare import Outcome, Result
 from graph import Case
 from proof import Proof
-from reasons import UNEXPLAINED, reason_for
+from reasons import UNEXPLAINED, damage, reason_for
 from targets import FAMILIES, MINI, TARGETS, dtype_of, soc_of
 
 __all__ = ["FILE", "Counts", "Entry", "counts", "problems", "read", "update", "write"]
@@ -28,6 +28,8 @@ MARKS = {
 }  # fmt: skip
 TOLD = "t"
 """Refused for attributes that the file does not store, matches with them given."""
+DAMAGED = "d"
+"""Refused, because the converter left something out of the file; counts as not converted."""
 PROVEN = {Proof.NEARER: "n", Proof.ROUNDING: "r"}
 """Differs, and is proven to be no error."""
 
@@ -45,6 +47,7 @@ class Entry:
 class Counts:
     """Of one SoC."""
 
+    damaged: int
     converted: int
     run: int
     match: int
@@ -89,7 +92,8 @@ def write(entries: Mapping[str, Entry], path: Path = FILE) -> None:
         "# Written by `python tools/sweep run --verdicts`, checked by `python tools/sweep check`.",
         f"# {legend}, {TOLD} matches with the attributes given that the file lacks,",
         f"# {PROVEN[Proof.NEARER]} differs and is nearer to the float network, {PROVEN[Proof.ROUNDING]} differs by rounding "
-        "(both proven, see proof.py)",
+        "(both proven, see proof.py),",
+        f"# {DAMAGED} refused, because the converter left something out of the file",
     ]
     for dtype in dict.fromkeys(dtype_of(target) for target in TARGETS):
         lines.append(f"# {dtype}: {' '.join(soc_of(target) for target in _columns(dtype))}")
@@ -109,6 +113,8 @@ def mark(result: Result) -> str:
         return TOLD
     if result.proof is not None:
         return PROVEN[result.proof]
+    if result.outcome is Outcome.REFUSED and damage(result.target, result.note):
+        return DAMAGED
     return MARKS[result.outcome]
 
 
@@ -138,7 +144,7 @@ def counts(entries: Mapping[str, Entry]) -> dict[str, Counts]:
         ]
         match, nearer, rounding, differ, refused, told = map(marks.count, "=nr~xt")
         run = match + nearer + rounding + differ
-        found[soc] = Counts(run + refused + told, run, match, nearer, rounding, told)
+        found[soc] = Counts(marks.count(DAMAGED), run + refused + told, run, match, nearer, rounding, told)
     return found
 
 
