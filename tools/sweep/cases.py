@@ -23,6 +23,7 @@ def _collect() -> dict[str, Case]:
         cases_shape,
         cases_blocks,
         cases_faces,
+        cases_regions,
         cases_uneven,
         cases_windows,
         random_cases,
