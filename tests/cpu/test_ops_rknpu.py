@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rknnlite_cpu.registry import builder_for
+from rknnlite_cpu.ops import builder_of
 from rknnlite_cpu.values import encode, round_bf16, round_f16
 
 from rknnlite.errors import ModelInvalid, RknnError
@@ -427,7 +427,7 @@ exWindow RoiAlign MaxRoiPool MaxUnpool QuantizeLinear DequantizeLinear
 
 @pytest.mark.parametrize("op", VOCABULARY.split())
 def test_the_vocabulary_of_the_converter_is_known(op: str) -> None:
-    assert builder_for(op) is not None
+    assert builder_of(op) is not None
 
 
 def test_runtime_values_round_trip() -> None:

@@ -6,6 +6,7 @@ import cases_blocks
 import cases_conv
 import cases_faces
 import cases_math
+import cases_regions
 import cases_shape
 import cases_uneven
 import cases_windows
