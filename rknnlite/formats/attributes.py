@@ -64,6 +64,7 @@ UNIONS: Unions = {
         4: ("y_layout", "s"), 5: ("sequences", "i"),
     },
     UnionCode.GRU: {0: ("direction", "s"), 1: ("hidden_size", "i"), 2: ("linear_before_reset", "i")},
+    UnionCode.EX_GLU: {0: ("axis", "i")},
     UnionCode.EX_WINDOW: {0: ("mode", "s"), 1: ("num_windows", "is"), 2: ("window_sizes", "is")},
     UnionCode.EX_NORM: {0: ("mode", "s"), 1: ("epsilon", "f"), 2: ("axes", "is")},
     UnionCode.TOP_K: {0: ("axis", "i"), 1: ("largest", "i"), 2: ("sorted", "i")},
@@ -97,12 +98,11 @@ _ALWAYS = {"axis"}  # an absent scalar slot means zero, which for these is a val
 
 NEEDED = frozenset(
     {
-        "ArgMax", "ArgMin", "AveragePool", "Celu", "Concat", "CumSum", "DepthToSpace", "Gather", "GatherElements",
-        "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "LRN", "LogSoftmax", "LpNormalization", "LpPool",
-        "MaxRoiPool", "RoiAlign",
-        "MaxPool", "MeanVarianceNormalization", "Mod", "OneHot", "ReduceMax", "ReduceMin", "ScatterElements",
-        "ScatterND", "Shrink", "SpaceToDepth", "Split", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "exNorm",
-        "exSoftmax13",
+        "ArgMax", "ArgMin", "AveragePool", "Celu", "Col2Im", "Compress", "Concat", "CumSum", "DFT", "DepthToSpace",
+        "EyeLike", "Gather", "GatherElements", "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "IsInf", "LRN",
+        "LogSoftmax", "LpNormalization", "LpPool", "MaxPool", "MaxRoiPool", "MeanVarianceNormalization", "Mod", "OneHot",
+        "ReduceMax", "ReduceMin", "RoiAlign", "ScatterElements", "ScatterND", "Shrink", "SpaceToDepth",
+        "Split", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "exNorm", "exSoftmax13",
     }
 )  # fmt: skip
 """Types whose result depends on attributes; the mini format and containers before 6 leave out those of some."""

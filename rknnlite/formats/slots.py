@@ -237,6 +237,7 @@ class UnionCode:
     EX_CONV_TRANSPOSE_PAD: Final = 66
     EX_GRU: Final = 67
     GRU: Final = 71
+    EX_GLU: Final = 77
     EX_WINDOW: Final = 86
     EX_NORM: Final = 87
     TOP_K: Final = 89

@@ -12,7 +12,7 @@ __all__ = [
     "resize",
 ]  # fmt: skip
 
-RARE = ("gather", "regions", "rnn")
+RARE = ("gather", "rare", "regions", "rnn")
 """Families that few networks have: imported when a node is of none of the others."""
 
 
