@@ -52,13 +52,11 @@ def check_operands(
 
 def check_constants(node: Node, operands: Operands) -> None:
     """Constants beside int16 values must be int16, too: the converter calls some int8 and stores their first half only."""
-    data, *others = operands
-    if (node.fused is not None and node.fused.convolves) or data is None or data.dtype is not DType.INT16:
+    known = [tensor for tensor in operands if tensor is not None]
+    if node.op not in _JOINS or all(tensor.dtype is not DType.INT16 for tensor in known):
         return
-    for tensor in others if node.op in _JOINS else ():
-        if tensor is None or tensor.role is not TensorRole.CONST or tensor.quant is None:
-            continue
-        if tensor.dtype is DType.INT8:
+    for tensor in known:
+        if tensor.role is TensorRole.CONST and tensor.dtype is DType.INT8 and tensor.quant is not None:
             raise ModelUnsupported(
                 f"node {node.label()}: the constant {tensor.name} is int8 beside int16 values: the converter stored half "
                 "of it, and the NPU computes nonsense, too; convert in int8 or float16, or give the constant as an input"
