@@ -10,7 +10,7 @@ from . import bson
 from .flatbuffer import Table
 from .slots import NodeSlot, UnionCode
 
-__all__ = ["NEEDED", "UNIONS", "read_attributes"]
+__all__ = ["NEEDED", "UNIONS", "read_attributes", "unread_attributes"]
 
 UNIONS: dict[int, dict[int, tuple[str, str]]] = {
     UnionCode.CONV: {
@@ -67,6 +67,21 @@ UNIONS: dict[int, dict[int, tuple[str, str]]] = {
     },
 }  # fmt: skip
 """Union code -> {slot: (attribute name, kind)}; kinds: s text, i int, f float, is ints."""
+_PASSED_OVER: dict[int, frozenset[int]] = {
+    **dict.fromkeys(
+        (
+            UnionCode.CONV_TRANSPOSE,
+            UnionCode.MAX_POOL,
+            UnionCode.AVERAGE_POOL,
+            UnionCode.EX_CONV_TRANSPOSE_PAD,
+        ),
+        frozenset({0}),
+    ),
+    UnionCode.EX_GRU: frozenset({0}),
+    UnionCode.EX_LSTM: frozenset({0, 1, 2, 3, 11}),
+}
+"""Slots that verified files fill and nobody has to read: names of automatic padding, sizes of recurrent nodes."""
+_MOST_SLOTS = 24
 _BY_OP = {"exLSTM": UnionCode.EX_LSTM, "LSTM": UnionCode.EX_LSTM}  # the mini format gives it the code of Cast
 _ALWAYS = {"axis"}  # an absent scalar slot means zero, which for these is a value, not a default
 
@@ -103,6 +118,19 @@ def read_attributes(node: Table, op: str, code: int, union: Table | None) -> dic
             elif name in _ALWAYS:
                 attrs.setdefault(name, 0)
     return attrs
+
+
+def unread_attributes(op: str, code: int, union: Table | None) -> list[str]:
+    """What the attributes of a node hold beyond those that are read; such a slot was never seen filled."""
+    if union is None:
+        return []
+    code = _BY_OP.get(op, code)
+    filled = [slot for slot in range(_MOST_SLOTS) if union.has(slot)]
+    known = UNIONS.get(code)
+    if known is None:
+        return [f"attributes in a table of the unknown kind {code} are not read"] if filled else []
+    unread = [slot for slot in filled if slot not in known and slot not in _PASSED_OVER.get(code, ())]
+    return [f"attribute {slot} in its table of kind {code} is filled, but not known" for slot in unread]
 
 
 def _field(union: Table, slot: int, kind: str) -> Any:

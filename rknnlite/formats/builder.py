@@ -16,13 +16,14 @@ from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..tensor import DType, QuantParams
 from . import weights
-from .attributes import NEEDED, read_attributes
+from .attributes import NEEDED, read_attributes, unread_attributes
 from .checks import check_constants, check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
 from .families import family_of
 from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, shape_of
 from .flatbuffer import Table
 from .fused import fused_op
+from .guesses import about_container, about_registers, say
 from .inferred import GivenAttributes, inferred_attributes
 from .matmul_steps import attention_steps, hidden_attributes, product_steps
 from .model import NO_ATTRIBUTES, Attributes
@@ -48,11 +49,14 @@ def build_graph(model: FlatModel, index: int, attributes: Attributes = NO_ATTRIB
     if not 0 <= index < len(graphs):
         raise ModelInvalid(f"the model has {len(graphs)} graphs, not one numbered {index}")
     try:
-        return _Builder(model, graphs[index], graphs[0], attributes).build()
+        graph = _Builder(model, graphs[index], graphs[0], attributes).build()
     except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
         raise ModelInvalid(
             f"damaged file: its graph cannot be read ({type(error).__name__}: {error}); copy it again"
         ) from error
+    graph.doubts = about_container(model.container, model.toolkit_version)
+    say(graph, model.said)
+    return graph
 
 
 class _Builder:
@@ -175,10 +179,11 @@ class _Builder:
             raise ModelInvalid(
                 f'node {op} "{name}" writes a tensor that exists already: the graph has a cycle'
             )
+        code, union = table.i8(NodeSlot.UNION_CODE), table.table(NodeSlot.UNION)
         node = Node(
             index=index, op=op, name=name or (self.tensors[outputs[0]].name if outputs else ""),
             inputs=inputs, outputs=outputs, fused=fused, on_npu=table.i8(NodeSlot.PLACE) == NodePlace.NPU,
-            attrs=read_attributes(table, op, table.i8(NodeSlot.UNION_CODE), table.table(NodeSlot.UNION)),
+            attrs=read_attributes(table, op, code, union), doubts=unread_attributes(op, code, union),
         )  # fmt: skip
         if op in ("InputOperator", "OutputOperator"):
             return node
@@ -234,6 +239,7 @@ class _Builder:
         node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
         if node.fused is not None and node.fused.convolves:
             self.convolutions.read(node, node.fused, regs)
+            node.doubts += about_registers(self.family.word, regs)
         elif node.op in RECURRENT_GATES:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:

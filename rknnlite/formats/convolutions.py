@@ -29,6 +29,13 @@ from .weight_forms import INTEGERS, Form, Loader, Shape, StoredWeight, WeightRea
 
 __all__ = ["ConvReader"]
 
+_SLOPE_TYPES = {
+    (DType.INT8, DType.INT16), (DType.INT8, DType.FLOAT32), (DType.INT16, DType.INT16), (DType.INT16, DType.FLOAT16),
+    (DType.FLOAT16, DType.FLOAT16), (DType.BFLOAT16, DType.BFLOAT16), (DType.FLOAT16, DType.FLOAT32),
+    (DType.BFLOAT16, DType.FLOAT32),
+}  # fmt: skip
+"""(type of the data, type of the slopes) of verified layers."""
+
 
 class ConvReader:
     """Decodes the convolutions of one graph. Raises ModelInvalid, ModelUnsupported."""
@@ -53,6 +60,7 @@ class ConvReader:
         check_convolution(node, conv, y, self._family, regs)
         if slope is not None:
             conv.slope = self._slope(slope, x, node)
+        node.doubts += _doubts(conv, node, x, y, slope, [self._tensors[i] for i in rest[1:]])
         node.inputs = [x.index, *extra]
         if x.role is TensorRole.INPUT and y.name == f"New_input_{x.name}" and _copies(conv, x, y):
             node.op = "Identity"  # the NPU's way of fetching an input; the network itself has no such layer
@@ -143,6 +151,10 @@ class ConvReader:
         )  # fmt: skip
         if conv.quantised:
             self._integer_operands(conv, node, bias, use, weight.zero_point, x.dtype)
+            limits = self._family.places.int_limits
+            clipped = node.fused is not None and node.fused.applies(Activation.CLIP) and x.dtype is DType.INT8
+            if clipped and limits is not None and conv.multiplier is not None and node.stage is not None:
+                node.stage.limits = limits.of(regs, float(conv.multiplier[0]))
         elif weight.form is Form.SAME:
             self._float_bias(conv, node, bias)
         else:
@@ -223,6 +235,24 @@ class ConvReader:
 def _floats(data: memoryview) -> NDArray[np.float32]:
     values: NDArray[np.float32] = np.frombuffer(data, "<f4", len(data) // 4).astype(np.float32)
     return values
+
+
+def _doubts(
+    conv: ConvParams, node: Node, x: Tensor, y: Tensor, slope: Optional[Tensor], unread: list[Tensor]
+) -> list[str]:
+    """What no verified layer has had."""
+    found = [f"its operand {tensor.name} is not read" for tensor in unread]
+    if slope is not None and (x.dtype, slope.dtype) not in _SLOPE_TYPES:
+        found.append(f"its slopes are {slope.dtype.short} for data that are {x.dtype.short}")
+    lower = node.stage.limits[0] if node.stage is not None else None
+    clipped = node.fused is not None and node.fused.applies(Activation.CLIP) and x.dtype is DType.INT8
+    if clipped and lower is None and y.quant is not None and y.quant.zero_point == -128:
+        found.append(
+            "the lower limit of its Clip is above 0, and this format does not tell where; none is applied"
+        )
+    if conv.transposed and conv.dilations != (1, 1) and conv.depthwise:
+        found.append("a transposed depthwise convolution with dilations has not been seen")
+    return found
 
 
 def _spread_slopes(values: NDArray[np.float32], shape: tuple[int, ...], node: Node) -> NDArray[np.float32]:

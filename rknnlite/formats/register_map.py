@@ -19,6 +19,7 @@ __all__ = [
     "V2B",
     "W1",
     "Field",
+    "IntLimits",
     "Pair",
     "RegisterMap",
     "Registers",
@@ -73,6 +74,34 @@ class Limits:
 
 
 _READ_WIDTH = Field(0x500C, 0, 16)
+_FROM_ZERO = Field(0x4060, 1, 1)
+
+
+@dataclass(frozen=True)
+class IntLimits:
+    """Limits of an int8 Clip, of accumulators behind their multipliers: 0 and ``high`` where ``from_zero`` is set, else
+    ``-base`` (nowhere without one) and ``high - base``.
+
+    ``first_step``: whether ``high`` counts in steps of the first channel, not of the one with the largest multiplier,
+    where ``from_zero`` is set, and else.
+    """
+
+    high: Field
+    base: Optional[Field] = None
+    from_zero: Field = _FROM_ZERO
+    base_sign: int = 1
+    first_step: tuple[bool, bool] = (False, False)
+
+    def of(self, regs: Registers, first: float) -> tuple[Optional[float], Optional[float]]:
+        """(lower, upper); ``first`` is the multiplier of the first channel, the largest being 1."""
+        from_zero = bool(self.from_zero.of(regs))
+        high = self.high.of(regs) * (first if self.first_step[not from_zero] else 1.0)
+        if from_zero:
+            return 0.0, high
+        if self.base is None:
+            return None, high
+        base = float(self.base_sign * self.base.of(regs))
+        return -base, high - base
 
 
 @dataclass(frozen=True)
@@ -86,11 +115,11 @@ class RegisterMap:
     and ``truncation`` shift the accumulator; ``common_shifts`` instead of the two where their places hold the common zero
     point. ``uses`` are the bits that say whether a layer reads bias, zero points and multipliers per channel;
     ``common_zero`` (of layers that leave it out, where ``zero_there`` is 0: ``other_zero``) and ``common_multiplier``
-    (where ``multipliers`` is 0) stand in for them. ``slope`` is the factor of the unit behind the multipliers, a slope or a
-    second factor, off where one of ``second_unused`` is set; ``slope_shift`` belongs to it. ``early_slope``: where float
-    slopes lie if the BS constant of the output is there. ``first_numbers``: whether the first number of a small constant
-    (zero point of all channels, slope) is there, and whether those behind it are. ``lower_limit_kept``: not 0 where the
-    lower limit of an int16 Clip is in the file.
+    (where ``multipliers`` is 0) stand in for them. ``slope`` is the factor of the unit behind the multipliers, a slope or
+    a second factor, off where one of ``second_unused`` is set; ``slope_shift`` belongs to it. ``early_slope``: where
+    float slopes lie if the BS constant of the output is there. ``first_numbers``: whether the first number of a small
+    constant (zero point of all channels, slope) is there, and whether those behind it are. ``lower_limit_kept``: not 0
+    where the lower limit of an int16 Clip is in the file.
 
     Tables: ``table_index`` and ``table_offset`` make an index, ``table_unused`` is set without one; ``table_low`` and
     ``table_high`` are slopes beyond the ends, ``table_steps`` logarithms, ``table_starts`` the first indices.
@@ -133,6 +162,7 @@ class RegisterMap:
     early_slope: Optional[Field] = None
     second_unused: tuple[Field, ...] = ()
     limits: Optional[Limits] = None
+    int_limits: Optional[IntLimits] = None
     lower_limit_kept: Optional[Field] = None
     input_factor: Scaled = (Field(0x1050, 0, 16), Field(0x104C, 4, 6))
     operand_factor: Optional[Scaled] = None
@@ -222,6 +252,7 @@ V1 = RegisterMap(
     slope_shift=Field(0x4068, 8, 6),
     second_unused=(Field(0x4060, 0, 1, absent=1), Field(0x4060, 4, 1, absent=1)),
     limits=Limits(None, Field(0x406C), base=Field(0x4064), base_unused=Field(0x4060, 1, 1)),
+    int_limits=IntLimits(Field(0x406C, signed=True), Field(0x4064, signed=True)),
     table_unused=Field(0x4070, 7, 1, absent=1),
     table_index=(Field(0x4068, 16, 16), Field(0x4068, 8, 6)),
     table_offset=Field(0x4064, signed=True),
@@ -244,6 +275,7 @@ V2A = replace(
     out=(Field(0x40B0, 0, 16), Field(0x40B4, 0, 12)),
     out_offset=Field(0x40AC, signed=True),
     limits=Limits(Field(0x406C), Field(0x4070), base=Field(0x4040)),
+    int_limits=IntLimits(Field(0x4070, signed=True), Field(0x4064, signed=True), first_step=(True, False)),
     lower_limit_kept=Field(0x4060, 1, 1, absent=1),
     table_unused=Field(0x407C, 7, 1, absent=1),
     table_starts=None,
@@ -272,6 +304,7 @@ V2B = replace(
     },
     second_unused=tuple(Field(0x4060, bit, 1, absent=1) for bit in (0, 8, 11)),
     limits=Limits(Field(0x4074), Field(0x4078)),
+    int_limits=IntLimits(Field(0x4078, signed=True), Field(_BN, signed=True), first_step=(True, False)),
     table_index=(Field(_BN + 32, 0, 16), Field(_BN + 48, 0, 6)),
     table_offset=Field(_BN, signed=True),
     table_low=None,
@@ -300,6 +333,7 @@ T3 = RegisterMap(
     table_offset=Field(0x4064, signed=True),
     table_high=(Field(0x4128, 16, 16, signed=True), Field(0x412C, 5, 5)),
     table_low=(Field(0x4120, 0, 16, signed=True), Field(0x4124, 0, 5)),
+    int_limits=IntLimits(Field(0x40E4, signed=True), first_step=(True, True)),
     operand_factor=(Field(0x4078, 0, 16), Field(0x4078, 16, 6)),
     third_multiplies=(Field(0x4068, 16, 16), Field(0x4070, 2, 1)),
     third_adds=(Field(0x4064), Field(0x4070, 7, 1)),
@@ -323,6 +357,13 @@ W1 = RegisterMap(
     table_offset=Field(0x4034, signed=True),
     table_high=(Field(0x4174, 16, 16, signed=True), Field(0x4184, 24, 8)),
     table_low=(Field(0x4170, 0, 16, signed=True), Field(0x4184, 0, 5)),
+    int_limits=IntLimits(
+        Field(0x4068, signed=True),
+        Field(0x4050, signed=True),
+        Field(0x404C, 1, 1),
+        base_sign=-1,
+        first_step=(True, True),
+    ),
     third_multiplies=(Field(0x404C, 1, 1), Field(0x404C, 5, 1)),
     third_adds=(Field(0x404C, 2, 1),),
 )

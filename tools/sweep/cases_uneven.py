@@ -63,6 +63,10 @@ def _transposed_1d(outputs: int, kernel: int, stride: int, pads: tuple[int, int]
     return build
 
 
+def _clip(low: float, high: float) -> Step:
+    return lambda n, x: n.op("Clip", x, n.const(low), n.const(high))
+
+
 def _conv(outputs: int, depthwise: bool = False) -> Step:
     channels = _INPUTS if depthwise else outputs
     return lambda n, x: n.conv(x, _INPUTS, channels, group=_INPUTS if depthwise else 1)
@@ -129,6 +133,8 @@ def cases() -> Iterator[Case]:
         "uneven_shared_scale_depthwise+prelu", _chain(_conv(0, True), _prelu(0.3, _INPUTS)), config=_LAYER
     )
     yield Case("uneven_one_channel+prelu+add", _chain(_conv(1), _prelu(0.3, 1), _added))
+    for name, low, high in (("above", 0.1, 0.9), ("below", -1.0, -0.1)):  # zero is not between the limits
+        yield Case(f"uneven_conv+clip_{name}", _chain(_conv(_OUTPUTS), _clip(low, high)))
     for alpha in (2.5, -2.5):
         yield Case(f"uneven_conv+leaky_{alpha:g}", _chain(_conv(_OUTPUTS), _act("LeakyRelu", alpha=alpha)))
         yield Case(f"uneven_leaky_{alpha:g}", _chain(_act("LeakyRelu", alpha=alpha)))
