@@ -108,7 +108,8 @@ class TensorAttr:
     """Attribute of a model input or output, the fields of ``rknn_tensor_attr`` in Python types.
 
     ``dims`` are outermost first; ``size`` and ``size_with_stride`` are bytes; ``w_stride`` is pixels per row
-    with padding (0 = the width); ``quant`` is None for tensors that are not quantised.
+    with padding (0 = the width); ``quant`` is None for tensors that are not quantised, but scale 1 and zero point 0
+    for float16 inputs and outputs, as the vendor's runtimes report them.
     """
 
     index: int

@@ -183,12 +183,18 @@ class _Held:
 
 
 def _packed(value: Array, dims: tuple[int, ...]) -> Array:
-    """[N, C, H, W] -> NC1HWC2 of ``dims``, which may have more groups, rows and columns than the values fill."""
+    """[N, C, H, W] -> NC1HWC2 of ``dims``, which may have more groups, rows and columns than the values fill.
+
+    One row in ``dims`` holds the rows of the values one behind the other (``tensor_attrs.native_output``).
+    """
     packed = nchw_to_nc1hwc2(value, dims[-1])
     if packed.shape == dims:
         return packed
+    n, groups, height, width, lanes = packed.shape
+    if dims[2] == 1:
+        packed = packed.reshape(n, groups, 1, height * width, lanes)
+        height, width = 1, height * width
     out = np.zeros(dims, packed.dtype)
-    _, groups, height, width, _ = packed.shape
     out[:, :groups, :height, :width] = packed
     return out
 

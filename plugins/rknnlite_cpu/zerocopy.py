@@ -142,4 +142,4 @@ def _as_nhwc(native: TensorAttr, plain: TensorAttr, is_input: bool) -> TensorAtt
         return native
     dims = plain.dims if is_input else nchw_to_nhwc_shape(plain.dims)
     nhwc = replace(native, dims=dims, layout=Layout.NHWC, w_stride=0, size_with_stride=0)
-    return replace(nhwc, w_stride=dims[2], size_with_stride=nhwc.size)
+    return replace(nhwc, w_stride=dims[2] if is_input else 0, size_with_stride=nhwc.size)

@@ -10,7 +10,7 @@ from . import bson
 from .flatbuffer import Table
 from .slots import NodeSlot, UnionCode
 
-__all__ = ["NEEDED", "UNIONS", "read_attributes", "unread_attributes"]
+__all__ = ["LEFT_OUT", "NEEDED", "UNIONS", "read_attributes", "unread_attributes"]
 
 UNIONS: dict[int, dict[int, tuple[str, str]]] = {
     UnionCode.CONV: {
@@ -37,6 +37,11 @@ UNIONS: dict[int, dict[int, tuple[str, str]]] = {
     UnionCode.RESIZE: {
         0: ("coordinate_transformation_mode", "s"), 4: ("mode", "s"), 5: ("nearest_mode", "s"),
     },
+    UnionCode.ROI_ALIGN: {
+        0: ("mode", "s"), 1: ("output_height", "i"), 2: ("output_width", "i"), 3: ("sampling_ratio", "i"),
+        4: ("spatial_scale", "f"),
+    },
+    UnionCode.MAX_ROI_POOL: {0: ("pooled_shape", "is"), 1: ("spatial_scale", "f")},
     UnionCode.PAD: {0: ("mode", "s")},
     UnionCode.LRN: {0: ("alpha", "f"), 1: ("beta", "f"), 2: ("bias", "f"), 3: ("size", "i")},
     UnionCode.SPACE_TO_DEPTH: {0: ("blocksize", "i")},
@@ -57,6 +62,7 @@ UNIONS: dict[int, dict[int, tuple[str, str]]] = {
         4: ("y_layout", "s"), 5: ("sequences", "i"),
     },
     UnionCode.GRU: {0: ("direction", "s"), 1: ("hidden_size", "i"), 2: ("linear_before_reset", "i")},
+    UnionCode.EX_GLU: {0: ("axis", "i")},
     UnionCode.EX_WINDOW: {0: ("mode", "s"), 1: ("num_windows", "is"), 2: ("window_sizes", "is")},
     UnionCode.EX_NORM: {0: ("mode", "s"), 1: ("epsilon", "f"), 2: ("axes", "is")},
     UnionCode.TOP_K: {0: ("axis", "i"), 1: ("largest", "i"), 2: ("sorted", "i")},
@@ -88,14 +94,17 @@ _ALWAYS = {"axis"}  # an absent scalar slot means zero, which for these is a val
 
 NEEDED = frozenset(
     {
-        "ArgMax", "ArgMin", "AveragePool", "Celu", "Concat", "CumSum", "DepthToSpace", "Gather", "GatherElements",
-        "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "LRN", "LogSoftmax", "LpNormalization", "LpPool",
-        "MaxPool", "MeanVarianceNormalization", "Mod", "OneHot", "ReduceMax", "ReduceMin", "ScatterElements",
-        "ScatterND", "Shrink", "SpaceToDepth", "Split", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "exNorm",
-        "exSoftmax13",
+        "ArgMax", "ArgMin", "AveragePool", "Celu", "Col2Im", "Compress", "Concat", "CumSum", "DFT", "DepthToSpace",
+        "EyeLike", "Gather", "GatherElements", "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "IsInf", "LRN",
+        "LogSoftmax", "LpNormalization", "LpPool", "MaxPool", "MaxRoiPool", "MeanVarianceNormalization", "Mod", "OneHot",
+        "ReduceMax", "ReduceMin", "RoiAlign", "ScatterElements", "ScatterND", "Shrink", "SpaceToDepth",
+        "Split", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "exNorm", "exSoftmax13",
     }
 )  # fmt: skip
 """Types whose result depends on attributes; the mini format and containers before 6 leave out those of some."""
+
+LEFT_OUT = {"RoiAlign": "coordinate_transformation_mode"}
+"""Type -> an attribute that its union lacks, so that only the document tells it."""
 
 
 def read_attributes(node: Table, op: str, code: int, union: Table | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..tensor import DType, QuantParams
 from . import weights
-from .attributes import NEEDED, read_attributes, unread_attributes
+from .attributes import LEFT_OUT, NEEDED, read_attributes, unread_attributes
 from .checks import check_constants, check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
 from .families import family_of
@@ -187,8 +187,8 @@ class _Builder:
         )  # fmt: skip
         if op in ("InputOperator", "OutputOperator"):
             return node
-        if not node.attrs and not self.complete:
-            node.attrs = self._attributes(node)
+        if not self.complete and (not node.attrs or LEFT_OUT.get(op, "") not in ("", *node.attrs)):
+            node.attrs = {**node.attrs, **self._attributes(node)}
         if not outputs:
             raise ModelInvalid(f"node {node.label()} has no outputs")
         check_operands(node, listed, self.tensors, known, self.producers)

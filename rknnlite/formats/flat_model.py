@@ -25,6 +25,7 @@ from .storage import Storage
 
 __all__ = ["ELEMENT_TYPES", "FlatModel", "attributes_of", "literal", "metadata", "quant_of", "shape_of"]
 
+_MOST_ALIGNMENT = 64  # positions; genuine files have 0, 4, 8 or 16
 _REMARK = "Generated"  # begins what the first toolkits wrote for humans in place of their dict
 _MAX_LITERAL = 1 << 18
 _MAX_NESTING = 32
@@ -250,6 +251,7 @@ def _io_tensor(table: Table, attrs: dict[str, Any], flat: Table, is_input: bool)
         quant=quant_of(table, dtype, name),
         native_shape=shape_of(table, TensorSlot.NATIVE_DIMS, name),
         mean=_numbers(entry.get("mean"), name, "mean"), std=_numbers(entry.get("std"), name, "std"),
+        surface_alignment=min(_MOST_ALIGNMENT, max(0, table.i32(TensorSlot.SURFACE_ALIGNMENT))),
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ class IoTensor:
     """One input or output of the model; ``shape`` is logical (NCHW for rank 4), batch not multiplied in.
 
     ``mean`` and ``std`` are per channel (empty for outputs); ``layout`` is the default layout at run time.
+    ``surface_alignment``: positions of a group of channels in feature layout are padded to a multiple of it (0: not).
     """
 
     name: str
@@ -35,6 +36,7 @@ class IoTensor:
     native_shape: tuple[int, ...] = ()
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    surface_alignment: int = 0
 
 
 @dataclass

@@ -421,7 +421,8 @@ ReduceMax ReduceMin TopK exGRU exLSTM GRU LSTM GridSample Ceil Mish Softsign Tan
 Asinh Acosh Atanh Shrink ThresholdedRelu Hardmax LRN MeanVarianceNormalization Mod LessOrEqual Equal And Or
 Xor Not IsNaN ReduceMean ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceProd ArgMin
 GatherND ScatterND ScatterElements SpaceToDepth OneHot Trilu GroupNormalization GlobalLpPool LpPool Mean Sum
-exWindow
+exWindow RoiAlign MaxRoiPool MaxUnpool QuantizeLinear DequantizeLinear
+exGlu IsInf EyeLike CastLike CenterCropPad Col2Im Compress DFT Det
 """
 
 

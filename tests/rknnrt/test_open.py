@@ -239,13 +239,13 @@ ALL_KINDS = {
     AttrKind.INPUT: (Layout.NHWC, (1, 4, 6, 3), 0),
     AttrKind.OUTPUT: (Layout.NCHW, (1, 3, 4, 6), 0),
     AttrKind.NATIVE_INPUT: (Layout.NHWC, (1, 4, 6, 3), 16),  # rows padded to 16 pixels
-    AttrKind.NATIVE_OUTPUT: (Layout.NC1HWC2, (1, 1, 4, 6, 16), 6),
+    AttrKind.NATIVE_OUTPUT: (Layout.NC1HWC2, (1, 1, 4, 6, 16), 0),
     AttrKind.NATIVE_NHWC_INPUT: (Layout.NHWC, (1, 4, 6, 3), 0),
     AttrKind.NATIVE_NHWC_OUTPUT: (Layout.NHWC, (1, 4, 6, 3), 0),
     AttrKind.CURRENT_INPUT: (Layout.NHWC, (1, 4, 6, 3), 0),
     AttrKind.CURRENT_OUTPUT: (Layout.NHWC, (1, 4, 6, 3), 0),
     AttrKind.CURRENT_NATIVE_INPUT: (Layout.NHWC, (1, 4, 6, 3), 16),
-    AttrKind.CURRENT_NATIVE_OUTPUT: (Layout.NC1HWC2, (1, 1, 4, 6, 16), 6),
+    AttrKind.CURRENT_NATIVE_OUTPUT: (Layout.NC1HWC2, (1, 1, 4, 6, 16), 0),
 }
 
 
@@ -259,7 +259,7 @@ def test_several_tensors_keep_their_order(start: Start) -> None:
     context = start(*TWO)
     assert [(a.index, a.name) for a in context.inputs] == [(0, "image"), (1, "state")]
     assert [(a.index, a.name) for a in context.outputs] == [(0, "map"), (1, "next")]
-    assert context.inputs[1].quant is None and context.inputs[1].layout is Layout.UNDEFINED
+    assert context.inputs[1].quant == QuantParams(1.0, 0) and context.inputs[1].layout is Layout.UNDEFINED
     assert [attr.dims for attr in context.native_inputs] == [(1, 4, 6, 3), (1, 8)]
 
 

@@ -6,6 +6,8 @@ import cases_blocks
 import cases_conv
 import cases_faces
 import cases_math
+import cases_rare
+import cases_regions
 import cases_shape
 import cases_uneven
 import cases_windows
@@ -23,6 +25,8 @@ def _collect() -> dict[str, Case]:
         cases_shape,
         cases_blocks,
         cases_faces,
+        cases_rare,
+        cases_regions,
         cases_uneven,
         cases_windows,
         random_cases,

@@ -18,6 +18,7 @@ from targets import dtype_of
 
 from rknnlite.formats import ModelFile
 from rknnlite.spi import OpenOptions
+from rknnlite.tensor import DType, TensorAttr
 
 __all__ = ["Outcome", "Result", "compare_all"]
 
@@ -98,13 +99,25 @@ def _result(
     return Result(case, target, outcome, verdicts, "" if fits else str(worst), proof=proof)
 
 
+def _real(answer: Any, attr: TensorAttr) -> Any:
+    """What the simulator answers where the network itself ends in integers, in real numbers."""
+    if answer.dtype.kind not in "iu" or attr.quant is None:
+        return answer
+    zero = attr.quant.zero_point + (128 if answer.dtype == np.uint8 and attr.dtype is DType.INT8 else 0)
+    return (answer.astype(np.float32) - zero) * np.float32(attr.quant.scale)
+
+
 def _verdicts(
     model: Path, arrays: dict[str, Any], quantised: bool, judge: Judge, told: dict[str, Any]
 ) -> tuple[tuple[Verdict, ...], Proof | None]:
     inputs, wanted, floats = (_series(arrays, prefix) for prefix in ("in", "out", "ref"))
     with CpuBackend().open(ModelFile(model), OpenOptions(extra={"attributes": told})) as context:
         found = context.infer(inputs)
-        steps = [attr.quant.scale if attr.quant and quantised else None for attr in context.outputs]
+        steps = [
+            attr.quant.scale if quantised and attr.quant and not attr.dtype.is_float else None
+            for attr in context.outputs
+        ]
+        wanted = [_real(b, attr) for b, attr in zip(wanted, context.outputs)]
         truths = floats or [None] * len(found)
         verdicts = tuple(
             compare(a, b, step, quantised, judge, truth)
