@@ -333,6 +333,8 @@ T3 = RegisterMap(
     table_offset=Field(0x4064, signed=True),
     table_high=(Field(0x4128, 16, 16, signed=True), Field(0x412C, 5, 5)),
     table_low=(Field(0x4120, 0, 16, signed=True), Field(0x4124, 0, 5)),
+    limits=Limits(None, Field(0x40E4)),
+    lower_limit_kept=Field(0x4060, 1, 1),
     int_limits=IntLimits(Field(0x40E4, signed=True), first_step=(True, True)),
     operand_factor=(Field(0x4078, 0, 16), Field(0x4078, 16, 6)),
     third_multiplies=(Field(0x4068, 16, 16), Field(0x4070, 2, 1)),
