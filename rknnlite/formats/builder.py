@@ -17,7 +17,7 @@ from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..tensor import DType, QuantParams
 from . import weights
 from .attributes import LEFT_OUT, MINI_UNIONS, NEEDED, UNIONS, read_attributes, unread_attributes
-from .checks import check_inputs, check_operands, check_shapes
+from .checks import check_constants, check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
 from .families import family_of
 from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, shape_of
@@ -198,6 +198,7 @@ class _Builder:
             raise ModelInvalid(f"node {node.label()} has no outputs")
         check_operands(node, listed, self.tensors, known, self.producers)
         if node.on_npu:
+            check_constants(node, [self.tensors[i] if i >= 0 else None for i in node.inputs])
             self._decode(node)
         elif fused is not None and weighted:
             self.convolutions.read_plain(node, fused)

@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Optional
 
-from ..errors import ModelInvalid
+from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import ConvParams, Node, Tensor, TensorRole
+from ..tensor import DType
 from .families import NpuFamily
 from .register_map import Registers
 
-__all__ = ["check_convolution", "check_inputs", "check_operands", "check_shapes"]
+__all__ = ["check_constants", "check_convolution", "check_inputs", "check_operands", "check_shapes"]
 
 Operands = Sequence[Optional[Tensor]]
 
@@ -49,6 +50,32 @@ def check_operands(
             )
 
 
+def check_constants(node: Node, operands: Operands) -> None:
+    """Constants beside int16 values must be int16, too: the converter calls some int8 and stores their first half only."""
+    known = [tensor for tensor in operands if tensor is not None]
+    if node.op not in _JOINS or all(tensor.dtype is not DType.INT16 for tensor in known):
+        return
+    for tensor in known:
+        if tensor.role is TensorRole.CONST and tensor.dtype is DType.INT8 and tensor.quant is not None:
+            raise ModelUnsupported(
+                f"node {node.label()}: the constant {tensor.name} is int8 beside int16 values: the converter stored half "
+                "of it, and the NPU computes nonsense, too; convert in int8 or float16, or give the constant as an input"
+            )
+
+
+_JOINS = (
+    "Add",
+    "AddRelu",
+    "Sub",
+    "SubRelu",
+    "Mul",
+    "MulRelu",
+    "Div",
+    "Max",
+    "Min",
+    "Pow",
+    "BatchNormalization",
+)
 _MOST_REACH = 160  # of a dilated kernel, beside what it may do on a large picture
 
 

@@ -9,8 +9,9 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelInvalid
+from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Node, RecurrentParams, Tensor
+from ..tensor import DType
 from . import weights
 from .families import NpuFamily
 from .register_map import Registers, scaled
@@ -34,6 +35,10 @@ def read_recurrent(
     gates = RECURRENT_GATES[node.op]
     x, w, r, _ = tensors
     quantised = w.dtype.bits == 8
+    if w.dtype is DType.INT16 or (x.dtype is DType.INT16 and not quantised):
+        raise ModelUnsupported(
+            f"node {node.label()}: recurrent layers of int16 models are not decoded; convert in int8 or float16"
+        )
     if len(x.shape) < 3:
         raise ModelInvalid(f"node {node.label()}: its input has shape {list(x.shape)}, rank 3 is needed")
     width = x.shape[-1]

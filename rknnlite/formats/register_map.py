@@ -316,6 +316,7 @@ V2B = replace(
 )
 
 T3 = RegisterMap(
+    truncation=Field(0x301C, 0, 5),
     strides=(Field(0x1014, 3, 3), Field(0x1014, 0, 3)),
     growth=(Field(0x1014, 11, 3), Field(0x1014, 8, 3)),
     pads=(Field(0x1068, 0, 8), Field(0x1068, 8, 8)),
@@ -337,6 +338,8 @@ T3 = RegisterMap(
     table_offset=Field(0x4064, signed=True),
     table_high=(Field(0x4128, 16, 16, signed=True), Field(0x412C, 5, 5)),
     table_low=(Field(0x4120, 0, 16, signed=True), Field(0x4124, 0, 5)),
+    limits=Limits(None, Field(0x40E4)),
+    lower_limit_kept=Field(0x4060, 1, 1),
     int_limits=IntLimits(Field(0x40E4, signed=True), first_step=(True, True)),
     operand_factor=(Field(0x4078, 0, 16), Field(0x4078, 16, 6)),
     third_multiplies=(Field(0x4068, 16, 16), Field(0x4070, 2, 1)),

@@ -165,7 +165,7 @@ class StageReader:
         raw, shift = (place.of(regs) for place in places.table_index)
         raw_offset = places.table_offset.of(regs)
         offset = raw_offset * (2.0**-shift if self._family.offset_after_shift else multiplier)
-        if not self._family.mini:  # layers of other types than int8 have no tables
+        if not self._family.mini or source is DType.INT16:  # layers of other types than int8 have no tables
             half, single = (_bf16 if source is DType.BFLOAT16 else _f16)(raw), _f32(raw_offset)
             stage.float_line = (half, single if self._family.offset_after_shift else single * half)
             stage.index_scale, stage.index_offset = multiplier, offset

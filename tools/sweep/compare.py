@@ -114,7 +114,8 @@ def _verdicts(
     with CpuBackend().open(ModelFile(model), OpenOptions(extra={"attributes": told})) as context:
         found = context.infer(inputs)
         steps = [
-            attr.quant.scale if attr.quant and not attr.dtype.is_float else None for attr in context.outputs
+            attr.quant.scale if quantised and attr.quant and not attr.dtype.is_float else None
+            for attr in context.outputs
         ]
         wanted = [_real(b, attr) for b, attr in zip(wanted, context.outputs)]
         truths = floats or [None] * len(found)

@@ -29,6 +29,23 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
     ("conv+gelu", "*", f"{_APART}, the simulator computes both in one step"),
     ("deconv+tanh", "*", f"{_APART}; one step of the first is 2.7 steps of the result, 99.9 % are equal"),
     ("conv+quick_gelu", "rv1103b.*", _SILU),
+    (
+        "swiglu",
+        "*",
+        "two branches that are convolutions meet in a product: the file keeps the other branch than the simulator does. Mean "
+        "distance to the float network: ours 0.70 steps, the simulator's 0.90",
+    ),
+    (
+        "swin_block*",
+        "*.i8",
+        "the simulator rounds scores and residual sums apart, the file does not. Mean distance to the float network: ours 0.45 "
+        "to 0.47 steps, the simulator's 0.44 to 0.49",
+    ),
+    (
+        "face_head_sum_square",
+        "rv1103b.*",
+        "w1 stores the convolution before PRelu as int8. Mean distance to the float network: ours 0.56 steps, the simulator's 0.63",
+    ),
     ("tokens.0007", "*", _SATURATED),
     ("tokens.0031", "*", _SATURATED),
     (
