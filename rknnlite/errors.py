@@ -35,7 +35,8 @@ __all__ = [
 
 
 _SHOWN = 100
-_LONGEST = 1600  # characters of a message about a file
+_LONGEST = 5500  # characters of a message about a file: one that names a path, of 4096 at most, stays whole
+_KEPT = 1600
 
 
 def shown(value: object, most: int = _SHOWN) -> str:
@@ -88,7 +89,7 @@ class ModelInvalid(RknnError):
     def __str__(self) -> str:
         """The message; without its middle when it is long, as names in a damaged file can be."""
         text = super().__str__()
-        return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+        return text if len(text) <= _LONGEST else f"{text[: _KEPT // 2]} ... {text[-_KEPT // 2 :]}"
 
 
 class ModelUnsupported(ModelInvalid):

@@ -21,7 +21,7 @@ import rknnlite
 from rknnlite.api import RKNNLite
 from rknnlite.errors import ERROR_NAMES, DeviceUnavailable, OutOfMemory, RknnError, error_from_code
 from rknnlite.spi import CustomOp, Input, OpContext
-from tests.doubles.double import Double, build, model
+from tests.doubles.double import Double, model
 
 from .models import AFFINE, DYNAMIC, picture, scores
 
@@ -57,8 +57,8 @@ CRASHES = {
 
 
 @pytest.mark.parametrize("function", CRASHES)
-def test_a_crash_in_the_library_names_backend_and_call(function: str, tmp_path: Path) -> None:
-    file, library = tmp_path / "model.rknn", build()
+def test_a_crash_in_the_library_names_backend_and_call(function: str, library: Path, tmp_path: Path) -> None:
+    file = tmp_path / "model.rknn"
     file.write_bytes(model(*LINES))
     script = (
         "import sys, numpy, rknnlite\n"
