@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Node, RecurrentParams, Tensor
+from ..quant import RANGES
 from ..tensor import DType
 from . import weights
 from .families import NpuFamily
@@ -93,7 +94,7 @@ def read_plain_recurrent(
             vendor's simulator rounds the weights to them.
     """
     gates = RECURRENT_GATES[node.op]
-    _, w, r, *biases = tensors
+    x, w, r, *biases = tensors
     shape = w.shape
     if len(shape) != 3 or shape[1] % gates or r.shape != (*shape[:2], shape[1] // gates) or any(
         not tensor.dtype.is_float for tensor in tensors[1:]
@@ -102,30 +103,41 @@ def read_plain_recurrent(
             f"node {node.label()}: W {list(shape)} and R {list(r.shape)} are not {gates} gates"
         )
     directions, hidden = shape[0], shape[1] // gates
-    given = [list(b.shape) for b in biases]
+    given = [
+        list(b.shape) for b in biases if b.value().any()
+    ]  # without a bias the converter stores zeros, of any shape
     if given not in ([], [[directions, 2 * shape[1]]]) or directions not in (1, 2) or not hidden:
         raise ModelInvalid(f"node {node.label()}: bias {given} does not fit W {list(shape)}")
     w_rows, r_rows = (
-        _stepped(t, *step).reshape(directions, gates, hidden, -1) for t, step in zip((w, r), steps)
+        _stepped(t, *step, whole=x.dtype).reshape(directions, gates, hidden, -1)
+        for t, step in zip((w, r), steps)
     )
     stored = (
-        biases[0].value().astype(np.float32) if biases else np.zeros(directions * 2 * shape[1], np.float32)
+        biases[0].value().astype(np.float32) if given else np.zeros(directions * 2 * shape[1], np.float32)
     )
     bias = stored.reshape(directions, 2, gates, hidden)
     return RecurrentParams(
         gates=gates, hidden=hidden, directions=directions, w=w_rows, r=r_rows, w_bias=bias[:, 0], r_bias=bias[:, 1],
         reverse=_reversed(node, directions),
-        linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
+        linear_before_reset=_before_reset(node, hidden),
     )  # fmt: skip
 
 
-def _stepped(tensor: Tensor, scales: NDArray[Any], zeros: NDArray[Any]) -> NDArray[np.float32]:
-    """The rows of a float32 matrix, rounded to int8 steps where the file names them."""
+def _before_reset(node: Node, hidden: int) -> bool:
+    """The attribute of a GRU; nodes of type GRU in the mini format have it where others have the hidden size."""
+    attrs = node.attrs
+    moved = "linear_before_reset" not in attrs and attrs.get("hidden_size", hidden) == 1 != hidden
+    return moved or bool(attrs.get("linear_before_reset", 0))
+
+
+def _stepped(tensor: Tensor, scales: NDArray[Any], zeros: NDArray[Any], whole: DType) -> NDArray[np.float32]:
+    """The rows of a float32 matrix, rounded to steps of int8 (of int16 beside int16 data) where the file names them."""
     rows = tensor.value().astype(np.float32).reshape(-1, tensor.shape[-1])
     if len(scales) != len(rows) or len(zeros) != len(rows) or not (scales > 0).all():
         return rows
     step, zero = scales.reshape(-1, 1), zeros.reshape(-1, 1).astype(np.float32)
-    stored = np.clip(np.rint(rows / step) + zero, -128, 127)
+    low, high = RANGES[DType.INT16 if whole is DType.INT16 else DType.INT8]
+    stored = np.clip(np.rint(rows / step) + zero, low, high)
     return np.asarray((stored - zero) * step, np.float32)
 
 
