@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..errors import ModelInvalid
-from .register_map import T3, V1, V2A, V2B, W1, RegisterMap
+from .register_map import T3, V1, V1_LITE, V2A, V2B, W1, RegisterMap
 
 __all__ = ["FAMILIES", "NpuFamily", "family_of"]
 
@@ -54,7 +54,7 @@ _RK3576 = NpuFamily(
 )  # fmt: skip
 _ROWS = (
     _RK3588,
-    replace(_RK3588, word="RKNPU lite", bias_group=4),  # rk3566, rk3568
+    replace(_RK3588, word="RKNPU lite", places=V1_LITE, bias_group=4),  # rk3566, rk3568
     NpuFamily("RKNPU t4", V2A, bias_group=4),  # rk3562
     _RK3576,
     replace(_RK3576, word="RKNPU f3"),  # rv1126b

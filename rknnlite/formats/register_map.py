@@ -15,6 +15,7 @@ __all__ = [
     "SMALL_CONSTANTS",
     "T3",
     "V1",
+    "V1_LITE",
     "V2A",
     "V2B",
     "W1",
@@ -242,6 +243,7 @@ V1 = RegisterMap(
     kernel=(Field(0x1038, 16, 5), Field(0x1038, 24, 5)),
     uses=(Field(0x501C, 1, 1), Field(0x501C, 2, 1), Field(0x501C, 3, 1)),
     common_zero=Field(0x4054, 0, 16, signed=True),
+    truncation=Field(0x301C, 0, 5),
     multipliers=Field(0x4040, 4, 1, absent=1),
     common_multiplier=Field(0x4048, 16, 16, signed=True),
     bs_shift=Field(0x4048, 8, 6),
@@ -261,6 +263,8 @@ V1 = RegisterMap(
     table_starts=(Field(0x4110, signed=True, absent=-16384), Field(0x4118, signed=True)),
     operand_factor=(Field(0x4078, 0, 16), Field(0x4078, 16, 6)),
 )
+
+V1_LITE = replace(V1, truncation=Field(0x302C, 0, 5))
 
 V2A = replace(
     V1,
@@ -319,6 +323,7 @@ T3 = RegisterMap(
     uses=(Field(0x501C, 1, 1), Field(0x501C, 2, 1), Field(0x501C, 3, 1)),
     common_zero=Field(0x4054, 0, 16, signed=True),
     other_zero=Field(0x1074, 0, 8, signed=True),
+    truncation=Field(0x301C, 0, 5),
     multipliers=Field(0x4050, 1, 1, absent=1),
     common_multiplier=Field(0x4048, 16, 16, signed=True),
     bs_shift=Field(0x4040, 9, 6),
@@ -348,6 +353,7 @@ W1 = RegisterMap(
     pads=(Field(0x1028, 24, 5), Field(0x1084, 8, 8)),
     uses=(Field(0x501C, 0, 1), Field(0x501C, 3, 1), Field(0x501C, 1, 1)),
     common_zero=Field(0x1078, 0, 8, signed=True),
+    truncation=Field(0x1048, 8, 5),
     multipliers=Field(0x4030, 5, 1, absent=1),
     common_multiplier=Field(0x4038, 0, 16, signed=True),
     bs_shift=Field(0x4080, 0, 6),

@@ -344,6 +344,24 @@ def test_compare_a_model_with_itself_in_float(call: Call, tmp_path: Path) -> Non
     assert "alone" in page.read_text()
 
 
+def test_compare_beside_a_network_in_float(call: Call, tmp_path: Path) -> None:
+    import rknnlite
+
+    model, page = genuine("resnet_like.rk3588.i8"), tmp_path / "page.html"
+    done = call("compare", model, model, "--float", model, "--html", page)
+    assert "reference to float" in done.out and "network in float: resnet_like.rk3588.i8.rknn" in done.out
+    assert "1 - cosine, reference to float" in page.read_text()
+    with rknnlite.open(model) as context:
+        image = np.zeros(context.inputs[0].dims, np.uint8)
+        context.infer(image)
+        context.dump(tmp_path / "dump")
+    np.save(tmp_path / "x.npy", image)
+    dump = tmp_path / "dump"
+    data = call("compare", dump, dump, tmp_path / "x.npy", "--float", model, "--json").data
+    assert all(tensor["to_float"] == tensor["reference_to_float"] for tensor in data["tensors"])
+    assert "float" in data["floating"]
+
+
 def test_compare_with_dumps_and_a_threshold(call: Call, tmp_path: Path) -> None:
     import rknnlite
 
