@@ -220,15 +220,19 @@ class ConvReader:
         if tensor.dtype is DType.BFLOAT16:
             stored = from_bfloat(stored)
         values: NDArray[np.float32] = stored.astype(np.float32)
-        if x.dtype is DType.INT16 and not values.any():
+        if x.dtype is DType.INT16 and np.abs(values).max(initial=0) <= _ROUNDED_SLOPE:
             raise ModelUnsupported(
-                f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in float16"
+                f"node {node.label()}: the converter left the slopes of int16 PRelu out (it rounded them to whole numbers); "
+                "convert this layer in float16"
             )
         if not (
             x.dtype.is_float or tensor.dtype.is_float
         ):  # one slope for all channels stays a float32 number
             values = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
         return _spread_slopes(values, self._tensors[node.outputs[0]].shape, node)
+
+
+_ROUNDED_SLOPE = 8  # stored slopes are 16384 times as large as real ones, unless the converter rounded those
 
 
 # -- helpers -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Node, RecurrentParams, Tensor
+from ..quant import RANGES
 from ..tensor import DType
 from . import weights
 from .families import NpuFamily
@@ -92,7 +93,7 @@ def read_plain_recurrent(
             vendor's simulator rounds the weights to them.
     """
     gates = RECURRENT_GATES[node.op]
-    _, w, r, *biases = tensors
+    x, w, r, *biases = tensors
     shape = w.shape
     if len(shape) != 3 or shape[1] % gates or r.shape != (*shape[:2], shape[1] // gates) or any(
         not tensor.dtype.is_float for tensor in tensors[1:]
@@ -107,10 +108,11 @@ def read_plain_recurrent(
     if given not in ([], [[directions, 2 * shape[1]]]) or directions not in (1, 2) or not hidden:
         raise ModelInvalid(f"node {node.label()}: bias {given} does not fit W {list(shape)}")
     w_rows, r_rows = (
-        _stepped(t, *step).reshape(directions, gates, hidden, -1) for t, step in zip((w, r), steps)
+        _stepped(t, *step, whole=x.dtype).reshape(directions, gates, hidden, -1)
+        for t, step in zip((w, r), steps)
     )
     stored = (
-        biases[0].value().astype(np.float32) if biases else np.zeros(directions * 2 * shape[1], np.float32)
+        biases[0].value().astype(np.float32) if given else np.zeros(directions * 2 * shape[1], np.float32)
     )
     bias = stored.reshape(directions, 2, gates, hidden)
     return RecurrentParams(
@@ -126,14 +128,15 @@ def _stand_in(bias: Tensor, shape: tuple[int, int]) -> bool:
     return bias.shape == shape and not bias.value().any()
 
 
-def _stepped(tensor: Tensor, scales: NDArray[Any], zeros: NDArray[Any]) -> NDArray[np.float32]:
-    """The rows of a float32 matrix, rounded to int8 steps where the file names them."""
+def _stepped(tensor: Tensor, scales: NDArray[Any], zeros: NDArray[Any], whole: DType) -> NDArray[np.float32]:
+    """The rows of a float32 matrix, rounded to steps of int8 (of int16 beside int16 data) where the file names them."""
     rows = tensor.value().astype(np.float32).reshape(-1, tensor.shape[-1])
     if len(scales) != len(rows) or len(zeros) != len(rows) or not (scales > 0).all():
         return rows
     step, zero = scales.reshape(-1, 1), zeros.reshape(-1, 1).astype(np.float32)
+    low, high = RANGES[DType.INT16 if whole is DType.INT16 else DType.INT8]
     with np.errstate(all="ignore"):  # a damaged file may hold steps that float32 cannot divide by
-        stored = np.clip(np.rint(rows / step) + zero, -128, 127)
+        stored = np.clip(np.rint(rows / step) + zero, low, high)
     return np.asarray((stored - zero) * step, np.float32)
 
 
