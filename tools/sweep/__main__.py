@@ -27,7 +27,7 @@ INDEX = "index.json"
 
 def _convert(args: argparse.Namespace) -> None:
     from cases import CASES
-    from convert import Job, convert_all, stem_of
+    from convert import Job, convert_all
 
     folders, jobs = {}, []
     for name, case in CASES.items():
@@ -38,7 +38,7 @@ def _convert(args: argparse.Namespace) -> None:
             "attributes": case.attributes(),
         }
         if fnmatch.fnmatch(name, args.only):
-            jobs += [Job(case, t, stem_of(args.cache, case, digest, t)) for t in TARGETS]
+            jobs += [Job(case, t, args.cache / folders[name]["folder"] / t) for t in TARGETS]
     args.cache.mkdir(parents=True, exist_ok=True)
     (args.cache / INDEX).write_text(json.dumps(folders, indent=1))
     jobs = [job for job in jobs if fnmatch.fnmatch(job.target, args.target)]
@@ -55,6 +55,7 @@ def _convert(args: argparse.Namespace) -> None:
 
 def _run(args: argparse.Namespace) -> None:
     from compare import compare_all
+    from page import put
     from report import markdown, table
 
     index = json.loads((args.cache / INDEX).read_text())
@@ -62,7 +63,7 @@ def _run(args: argparse.Namespace) -> None:
     results = compare_all(args.cache, chosen, args.target, TARGETS)
     print(table(results, args.verbose))
     if args.markdown:
-        args.markdown.write_text(markdown(results))
+        put(args.markdown, "sweep", markdown(results))
 
 
 def main() -> None:

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from answers import ABSENT, answers
 from judge import Judge, Verdict, compare
-from rknnlite_cpu.backend import CpuBackend
-
-from rknnlite.formats import ModelFile
-from rknnlite.spi import OpenOptions
 
 __all__ = ["Outcome", "Result", "compare_all"]
-
-
-_ABSENT = re.compile(r"does not store the attributes of (\w+)")
 
 
 class Outcome(Enum):
@@ -66,44 +58,29 @@ def compare_all(
 
 
 def _compare(stem: Path, case: str, target: str, judge: Judge, attributes: dict[str, Any]) -> Result:
-    model, answers, failure = (Path(f"{stem}{suffix}") for suffix in (".rknn", ".npz", ".fail"))
+    failure = Path(f"{stem}.fail")
     if failure.exists():
         return Result(case, target, Outcome.UNCONVERTED, note=failure.read_text().strip())
-    if not answers.exists():
+    if not Path(f"{stem}.npz").exists():
         return Result(case, target, Outcome.WAITING)
-    with np.load(answers) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    result = _result(model, case, target, arrays, judge, {})
-    lacking = _ABSENT.search(result.note)
+    result = _result(stem, case, target, judge, {})
+    lacking = ABSENT.search(result.note)
     if lacking is None:
         return result
     told = {lacking[1]: attributes[lacking[1]]}
-    return replace(result, told=_result(model, case, target, arrays, judge, told))
+    return replace(result, told=_result(stem, case, target, judge, told))
 
 
-def _result(
-    model: Path, case: str, target: str, arrays: dict[str, Any], judge: Judge, told: dict[str, Any]
-) -> Result:
+def _result(stem: Path, case: str, target: str, judge: Judge, told: dict[str, Any]) -> Result:
+    quantised = target.endswith(".i8")
     try:
-        verdicts = _verdicts(model, arrays, target.endswith(".i8"), judge, told)
+        found = answers(stem, told)
+        verdicts = tuple(compare(a.ours, a.simulator, a.step, quantised, judge) for a in found)
     except Exception as error:  # whatever goes wrong concerns this case, and is what the sweep looks for
-        text = str(error).replace(f"{model}: ", "")  # results must not depend on where the cache is
+        text = str(error).replace(f"{stem}.rknn: ", "")  # results must not depend on where the cache is
         return Result(case, target, Outcome.REFUSED, note=f"{type(error).__name__}: {text}")
     fits = all(verdict.matches for verdict in verdicts)
     worst = max(verdicts, key=lambda v: (not v.matches, v.error))
     return Result(
         case, target, Outcome.MATCHES if fits else Outcome.DIFFERS, verdicts, "" if fits else str(worst)
-    )
-
-
-def _verdicts(
-    model: Path, arrays: dict[str, Any], quantised: bool, judge: Judge, told: dict[str, Any]
-) -> tuple[Verdict, ...]:
-    inputs = [arrays[f"in{i}"] for i in range(sum(name.startswith("in") for name in arrays))]
-    wanted = [arrays[f"out{i}"] for i in range(len(arrays) - len(inputs))]
-    with CpuBackend().open(ModelFile(model), OpenOptions(extra={"attributes": told})) as context:
-        found = context.infer(inputs)
-        steps = [attr.quant.scale if attr.quant else None for attr in context.outputs]
-    return tuple(
-        compare(a, b, step, quantised, judge) for a, b, step in zip(found, wanted, steps, strict=True)
     )

@@ -13,27 +13,42 @@ import sys
 import tempfile
 import time
 import traceback
-import zlib
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
-from graph import Case, Source
 
-__all__ = ["Job", "convert_all", "stem_of"]
+__all__ = ["SAMPLES", "Convertible", "Job", "convert_all"]
 
 SAMPLES = 6
 """Calibration samples per case."""
+
+
+class Convertible(Protocol):
+    """What can be converted: a case of the sweep, a network of the zoo."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Options of the converter."""
+
+    def make(self) -> Any:
+        """The ONNX model."""
+
+    def draw(self, purpose: str) -> list[Any]:
+        """Inputs for a purpose, ``run`` or ``calibration0``, ...; the same every time, in the shapes of the model."""
 
 
 @dataclass(frozen=True)
 class Job:
     """One case for one target, for example ``rk3588.i8``."""
 
-    case: Case
+    case: Convertible
     target: str
     stem: Path
 
@@ -41,11 +56,6 @@ class Job:
     def done(self) -> bool:
         """Whether the cache has an answer."""
         return any(Path(f"{self.stem}{suffix}").exists() for suffix in (".npz", ".fail"))
-
-
-def stem_of(cache: Path, case: Case, digest: str, target: str) -> Path:
-    """Where the results of a conversion are kept, without suffix."""
-    return cache / f"{case.name}-{digest}" / target
 
 
 def convert_all(jobs: list[Job], processes: int, limit: float) -> None:
@@ -129,19 +139,18 @@ def _check(status: int, step: str) -> None:
 
 def _convert(toolkit: Any, job: Job, folder: Path) -> None:
     soc, dtype = job.target.split(".")
-    model, sources = job.case.make()
     path = folder / "model.onnx"
-    onnx.save(model, str(path))
+    onnx.save(job.case.make(), str(path))
     rknn = toolkit(verbose=False)
     _check(rknn.config(target_platform=soc, **_options(job, soc)), "config")
     _check(rknn.load_onnx(str(path)), "load_onnx")
     plan: dict[str, Any] = {"do_quantization": dtype == "i8"}
     if dtype == "i8":
-        plan["dataset"] = str(_dataset(job.case, sources, folder))
+        plan["dataset"] = str(_dataset(job.case, folder))
     _check(rknn.build(**plan), "build")
     _check(rknn.export_rknn(str(folder / "model.rknn")), "export_rknn")
     _check(rknn.init_runtime(), "init_runtime")
-    feeds = [np.ascontiguousarray(_fed(a)) for a in _draw(job.case, sources, "run")]
+    feeds = [np.ascontiguousarray(_fed(a)) for a in job.case.draw("run")]
     outputs = rknn.inference(feeds, data_format=["nhwc"] * len(feeds))
     if outputs is None:
         raise RuntimeError("Error: the simulator returned nothing")
@@ -156,22 +165,18 @@ def _options(job: Job, soc: str) -> dict[str, Any]:
     return single | job.case.config
 
 
-def _draw(case: Case, sources: list[Source], purpose: str) -> list[Any]:
-    rng = np.random.default_rng(zlib.crc32(f"{case.name}/{purpose}".encode()))
-    return [source.draw(rng) for source in sources]
-
-
 def _fed(array: Any) -> Any:
     """Rank 4 goes in as NHWC, booleans as int8."""
     array = array.transpose(0, 2, 3, 1) if array.ndim == 4 else array
     return array.astype(np.int8) if array.dtype == bool else array
 
 
-def _dataset(case: Case, sources: list[Source], folder: Path) -> Path:
+def _dataset(case: Convertible, folder: Path) -> Path:
     lines = []
     for n in range(SAMPLES):
-        names = [str(folder / f"{n}_{i}.npy") for i in range(len(sources))]
-        for name, array in zip(names, _draw(case, sources, f"calibration{n}"), strict=True):
+        arrays = case.draw(f"calibration{n}")
+        names = [str(folder / f"{n}_{i}.npy") for i in range(len(arrays))]
+        for name, array in zip(names, arrays, strict=True):
             np.save(name, array)
         lines.append(" ".join(names))
     listing = folder / "dataset.txt"

@@ -118,8 +118,16 @@ class Case:
     judge: Judge = Judge.CLOSE
     config: dict[str, Any] = field(default_factory=dict)
 
-    def make(self) -> tuple[onnx.ModelProto, list[Source]]:
-        """The ONNX model and its inputs."""
+    def make(self) -> onnx.ModelProto:
+        """The ONNX model."""
+        return self._built()[0]
+
+    def draw(self, purpose: str) -> list[Array]:
+        """One random array per input, the same for the same purpose."""
+        rng = np.random.default_rng(zlib.crc32(f"{self.name}/{purpose}".encode()))
+        return [source.draw(rng) for source in self._built()[1]]
+
+    def _built(self) -> tuple[onnx.ModelProto, list[Source]]:
         net = Net(self.name)
         outputs = self.build(net)
         return net.model([outputs] if isinstance(outputs, str) else list(outputs), self.opset), net.sources
@@ -127,7 +135,7 @@ class Case:
     def attributes(self) -> dict[str, dict[str, Any]]:
         """Attributes of the nodes by type (a later node of the same type wins), as JSON takes them."""
         found = {}
-        for node in self.make()[0].graph.node:
+        for node in self.make().graph.node:
             values = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type != a.TENSOR}
             texts = {name: v.decode() if isinstance(v, bytes) else v for name, v in values.items()}
             found[node.op_type] = {
@@ -137,6 +145,6 @@ class Case:
 
     def digest(self) -> str:
         """Changes when the graph or its inputs change."""
-        model, sources = self.make()
+        model, sources = self._built()
         text = model.SerializeToString(deterministic=True) + repr((sources, self.config)).encode()
         return hashlib.sha256(text).hexdigest()[:10]

@@ -1,0 +1,97 @@
+"""Networks as people export them, through the converter into the CPU reference.
+
+Three steps, because they need different environments:
+
+    python tools/zoo export  --cache FOLDER                  what tools/zoo/setup.sh installs
+    python tools/zoo convert --cache FOLDER                  with the vendor's PC toolkit installed
+    python tools/zoo run     --cache FOLDER [--markdown docs/coverage.md]    with rknnlite installed (no onnx needed)
+
+All take ``--only 'yolo*'`` (shell pattern of names), the last two ``--target 'rk3588.*'`` as well. What is in the cache
+is not made again; ``export --again`` and ``convert --retry`` do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "sweep")]
+
+from stored import Stored, networks_in, targets_of
+from targets import TARGETS
+
+
+def _export(args: argparse.Namespace) -> None:
+    from export import export
+    from network import registered
+    from networks import load_all
+
+    kept = load_all()
+    for network in registered():
+        folder = args.cache / network.name
+        done = (folder / "zoo.json").exists() or (folder / "export.fail").exists()
+        if fnmatch.fnmatch(network.name, args.only) and (args.again or not done):
+            print(network.name, "ok" if export(network, folder) else "FAIL", flush=True)
+    del kept
+
+
+def _chosen(args: argparse.Namespace) -> list[tuple[Stored, list[str]]]:
+    """Networks with the targets that each is meant for."""
+    found = []
+    for network in networks_in(args.cache):
+        if fnmatch.fnmatch(network.name, args.only):
+            wanted = [t for t in targets_of(network.name, TARGETS) if fnmatch.fnmatch(t, args.target)]
+            found.append((network, wanted))
+    return found
+
+
+def _convert(args: argparse.Namespace) -> None:
+    from convert import Job, convert_all
+
+    jobs = [Job(network, t, network.folder / t) for network, targets in _chosen(args) for t in targets]
+    if args.retry:
+        for job in jobs:
+            Path(f"{job.stem}.fail").unlink(missing_ok=True)
+    order = {target: place for place, target in enumerate(TARGETS)}
+    waiting = [job for job in jobs if not job.done]
+    convert_all(sorted(waiting, key=lambda job: order[job.target]), args.processes, args.limit)
+
+
+def _run(args: argparse.Namespace) -> None:
+    from measure import measure
+    from page import put
+    from table import markdown, terminal
+
+    chosen = _chosen(args)
+    results = [measure(network, t) for network, targets in chosen for t in targets]
+    print(terminal(results))
+    if args.markdown:
+        put(args.markdown, "zoo", markdown(results, [network for network, _ in chosen]))
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        prog="zoo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, function in (("export", _export), ("convert", _convert), ("run", _run)):
+        command = commands.add_parser(name)
+        command.set_defaults(function=function)
+        command.add_argument("--cache", type=Path, required=True, help="folder of networks and conversions")
+        command.add_argument("--only", default="*", help="shell pattern of network names")
+        command.add_argument("--target", default="*", help="shell pattern of targets")
+    export, convert, run = (commands.choices[name] for name in ("export", "convert", "run"))
+    export.add_argument("--again", action="store_true", help="export what has been exported")
+    convert.add_argument("--processes", type=int, default=1, choices=(1, 2))
+    convert.add_argument("--limit", type=float, default=240, help="seconds per conversion")
+    convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
+    run.add_argument("--markdown", type=Path, help="put the tables into this page")
+    args = parser.parse_args()
+    args.function(args)
+
+
+if __name__ == "__main__":
+    main()
