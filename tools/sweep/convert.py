@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 
-__all__ = ["SAMPLES", "Convertible", "Job", "convert_all"]
+__all__ = ["Convertible", "Job", "built", "convert_all"]
 
 SAMPLES = 6
 """Calibration samples per case."""
@@ -137,7 +137,8 @@ def _check(status: int, step: str) -> None:
         raise RuntimeError(f"Error: the toolkit refused {step}")
 
 
-def _convert(toolkit: Any, job: Job, folder: Path) -> None:
+def built(toolkit: Any, job: Job, folder: Path) -> Any:
+    """The toolkit with the case loaded and built; files that it needs stand in ``folder``."""
     soc, dtype = job.target.split(".")
     path = folder / "model.onnx"
     onnx.save(job.case.make(), str(path))
@@ -148,6 +149,11 @@ def _convert(toolkit: Any, job: Job, folder: Path) -> None:
     if dtype == "i8":
         plan["dataset"] = str(_dataset(job.case, folder))
     _check(rknn.build(**plan), "build")
+    return rknn
+
+
+def _convert(toolkit: Any, job: Job, folder: Path) -> None:
+    rknn = built(toolkit, job, folder)
     _check(rknn.export_rknn(str(folder / "model.rknn")), "export_rknn")
     _check(rknn.init_runtime(), "init_runtime")
     feeds = [np.ascontiguousarray(_fed(a)) for a in job.case.draw("run")]

@@ -6,7 +6,12 @@ Three steps, because they need different environments:
     python tools/zoo convert --cache FOLDER                  with the vendor's PC toolkit installed
     python tools/zoo run     --cache FOLDER [--markdown docs/coverage.md]    with rknnlite installed (no onnx needed)
 
-All take ``--only 'yolo*'`` (shell pattern of names), the last two ``--target 'rk3588.*'`` as well. What is in the cache
+Where a network is not good, its layers tell: each computes on the simulator's values.
+
+    python tools/zoo analyse --cache FOLDER --only NAME --target rk3588.i8    with the vendor's PC toolkit installed
+    python tools/zoo layers  --cache FOLDER --only NAME --target rk3588.i8    with rknnlite installed
+
+All take ``--only 'yolo*'`` (shell pattern of names), all but the first ``--target 'rk3588.*'`` as well. What is in the cache
 is not made again; ``export --again`` and ``convert --retry`` do.
 """
 
@@ -16,11 +21,12 @@ import argparse
 import fnmatch
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "sweep")]
 
-from stored import Stored, networks_in, targets_of
-from targets import TARGETS
+from stored import Stored, networks_in, targets_of  # noqa: E402
+from targets import TARGETS  # noqa: E402
 
 
 def _export(args: argparse.Namespace) -> None:
@@ -54,9 +60,13 @@ def _convert(args: argparse.Namespace) -> None:
     if args.retry:
         for job in jobs:
             Path(f"{job.stem}.fail").unlink(missing_ok=True)
-    order = {target: place for place, target in enumerate(TARGETS)}
-    waiting = [job for job in jobs if not job.done]
-    convert_all(sorted(waiting, key=lambda job: order[job.target]), args.processes, args.limit)
+    waiting = sorted((job for job in jobs if not job.done), key=_order)
+    convert_all(waiting, args.processes, args.limit)
+
+
+def _order(job: Any) -> tuple[int, int]:
+    """One target after the other, small networks first."""
+    return TARGETS.index(job.target), (job.stem.parent / "model.onnx").stat().st_size
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -71,13 +81,34 @@ def _run(args: argparse.Namespace) -> None:
         put(args.markdown, "zoo", markdown(results, [network for network, _ in chosen]))
 
 
+def _analyse(args: argparse.Namespace) -> None:
+    from layers import analyse
+
+    for network, targets in _chosen(args):
+        for target in targets:
+            analyse(network, target)
+
+
+def _layers(args: argparse.Namespace) -> None:
+    from layers import judge_layers
+
+    for network, targets in _chosen(args):
+        for target in targets:
+            if (network.folder / f"{target}.layers.npz").exists():
+                print(network.name, target)
+                for layer in judge_layers(network, target):
+                    if args.verbose or layer.same < 0.999:
+                        print("  ", layer)
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(
         prog="zoo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, function in (("export", _export), ("convert", _convert), ("run", _run)):
+    functions = {"export": _export, "convert": _convert, "run": _run, "analyse": _analyse, "layers": _layers}
+    for name, function in functions.items():
         command = commands.add_parser(name)
         command.set_defaults(function=function)
         command.add_argument("--cache", type=Path, required=True, help="folder of networks and conversions")
@@ -86,9 +117,12 @@ def main() -> None:
     export, convert, run = (commands.choices[name] for name in ("export", "convert", "run"))
     export.add_argument("--again", action="store_true", help="export what has been exported")
     convert.add_argument("--processes", type=int, default=1, choices=(1, 2))
-    convert.add_argument("--limit", type=float, default=240, help="seconds per conversion")
+    convert.add_argument("--limit", type=float, default=900, help="seconds per conversion")
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
     run.add_argument("--markdown", type=Path, help="put the tables into this page")
+    commands.choices["layers"].add_argument(
+        "--verbose", action="store_true", help="show layers that are equal, too"
+    )
     args = parser.parse_args()
     args.function(args)
 
