@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -20,8 +21,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
-__all__ = ["Convertible", "Job", "built", "convert_all"]
+__all__ = ["Convertible", "Job", "convert_all"]
 
 SAMPLES = 6
 """Calibration samples per case."""
@@ -51,6 +53,7 @@ class Job:
     case: Convertible
     target: str
     stem: Path
+    layers: bool = False  # keep the simulator's value of every tensor, too: <stem>.layers.npz
 
     @property
     def done(self) -> bool:
@@ -137,8 +140,7 @@ def _check(status: int, step: str) -> None:
         raise RuntimeError(f"Error: the toolkit refused {step}")
 
 
-def built(toolkit: Any, job: Job, folder: Path) -> Any:
-    """The toolkit with the case loaded and built; files that it needs stand in ``folder``."""
+def _convert(toolkit: Any, job: Job, folder: Path) -> None:
     soc, dtype = job.target.split(".")
     path = folder / "model.onnx"
     onnx.save(job.case.make(), str(path))
@@ -149,11 +151,6 @@ def built(toolkit: Any, job: Job, folder: Path) -> Any:
     if dtype == "i8":
         plan["dataset"] = str(_dataset(job.case, folder))
     _check(rknn.build(**plan), "build")
-    return rknn
-
-
-def _convert(toolkit: Any, job: Job, folder: Path) -> None:
-    rknn = built(toolkit, job, folder)
     _check(rknn.export_rknn(str(folder / "model.rknn")), "export_rknn")
     _check(rknn.init_runtime(), "init_runtime")
     feeds = [np.ascontiguousarray(_fed(a)) for a in job.case.draw("run")]
@@ -162,8 +159,25 @@ def _convert(toolkit: Any, job: Job, folder: Path) -> None:
         raise RuntimeError("Error: the simulator returned nothing")
     arrays = {f"in{i}": x for i, x in enumerate(feeds)} | {f"out{i}": y for i, y in enumerate(outputs)}
     np.savez(folder / "model.npz", **arrays)
+    if job.layers:
+        np.savez_compressed(folder / "layers.npz", **dict(_layers(rknn, job.case, folder)))
+        shutil.move(folder / "layers.npz", f"{job.stem}.layers.npz")
     shutil.move(folder / "model.rknn", f"{job.stem}.rknn")
     shutil.move(folder / "model.npz", f"{job.stem}.npz")
+
+
+def _layers(rknn: Any, case: Convertible, folder: Path) -> Iterator[tuple[str, NDArray[Any]]]:
+    """(tensor's name, the simulator's flat values) as the toolkit's accuracy analysis tells them."""
+    paths = []
+    for i, array in enumerate(case.draw("run")):
+        paths.append(str(folder / f"run{i}.npy"))
+        np.save(paths[-1], array)
+    _check(rknn.accuracy_analysis(inputs=paths, output_dir=str(folder / "out")), "accuracy_analysis")
+    for line in (folder / "out" / "map_name_to_file.txt").read_text().splitlines():
+        name, _, file = line.strip().rpartition(" ")
+        path = folder / "out" / "simulator" / Path(file).name
+        if path.is_file():
+            yield name.strip(), np.loadtxt(path, dtype=np.float32, ndmin=1)
 
 
 def _options(job: Job, soc: str) -> dict[str, Any]:

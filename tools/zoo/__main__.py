@@ -8,7 +8,6 @@ Three steps, because they need different environments:
 
 Where a network is not good, its layers tell: each computes on the simulator's values.
 
-    python tools/zoo analyse --cache FOLDER --only NAME --target rk3588.i8    with the vendor's PC toolkit installed
     python tools/zoo layers  --cache FOLDER --only NAME --target rk3588.i8    with rknnlite installed
 
 All take ``--only 'yolo*'`` (shell pattern of names), all but the first ``--target 'rk3588.*'`` as well. What is in the cache
@@ -56,12 +55,20 @@ def _chosen(args: argparse.Namespace) -> list[tuple[Stored, list[str]]]:
 def _convert(args: argparse.Namespace) -> None:
     from convert import Job, convert_all
 
-    jobs = [Job(network, t, network.folder / t) for network, targets in _chosen(args) for t in targets]
+    jobs = [
+        Job(network, t, network.folder / t, args.layers)
+        for network, targets in _chosen(args)
+        for t in targets
+    ]
     if args.retry:
         for job in jobs:
             Path(f"{job.stem}.fail").unlink(missing_ok=True)
-    waiting = sorted((job for job in jobs if not job.done), key=_order)
+    waiting = sorted((job for job in jobs if not _done(job)), key=_order)
     convert_all(waiting, args.processes, args.limit)
+
+
+def _done(job: Any) -> bool:
+    return job.done and (not job.layers or Path(f"{job.stem}.layers.npz").exists())
 
 
 def _order(job: Any) -> tuple[int, int]:
@@ -81,24 +88,15 @@ def _run(args: argparse.Namespace) -> None:
         put(args.markdown, "zoo", markdown(results, [network for network, _ in chosen]))
 
 
-def _analyse(args: argparse.Namespace) -> None:
-    from layers import analyse
-
-    for network, targets in _chosen(args):
-        for target in targets:
-            analyse(network, target)
-
-
 def _layers(args: argparse.Namespace) -> None:
     from layers import judge_layers
 
     for network, targets in _chosen(args):
         for target in targets:
-            if (network.folder / f"{target}.layers.npz").exists():
-                print(network.name, target)
-                for layer in judge_layers(network, target):
-                    if args.verbose or layer.same < 0.999:
-                        print("  ", layer)
+            print(network.name, target)
+            for layer in judge_layers(network, target):
+                if args.verbose or layer.same < 0.999:
+                    print("  ", layer)
 
 
 def main() -> None:
@@ -107,7 +105,7 @@ def main() -> None:
         prog="zoo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    functions = {"export": _export, "convert": _convert, "run": _run, "analyse": _analyse, "layers": _layers}
+    functions = {"export": _export, "convert": _convert, "run": _run, "layers": _layers}
     for name, function in functions.items():
         command = commands.add_parser(name)
         command.set_defaults(function=function)
@@ -119,6 +117,9 @@ def main() -> None:
     convert.add_argument("--processes", type=int, default=1, choices=(1, 2))
     convert.add_argument("--limit", type=float, default=900, help="seconds per conversion")
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
+    convert.add_argument(
+        "--layers", action="store_true", help="keep the simulator's value of every tensor, too"
+    )
     run.add_argument("--markdown", type=Path, help="put the tables into this page")
     commands.choices["layers"].add_argument(
         "--verbose", action="store_true", help="show layers that are equal, too"

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from network import Exporter, Feed, Kind, Network
+from network import Exporter, Feed, Network
 from numpy.typing import NDArray
 from samples import PURPOSES, draw
 
@@ -53,7 +53,7 @@ def export(network: Network, folder: Path) -> bool:
 def _facts(network: Network, model: Path) -> dict[str, Any]:
     opset = next(o.version for o in onnx.load(str(model)).opset_import if o.domain in ("", "ai.onnx"))
     config = dict(network.config)
-    if all(feed.kind is Kind.IMAGE for feed in network.feeds):
+    if all(feed.kind.is_picture for feed in network.feeds):
         config |= {
             "mean_values": [_channels(network.mean, feed) for feed in network.feeds],
             "std_values": [_channels(network.std, feed) for feed in network.feeds],
@@ -74,9 +74,9 @@ def _channels(values: tuple[float, ...], feed: Feed) -> list[float]:
 def _normalised(network: Network, arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
     """What the float network gets: images as the converter would normalise them."""
     found = []
-    images_only = all(feed.kind is Kind.IMAGE for feed in network.feeds)
+    images_only = all(feed.kind.is_picture for feed in network.feeds)
     for feed, array in zip(network.feeds, arrays, strict=True):
-        if feed.kind is Kind.IMAGE:
+        if feed.kind.is_picture:
             mean, std = (
                 np.array(_channels(v, feed)).reshape(1, -1, 1, 1) for v in (network.mean, network.std)
             )

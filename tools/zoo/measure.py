@@ -9,6 +9,7 @@ from typing import Any, Optional
 import numpy as np
 from answers import Answer, answers
 from compare import Outcome
+from layers import Layer, judge_layers
 from numpy.typing import NDArray
 from stored import Stored
 
@@ -50,6 +51,17 @@ class Measured:
     trained: bool = False
     outputs: tuple[Closeness, ...] = ()
     note: str = ""
+    layers: tuple[Layer, ...] = ()  # of what differs, where the conversion kept the simulator's tensors
+
+    @property
+    def explained(self) -> bool:
+        """Whether each layer alone agrees: then only the network's own gain makes a rounded half a difference."""
+        return bool(self.layers) and all(layer.fits for layer in self.layers)
+
+    @property
+    def odd(self) -> Optional[Layer]:
+        """The layer that alone agrees least."""
+        return min(self.layers, key=lambda layer: (layer.fits, layer.same), default=None)
 
     @property
     def worst(self) -> Optional[Closeness]:
@@ -76,7 +88,10 @@ def measure(network: Stored, target: str) -> Measured:
             network.name, target, Outcome.REFUSED, trained, note=f"{type(error).__name__}: {text}"
         )
     fits = all(_fits(o, target.endswith(".i8"), trained) for o in outputs)
-    return Measured(network.name, target, Outcome.MATCHES if fits else Outcome.DIFFERS, trained, outputs)
+    if fits:
+        return Measured(network.name, target, Outcome.MATCHES, trained, outputs)
+    layers = tuple(judge_layers(network, target))
+    return Measured(network.name, target, Outcome.DIFFERS, trained, outputs, layers=layers)
 
 
 def closeness(answer: Answer, wanted: NDArray[Any]) -> Closeness:

