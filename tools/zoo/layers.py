@@ -14,11 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from stored import Stored
 
-__all__ = ["SAME", "Layer", "judge_layers"]
-
-
-SAME = 0.98
-"""Share of a layer's values that have to be the simulator's: the rest is halves that floats round otherwise."""
+__all__ = ["Layer", "judge_layers"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +30,8 @@ class Layer:
 
     @property
     def fits(self) -> bool:
-        """No value differs by more than a step, and nearly all by none; fp16: a thousandth of the magnitude."""
-        return self.error < 1.01 and self.same >= SAME if self.quantised else self.error <= 2e-3
+        """No value differs by more than a step; where nothing is quantised, by 2e-3 of the largest magnitude."""
+        return self.error < 1.01 if self.quantised else self.error <= 2e-3
 
     def __str__(self) -> str:
         return f"{self.op:20} {100 * self.same:7.3f} % equal, largest {self.error:8.3g}  {self.tensor}"

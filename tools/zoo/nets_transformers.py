@@ -25,12 +25,21 @@ class Wrapped(nn.Module):
         return self.call(self.inner, *inputs)
 
 
+def _lively(net: nn.Module) -> nn.Module:
+    """The package starts all weights at 0.02, with which values of narrow networks vanish layer by layer."""
+    with torch.no_grad():
+        for module in net.modules():
+            if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d)):
+                module.weight.normal_(0, module.weight[0].numel() ** -0.5)
+    return net
+
+
 def _wrap(kind: str, config: Any, call: Callable[..., Any]) -> nn.Module:
     config._attn_implementation = "eager"
     for part in ("text_config", "vision_config", "backbone_config"):
         if getattr(config, part, None) is not None and not isinstance(getattr(config, part), dict):
             getattr(config, part)._attn_implementation = "eager"
-    return Wrapped(getattr(hf, kind)(config).eval(), call)
+    return Wrapped(_lively(getattr(hf, kind)(config).eval()), call)
 
 
 _TEXT = {
@@ -188,13 +197,15 @@ _WHISPER = {
 
 @network("hf_whisper_encoder", signal(1, 40, 100), opset=17)
 def _whisper_encoder() -> Any:
-    net = hf.WhisperModel(hf.WhisperConfig(attn_implementation="eager", **_WHISPER)).eval()
+    net = _lively(hf.WhisperModel(hf.WhisperConfig(attn_implementation="eager", **_WHISPER)).eval())
     return Wrapped(net.get_encoder(), lambda m, x: m(x)[0])
 
 
 @network("hf_whisper_decoder", tokens(1, 12, high=200), signal(1, 50, 64), opset=17)
 def _whisper_decoder() -> Any:
-    net = hf.WhisperForConditionalGeneration(hf.WhisperConfig(attn_implementation="eager", **_WHISPER)).eval()
+    net = _lively(
+        hf.WhisperForConditionalGeneration(hf.WhisperConfig(attn_implementation="eager", **_WHISPER)).eval()
+    )
 
     def call(m: Any, ids: torch.Tensor, audio: torch.Tensor) -> torch.Tensor:
         return m.proj_out(
