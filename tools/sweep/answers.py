@@ -42,5 +42,5 @@ def answers(stem: Path, told: Mapping[str, Any]) -> list[Answer]:
     inputs, wanted = simulated(Path(f"{stem}.npz"))
     with CpuBackend().open(ModelFile(f"{stem}.rknn"), OpenOptions(extra={"attributes": told})) as context:
         found = context.infer(inputs)
-        steps = [attr.quant.scale if attr.quant else None for attr in context.outputs]
+        steps = [a.quant.scale if a.quant and not a.dtype.is_float else None for a in context.outputs]
     return [Answer(*parts) for parts in zip(found, wanted, steps, strict=True)]

@@ -71,9 +71,12 @@ def _done(job: Any) -> bool:
     return job.done and (not job.layers or Path(f"{job.stem}.layers.npz").exists())
 
 
-def _order(job: Any) -> tuple[int, int]:
-    """One target after the other, small networks first."""
-    return TARGETS.index(job.target), (job.stem.parent / "model.onnx").stat().st_size
+def _order(job: Any) -> tuple[bool, int, int]:
+    """First what each network is converted for, then network by network; small ones first."""
+    size = (job.stem.parent / "model.onnx").stat().st_size
+    place = TARGETS.index(job.target)
+    first = job.target.startswith("rk3588.")
+    return not first, *((place, size) if first else (size, place))
 
 
 def _run(args: argparse.Namespace) -> None:

@@ -14,6 +14,8 @@ __all__ = ["markdown", "terminal"]
 _MAIN = "rk3588"
 EVEN = 0.999
 """Share of equal values of a layer that counts as the same."""
+ALIKE = 1.33
+"""Largest ratio of two distances to the float network that counts as none."""
 
 
 def _percent(share: float) -> str:
@@ -114,7 +116,7 @@ def _open(results: Sequence[Measured]) -> str:
                 ", ".join(targets),
                 _said(worst),
                 _far(worst),
-                reason_for(worst.network, targets),
+                _reason(worst, targets),
             )
         )
     return "\n".join(lines) + "\n"
@@ -124,13 +126,21 @@ def _reason(result: Measured, targets: Sequence[str]) -> str:
     """The finding by hand, else what the layers tell."""
     known = reason_for(result.network, targets)
     if known or result.odd is None:
-        return known or "not explained yet"
+        return known or _even(result)
     layers, odd = result.layers, result.odd
     even = sum(layer.same >= EVEN for layer in layers)
     least = f"least {odd.op}: {_percent(odd.same)} equal, largest {odd.error:.1f} steps"
     if result.explained:
         return f"each of {len(layers)} layers alone within 1 LSB, {even} of them {EVEN:.1%} equal; {least}"
     return f"not explained yet: {least} (`{odd.tensor}`)"
+
+
+def _even(result: Measured) -> str:
+    """Where no layers were kept: whether the simulator is as far from the float network as ours."""
+    worst = result.worst
+    if worst is None or not 1 / ALIKE < (worst.ours + 1e-9) / (worst.simulator + 1e-9) < ALIKE:
+        return "not explained yet"
+    return "both are equally far from the float network; layers not judged"
 
 
 def _far(result: Measured) -> str:
