@@ -31,7 +31,7 @@ INDEX = "index.json"
 
 def _convert(args: argparse.Namespace) -> None:
     from cases import CASES
-    from convert import Job, convert_all, stem_of
+    from convert import Job, convert_all
 
     folders, jobs = {}, []
     for name, case in CASES.items():
@@ -45,7 +45,7 @@ def _convert(args: argparse.Namespace) -> None:
         }
         if fnmatch.fnmatch(name, args.only):
             chosen = (target for target in TARGETS if dtype_of(target) in case.dtypes)
-            jobs += [Job(case, t, stem_of(args.cache, case, digest, t)) for t in chosen]
+            jobs += [Job(case, t, args.cache / folders[name]["folder"] / t) for t in chosen]
     args.cache.mkdir(parents=True, exist_ok=True)
     (args.cache / INDEX).write_text(json.dumps(folders, indent=1))
     jobs = [job for job in jobs if fnmatch.fnmatch(job.target, args.target)]
@@ -63,6 +63,7 @@ def _convert(args: argparse.Namespace) -> None:
 def _run(args: argparse.Namespace) -> None:
     import verdicts
     from compare import compare_all
+    from page import put
     from random_cases import is_random
     from report import markdown, table
     from report_random import random_section
@@ -79,7 +80,7 @@ def _run(args: argparse.Namespace) -> None:
         verdicts.write(entries)
     if args.markdown:
         by_hand = [result for result in results if not is_random(result.case)]
-        args.markdown.write_text(markdown(by_hand, random_section(entries, drawn)))
+        put(args.markdown, "sweep", markdown(by_hand, random_section(entries, drawn)))
 
 
 def _check(args: argparse.Namespace) -> None:

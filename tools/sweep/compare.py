@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from answers import ABSENT
 from judge import Judge, Verdict, compare
 from proof import Proof, prove
 from rknnlite_cpu.backend import CpuBackend
@@ -21,9 +21,6 @@ from rknnlite.spi import OpenOptions
 from rknnlite.tensor import DType, TensorAttr
 
 __all__ = ["Outcome", "Result", "compare_all"]
-
-
-_ABSENT = re.compile(r"does not store the attributes of (\w+)")
 
 
 class Outcome(Enum):
@@ -78,7 +75,7 @@ def _compare(stem: Path, case: str, target: str, judge: Judge, attributes: dict[
     with np.load(answers) as stored:
         arrays = {name: stored[name] for name in stored.files}
     result = _result(model, case, target, arrays, judge, {})
-    lacking = _ABSENT.search(result.note)
+    lacking = ABSENT.search(result.note)
     if lacking is None:
         return result
     told = {lacking[1]: attributes[lacking[1]]}

@@ -16,18 +16,18 @@ import sys
 import tempfile
 import time
 import traceback
-import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
-from graph import Case, Source
+from numpy.typing import NDArray
 from targets import QUANTIZED, dtype_of
 
-__all__ = ["Job", "convert_all", "stem_of"]
+__all__ = ["Convertible", "Job", "convert_all"]
 
 SAMPLES = 6
 """Calibration samples per case."""
@@ -35,23 +35,40 @@ BATCH = 24
 """Conversions per process: the fork takes three times as long as converting a small graph."""
 
 
+class Convertible(Protocol):
+    """What can be converted: a case of the sweep, a network of the zoo."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Options of the converter."""
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the converter quantises it; else it is quantised already."""
+
+    def make(self) -> Any:
+        """The ONNX model."""
+
+    def draw(self, purpose: str) -> list[Any]:
+        """Inputs for a purpose, ``run`` or ``calibration0``, ...; the same every time, in the shapes of the model."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One case for one target, for example ``rk3588.i8``."""
 
-    case: Case
+    case: Convertible
     target: str
     stem: Path
+    layers: bool = False  # keep the simulator's value of every tensor, too: <stem>.layers.npz
 
     @property
     def done(self) -> bool:
         """Whether the cache has an answer."""
         return any(Path(f"{self.stem}{suffix}").exists() for suffix in (".npz", ".fail"))
-
-
-def stem_of(cache: Path, case: Case, digest: str, target: str) -> Path:
-    """Where the results of a conversion are kept, without suffix."""
-    return cache / f"{case.name}-{digest}" / target
 
 
 def convert_all(jobs: list[Job], processes: int, limit: float) -> None:
@@ -161,28 +178,44 @@ def _check(status: int, step: str) -> None:
 
 def _convert(toolkit: Any, job: Job, folder: Path) -> None:
     soc, dtype = job.target.partition(".")[0], dtype_of(job.target)
-    model, sources = job.case.make()
     path = folder / "model.onnx"
-    onnx.save(model, str(path))
+    onnx.save(job.case.make(), str(path))
     rknn = toolkit(verbose=False)
     _check(rknn.config(target_platform=soc, **_options(job, soc)), "config")
     _check(rknn.load_onnx(str(path)), "load_onnx")
     plan: dict[str, Any] = {"do_quantization": dtype in QUANTIZED and job.case.calibrated}
     if plan["do_quantization"]:
-        plan["dataset"] = str(_dataset(job.case, sources, folder))
+        plan["dataset"] = str(_dataset(job.case, folder))
     _check(rknn.build(**plan), "build")
     _check(rknn.export_rknn(str(folder / "model.rknn")), "export_rknn")
     _check(rknn.init_runtime(), "init_runtime")
-    drawn = _draw(job.case, sources, "run")
+    drawn = job.case.draw("run")
     feeds = [np.ascontiguousarray(_fed(a)) for a in drawn]
     outputs = rknn.inference(feeds, data_format=["nhwc"] * len(feeds))
     if outputs is None:
         raise RuntimeError("Error: the simulator returned nothing")
     arrays = {f"in{i}": x for i, x in enumerate(feeds)} | {f"out{i}": y for i, y in enumerate(outputs)}
-    arrays |= {f"ref{i}": y for i, y in enumerate(_reference(path, sources, drawn))}
+    arrays |= {f"ref{i}": y for i, y in enumerate(_reference(path, drawn))}
     np.savez(folder / "model.npz", **arrays)
+    if job.layers:
+        np.savez_compressed(folder / "layers.npz", **dict(_layers(rknn, job.case, folder)))
+        shutil.move(folder / "layers.npz", f"{job.stem}.layers.npz")
     shutil.move(folder / "model.rknn", f"{job.stem}.rknn")
     shutil.move(folder / "model.npz", f"{job.stem}.npz")
+
+
+def _layers(rknn: Any, case: Convertible, folder: Path) -> Iterator[tuple[str, NDArray[Any]]]:
+    """(tensor's name, the simulator's flat values) as the toolkit's accuracy analysis tells them."""
+    paths = []
+    for i, array in enumerate(case.draw("run")):
+        paths.append(str(folder / f"run{i}.npy"))
+        np.save(paths[-1], array)
+    _check(rknn.accuracy_analysis(inputs=paths, output_dir=str(folder / "out")), "accuracy_analysis")
+    for line in (folder / "out" / "map_name_to_file.txt").read_text().splitlines():
+        name, _, file = line.strip().rpartition(" ")
+        path = folder / "out" / "simulator" / Path(file).name
+        if path.is_file():
+            yield name.strip(), np.loadtxt(path, dtype=np.float32, ndmin=1)
 
 
 def _options(job: Job, soc: str) -> dict[str, Any]:
@@ -194,7 +227,7 @@ def _options(job: Job, soc: str) -> dict[str, Any]:
     return options
 
 
-def _reference(path: Path, sources: list[Source], drawn: list[Any]) -> list[Any]:
+def _reference(path: Path, drawn: list[Any]) -> list[Any]:
     """What the network answers in float32; nothing if ONNX Runtime does not know one of its operators."""
     import onnxruntime
 
@@ -202,15 +235,11 @@ def _reference(path: Path, sources: list[Source], drawn: list[Any]) -> list[Any]
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        return list(session.run(None, {s.name: array for s, array in zip(sources, drawn, strict=True)}))
+        names = [entry.name for entry in session.get_inputs()]
+        return list(session.run(None, dict(zip(names, drawn, strict=True))))
     except Exception as error:  # its error types are not public; the comparison goes without
         print(f"no reference: {error}")
         return []
-
-
-def _draw(case: Case, sources: list[Source], purpose: str) -> list[Any]:
-    rng = np.random.default_rng(zlib.crc32(f"{case.name}/{purpose}".encode()))
-    return [source.draw(rng) for source in sources]
 
 
 def _fed(array: Any) -> Any:
@@ -219,11 +248,12 @@ def _fed(array: Any) -> Any:
     return array.astype(np.int8) if array.dtype == bool else array
 
 
-def _dataset(case: Case, sources: list[Source], folder: Path) -> Path:
+def _dataset(case: Convertible, folder: Path) -> Path:
     lines = []
     for n in range(SAMPLES):
-        names = [str(folder / f"{n}_{i}.npy") for i in range(len(sources))]
-        for name, array in zip(names, _draw(case, sources, f"calibration{n}"), strict=True):
+        arrays = case.draw(f"calibration{n}")
+        names = [str(folder / f"{n}_{i}.npy") for i in range(len(arrays))]
+        for name, array in zip(names, arrays, strict=True):
             np.save(name, array)
         lines.append(" ".join(names))
     listing = folder / "dataset.txt"

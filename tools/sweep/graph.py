@@ -159,10 +159,15 @@ class Case:
         outputs = self.build(net)
         return net, [outputs] if isinstance(outputs, str) else list(outputs)
 
-    def make(self) -> tuple[onnx.ModelProto, list[Source]]:
-        """The ONNX model and its inputs."""
+    def make(self) -> onnx.ModelProto:
+        """The ONNX model."""
         net, outputs = self.record()
-        return net.model(outputs, self.opset), net.sources
+        return net.model(outputs, self.opset)
+
+    def draw(self, purpose: str) -> list[Array]:
+        """One random array per input, the same for the same purpose."""
+        rng = np.random.default_rng(zlib.crc32(f"{self.name}/{purpose}".encode()))
+        return [source.draw(rng) for source in self.record()[0].sources]
 
     def fingerprint(self) -> str:
         """Of the structure: the same on every machine, and made without onnx."""
@@ -175,7 +180,7 @@ class Case:
         from onnx import helper
 
         found = {}
-        for node in self.make()[0].graph.node:
+        for node in self.make().graph.node:
             values = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type != a.TENSOR}
             texts = {name: v.decode() if isinstance(v, bytes) else v for name, v in values.items()}
             found[node.op_type] = {
@@ -185,6 +190,6 @@ class Case:
 
     def digest(self) -> str:
         """Changes when the graph or its inputs change."""
-        model, sources = self.make()
+        model, sources = self._built()
         text = model.SerializeToString(deterministic=True) + repr((sources, self.config)).encode()
         return hashlib.sha256(text).hexdigest()[:10]

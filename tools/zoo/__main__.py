@@ -1,0 +1,135 @@
+"""Networks as people export them, through the converter into the CPU reference.
+
+Three steps, because they need different environments:
+
+    python tools/zoo export  --cache FOLDER                  what tools/zoo/setup.sh installs
+    python tools/zoo convert --cache FOLDER                  with the vendor's PC toolkit installed
+    python tools/zoo run     --cache FOLDER [--markdown docs/coverage.md]    with rknnlite installed (no onnx needed)
+
+Where a network is not good, its layers tell: each computes on the simulator's values.
+
+    python tools/zoo layers  --cache FOLDER --only NAME --target rk3588.i8    with rknnlite installed
+
+All take ``--only 'yolo*'`` (shell pattern of names), all but the first ``--target 'rk3588.*'`` as well. What is in the cache
+is not made again; ``export --again`` and ``convert --retry`` do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "sweep")]
+
+from stored import Stored, networks_in, targets_of  # noqa: E402
+from targets import TARGETS  # noqa: E402
+
+
+def _export(args: argparse.Namespace) -> None:
+    from export import export
+    from network import registered
+    from networks import load_all
+
+    kept = load_all()
+    for network in registered():
+        folder = args.cache / network.name
+        done = (folder / "zoo.json").exists() or (folder / "export.fail").exists()
+        if fnmatch.fnmatch(network.name, args.only) and (args.again or not done):
+            print(network.name, "ok" if export(network, folder) else "FAIL", flush=True)
+    del kept
+
+
+def _chosen(args: argparse.Namespace) -> list[tuple[Stored, list[str]]]:
+    """Networks with the targets that each is meant for."""
+    found = []
+    for network in networks_in(args.cache):
+        if fnmatch.fnmatch(network.name, args.only):
+            wanted = [t for t in targets_of(network.name, TARGETS) if fnmatch.fnmatch(t, args.target)]
+            found.append((network, wanted))
+    return found
+
+
+def _convert(args: argparse.Namespace) -> None:
+    from convert import Job, convert_all
+
+    jobs = [
+        Job(network, t, network.folder / t, args.layers)
+        for network, targets in _chosen(args)
+        for t in targets
+    ]
+    if args.retry:
+        for job in jobs:
+            Path(f"{job.stem}.fail").unlink(missing_ok=True)
+    waiting = sorted((job for job in jobs if not _done(job)), key=_order)
+    convert_all(waiting, args.processes, args.limit)
+
+
+def _done(job: Any) -> bool:
+    return job.done and (not job.layers or Path(f"{job.stem}.layers.npz").exists())
+
+
+def _order(job: Any) -> tuple[bool, int, int]:
+    """First what each network is converted for, then network by network; small ones first."""
+    size = (job.stem.parent / "model.onnx").stat().st_size
+    place = TARGETS.index(job.target)
+    first = job.target.startswith("rk3588.")
+    return not first, *((place, size) if first else (size, place))
+
+
+def _run(args: argparse.Namespace) -> None:
+    from measure import measure
+    from page import put
+    from table import markdown, terminal
+
+    chosen = _chosen(args)
+    results = [measure(network, t) for network, targets in chosen for t in targets]
+    print(terminal(results))
+    if args.markdown:
+        put(args.markdown, "zoo", markdown(results, [network for network, _ in chosen]))
+
+
+def _layers(args: argparse.Namespace) -> None:
+    from layers import judge_layers
+
+    for network, targets in _chosen(args):
+        for target in targets:
+            print(network.name, target)
+            for layer in judge_layers(network, target):
+                if args.verbose or layer.same < 0.999:
+                    print("  ", layer)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        prog="zoo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    functions = {"export": _export, "convert": _convert, "run": _run, "layers": _layers}
+    for name, function in functions.items():
+        command = commands.add_parser(name)
+        command.set_defaults(function=function)
+        command.add_argument("--cache", type=Path, required=True, help="folder of networks and conversions")
+        command.add_argument("--only", default="*", help="shell pattern of network names")
+        command.add_argument("--target", default="*", help="shell pattern of targets")
+    export, convert, run = (commands.choices[name] for name in ("export", "convert", "run"))
+    export.add_argument("--again", action="store_true", help="export what has been exported")
+    convert.add_argument("--processes", type=int, default=1, choices=(1, 2))
+    convert.add_argument("--limit", type=float, default=900, help="seconds per conversion")
+    convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
+    convert.add_argument(
+        "--layers", action="store_true", help="keep the simulator's value of every tensor, too"
+    )
+    run.add_argument("--markdown", type=Path, help="put the tables into this page")
+    commands.choices["layers"].add_argument(
+        "--verbose", action="store_true", help="show layers that are equal, too"
+    )
+    args = parser.parse_args()
+    args.function(args)
+
+
+if __name__ == "__main__":
+    main()
