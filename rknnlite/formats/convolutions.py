@@ -218,7 +218,7 @@ class ConvReader:
         if tensor.dtype is DType.BFLOAT16:
             stored = from_bfloat(stored)
         values: NDArray[np.float32] = stored.astype(np.float32)
-        if x.dtype is DType.INT16 and not values.any():
+        if x.dtype is DType.INT16 and (tensor.dtype is DType.INT32 or not values.any()):
             raise ModelUnsupported(
                 f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in float16"
             )
