@@ -168,13 +168,18 @@ def _attention_scale(places: RegisterMap, program: RegisterProgram, node: int) -
 
 
 def _third_operand_use(places: RegisterMap, program: RegisterProgram, node: int) -> Optional[str]:
-    """What a product does with its third operand: "mul", "add", None where the registers do not say."""
-    runs = _products(places, program, node)
-    if not runs:
-        return None
-    if any(place.of(runs[-1]) for place in places.third_multiplies):
-        return "mul"
-    return "add" if any(place.of(runs[-1]) for place in places.third_adds) else None
+    """What a product does with its third operand: "mul", "add", None where the registers do not say.
+
+    The last product says it, or, where every head has a number of its own, a run behind it.
+    """
+    assert places.strides is not None
+    runs = program.registers(node)
+    products = [number for number, regs in enumerate(runs) if places.strides[0].register in regs]
+    for regs in runs[products[-1] :] if products else []:
+        for use, fields in (("mul", places.third_multiplies), ("add", places.third_adds)):
+            if any(place.of(regs) for place in fields):
+                return use
+    return None
 
 
 def _windows(

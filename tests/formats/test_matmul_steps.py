@@ -138,6 +138,21 @@ def test_a_genuine_file_runs_as_in_the_simulator() -> None:
     assert (np.abs(found - golden.outputs[0]) < step / 2).mean() > 0.97
 
 
+@pytest.mark.parametrize(
+    ("family", "product", "multiplied", "added"),
+    [(T3, 0x1014, {0x4070: 0x81004094}, {0x4070: 0x8002C0C0}), (W1, 0x100C, {0x404C: 0x20024928}, {0x404C: 0x20C2481C})],
+)  # fmt: skip
+def test_a_number_per_head_joins_behind_the_product(
+    family: NpuFamily, product: int, multiplied: dict[int, int], added: dict[int, int]
+) -> None:
+    node = Node(index=0, op="exMatMul", name="scores", inputs=[0, 1, 2], outputs=[3])
+    for behind, use in ((multiplied, "mul"), (added, "add")):
+        runs = program({product: 9}, {0x5038: 0}, {product: 9}, {0x5038: 0}, behind)
+        assert hidden_attributes(family, runs, node, []) == {"c_type": use}
+    with pytest.raises(ModelUnsupported, match="what becomes of its third operand"):
+        hidden_attributes(family, program(multiplied, {product: 9}, {0x5038: 0}), node, [])
+
+
 # -- attributes that only registers hold -------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import cases_blocks
 import cases_conv
 import cases_faces
 import cases_math
+import cases_patterns
 import cases_rare
 import cases_regions
 import cases_shape
@@ -25,6 +26,7 @@ def _collect() -> dict[str, Case]:
         cases_shape,
         cases_blocks,
         cases_faces,
+        cases_patterns,
         cases_rare,
         cases_regions,
         cases_uneven,

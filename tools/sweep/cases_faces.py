@@ -35,11 +35,11 @@ def _divided(how: str, shape: Shape, axis: int, eps: float = 0.0) -> Callable[[N
     return build
 
 
-def _within_root(square: str, shape: Shape, axis: int, eps: float) -> Callable[[Net], str]:
+def _within_root(square: str, shape: Shape, axis: int, eps: float, size: float = 0.0) -> Callable[[Net], str]:
     """x / sqrt(sum(x^2) + eps)."""
 
     def build(n: Net) -> str:
-        x = n.x(*shape)
+        x = n.x(*shape, low=-size, high=size)
         squares = n.op("Mul", x, x) if square == "Mul" else n.op("Pow", x, n.const(2.0))
         total = n.op("ReduceSum", squares, n.ints(axis), keepdims=1)
         return n.op("Div", x, n.op("Sqrt", n.op("Add", total, n.const(eps))))
@@ -47,13 +47,18 @@ def _within_root(square: str, shape: Shape, axis: int, eps: float) -> Callable[[
     return build
 
 
-def _torch(how: str, limit: str, shape: Shape, axis: int) -> Callable[[Net], str]:
-    """torch.nn.functional.normalize: the length limited from below and expanded, old and new exporter."""
+def _torch(
+    how: str, limit: str, shape: Shape, axis: int, eps: float = 1e-12, size: float = 0.0
+) -> Callable[[Net], str]:
+    """torch.nn.functional.normalize: the length limited from below and expanded, old and new exporter.
+
+    ``size``: values from -size to size, else standard normal.
+    """
 
     def build(n: Net) -> str:
-        x = n.x(*shape)
+        x = n.x(*shape, low=-size, high=size)
         length = _length(n, how, x, axis)
-        least = n.const(1e-12)
+        least = n.const(eps)
         length = n.op("Clip", length, least) if limit == "Clip" else n.op("Max", length, least)
         return n.op("Div", x, n.op("Expand", length, n.ints(*shape)))
 
@@ -125,6 +130,12 @@ def cases() -> Iterator[Case]:
         yield Case(f"l2_{name}_lp", _lp(2, shape, axis))
     yield Case("l2_map_torch_max", _torch("ReduceL2", "Max", _MAP, 1))
     yield Case("l2_map_torch_sum_square", _torch("ReduceSumSquare", "Clip", _MAP, 1))
+    yield Case("l2_map_limited", _torch("ReduceL2", "Clip", _MAP, 1, eps=4.5))
+    yield Case("l2_map_limited_sum_square", _torch("ReduceSumSquare", "Max", _MAP, 1, eps=4.5))
+    yield Case("l2_map_large", _torch("ReduceL2", "Clip", _MAP, 1, size=90.0))
+    yield Case("l2_map_large_written", _within_root("Mul", _MAP, 1, 1e-6, 90.0))
+    yield Case("l2_map_small", _torch("ReduceL2", "Clip", _MAP, 1, size=2e-3))
+    yield Case("l2_map_small_written", _within_root("Mul", _MAP, 1, 1e-6, 2e-3))
     yield Case("l2_map_rsqrt", _reciprocal("Pow", _MAP, 1))
     yield Case("l2_map_scaled", _scaled)
     yield Case("l2_map_width", _divided("ReduceL2", _MAP, 3, 0.01))
