@@ -16,6 +16,7 @@ from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..tensor import DType, QuantParams
 from . import weights
+from .absent import recurrent_shapes, split_shapes
 from .attributes import LEFT_OUT, MINI_UNIONS, NEEDED, UNIONS, read_attributes, unread_attributes
 from .checks import check_constants, check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
@@ -209,23 +210,28 @@ class _Builder:
         return node
 
     def _outputs(self, table: Table, op: str, operands: list[int]) -> list[int]:
-        """Results of a node. What nobody reads of a recurrent node is not in the file: it gets a tensor of its own."""
-        if op not in RECURRENT_GATES or min(operands[:1], default=-1) < 0:
+        """Results of a node. Those that nobody reads are not in the file: they get tensors of their own."""
+        partial_results = op == "Split" or op in RECURRENT_GATES
+        if not partial_results or min(operands[:1], default=_NOT_GIVEN) < 0:
             return self._indices(table, NodeSlot.OUTPUTS)
         outputs = self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
-        while outputs and outputs[-1] < 0:
+        if min(outputs, default=0) >= 0 or max(outputs) < 0:
+            return outputs if max(outputs, default=0) >= 0 else []
+        there = self.tensors[next(i for i in outputs if i >= 0)]
+        whole = self.tensors[operands[0]]
+        if op == "Split":
+            sizes = self.tensors[operands[1]] if len(operands) > 1 and operands[1] >= 0 else None
+            return self._filled(outputs, there.name, split_shapes(whole, there, sizes, len(outputs)))
+        while outputs[-1] < 0:
             outputs.pop()
-        if min(outputs, default=0) >= 0:
-            return outputs
-        steps, *batch = self.tensors[operands[0]].shape[:-1]
-        last = self.tensors[outputs[-1]]  # [directions, batch, hidden]
-        if not last.shape:
-            raise ModelInvalid(f"tensor {last.name}: a result of {op} without shape")
-        scratch = [self.tensors[i].name for i in operands if i >= 0]
-        name = next((n[: -len(_SCRATCH)] for n in scratch if n.endswith(_SCRATCH)), last.name)
-        shapes = [(steps, last.shape[0], *batch, last.shape[-1]), *[last.shape] * (len(outputs) - 1)]
+        names = [self.tensors[i].name for i in operands if i >= 0]
+        name = next((n[: -len(_SCRATCH)] for n in names if n.endswith(_SCRATCH)), there.name)
+        return self._filled(outputs, name, recurrent_shapes(whole, there, len(outputs)))
+
+    def _filled(self, outputs: list[int], name: str, shapes: list[tuple[int, ...]]) -> list[int]:
+        """Tensors for the places that the file leaves out; the first is called ``name``."""
         return [
-            i if i >= 0 else self._unread(name if not place else f"{name}:{place}", shapes[place])
+            i if i >= 0 else self._unread(f"{name}:{place}" if place else name, shapes[place])
             for place, i in enumerate(outputs)
         ]
 
