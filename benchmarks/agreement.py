@@ -65,7 +65,7 @@ def measure(model: Path) -> list[Agreement]:
             count = sum(name.startswith(f"{prefix}in") for name in golden.files)
             outputs = context.infer([golden[f"{prefix}in{i}"] for i in range(count)])
             for i, (output, attr) in enumerate(zip(outputs, context.outputs)):
-                scale = attr.quant.scale if attr.quant else None
+                scale = attr.quant.scale if attr.quant and not attr.dtype.is_float else None
                 results.append(compare(output, golden[f"{prefix}out{i}"].reshape(output.shape), scale))
     return results
 

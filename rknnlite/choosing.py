@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from . import config, plugins, socs
 from .errors import BackendUnavailable
@@ -18,8 +17,7 @@ __all__ = ["choose_backend", "choose_llm_backend", "choose_matmul_backend"]
 _NO_OPTIONS = Options()
 
 
-@dataclass(frozen=True)
-class _Task:
+class _Task(NamedTuple):
     """What a backend is wanted for.
 
     ``method`` is the one of ``Backend`` that does it; a backend that leaves it as it is cannot. ``refusal`` says why
@@ -94,7 +92,7 @@ def _choose(task: _Task, name: str | None, options: Options) -> Backend:
         if generation not in (None, *backend.generations):
             continue
         if task.can(backend):
-            able.append((backend.probe_for(options), backend))
+            able.append((plugins.probe(backend, options), backend))
         else:
             reasons.append(f"{backend.name}: {task.incapable}")
     able.sort(key=lambda pair: -pair[0].priority)
@@ -117,7 +115,7 @@ def _named(task: _Task, name: str, options: Options) -> Backend:
     backend = plugins.backend(name)
     if not task.can(backend):
         raise BackendUnavailable(f"backend {name} cannot be used here: it {task.incapable}")
-    probe = backend.probe_for(options)
+    probe = plugins.probe(backend, options)
     if not probe.available:
         raise BackendUnavailable(f"backend {name} cannot be used here: {probe.reason}")
     return backend

@@ -13,9 +13,8 @@ import functools
 import logging
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from .errors import shown
 
@@ -27,8 +26,7 @@ _MOST_PROBLEMS = 20
 _LARGEST_INT = 1 << 64
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """One setting: its name in the file, its environment variable, and what it means.
 
     ``separator`` joins the items of a list in the file to the text that the variable would hold; without one a
@@ -59,6 +57,7 @@ KEYS = {
         Key("isolate_plugins", "RKNNLITE_ISOLATE_PLUGINS", "1: compiled operators in a process of their own; auto: where possible"),
         Key("template_ms", "RKNNLITE_TEMPLATE_MS", "milliseconds that a model's chat template may take; 2000"),
         Key("template_kib", "RKNNLITE_TEMPLATE_KIB", "KiB of text that a model's chat template may write; 4096"),
+        Key("tokenizer_ms", "RKNNLITE_TOKENIZER_MS", "milliseconds that a tokenizer with unknown expressions may take; 10000"),
         Key("riscv_cc", "RKNNLITE_RISCV_CC", "compiler that links RISC-V post-process plugins"),
     )
 }  # fmt: skip
@@ -67,8 +66,7 @@ KEYS = {
 _overridden: dict[str, str] = {}  # by the program, see ``overriding``
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A setting in force: ``value`` None where nothing is set; ``source`` is a variable, a file or ``default``."""
 
     key: Key

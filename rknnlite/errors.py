@@ -35,6 +35,8 @@ __all__ = [
 
 
 _SHOWN = 100
+_LONGEST = 5500  # characters of a message about a file: one that names a path, of 4096 at most, stays whole
+_KEPT = 1600
 
 
 def shown(value: object, most: int = _SHOWN) -> str:
@@ -83,6 +85,11 @@ class ParamInvalid(RknnError):
 
 class ModelInvalid(RknnError):
     """The file is not a usable RKNN model."""
+
+    def __str__(self) -> str:
+        """The message; without its middle when it is long, as names in a damaged file can be."""
+        text = super().__str__()
+        return text if len(text) <= _LONGEST else f"{text[: _KEPT // 2]} ... {text[-_KEPT // 2 :]}"
 
 
 class ModelUnsupported(ModelInvalid):

@@ -8,16 +8,14 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .errors import BackendUnavailable
 
 __all__ = ["EXTRAS", "EntryPoint", "Extra", "entry_points", "missing"]
 
 
-@dataclass(frozen=True)
-class Extra:
+class Extra(NamedTuple):
     """One extra. ``modules`` are its import names; ``absent`` says what Debian 12 does not have."""
 
     name: str
@@ -65,8 +63,7 @@ def missing(name: str, what: str, error: ImportError | None = None) -> BackendUn
     return BackendUnavailable(f"{what}{reason}; {EXTRAS[name].remedy}")
 
 
-@dataclass(frozen=True)
-class EntryPoint:
+class EntryPoint(NamedTuple):
     """A line ``name = value`` that an installed package has in a group; ``value`` is ``module`` or ``module:attribute``."""
 
     name: str

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from .tensor import DType, QuantParams
 
 __all__ = [
-    "RECURRENT_GATES", "Accumulator", "Activation", "ConvParams", "FusedOp", "Graph", "Join", "Lut", "Node", "RecurrentParams",
-    "Stage", "Tensor", "TensorRole",
+    "RECURRENT_GATES", "Accumulator", "Activation", "ConvParams", "FusedOp", "Graph", "Guess", "Join", "Lut",
+    "Node", "RecurrentParams", "Stage", "Tensor", "TensorRole",
 ]  # fmt: skip
 
 RECURRENT_GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
@@ -88,7 +88,8 @@ class Stage:
     ``scale`` = OUT_SCALE * 2**-OUT_SHIFT, ``pre_scale`` = 2**-(BS_SHIFT + T), ``zero_point`` = output offset.
     T is the shift of int16 accumulators; stored biases are smaller by ``bias_scale`` = 2**T.
     ``second_scale`` follows the multipliers per channel, before an operand is added.
-    ``clip`` are real-valued limits (fp16 and int16), ``slope`` the factor of the negative part.
+    ``clip`` are real-valued limits (fp16 and int16), ``limits`` those of int8 accumulators behind their multipliers (None
+    is one that the file does not tell), ``slope`` the factor of the negative part.
     ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
     stored (int16). ``by_table``: an activation is read from ``lut``, not computed.
     """
@@ -100,6 +101,7 @@ class Stage:
     slope: Optional[float] = None
     second_scale: float = 1.0
     clip: Optional[tuple[float, float]] = None
+    limits: tuple[Optional[float], Optional[float]] = (None, None)
     lut: Optional[Lut] = None
     index_scale: float = 1.0
     index_offset: float = 0.0
@@ -169,7 +171,7 @@ class ConvParams:
     ``weight`` is [OC, IC, kh, kw] (depthwise [C, 1, kh, kw]); transposed convolutions store the equivalent
     forward kernel, already flipped. int8: ``weight - zero_point[oc]`` are the centred integer weights, ``bias``
     holds the input zero point folded in, ``multiplier`` (M before Stage.scale) is per channel.
-    ``slope`` is the real factor of the negative part per channel (PRelu).
+    ``slope`` is the real factor of the negative part (PRelu), [OC] or, where it differs by position, [OC, OH, OW].
     """
 
     weight: Callable[[], NDArray[Any]]
@@ -205,12 +207,24 @@ class RecurrentParams:
     linear_before_reset: bool = False
 
 
+@dataclass(frozen=True)
+class Guess:
+    """A fact of a file that its reader relies on, or passes over, although no verified file has had it.
+
+    ``node`` is what the fact is about, empty for the whole file.
+    """
+
+    node: str
+    fact: str
+
+
 @dataclass
 class Node:
     """One operator. ``inputs`` hold tensor indices, -1 for an absent operand; scratch tensors are dropped.
 
     ``fused`` tells what a type such as ``ConvLeakyReluAdd`` stands for; nobody else takes types apart.
-    ``attrs_left_out``: the container stores no attributes of such nodes, and nobody else has told any.
+    ``attrs_left_out``: the container stores no attributes of such nodes, and nobody else has told any. ``doubts``: facts
+    that make a ``Guess``.
     """
 
     index: int
@@ -225,6 +239,7 @@ class Node:
     conv: Optional[ConvParams] = None
     stage: Optional[Stage] = None
     recurrent: Optional[RecurrentParams] = None
+    doubts: list[str] = field(default_factory=list)
 
     def label(self) -> str:
         """``op "name"`` for messages."""
@@ -233,9 +248,19 @@ class Node:
 
 @dataclass
 class Graph:
-    """Tensors and nodes in execution order; ``inputs`` and ``outputs`` are tensor indices."""
+    """Tensors and nodes in execution order; ``inputs`` and ``outputs`` are tensor indices.
+
+    ``doubts``: facts about the whole file that make a ``Guess``.
+    """
 
     tensors: list[Tensor]
     nodes: list[Node]
     inputs: list[int]
     outputs: list[int]
+    doubts: list[str] = field(default_factory=list)
+
+    @property
+    def guesses(self) -> list[Guess]:
+        """What the reader was not sure of, the whole file first."""
+        of_nodes = [Guess(node.label(), fact) for node in self.nodes for fact in node.doubts]
+        return [*(Guess("", fact) for fact in self.doubts), *of_nodes]

@@ -7,7 +7,7 @@ In NC1HWC2 the channels are cut into C1 groups of C2 lanes; lanes past the last 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,14 +73,29 @@ def nchw_to_nc1hwc2(array: Array, c2: int, fill: int = 0) -> Array:
     return np.ascontiguousarray(padded.reshape(n, c1, c2, h, w).transpose(0, 1, 3, 4, 2))
 
 
-def nc1hwc2_to_nchw(array: Array, channels: int) -> Array:
-    """(N, C1, H, W, C2) -> (N, channels, H, W), padding lanes dropped; always a copy."""
+def nc1hwc2_to_nchw(array: Array, channels: int, size: Optional[tuple[int, int]] = None) -> Array:
+    """(N, C1, H, W, C2) -> (N, channels, H, W), padding lanes dropped; always a copy.
+
+    Args:
+        size: (height, width) of the tensor. Where they do not make up a multiple of 4, the NPU pads the positions of
+            a group, and the runtime reports (N, C1, 1, positions, C2): rows follow each other without gaps, and the
+            last positions are padding. Without it such an array stays one row of all positions.
+    """
     _need_rank(array, 5, "NC1HWC2")
     n, c1, h, w, c2 = array.shape
     if not 0 < channels <= c1 * c2:
         raise ParamInvalid(f"{channels} channels do not fit C1={c1} groups of C2={c2} lanes")
-    flat = array.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c2, h, w)
-    return np.ascontiguousarray(flat[:, :channels])
+    flat = array.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c2, h, w)[:, :channels]
+    if size is None or size == (h, w):
+        return np.ascontiguousarray(flat)
+    rows, columns = size
+    if h == 1 and min(size) > 0 and rows * columns <= w:
+        return np.ascontiguousarray(flat[:, :, 0, : rows * columns].reshape(n, channels, rows, columns))
+    if 0 < rows <= h and 0 < columns <= w:
+        return np.ascontiguousarray(flat[:, :, :rows, :columns])
+    raise ParamInvalid(
+        f"{rows} x {columns} positions do not fit the {h} x {w} of NC1HWC2 {list(array.shape)}"
+    )
 
 
 @functools.cache
@@ -97,7 +112,8 @@ def copy_pixels(source: Array, out: Array) -> None:
     """Copy (N, H, W, C) into ``out``, which is contiguous, converting the element type where it is another.
 
     For a view on NCHW data numpy's copy walks from pixel to pixel, an inner loop of C elements. Channel by channel
-    takes a seventh of the instructions, OpenCV's interleaving a seventieth.
+    takes a seventh of the instructions, OpenCV's interleaving a seventieth; nothing in numpy takes fewer than the former
+    (``benchmarks/rknnrt_overhead.py`` has what was tried).
     """
     planes = source.transpose(0, 3, 1, 2)
     channels = planes.shape[1]

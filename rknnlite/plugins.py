@@ -17,7 +17,8 @@ from .log import logger
 from .spi import Backend
 from .spi.custom_op import CustomOp, as_custom_op
 from .spi.op_host import GpuServices, OpHost, PostProcess
-from .spi.plugin_problems import Problem, forget_problems, known_problems, may_enter, note
+from .spi.plugin_problems import Problem, forget_problems, known_problems, may_enter, note, why_left_out
+from .spi.types import Options, Probe
 
 if TYPE_CHECKING:
     from .spi.command import Command
@@ -37,6 +38,7 @@ __all__ = [
     "manager",
     "offers",
     "op_hosts",
+    "probe",
     "problem_list",
     "problems",
 ]
@@ -199,6 +201,17 @@ def backend(name: str) -> Backend:
         raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{missing}") from None
 
 
+def probe(backend: Backend, options: Options = Options()) -> Probe:
+    """The backend's answer; one whose ``probe`` raises against its contract, or ended a process, is not available."""
+    crashed = why_left_out(backend.name, "its probe")
+    if crashed:
+        return Probe(False, f"{crashed}; update or remove what it loads, or its plugin")
+    try:
+        return backend.probe_for(options)
+    except Exception as error:
+        return Probe(False, f"its probe failed: {type(error).__name__}: {_line(error)}")
+
+
 class _Contested(CustomOp):
     """Stands for a type that several plugins offer; complains when a model uses it."""
 
@@ -319,10 +332,15 @@ def gpu_services() -> GpuServices:
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:
-    file = Path(path)
-    if not file.is_file():
-        raise ParamInvalid(f"{file}: {'not a file' if file.exists() else 'no such file'}")
-    return file
+    """The file; raises ParamInvalid for what is none: nothing would come of reading a pipe but waiting."""
+    try:
+        file = Path(os.fsdecode(path))
+        if file.is_file():
+            return file
+        why = "not a file" if file.exists() else "no such file"
+    except Exception as error:  # longer than the system allows; whatever the object's own __fspath__ does
+        raise ParamInvalid(f"this is no path of a plugin: {error!s:.200}") from None
+    raise ParamInvalid(f"{file}: {why}")
 
 
 def _hosts() -> str:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from . import config
 from .errors import ParamInvalid, TargetPlatformUnmatch
@@ -22,8 +21,7 @@ __all__ = ["SOCS", "MatmulFacts", "OperandFacts", "Soc", "detect", "get", "table
 _DEVICE_TREE = Path("/proc/device-tree/compatible")
 
 
-@dataclass(frozen=True)
-class OperandFacts:
+class OperandFacts(NamedTuple):
     """What a matrix product demands of an operand of one element type (tables 3-5 and 3-7; int4 on rk3576: headers)."""
 
     a: int
@@ -37,8 +35,7 @@ class OperandFacts:
     n_max: int
 
 
-@dataclass(frozen=True)
-class MatmulFacts:
+class MatmulFacts(NamedTuple):
     """Matrix products on one SoC: layouts and limits per element type of an operand; an absent type is not possible."""
 
     segment: int
@@ -46,8 +43,7 @@ class MatmulFacts:
     operands: dict[DType, OperandFacts]
 
 
-@dataclass(frozen=True)
-class Soc:
+class Soc(NamedTuple):
     """One row of the table."""
 
     name: str

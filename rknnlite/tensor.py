@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -95,8 +95,7 @@ class Layout(enum.IntEnum):
     UNDEFINED = 3
 
 
-@dataclass(frozen=True)
-class QuantParams:
+class QuantParams(NamedTuple):
     """Affine quantisation of a whole tensor: ``real = (q - zero_point) * scale``."""
 
     scale: float
@@ -108,7 +107,8 @@ class TensorAttr:
     """Attribute of a model input or output, the fields of ``rknn_tensor_attr`` in Python types.
 
     ``dims`` are outermost first; ``size`` and ``size_with_stride`` are bytes; ``w_stride`` is pixels per row
-    with padding (0 = the width); ``quant`` is None for tensors that are not quantised.
+    with padding (0 = the width); ``quant`` is None for tensors that are not quantised, but scale 1 and zero point 0
+    for float16 inputs and outputs, as the vendor's runtimes report them.
     """
 
     index: int

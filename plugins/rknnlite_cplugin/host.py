@@ -11,10 +11,10 @@ from typing import Any
 from rknnlite import config
 from rknnlite.errors import ParamInvalid
 from rknnlite.native.childprocess import TIME_LIMIT, checked_limit
+from rknnlite.native.crash import name_crashes
 from rknnlite.spi import OpHost, Probe
 from rknnlite.spi.custom_op import CustomOp
 
-from .crash import name_crashes
 from .isolated import IsolatedOp
 from .library import is_elf, open_library
 from .op import CompiledOp

@@ -19,8 +19,8 @@ from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.native import buildcache
+from rknnlite.native.crash import caller
 
-from .crash import caller
 from .own_copy import in_place, own_copy
 
 __all__ = ["Library", "file_to_load", "is_elf", "open_library", "symbols", "unsafe_reason"]
@@ -96,7 +96,7 @@ def open_library(path: Path, file: Path | None = None) -> Library:
             f"{path}: no function {abi.ENTRY_POINT}; it must be exported with C linkage and default visibility"
         ) from None
     entry.restype, entry.argtypes = ct.POINTER(abi.CustomOpStruct), []
-    answer = caller(path, abi.ENTRY_POINT)(entry)
+    answer = caller(f"plugin {path}", abi.ENTRY_POINT)(entry)
     if not answer:
         raise ParamInvalid(f"{path}: {abi.ENTRY_POINT} answers NULL")
     return _checked(path, file, answer.contents, handle)
@@ -145,7 +145,7 @@ def _load(path: Path, file: Path) -> tuple[Path, Any]:
     remedies = {_supply_runtime: r"librknnrt\.so.*cannot open", _supply_opencl: r"OpenCL|symbol: cl"}
     while True:
         try:
-            return file, caller(path, "loading the library")(ct.CDLL, str(file), os.RTLD_NOW)
+            return file, caller(f"plugin {path}", "loading the library")(ct.CDLL, str(file), os.RTLD_NOW)
         except OSError as error:
             text = str(error).replace(str(file), str(path))
         if (

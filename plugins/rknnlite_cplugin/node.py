@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rknnlite.abi import rknn_op as abi
+from rknnlite.native.crash import caller
 from rknnlite.tensor import DType, TensorAttr
-
-from .crash import caller
 
 __all__ = ["Buffer", "NativeNode", "describe_attrs", "overwritten"]
 

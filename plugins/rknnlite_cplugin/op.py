@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from rknnlite import plugins
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, error_from_code
+from rknnlite.native.crash import caller
 from rknnlite.spi import GpuKernel
 from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin, put
 from rknnlite.spi.op_host import on_gpu
 from rknnlite.tensor import TensorAttr
 
-from .crash import caller
 from .library import Library, symbols
 from .node import Buffer, NativeNode, describe_attrs, overwritten
 
@@ -128,7 +128,7 @@ class CompiledOp(CustomOp):
                 list(zip(outs, buffers.outputs)),
                 symbols(self.library),
                 gpu,
-                caller(self.library.path, f'operator {self.op_type} at node "{ctx.node.name}"'),
+                caller(f"plugin {self.library.path}", f'operator {self.op_type} at node "{ctx.node.name}"'),
             )
             check_code(node.init(), "init", ctx)
         except BaseException:

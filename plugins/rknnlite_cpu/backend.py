@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 from rknnlite import socs
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
+from rknnlite.log import logger
 from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
-from rknnlite.spi.types import check_options
+from rknnlite.spi.types import Options, check_options
 
 if TYPE_CHECKING:
     from rknnlite.spi.llm import LlmContext, LlmOptions
     from rknnlite.spi.matmul import MatmulContext, MatmulSpec
 
 __all__ = ["CpuBackend"]
+
+_KEYS = ("user_key", "decrypt_key", "decrypt_key_path")
 
 
 class CpuBackend(Backend):
@@ -50,13 +53,16 @@ class CpuBackend(Backend):
         from .context import CpuContext
         from .opened_model import OpenedModel
 
-        check_options(self.name, options.extra)
+        self._check(model, options)
         return CpuContext(OpenedModel.of(model, play(model, options.soc), options))
 
     def matmul(self, spec: MatmulSpec) -> MatmulContext:
         """Exact on integers; plays the SoC that the call names, else this board's, else an RK3588."""
+        from rknnlite.spi.matmul import MATMUL_OPTIONS
+
         from .matmul import CpuMatmul
 
+        check_options(self.name, spec.extra, MATMUL_OPTIONS)
         return CpuMatmul(spec)
 
     def refuses_llm(self, model: ModelFile) -> str | None:
@@ -70,7 +76,18 @@ class CpuBackend(Backend):
         """Map the weights; raises ModelInvalid, ModelUnsupported, ParamInvalid."""
         from .llm import CpuLlmContext
 
+        self._check(model, options)
         return CpuLlmContext(model, weights, options)
+
+    def _check(self, model: ModelFile, options: Options) -> None:
+        """Refuse options that mean nothing; those of a board that do nothing here, and might mislead, are told."""
+        check_options(self.name, options.extra)
+        if any(options.extra.get(name) is not None for name in _KEYS):
+            logger.warning(
+                "%s: a key is given, which the CPU reference ignores: it decrypts nothing", model.label
+            )
+        if options.extra.get("flags"):
+            logger.info("%s: flags %#x do nothing on the CPU reference", model.label, options.extra["flags"])
 
 
 def play(model: ModelFile, wanted: str | None) -> socs.Soc:

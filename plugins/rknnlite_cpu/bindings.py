@@ -25,7 +25,7 @@ from .frame import Frame
 from .memory import CpuMemory
 from .values import Array
 
-__all__ = ["INTERNAL", "WEIGHTS", "Bindings"]
+__all__ = ["INTERNAL", "WEIGHTS", "Bindings", "BoundFrame"]
 
 WEIGHTS, INTERNAL = "weights", "internal tensors"
 _OUTSIDE = {"all": (WEIGHTS, INTERNAL), "internal": (INTERNAL,)}
@@ -41,7 +41,6 @@ class Bindings:
         self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
         self._bound: dict[tuple[bool, int], tuple[CpuMemory, TensorAttr]] = {}
         self._given: dict[str, CpuMemory] = {}
-        self._unchanged: Optional[Unchanged] = None
 
     @property
     def bound(self) -> bool:
@@ -93,42 +92,14 @@ class Bindings:
         for key in [key for key, (bound, _) in self._bound.items() if bound is mem]:
             del self._bound[key]
 
-    def read(self, places: Sequence[Place], natives: Sequence[TensorAttr]) -> list[Input]:
-        """The data in the memory bound to the inputs; raises ContextInvalid where something is missing."""
+    def begin(self, places: Sequence[Place], natives: Sequence[TensorAttr]) -> BoundFrame:
+        """What a frame that begins now reads and writes; raises ContextInvalid where something is missing."""
         missing = [p.label for p in places if (p.is_input, p.index) not in self._bound]
         if missing:
             raise ContextInvalid(
                 f"memory is bound to some tensors only; bind {', '.join(missing)} before running"
             )
-        found = []
-        for i, native in enumerate(natives):
-            mem, attr = self._bound[True, i]
-            data = self._coherence.read(mem, f"input {native.name}")
-            found.append(_read(data, attr, native))
-        if debugging():
-            self._unchanged = Unchanged([self._bound[True, i][0].ndarray for i in range(len(natives))])
-        return found
-
-    def write(self, frame: Frame, natives: Sequence[TensorAttr]) -> None:
-        """Put the results into the memory bound to the outputs; raises InputInvalid, see ``Unchanged``."""
-        unchanged, self._unchanged = self._unchanged, None
-        if unchanged is not None:
-            unchanged.check()
-        stored: Optional[list[Array]] = None
-        real: Optional[list[Array]] = None
-        for index, native in enumerate(natives):
-            mem, attr = self._bound[False, index]
-            if attr.dtype is native.dtype:
-                stored = stored or frame.elements()
-                value = stored[index]
-            else:
-                real = real or frame.floats()
-                value = real[index].astype(attr.dtype.numpy)
-            if attr.layout is Layout.NC1HWC2:
-                value = _packed(value, attr.dims)
-            elif attr.layout is Layout.NHWC:
-                value = nchw_to_nhwc(value)
-            self._coherence.write(mem, np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+        return BoundFrame(self._coherence, dict(self._bound), natives)
 
     # -- weights and internal tensors ----------------------------------------------------------------------
 
@@ -150,6 +121,55 @@ class Bindings:
             )
         mem = self._given.get(INTERNAL)
         return _Held(None if mem is None else mem.place)
+
+
+class BoundFrame:
+    """The memory of one frame, as it was bound when the frame began. Data is read then, and written when it ends."""
+
+    def __init__(
+        self,
+        coherence: CacheCoherence,
+        bound: dict[tuple[bool, int], tuple[CpuMemory, TensorAttr]],
+        natives: Sequence[TensorAttr],
+    ) -> None:
+        self._coherence, self._bound = coherence, bound
+        self.inputs = [self._input(i, native) for i, native in enumerate(natives)]
+        """What the common path would be given."""
+        memories = [bound[True, i][0].ndarray for i in range(len(natives))]
+        self._unchanged = Unchanged(memories) if debugging() else None
+
+    def _input(self, index: int, native: TensorAttr) -> Input:
+        mem, attr = self._bound[True, index]
+        return _read(self._coherence.read(mem, f"input {native.name}"), attr, native)
+
+    def write(self, frame: Frame, natives: Sequence[TensorAttr]) -> None:
+        """Put the results into the memory of the outputs.
+
+        Raises:
+            InputInvalid: see ``Unchanged``.
+            ContextInvalid: the memory of an output was closed while the frame ran.
+        """
+        if self._unchanged is not None:
+            self._unchanged.check()
+        stored: Optional[list[Array]] = None
+        real: Optional[list[Array]] = None
+        for index, native in enumerate(natives):
+            mem, attr = self._bound[False, index]
+            if mem.closed:
+                raise ContextInvalid(
+                    f"output {native.name}: its memory was closed while the frame ran; bind another"
+                )
+            if attr.dtype is native.dtype:
+                stored = stored or frame.elements()
+                value = stored[index]
+            else:
+                real = real or frame.floats()
+                value = real[index].astype(attr.dtype.numpy)
+            if attr.layout is Layout.NC1HWC2:
+                value = _packed(value, attr.dims)
+            elif attr.layout is Layout.NHWC:
+                value = nchw_to_nhwc(value)
+            self._coherence.write(mem, np.ascontiguousarray(value).reshape(-1).view(np.uint8))
 
 
 def _unbind(bindings: Optional[Bindings], mem: Memory) -> None:
@@ -183,12 +203,18 @@ class _Held:
 
 
 def _packed(value: Array, dims: tuple[int, ...]) -> Array:
-    """[N, C, H, W] -> NC1HWC2 of ``dims``, which may have more groups, rows and columns than the values fill."""
+    """[N, C, H, W] -> NC1HWC2 of ``dims``, which may have more groups, rows and columns than the values fill.
+
+    One row in ``dims`` holds the rows of the values one behind the other (``tensor_attrs.native_output``).
+    """
     packed = nchw_to_nc1hwc2(value, dims[-1])
     if packed.shape == dims:
         return packed
+    n, groups, height, width, lanes = packed.shape
+    if dims[2] == 1:
+        packed = packed.reshape(n, groups, 1, height * width, lanes)
+        height, width = 1, height * width
     out = np.zeros(dims, packed.dtype)
-    _, groups, height, width, _ = packed.shape
     out[:, :groups, :height, :width] = packed
     return out
 

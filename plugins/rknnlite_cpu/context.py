@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ from rknnlite._version import __version__
 from rknnlite.errors import ContextInvalid, InputInvalid
 from rknnlite.formats import Model
 from rknnlite.layout import nchw_to_nhwc_shape
-from rknnlite.log import logger
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, PostProcess, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
@@ -21,24 +19,20 @@ from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import TensorAttr
 
 from .bindings import Bindings
-from .frame import Frame
 from .kernels.buffers import trim
-from .kernels.threads import limited
 from .observers import Feeder, Stopwatch
 from .opened_model import OpenedModel, Settings
-from .plan import Watch
-from .runs import Runs, compute_items
+from .runs import RunningContext, Runs, apart
 from .shape_variant import PreparedShapes
 from .values import Array
-from .zerocopy import ZeroCopyContext
 
 if TYPE_CHECKING:
-    from rknnlite.spi.dumps import Dump, TensorSink
+    from rknnlite.spi.dumps import Dump
 
 __all__ = ["CpuContext"]
 
 
-class CpuContext(ZeroCopyContext):
+class CpuContext(RunningContext):
     """Prepares the graph on opening; a dynamic model prepares each shape when it is first chosen.
 
     It is made of parts, and ``dup`` is told by what happens to each: the opened model is shared, shapes get a twin,
@@ -136,6 +130,7 @@ class CpuContext(ZeroCopyContext):
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         with self.exclusive():
+            self._settle()
             self._shapes.choose(shapes, self.shapes)
             self._take_attrs()
             self._shape_chosen = True
@@ -151,13 +146,14 @@ class CpuContext(ZeroCopyContext):
     def register_ops(self, ops: Sequence[CustomOp]) -> None:
         """Take operators over; also after the first run. ``init`` runs here for every shape in use so far."""
         with self.exclusive():
+            self._settle()
             for op in distinct(map(as_custom_op, ops)):
                 self._shapes.register(op)
 
     def register_postprocess(self, plugin: str | os.PathLike[str] | PostProcess) -> None:
         """Open the plugin for the shapes in use. Raises ContextInvalid after a run, ParamInvalid for a second one."""
         with self.exclusive():
-            if self._post is not None or self._runs.last is not None:
+            if self._post is not None or self._runs.count:
                 why = "the model has run already" if self._post is None else "a plugin is registered already"
                 raise ContextInvalid(f"{why}; open the model again to register a post-process plugin")
             from .postprocess import chosen
@@ -183,55 +179,19 @@ class CpuContext(ZeroCopyContext):
                 )
             if self._opened.model.dynamic:
                 self.follow_shapes(inputs)
-            self._runs.inputs = self._fed([by_index[i] for i in range(len(by_index))])
+            ordered = [by_index[i] for i in range(len(by_index))]
+            self._runs.inputs = [apart(values, item) for values, item in zip(self._fed(ordered), ordered)]
             self._common = True
 
-    def _fed(self, inputs: Sequence[Input]) -> list[list[Array]]:
-        return [feed.values(item) for feed, item in zip(self._shapes.current.feeds, inputs)]
-
-    def run(self) -> None:
-        with self.exclusive(), self._bindings.hold_internal(), limited(self._settings.threads):
-            opened, runs = self._opened, self._runs
-            bound = self._bindings.bound
-            if bound:
-                runs.inputs = self._fed(self._bindings.read(self._places(), self._attrs.native_inputs))
-            watch = Stopwatch() if opened.times else None
-            writer = opened.side_dump() if opened.dumps else None
-            started = time.perf_counter()
-            frame = self._framed(self._compute(watch, writer))
-            if self._post is not None:
-                frame.post = self._post.compute(frame.elements())
-            runs.add(frame, round((time.perf_counter() - started) * 1e6))
-            if bound:
-                self._bindings.write(frame, self._attrs.native_outputs)
-            if writer is not None:
-                writer.finish()
-            if watch is not None:
-                runs.timed(watch.seconds)
-            if opened.logs:
-                for line in str(self.perf_table()).splitlines():
-                    logger.debug("%s", line)
-
-    def _framed(self, items: list[list[Array]]) -> Frame:
-        current = self._shapes.current
-        return Frame(current.plan.graph, current.graph, items, number=self._runs.count)
-
-    def _compute(
-        self, watch: Watch | None = None, writer: TensorSink | None = None, feeder: Watch | None = None
-    ) -> list[list[Array]]:
-        """Outputs of the graph per batch item. Raises ContextInvalid before inputs are set."""
-        inputs = self._runs.inputs
-        if inputs is None:
-            raise ContextInvalid("set inputs before running")
-        plan, lanes = self._shapes.current.plan, self._settings.lanes
-        return compute_items(plan, inputs, self.batch, lanes, watch, writer, feeder)
-
     def get_outputs(self, want_float: bool = True) -> list[Array]:
-        """Outputs of the last run; in async mode of the one before it (the first run answers for itself)."""
+        """Outputs of the last run; in async mode of the one before it (the first run answers for itself).
+
+        Waits for a frame that is under way, and raises what it raised.
+        """
         with self.exclusive():
             if self._bindings.bound:
                 raise ContextInvalid(MIXED)
-            frame = self._runs.answer(delayed=self._opened.options.async_mode)
+            frame = self._answer()
             if frame.post is not None:
                 from .postprocess import converted
 
@@ -243,19 +203,14 @@ class CpuContext(ZeroCopyContext):
     def perf_table(self) -> PerfTable:
         """Figures per layer of the last timed run; without one the last inputs are run once more, timed."""
         with self.exclusive():
+            self._settle()
             runs, current = self._runs, self._shapes.current
             if runs.seconds is None:
-                self._ask_for_inputs("figures per layer")
+                inputs = self._inputs_for("figures per layer")
                 watch = Stopwatch()
-                self._compute(watch)
+                self._compute(current, inputs, watch)
                 runs.timed(watch.seconds)
-            if runs.table is None:
-                from .figures import perf_table
-
-                runs.table = perf_table(
-                    current.graph, current.plan, runs.seconds or {}, self.soc, self._opened.timing_note
-                )
-            return runs.table
+            return self._table(current)
 
     def memory(self) -> MemorySize:
         """What the model needs on the NPU, from the sizes that the file states; not what this process holds."""
@@ -267,30 +222,34 @@ class CpuContext(ZeroCopyContext):
 
     def dump(self, directory: str | os.PathLike[str], golden: Dump | None = None) -> Dump:
         with self.exclusive():
-            self._ask_for_inputs("a dump")
+            self._settle()
+            current, inputs = self._shapes.current, self._inputs_for("a dump")
             writer = self._opened.dump_writer(directory)
-            feeder = None if golden is None else Feeder(self._shapes.current.plan.graph, golden)
-            items = self._compute(None, writer, feeder)
+            feeder = None if golden is None else Feeder(current.plan.graph, golden)
+            items = self._compute(current, inputs, None, writer, feeder)
             if self._post is not None:
                 from .postprocess import converted
 
-                results = self._post.compute(self._framed(items).elements())
+                results = self._post.compute(self._framed(current, items).elements())
                 for attr, raw, real in zip(self.outputs, results, converted(results, self.outputs, True)):
                     writer.add(attr.name, real, raw, dtype=attr.dtype.short, op="PostProcess", role="output")
             return writer.close()
 
-    def _ask_for_inputs(self, what: str) -> None:
+    def _inputs_for(self, what: str) -> list[list[Array]]:
         if self._runs.inputs is None:
             raise ContextInvalid(f"{what} needs data to run on: call infer (or set_inputs) with inputs first")
+        return self._runs.inputs
 
     # -- life ---------------------------------------------------------------------------------------------
 
     def dup(self) -> CpuContext:
         with self.exclusive():
+            self._settle()
             self._check_dup(self._opened.label)
             return CpuContext(self._opened, self._shapes.twin(), replace(self._settings))
 
     def _release(self) -> None:
+        self._give_up()
         if self._post is not None:
             self._post.close()
         self._shapes.close()

@@ -15,6 +15,7 @@ from .plan import MARKERS, ExecutionPlan
 __all__ = ["memory_size", "perf_table"]
 
 _ALIGN = 64  # where the converter lets weights begin
+_PLANNED = (TensorRole.INPUT, TensorRole.ACTIVATION, TensorRole.OUTPUT)
 
 
 # -- time ----------------------------------------------------------------------------------------------------
@@ -84,8 +85,8 @@ def _weight_bytes(node: Node, sources: Sequence[Tensor]) -> int:
 def memory_size(graph: Graph, file_size: int, batch: int, soc: Soc) -> MemorySize:
     """What the model needs on the NPU: constants, internal tensors, inputs and outputs.
 
-    Sizes are those that the file states per tensor; internal memory is the extent of the converter's plan, or
-    the most that is alive at once where the file has no plan.
+    Sizes are those that the file states per tensor; internal memory is the extent of the converter's plan, in
+    which inputs and outputs have their places as well, or the most that is alive at once where the file has no plan.
     """
     weight = sum(
         -(-tensor.nbytes // _ALIGN) * _ALIGN
@@ -93,7 +94,7 @@ def memory_size(graph: Graph, file_size: int, batch: int, soc: Soc) -> MemorySiz
         if tensor.role is TensorRole.CONST and tensor.nbytes > 0
     )
     edges = sum(_bytes(graph.tensors[index]) for index in (*graph.inputs, *graph.outputs))
-    planned = (t.offset + t.nbytes for t in graph.tensors if t.role is TensorRole.ACTIVATION and t.nbytes > 0)
+    planned = (t.offset + t.nbytes for t in graph.tensors if t.role in _PLANNED and t.nbytes > 0)
     internal = max(_peak(graph), max(planned, default=0))
     size = MemorySize(weight, internal, weight + internal + edges * batch, model=file_size)
     if soc.generation == "rknpu3":  # a network runs on one core of a coprocessor

@@ -5,12 +5,13 @@ A numpy view keeps the mapping alive after ``close``: nothing ever points to mem
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import stat
 import weakref
 from collections.abc import Callable
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from rknnlite.spi import Memory
 
 from .values import Array
 
-__all__ = ["CpuMemory", "allocate", "from_fd"]
+__all__ = ["CpuMemory", "allocate", "from_address", "from_fd"]
 
 CACHEABLE, NON_CACHEABLE, TRY_SRAM = 1, 2, 4
 _FLAGS = CACHEABLE | NON_CACHEABLE | TRY_SRAM
@@ -29,10 +30,8 @@ _MOST = 0xFFFFFFFF  # the C API counts bytes in 32 bits
 class CpuMemory(Memory):
     """See ``rknnlite.spi.Memory``; ``place`` tells which memory it really is, whatever descriptor leads there."""
 
-    def __init__(
-        self, mapping: mmap.mmap, size: int, offset: int, fd: int, own: bool, flags: int = 0
-    ) -> None:
-        self._mapping: Optional[mmap.mmap] = mapping
+    def __init__(self, mapping: Any, size: int, offset: int, fd: int, own: bool, flags: int = 0) -> None:
+        self._mapping: Any = mapping
         self.size = size
         self.offset = offset
         self.fd = fd
@@ -100,3 +99,14 @@ def from_fd(fd: int, size: int, offset: int) -> CpuMemory:
         return CpuMemory(mmap.mmap(fd, size + offset), size, offset, fd, own=False)
     except (OSError, ValueError) as error:
         raise ParamInvalid(f"file descriptor {fd} cannot be mapped: {error}") from None
+
+
+def from_address(where: int, size: int, phys: int) -> CpuMemory:
+    """Memory that is the caller's, at a virtual address; raises ParamInvalid."""
+    from rknnlite.native.addresses import is_mapped
+
+    if not 0 < size <= _MOST or not is_mapped(where, size):
+        raise ParamInvalid(f"cannot import {size} bytes at {where:#x}: they are not this process's")
+    memory = CpuMemory((ctypes.c_uint8 * size).from_address(where), size, 0, -1, own=False)
+    memory.phys, memory.place = phys, (0, where, 0)
+    return memory

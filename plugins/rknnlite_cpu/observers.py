@@ -5,10 +5,12 @@ None of it costs a run that was not asked for it: ``ExecutionPlan.run`` calls a 
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rknnlite.errors import RunTimeout
 from rknnlite.graph import Graph, Tensor, TensorRole
 
 from .plan import Step, Watch
@@ -17,7 +19,7 @@ from .values import Array, decode, encode, stored_elements
 if TYPE_CHECKING:
     from rknnlite.spi.dumps import Dump, TensorSink
 
-__all__ = ["Feeder", "Recorder", "Stopwatch", "Watches"]
+__all__ = ["Deadline", "Feeder", "Recorder", "Stopwatch", "Watches"]
 
 
 class Stopwatch(Watch):
@@ -28,6 +30,18 @@ class Stopwatch(Watch):
 
     def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
         self.seconds[step.node.index] += seconds
+
+
+class Deadline(Watch):
+    """Ends a run that takes longer than a coprocessor would let it; looked at between two nodes."""
+
+    def __init__(self, label: str, milliseconds: int) -> None:
+        self._label, self._milliseconds = label, milliseconds
+        self._end = time.perf_counter() + milliseconds / 1000
+
+    def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
+        if time.perf_counter() > self._end:
+            raise RunTimeout(f"{self._label} was not done in {self._milliseconds} ms (timeout_ms)")
 
 
 class Feeder(Watch):

@@ -15,10 +15,10 @@ from rknnlite.graph import Graph, Node
 from rknnlite.spi import CustomOp, UseBuiltin
 from rknnlite.spi.custom_op import unregistered
 
-from . import ops as _ops  # noqa: F401  fills the registry
 from .custom import CustomNode
 from .node_view import NodeView
-from .registry import Builder, builder_for
+from .ops import builder_of
+from .registry import Builder
 from .values import Array, Kernel
 
 __all__ = ["MARKERS", "ExecutionPlan", "Step", "Watch"]
@@ -120,7 +120,7 @@ class ExecutionPlan:
                 return custom.kernel
             except UseBuiltin:
                 pass  # the operator leaves this node to the reference
-        builder = builder_for(node.op)
+        builder = builder_of(node.op)
         if builder is not None:
             return self._prepared(builder, view)
         if node.op in ops:

@@ -24,7 +24,9 @@ def chosen(given: Any) -> PostProcess | None:
         return given
     if isinstance(given, (str, os.PathLike)):
         return plugins.load_postprocess(given)
-    raise ParamInvalid(f"postprocess must be the path of a plugin or a PostProcess, not {given!r}")
+    raise ParamInvalid(
+        f"postprocess must be the path of a plugin or a PostProcess, not a {type(given).__name__}"
+    )
 
 
 def converted(results: Sequence[Array], attrs: Sequence[TensorAttr], want_float: bool) -> list[Array]:

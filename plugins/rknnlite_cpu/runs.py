@@ -1,24 +1,49 @@
-"""What the runs of one context leave behind, and how the items of a batch are computed."""
+"""How frames are begun, computed and waited for, and what they leave behind."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
-from rknnlite.errors import ContextInvalid
+import numpy as np
+
+from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.log import logger
+from rknnlite.spi import Input, PostProcess
 from rknnlite.spi.perf import PerfTable
 
 from .frame import Frame
 from .kernels.parallel import run_items
-from .observers import Recorder, Watches
+from .kernels.threads import limited
+from .observers import Deadline, Recorder, Stopwatch, Watches
 from .plan import ExecutionPlan, Watch
 from .values import Array
+from .zerocopy import ZeroCopyContext
 
 if TYPE_CHECKING:
     from rknnlite.spi.dumps import TensorSink
+    from rknnlite.spi.in_flight import InFlight
 
-__all__ = ["Runs", "compute_items"]
+    from .bindings import BoundFrame
+    from .opened_model import OpenedModel, Settings
+    from .shape_variant import IoAttrs, PreparedShapes, ShapeVariant
+
+__all__ = ["FrameBegun", "RunningContext", "Runs", "apart"]
+
+
+@dataclass
+class FrameBegun:
+    """A frame that is about to be computed, with all of the context that a later call may change."""
+
+    number: int
+    variant: ShapeVariant
+    inputs: list[list[Array]]
+    bound: Optional[BoundFrame]
+    held: AbstractContextManager[None]
+    """Internal memory that is shared with other contexts."""
 
 
 @dataclass
@@ -30,6 +55,7 @@ class Runs:
     last: Optional[Frame] = None
     previous: Optional[Frame] = None
     count: int = 0
+    """Frames that have begun, numbered from 0; the last may be under way."""
     fetched: int = 0
     """Number of the frame whose outputs were asked for last."""
     last_us: int = 0
@@ -46,26 +72,180 @@ class Runs:
         """The context is closed."""
         self.inputs = self.last = self.previous = None
 
-    def add(self, frame: Frame, microseconds: int) -> None:
-        """A run is done."""
+    def begin(self) -> int:
+        """The number of a frame that begins."""
         self.count += 1
-        self.last_us = microseconds
-        self.previous, self.last = self.last, frame
+        return self.count - 1
 
-    def answer(self, delayed: bool) -> Frame:
-        """The frame whose outputs are to be given: the last, ``delayed`` the one before where there is one."""
-        frame = self.previous if delayed and self.previous else self.last
-        if frame is None:
-            raise ContextInvalid("run the model before asking for outputs")
-        self.fetched = frame.number
-        return frame
+    def add(self, frame: Optional[Frame]) -> None:
+        """A run is done, or (None) has failed: then there is nothing to be had of it."""
+        # In this order: ``frame`` may look from another thread.
+        self.previous = self.last
+        self.last = frame
+
+    def frame(self, number: int) -> Optional[Frame]:
+        """One of the last two frames by its number; None for one that has failed, or never was."""
+        for frame in (self.last, self.previous):
+            if frame is not None and frame.number == number:
+                return frame
+        return None
 
     def timed(self, seconds: Mapping[int, float]) -> None:
         """A run was timed."""
         self.seconds, self.table = seconds, None
 
 
-def compute_items(
+class RunningContext(ZeroCopyContext):
+    """Begins frames, computes them and waits for them. The parts belong to the subclass."""
+
+    _opened: OpenedModel
+    _settings: Settings
+    _shapes: PreparedShapes
+    _attrs: IoAttrs
+    _post: PostProcess | None
+    _runs: Runs
+    _flight: InFlight | None = None
+    """Frames that ``start`` has begun; most contexts never do."""
+
+    @property
+    def _is_coprocessor(self) -> bool:
+        return self.soc.generation == "rknpu3"
+
+    def _fed(self, inputs: Sequence[Input]) -> list[list[Array]]:
+        return [feed.values(item) for feed, item in zip(self._shapes.current.feeds, inputs)]
+
+    def run(self) -> None:
+        with self.exclusive():
+            self._settle()
+            self._make(self._begin())
+
+    def start(self, timeout_ms: int = 0) -> int:
+        """See ``Context.start``; bound memory is read here, and written when the frame ends."""
+        with self.exclusive():
+            _check_timeout(timeout_ms)
+            if self._flight is None:
+                from rknnlite.spi.in_flight import InFlight
+
+                self._flight = InFlight()
+            if self._is_coprocessor:
+                self._settle()
+            frame = self._begin()
+            if frame.bound is not None:
+                frame.inputs = [apart(values, item) for values, item in zip(frame.inputs, frame.bound.inputs)]
+            self._flight.begin(frame.number, self._make, frame)
+        return frame.number
+
+    def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
+        """See ``Context.wait``. A coprocessor has one frame under way, so that only the last one is legal there."""
+        with self.exclusive():
+            _check_timeout(timeout_ms)
+            newest = self._runs.count - 1
+            if not (newest if self._is_coprocessor else 0) <= frame_id <= newest or newest < 0:
+                last = f"the last one that began is {newest}" if newest >= 0 else "none has begun: call start"
+                raise ParamInvalid(f"frame {frame_id} is not under way; {last}")
+            if self._flight is not None:
+                self._flight.wait(frame_id, timeout_ms)
+
+    def _settle(self) -> None:
+        """Let the frames under way end. What they raise is told by ``wait``; a coprocessor's runtime tells at once."""
+        if self._flight is None:
+            return
+        if self._is_coprocessor:
+            self._flight.wait(self._runs.count - 1)
+        else:
+            self._flight.finish()
+
+    def _begin(self) -> FrameBegun:
+        """A frame on the inputs of this moment; raises ContextInvalid or RknnError where something is missing."""
+        held, runs = self._bindings.hold_internal(), self._runs
+        bound = None
+        if self._bindings.bound:
+            bound = self._bindings.begin(self._places(), self._attrs.native_inputs)
+            runs.inputs = self._fed(bound.inputs)
+        if runs.inputs is None:
+            raise ContextInvalid("set inputs before running")
+        return FrameBegun(runs.begin(), self._shapes.current, runs.inputs, bound, held)
+
+    def _make(self, begun: FrameBegun) -> None:
+        """Compute a frame, in whatever thread; others may call meanwhile what does not ``_settle``."""
+        opened, current = self._opened, begun.variant
+        done: Frame | None = None
+        try:
+            with begun.held, limited(self._settings.threads):
+                watch = Stopwatch() if opened.times else None
+                writer = opened.side_dump() if opened.dumps else None
+                started = time.perf_counter()
+                frame = self._framed(
+                    current, self._compute(current, begun.inputs, watch, writer), begun.number
+                )
+                if self._post is not None:
+                    frame.post = self._post.compute(frame.elements())
+                self._runs.last_us = round((time.perf_counter() - started) * 1e6)
+                if begun.bound is not None:
+                    begun.bound.write(frame, self._attrs.native_outputs)
+            done = frame
+        finally:
+            self._runs.add(done)
+        if writer is not None:
+            writer.finish()
+        if watch is not None:
+            self._runs.timed(watch.seconds)
+        if opened.logs:
+            for line in str(self._table(current)).splitlines():
+                logger.debug("%s", line)
+
+    def _framed(self, current: ShapeVariant, items: list[list[Array]], number: int = 0) -> Frame:
+        return Frame(current.plan.graph, current.graph, items, number=number)
+
+    def _compute(
+        self,
+        current: ShapeVariant,
+        inputs: list[list[Array]],
+        watch: Watch | None = None,
+        writer: TensorSink | None = None,
+        feeder: Watch | None = None,
+    ) -> list[list[Array]]:
+        """Outputs of the graph per batch item."""
+        limit = self._opened.options.timeout_ms
+        if limit and self._is_coprocessor:
+            watch = Watches(watch, Deadline(self._opened.label, limit))
+        return _compute_items(current.plan, inputs, self.batch, self._settings.lanes, watch, writer, feeder)
+
+    def _answer(self) -> Frame:
+        """The frame whose outputs are to be given."""
+        runs = self._runs
+        newest = runs.count - 1
+        for number in (newest - 1, newest) if self._opened.options.async_mode else (newest,):
+            if self._flight is not None:
+                self._flight.wait(number)
+            frame = runs.frame(number)
+            if frame is not None:
+                runs.fetched = number
+                return frame
+        raise ContextInvalid("run the model before asking for outputs")
+
+    def _table(self, current: ShapeVariant) -> PerfTable:
+        runs = self._runs
+        if runs.table is None:
+            from .figures import perf_table
+
+            runs.table = perf_table(
+                current.graph, current.plan, runs.seconds or {}, self.soc, self._opened.timing_note
+            )
+        return runs.table
+
+    def close(self) -> None:
+        """As ``Context.close``; frames that have not begun are given up, the one under way is waited for."""
+        self._give_up()
+        super().close()
+
+    def _give_up(self) -> None:
+        """End what ``start`` began; also for ``_release``, since a frame may have begun until then."""
+        if self._flight is not None:
+            self._flight.close()
+
+
+def _compute_items(
     plan: ExecutionPlan,
     inputs: Sequence[Sequence[Array]],
     batch: int,
@@ -88,3 +268,13 @@ def compute_items(
 
     alone = watch is not None or writer is not None or not plan.concurrent
     return run_items(compute, batch, 1 if alone else lanes)
+
+
+def apart(values: list[Array], item: Input) -> list[Array]:
+    """Values of an input that stay as they are when the caller writes into its array again."""
+    return [np.array(value) if np.may_share_memory(value, item.data) else value for value in values]
+
+
+def _check_timeout(timeout_ms: int) -> None:
+    if timeout_ms < 0:
+        raise ParamInvalid(f"timeout_ms is {timeout_ms}; give milliseconds, or 0 for as long as it takes")

@@ -17,7 +17,7 @@ from rknnlite.spi.zero_copy import MIXED, Place
 from rknnlite.tensor import Layout, TensorAttr
 
 from .bindings import INTERNAL, WEIGHTS, Bindings
-from .memory import CpuMemory, allocate, from_fd
+from .memory import CpuMemory, allocate, from_address, from_fd
 
 __all__ = ["ZeroCopyContext", "lender"]
 
@@ -65,10 +65,15 @@ class ZeroCopyContext(Context):
         with self.exclusive():
             return self._bindings.own(from_fd(handle, size, offset))
 
-    def import_phys(self, address: int, size: int, virtual: int = 0) -> Memory:
-        raise ParamInvalid(
-            "the CPU reference has no physical addresses; import memory by its file descriptor"
-        )
+    def import_phys(self, address: int, size: int, virtual: int = 0) -> CpuMemory:
+        """``virtual`` is where the bytes are for the CPU; they stay the caller's, who frees them after ``close``."""
+        if not virtual:
+            raise ParamInvalid(
+                "the CPU reference has no physical addresses; give the virtual one, or import memory by its file "
+                "descriptor"
+            )
+        with self.exclusive():
+            return self._bindings.own(from_address(virtual, size, address))
 
     def sync(self, mem: Memory, direction: str) -> None:
         if direction not in _DIRECTIONS:
@@ -142,4 +147,4 @@ def _as_nhwc(native: TensorAttr, plain: TensorAttr, is_input: bool) -> TensorAtt
         return native
     dims = plain.dims if is_input else nchw_to_nhwc_shape(plain.dims)
     nhwc = replace(native, dims=dims, layout=Layout.NHWC, w_stride=0, size_with_stride=0)
-    return replace(nhwc, w_stride=dims[2], size_with_stride=nhwc.size)
+    return replace(nhwc, w_stride=dims[2] if is_input else 0, size_with_stride=nhwc.size)

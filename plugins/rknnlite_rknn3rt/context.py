@@ -157,10 +157,13 @@ class Rknn3Context(QueryContext):
 
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
         with self.exclusive():
-            if frame_id != self._frames:
-                raise ParamInvalid(
-                    f"frame {frame_id} is not under way; the last one that began is {self._frames}"
+            if frame_id != self._frames or not self._frames:
+                last = (
+                    f"the last one that began is {self._frames}"
+                    if self._frames
+                    else "none has begun: call start"
                 )
+                raise ParamInvalid(f"frame {frame_id} is not under way; {last}")
             self._finish()
 
     def _finish(self) -> None:

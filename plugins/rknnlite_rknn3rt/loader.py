@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rknnlite import config
+from rknnlite.native.crash import named
 from rknnlite.native.library import FunctionMissing, Search, open_library, version_in
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Api:
         return name in self.abi.functions and hasattr(self._dll, name)
 
     def function(self, name: str) -> Any:
-        """A C function with its prototype; raises FunctionMissing."""
+        """A C function with its prototype, which a crash inside it names; raises FunctionMissing."""
         bound = self._bound.get(name)
         if bound is None:
             if not self.has(name):
@@ -108,5 +109,6 @@ class Api:
                     f"{name} is not supported by this library version ({self.library.path.name} "
                     f"{self.version or self.library.version}); change the runtime, or do without the feature"
                 )
-            bound = self._bound[name] = self.abi.functions[name].bind(getattr(self._dll, name))
+            function = self.abi.functions[name].bind(getattr(self._dll, name))
+            bound = self._bound[name] = named(f"backend rknn3rt, {self.library.path}", name, function)
         return bound

@@ -53,6 +53,11 @@ class Settings:
     def of(cls, extra: Mapping[str, Any]) -> Settings:
         """Read the options, those of other backends left out; raises ParamInvalid for unknown ones and illegal values."""
         check_options("rknn3rt", extra)
+        priority = extra.get("priority", 0)
+        if not isinstance(priority, int):
+            raise ParamInvalid(
+                f"priority {priority!r} is no number, which backend rknn3rt counts priorities by; 0: as usual"
+            )
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in extra.items() if name in known})
 

@@ -12,7 +12,7 @@ from rknnlite.errors import BackendUnavailable, ParamInvalid, TargetPlatformUnma
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
-from rknnlite.spi.types import Options
+from rknnlite.spi.types import Options, check_options
 
 from . import device
 from .loader import load
@@ -79,8 +79,11 @@ class RknnrtBackend(Backend):
 
     def matmul(self, spec: MatmulSpec) -> MatmulContext:
         """A product on the NPU; raises what the library answers, with the limit of the SoC that explains it."""
+        from rknnlite.spi.matmul import MATMUL_OPTIONS
+
         from .matmul import RknnrtMatmul
 
+        check_options(self.name, spec.extra, MATMUL_OPTIONS)
         return RknnrtMatmul(load(spec.extra.get("library")), spec, board() or spec.soc or socs.get("rk3588"))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
+from rknnlite.native.crash import calls
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
 from rknnlite.spi.dynamic_shapes import find_shapes
@@ -145,6 +146,7 @@ class RknnrtContext(ZeroCopyContext):
         finally:
             self.let_go()
 
+    @calls("backend rknnrt: rknn_inputs_set")
     def _set(self, inputs: Sequence[Input]) -> None:
         if self._zero_copy:
             raise ContextInvalid(MIXED)
@@ -170,6 +172,7 @@ class RknnrtContext(ZeroCopyContext):
         finally:
             self.let_go()
 
+    @calls("backend rknnrt: rknn_run")
     def _run(self, extend: Any) -> None:
         if self._running or not self._ready:
             raise self._not_ready()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
@@ -63,7 +64,7 @@ def missing(file: ModelFile, ops: Sequence[CustomOp], library: Library) -> str:
                     f"{file.label}: node {node.label()} is a custom operator, and {library.name} takes none; convert "
                     "the network without it"
                 )
-            return f"{file.label}: {unregistered(node.label(), node.op, known)}"
+            return f"{file.label}: {unregistered(node.label(), node.op, known)}{plugins.blame()}"
     return ""
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 __all__ = ["DEV", "SYS", "NodeState", "look"]
 
@@ -14,8 +14,7 @@ _DRIVERS = ("rknpu", "RKNPU")
 _CLASSES = ("class/drm", "class/accel", "class/misc")
 
 
-@dataclass(frozen=True)
-class NodeState:
+class NodeState(NamedTuple):
     """``nodes`` are device nodes of the NPU; ``problem`` is empty when one can be opened."""
 
     nodes: tuple[str, ...]

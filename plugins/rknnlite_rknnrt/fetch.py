@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rknnlite.errors import OutputInvalid
+from rknnlite.native.crash import calls
 from rknnlite.tensor import TensorAttr
 
 from . import abi
@@ -101,6 +102,7 @@ class OutputFetch:
         self._target = self._bytes.raw
         self._aimed = list(arrays)
 
+    @calls("backend rknnrt: rknn_outputs_get or rknn_outputs_release")
     def get(self, outputs_get: Any, outputs_release: Any, context: Any) -> None:
         """Fetch the outputs of the last run into the arrays of ``fresh`` or ``aim``.
 

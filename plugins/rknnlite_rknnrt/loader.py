@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rknnlite import config
+from rknnlite.native.crash import named
 from rknnlite.native.library import FunctionMissing, Search, open_library, version_in
 
 __all__ = ["SEARCH", "Library", "load"]
@@ -59,6 +60,7 @@ class Library:
         self.dll = open_library(path, BASE_FUNCTIONS, "RKNN runtime of this generation")
         self.path = path
         self._bound: dict[str, Any] = {}
+        self._named: dict[str, Any] = {}
 
     @functools.cached_property
     def public(self) -> ctypes.CDLL:
@@ -89,7 +91,14 @@ class Library:
         return hasattr(self.dll, name)
 
     def function(self, name: str) -> Any:
-        """A C function with its prototype; raises FunctionMissing."""
+        """A C function with its prototype, which a crash inside it names; raises FunctionMissing."""
+        function = self._named.get(name)
+        if function is None:
+            function = self._named[name] = named(f"backend rknnrt, {self.path}", name, self.bare(name))
+        return function
+
+    def bare(self, name: str) -> Any:
+        """``function`` for methods that stand in the report of a crash themselves (``crash.calls``)."""
         bound = self._bound.get(name)
         if bound is None:
             try:

@@ -10,6 +10,7 @@ from typing import Any
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.log import logger
+from rknnlite.native.crash import calls
 from rknnlite.spi import Memory
 from rknnlite.spi.matmul import MatmulContext, MatmulShape, MatmulSpec, MatmulTensor, check_limits
 
@@ -47,6 +48,7 @@ class RknnrtMatmul(MatmulContext):
             self._native.release()
             raise
 
+    @calls("backend rknnrt: rknn_matmul_create")
     def _create(self) -> list[tuple[MatmulTensor, MatmulTensor, MatmulTensor]]:
         spec = self.spec
         ios = (Io * len(spec.shapes))()
@@ -81,6 +83,7 @@ class RknnrtMatmul(MatmulContext):
     def tensors(self) -> tuple[MatmulTensor, MatmulTensor, MatmulTensor]:
         return self._ios[self.spec.shapes.index(self.shape)]
 
+    @calls("backend rknnrt: rknn_matmul")
     def _call(self, name: str, *arguments: Any, detail: str = "") -> None:
         self._need()
         code = self._library.quick(name)(self._cell, *arguments)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes as ct
 import weakref
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.spi import AttrKind, Context, CustomOp, MemorySize, PerfTable, Versions, zero_copy
+from rknnlite.spi import AttrKind, Context, CustomOp, Versions, zero_copy
 from rknnlite.tensor import TensorAttr
 
-from . import abi, perf
+from . import abi
 from .attrs import QUERIES, query_attr
 from .c_functions import ContextNumber
 from .customop import Registration
@@ -23,6 +24,9 @@ from .fetch import OutputFetch
 from .memory import RknnrtMemory
 from .native_context import NativeContext
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from rknnlite.spi import MemorySize, PerfTable
 
 __all__ = ["QueryContext"]
 
@@ -187,9 +191,15 @@ class QueryContext(Context):
             return ct.string_at(found.perf_data, found.data_len).rstrip(b"\0").decode("utf-8", "replace")
 
     def perf_table(self) -> PerfTable:
+        from rknnlite.spi.perf import PerfTable  # figures are asked for by few programs
+
+        from . import perf
+
         return PerfTable(perf.parse(self.perf_text()), cores=self.soc.cores)
 
     def memory(self) -> MemorySize:
+        from rknnlite.spi.perf import MemorySize
+
         found = abi.MemSize()
         with self.exclusive():
             self._need().query(abi.Query.MEM_SIZE, found)

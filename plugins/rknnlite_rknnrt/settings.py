@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi import Context, OpenOptions
@@ -16,8 +15,7 @@ __all__ = ["Settings"]
 _PRIORITIES = {"high": 0, "medium": InitFlag.PRIOR_MEDIUM, "low": InitFlag.PRIOR_LOW}
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """What ``rknn_init`` is told.
 
     Attributes:
@@ -55,15 +53,15 @@ class Settings:
     def of(cls, options: OpenOptions) -> Settings:
         """Read the options, those of other backends left out; raises ParamInvalid for unknown ones and illegal values."""
         check_options("rknnrt", options.extra, values=False)
-        mine = {field.name for field in fields(cls)}
-        given: dict[str, Any] = {name: value for name, value in options.extra.items() if name in mine}
+        given: dict[str, Any] = {n: value for n, value in options.extra.items() if n in cls._fields}
         given.setdefault("async_mode", options.async_mode)
         given.setdefault("verbose", options.verbose)
         settings = cls(**given)
-        if settings.priority not in _PRIORITIES:
+        if not isinstance(settings.priority, str) or settings.priority not in _PRIORITIES:
             raise ParamInvalid(f"priority {settings.priority!r} is not one of {', '.join(_PRIORITIES)}")
-        if settings.outside not in (None, "all", "internal"):
+        if settings.outside is not None and str(settings.outside) not in ("all", "internal"):
             raise ParamInvalid(f"outside={settings.outside!r} is not 'all', 'internal' or None")
+        check_options("rknnrt", options.extra)
         return settings
 
     @property

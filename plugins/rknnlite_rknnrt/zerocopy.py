@@ -6,6 +6,7 @@ import ctypes as ct
 from typing import Any
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.native.crash import calls
 from rknnlite.spi import AttrKind, Memory, zero_copy
 from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import TensorAttr
@@ -115,9 +116,10 @@ class ZeroCopyContext(QueryContext):
             assert isinstance(mem, RknnrtMemory)
             self._given[function] = mem.native  # stays as long as C may use it, whoever closes the memory
 
+    @calls("backend rknnrt: rknn_mem_sync")
     def sync(self, mem: Memory, direction: str) -> None:
         if direction not in _SYNC:
             raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_SYNC)}")
         with self.exclusive():
-            code = self._library.function("rknn_mem_sync")(self._value, self._pointer(mem), _SYNC[direction])
+            code = self._library.bare("rknn_mem_sync")(self._value, self._pointer(mem), _SYNC[direction])
             check("rknn_mem_sync", code)

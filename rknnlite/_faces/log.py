@@ -9,17 +9,18 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import logging
-import os
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
 from ..errors import RknnError
 from ..log import level as library_level
 from ..log import logger as library_logger
+from .given import path_of, shown
 
-__all__ = ["FaceLog", "is_file", "listen", "log_file", "unlisten"]
+__all__ = ["FaceLog", "listen", "log_file", "unlisten"]
 
 _FORMAT = logging.Formatter("%(levelname).1s %(message)s")
 _MAX_REMEMBERED = 256
@@ -45,7 +46,10 @@ class _FileHandler(logging.Handler):
         self._path = path
 
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as file:
+        with (
+            contextlib.suppress(OSError),
+            self._path.open("a", encoding="utf-8", errors="backslashreplace") as file,
+        ):
             file.write(_FORMAT.format(record) + "\n")
 
 
@@ -78,13 +82,17 @@ class FaceLog:
         self._warnings = 0
         self._told: set[str] = set()
 
-    def greet(self, line: str, verbose: bool, verbose_file: object, file: Path | None) -> None:
-        """The first lines of a face: its version, and where the log goes."""
+    def greet(
+        self, line: str, verbose: bool, verbose_file: object, file: Path | None, problems: Sequence[str] = ()
+    ) -> None:
+        """The first lines of a face: its version, ``problems`` with its arguments, and where the log goes."""
         self.w(line)
+        for problem in problems:
+            self.e(problem, False)
         if verbose and file is not None:
-            self.d(f"This log is also written to {file}")
-        elif verbose and verbose_file:
-            self.w(f"There is no directory for the log file {verbose_file}; no log file is written.")
+            self.d(f"This log is also written to {shown(file)}")
+        elif verbose and verbose_file is not None and shown(verbose_file):
+            self.w(f"There is no directory for the log file {shown(verbose_file)}; no log file is written.")
 
     def d(self, msg: object) -> None:
         """Log a debug line (verbose only)."""
@@ -185,23 +193,16 @@ class Listening:
         unlisten(self._token)
 
 
-def log_file(verbose_file: str | os.PathLike[str] | None) -> Path | None:
+def log_file(verbose_file: object) -> Path | None:
     """The absolute path of the log file; None when there is none or its directory does not exist."""
-    if not isinstance(verbose_file, (str, os.PathLike)) or not verbose_file:
+    name = path_of(verbose_file)
+    if name is None:
         return None
     try:
-        path = Path(verbose_file).absolute()
+        path = Path(name).absolute()
         return path if path.parent.is_dir() and "\0" not in path.name else None
     except (OSError, ValueError):  # longer than the system allows, or with a null character
         return None
-
-
-def is_file(path: object) -> bool:
-    """Whether a file of that name is there; False for what is no path, or one that the system does not allow."""
-    try:
-        return isinstance(path, (str, os.PathLike)) and Path(path).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _relay(record: logging.LogRecord) -> bool:

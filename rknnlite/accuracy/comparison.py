@@ -45,7 +45,8 @@ class Comparison:
 
     ``unmatched`` are tensors of the model that the reference does not have under the same name with as many
     elements, mostly those the converter made; ``missing`` are the reference's that the model does not have, mostly
-    those that the converter fused away. ``runtime``: the model's tensors were dumped on a board.
+    those that the converter fused away. ``runtime``: the model's tensors were dumped on a board. ``floating``: the network
+    in float that both sides were measured by as well.
     """
 
     model: str
@@ -55,6 +56,7 @@ class Comparison:
     unmatched: Sequence[str] = field(default=())
     missing: Sequence[str] = field(default=())
     runtime: bool = False
+    floating: str = ""
 
     @property
     def outputs(self) -> list[TensorError]:
@@ -73,22 +75,32 @@ class Comparison:
         known = ", ".join(tensor.name for tensor in self.tensors[:8])
         raise KeyError(f"{name!r} is not compared; there are {known}, ...")
 
+    def columns(self) -> list[tuple[str, list[Optional[Distance]]]]:
+        """The distances of all tensors, column by column, with their heads."""
+        found: list[tuple[str, list[Optional[Distance]]]] = [("entire", [t.entire for t in self.tensors])]
+        if self.mode == "single":
+            found.append(("single", [t.single for t in self.tensors]))
+        if self.floating:
+            found.append(("float", [t.to_float for t in self.tensors]))
+            found.append(("reference to float", [t.reference_to_float for t in self.tensors]))
+        return found
+
     def __str__(self) -> str:
-        single = self.mode == "single"
+        columns = self.columns()
         labels = [tensor.label for tensor in self.tensors]
         width = max(map(len, [_NAME, *labels])) + 2
-        texts = [str(found) for t in self.tensors for found in (t.entire, t.single) if found]
-        cell = max(map(len, ["cos | euc", *texts])) + 2
-        columns = ["entire", "single"] if single else ["entire"]
-        head = _NAME.ljust(width) + "".join(column.ljust(cell) for column in columns)
+        texts = [str(found) for _, cells in columns for found in cells if found]
+        cell = max(map(len, ["cos | euc", *texts, *(head for head, _ in columns)])) + 2
+        head = _NAME.ljust(width) + "".join(column.ljust(cell) for column, _ in columns)
         units = " " * width + "cos | euc".ljust(cell) * len(columns)
         lines = [f"model: {self.model}", f"reference: {self.reference}"]
+        lines += [f"network in float: {self.floating}"] if self.floating else []
         lines += [" " * width + "runtime_error"] if self.runtime else []
         lines += [head.rstrip(), units.rstrip()]
         lines.append("-" * (width + cell * len(columns)))
-        for label, tensor in zip(labels, self.tensors):
-            cells = [str(tensor.entire), str(tensor.single) if tensor.single else "\\"][: len(columns)]
-            lines.append((label.ljust(width) + "".join(text.ljust(cell) for text in cells)).rstrip())
+        for row, label in enumerate(labels):
+            found = [cells[row] for _, cells in columns]
+            lines.append((label.ljust(width) + "".join(str(f or "\\").ljust(cell) for f in found)).rstrip())
         lines.append("-" * (width + cell * len(columns)))
         lines.append(f"{len(self.tensors)} tensors compared")
         lines += _names("only in the model", self.unmatched) + _names("only in the reference", self.missing)

@@ -11,7 +11,8 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ParamInvalid, RknnError
+from ..errors import ModelInvalid, ParamInvalid, RknnError
+from ..files.reading import is_stream
 from ..formats import IoTensor, ModelFile
 from ..runtime import known_ops, open_model, resolve_ops
 from ..spi import Context, CustomOp, Input
@@ -37,6 +38,7 @@ def compare(
     *,
     layout: str | None = None,
     reference_inputs: Mapping[str, Array] | None = None,
+    floating: str | os.PathLike[str] | None = None,
     plot: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Comparison:
@@ -57,6 +59,8 @@ def compare(
         layout: of the inputs, ``"nhwc"`` (default) or ``"nchw"``.
         reference_inputs: what the ONNX file gets, by name. Without it: the inputs with mean and standard deviation
             of the ``.rknn`` file on the other side, or the input tensors of the context or dump there.
+        floating: path of a network that is run in float, an ``.onnx`` file or the ``.rknn`` file itself (its dequantised
+            layers then): how far the model and the reference are from it stands beside how far they are apart.
         plot: where to draw distance and time per layer, a PNG (extra ``plot``).
         options: for opening ``.rknn`` files, as for ``rknnlite.open`` (``backend``, ``fidelity``, ...); the operators
             in ``custom_ops``, and those of plugins, also compute the custom nodes of an ONNX file.
@@ -78,10 +82,26 @@ def compare(
             runs[0].take_names(runs[1].dump)
         judge, golden = (runs[1], runs[0]) if board else (runs[0], runs[1])
         alone = judge.make_single(golden.dump, inputs, layout) if mode == "single" else None
-        found = _match(runs[0], runs[1], mode, alone)
+        third = _floating(floating, stack, options)
+        if third is not None:
+            third.make(
+                inputs, layout, next((r for r in runs if not r.is_onnx), runs[0]), reference_inputs, ops
+            )
+        found = _match(runs[0], runs[1], mode, alone, third)
     if plot is not None:
         found.plot(plot)
     return found
+
+
+def _floating(
+    path: str | os.PathLike[str] | None, stack: ExitStack, options: Mapping[str, Any]
+) -> _Run | None:
+    """The network in float; raises ParamInvalid for what is no file of a network."""
+    if path is None:
+        return None
+    if Path(path).is_dir():
+        raise ParamInvalid(f"{path} is a folder; the network in float is an .onnx or .rknn file")
+    return _Run(Path(path), stack, {**options, "fidelity": "float"})
 
 
 class _Run:
@@ -109,6 +129,8 @@ class _Run:
         self.label = path.name
         if path.is_dir():
             self._dump = Dump.read(path)
+        elif is_stream(path):  # opening it would wait for somebody who writes
+            raise ModelInvalid(f"{path} cannot be read: it is a pipe, a socket or a device; give a file")
         elif path.suffix.lower() == ".onnx":
             self.path, self.is_onnx = path, True
         else:
@@ -151,6 +173,13 @@ class _Run:
         if self._dump is None or name not in self._dump.names:
             return None
         return self._dump.entry(name).shape
+
+    def value_of(self, name: str, size: int) -> Array | None:
+        """The values of a tensor of this side; None when it has none of that name and size."""
+        if name not in self.dump.names:
+            return None
+        value = self.dump.value(name)
+        return value if value.size == size else None
 
     def take_names(self, other: Dump) -> None:
         """Call the tensors of a board's dump as the other side does."""
@@ -222,7 +251,7 @@ def _normalised(item: Input, io: IoTensor) -> Array:
 # -- bringing together ---------------------------------------------------------------------------------------
 
 
-def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None) -> Comparison:
+def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _Run | None) -> Comparison:
     golden = set(reference.dump.names)
     found: list[TensorError] = []
     unmatched = []
@@ -233,10 +262,12 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None) -> Compa
             unmatched.append(name)
             continue
         entry = model.dump.entry(name)
+        real = third.value_of(name, value.size) if third is not None else None
         found.append(
             TensorError(
                 name, entry.op, tuple(value.shape), entry.role, distance(value, other),
                 _alone(model.dump, alone, name, value, other), _time(model.dump, name),
+                *((None, None) if real is None else (distance(value, real), distance(other, real))),
             )
         )  # fmt: skip
     if not found:
@@ -246,8 +277,9 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None) -> Compa
     compared = {tensor.name for tensor in found}
     missing = [name for name in reference.dump.names if name not in compared]
     return Comparison(
-        model.title, reference.title, mode, found, unmatched, missing, runtime=model.dump.of_board
-    )
+        model.title, reference.title, mode, found, unmatched, missing, runtime=model.dump.of_board,
+        floating=third.title if third is not None else "",
+    )  # fmt: skip
 
 
 def _alone(dump: Dump, alone: Dump | None, name: str, value: Array, golden: Array) -> Distance | None:

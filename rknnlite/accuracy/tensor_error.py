@@ -24,7 +24,9 @@ class TensorError:
     """One tensor of the model against the reference.
 
     ``entire`` is after a whole run, with the errors of all layers before; ``single`` after this layer alone computed
-    on the reference's values (None where that was not asked for). ``time_us`` is the layer's time on the model's side.
+    on the reference's values (None where that was not asked for). ``to_float`` is how far the model is from a network in
+    float, ``reference_to_float`` the reference, where one was given and has the tensor. ``time_us`` is the layer's time on
+    the model's side.
     """
 
     name: str
@@ -34,6 +36,8 @@ class TensorError:
     entire: Distance
     single: Optional[Distance] = None
     time_us: Optional[float] = None
+    to_float: Optional[Distance] = None
+    reference_to_float: Optional[Distance] = None
 
     @property
     def label(self) -> str:

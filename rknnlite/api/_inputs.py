@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputInvalid, ParamInvalid
+from .._faces.given import described
+from ..errors import InputInvalid
 from ..layout import nchw_to_nhwc_shape
 from ..spi import Input
 from ..spi.inputs import array_of, check_size, checked, pair, per_input, truth, widened
@@ -92,9 +93,9 @@ def _convert(array: Array, attr: TensorAttr, wanted: Any, warn: Callable[[str], 
 def _type(wanted: Any, attr: TensorAttr) -> np.dtype[Any]:
     try:
         return DType.from_numpy(wanted).numpy
-    except (TypeError, ValueError, ParamInvalid):
+    except Exception:  # whatever numpy asks of the object
         raise InputInvalid(
-            f"input {attr.name}: unknown data_type {wanted!r}; use int8, uint8, int16, float16 or float32"
+            f"input {attr.name}: unknown data_type {described(wanted)}; use int8, uint8, int16, float16 or float32"
         ) from None
 
 

@@ -11,7 +11,8 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-from .._faces.log import FaceLog, is_file, listen, log_file, unlisten
+from .._faces.given import flags, is_file, path_of, shown
+from .._faces.log import FaceLog, listen, log_file, unlisten
 from .._version import __version__
 from ..errors import RknnError
 from ..runtime import resolve_ops
@@ -35,7 +36,6 @@ _SET = "Catch exception when setting inputs."
 _RUN = "Catch exception when running RKNN model."
 _GET = "Catch exception when getting outputs."
 _STEPS = {Step.SET_INPUTS: _SET, Step.RUN: _RUN, Step.GET_OUTPUTS: _GET}
-_LONGEST = 4096  # characters that a path has at most on Linux
 _VERSION = "Catch exception when get sdk version"
 
 
@@ -64,9 +64,10 @@ class RKNNLite:
 
     def __init__(self, verbose: bool = False, verbose_file: str | os.PathLike[str] | None = None) -> None:
         file = log_file(verbose_file)
+        said, problems = flags({"verbose": verbose})
         self.target = "simulator"
-        self.verbose = verbose
-        self.rknn_log = FaceLog(bool(verbose), file)
+        self.verbose = said["verbose"]
+        self.rknn_log = FaceLog(self.verbose, file)
         self.rknn_data: Any = None
         self.rknn_user_key: bytes | None = None
         self._model_label = ""
@@ -76,7 +77,7 @@ class RKNNLite:
         self.rknn_runtime: RKNNRuntime | None = None
         self.root_dir = _ROOT
         line = f"rknn-toolkit-lite2 version: {_FACE_VERSION} (spoken by rknnlite {__version__})"
-        self.rknn_log.greet(line, verbose, verbose_file, file)
+        self.rknn_log.greet(line, self.verbose, verbose_file, file, problems)
 
     # -- load and initialise ------------------------------------------------------------------------------
 
@@ -94,7 +95,7 @@ class RKNNLite:
         if data is None:
             return -1
         self.rknn_data = data
-        self._model_label = os.fsdecode(path)
+        self._model_label = path_of(path) or ""
         self.rknn_user_key = None
         if key_path is not None:
             self.rknn_user_key = self._read(key_path, "Invalid RKNN key path: ")
@@ -102,18 +103,16 @@ class RKNNLite:
         return 0
 
     def _read(self, path: Any, headline: str = _INVALID_PATH) -> bytes | None:
-        if not isinstance(path, (str, bytes, os.PathLike)) or not path:
-            self.rknn_log.e(f"{headline}{_shown(path)}", False)
+        name = path_of(path)
+        if name is None:
+            self.rknn_log.e(f"{headline}{shown(path) or None}", False)
             return None
-        name = os.fsdecode(path)
         try:
             return Path(name).read_bytes()
         except FileNotFoundError:
             self.rknn_log.e(f"{headline}{name}", False)
         except (OSError, ValueError) as error:  # ValueError: a null character in the name
-            self.rknn_log.e(
-                f"{headline}{_shown(name)!r} ({getattr(error, 'strerror', None) or error})", False
-            )
+            self.rknn_log.e(f"{headline}{shown(name)!r} ({getattr(error, 'strerror', None) or error})", False)
         return None
 
     def init_runtime(
@@ -136,7 +135,7 @@ class RKNNLite:
             0, or -1 with an E line.
         """
         with self.rknn_log.listening():
-            self.rknn_log.d(f"target: {target}")
+            self.rknn_log.d(f"target: {shown(target)}")
             if self.rknn_data is None:
                 self.rknn_log.e(_NOT_LOADED, False)
                 return -1
@@ -178,7 +177,7 @@ class RKNNLite:
 
     def _build(self, target: str | None, device_id: str | None, async_mode: bool) -> RKNNRuntime | None:
         try:
-            runtime = RKNNRuntime(target, device_id, async_mode, self.rknn_log, verbose=bool(self.verbose))
+            runtime = RKNNRuntime(target, device_id, async_mode, self.rknn_log, verbose=self.verbose)
             runtime.model_label = self._model_label
             runtime.custom_ops = list(self._custom_ops.values())
             runtime.build_graph(self.rknn_data, False, self.rknn_user_key)
@@ -272,12 +271,12 @@ class RKNNLite:
             self._print_chip_families()
             return None
         if not is_file(rknn_model):
-            self.rknn_log.e(f"{_INVALID_PATH}{_shown(rknn_model)}", False)
+            self.rknn_log.e(f"{_INVALID_PATH}{shown(rknn_model) or None}", False)
             return None
         try:
             platforms = model_platforms(rknn_model)
         except Exception as error:
-            self.rknn_log.tell(f"{_INVALID_PATH}{rknn_model}.", error)
+            self.rknn_log.tell(f"{_INVALID_PATH}{shown(rknn_model)}.", error)
             return None
         filled, supported = platforms.values()
         self.rknn_log.p("*" * 50)
@@ -310,11 +309,3 @@ class RKNNLite:
                 runtime.release()
         except Exception as error:
             self.rknn_log.tell("Catch exception when release runtime.", error)
-
-
-def _shown(path: Any) -> Any:
-    """A path as an error line shows it: not all of what may be megabytes; None for nothing."""
-    if isinstance(path, (str, bytes, os.PathLike)):
-        name = os.fsdecode(path)
-        return (name if len(name) <= _LONGEST else f"{name[:_LONGEST]}... ({len(name)} characters)") or None
-    return f"{path!r:.{_LONGEST}}" if path is not None else None

@@ -30,6 +30,6 @@ def model_platforms(path: str | os.PathLike[str]) -> OrderedDict[str, list[str]]
     Raises:
         ModelInvalid: the file is not a model.
     """
-    filled = [name.lower() for name in ModelFile(Path(path)).model.platforms]
+    filled = [name.lower() for name in ModelFile(Path(os.fsdecode(path))).model.platforms]
     runs = [soc.name.upper() for soc in socs.table().values() if set(soc.accepts) & set(filled)]
     return OrderedDict(filled_target_platform=filled, support_target_platform=sorted(runs))

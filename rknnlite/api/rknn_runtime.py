@@ -9,12 +9,13 @@ import operator
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import socs
+from .._faces.given import described
 from .._faces.wording import shapes_refused, wrong_rank
 from ..errors import ContextInvalid, ModelInvalid, ParamInvalid, RknnError
 from ..formats import ModelFile
@@ -24,10 +25,12 @@ from ..spi import Context, CustomOp, Input
 from ..spi.dynamic_shapes import ShapesRefused
 from ..spi.inputs import RankMismatch, as_they_are, per_input, truth
 from ..tensor import TensorAttr
-from ._c_functions import CFunctions, RKNNOutput
 from ._inputs import prepare
-from ._tensor_attr import RKNNPerfRun, RKNNTensorAttr
 from .rknn_log import RKNNLog
+
+if TYPE_CHECKING:
+    from ._c_functions import CFunctions, RKNNOutput
+    from ._tensor_attr import RKNNPerfRun, RKNNTensorAttr
 
 __all__ = ["RKNNOutput", "RKNNRuntime"]
 
@@ -63,7 +66,7 @@ class RKNNRuntime:
         self.model_label = ""
         self.custom_ops: list[CustomOp] = []
         self.rknn_log = rknn_log or RKNNLog()
-        self.verbose = bool(verbose)
+        self.verbose = truth(verbose, "verbose")
         self.graph_is_built = False
         self._soc = _known_soc(target)
         self._ctx: Context | None = None
@@ -186,8 +189,13 @@ class RKNNRuntime:
         """The vendor's library by ctypes, or what stands for it where none computes; None while no model is open."""
         if self._ctx is not None and self._lib is None:
             library = getattr(self._ctx, "lib", None)
-            self._lib = CFunctions(self._ctx, self.rknn_log) if library is None else library
+            self._lib = self._c_functions(self._ctx) if library is None else library
         return self._lib
+
+    def _c_functions(self, context: Context) -> CFunctions:
+        from ._c_functions import CFunctions  # few programs call C functions
+
+        return CFunctions(context, self.rknn_log)
 
     @property
     def is_inherited(self) -> bool:
@@ -209,11 +217,11 @@ class RKNNRuntime:
         if not 0 <= index < len(attrs):
             what = "output" if is_output else "input"
             raise ParamInvalid(f"there is no {what} {index}, the model has {len(attrs)}")
-        return RKNNTensorAttr.of(attrs[index])
+        return _as_struct(attrs[index])
 
     def get_inputs(self) -> list[RKNNTensorAttr]:
         """Attributes of all inputs."""
-        return [RKNNTensorAttr.of(attr) for attr in self._attrs(is_output=False)]
+        return [_as_struct(attr) for attr in self._attrs(is_output=False)]
 
     def get_output_shape(self, index: int | None = None) -> Any:
         """Shape of one output, or the list of all output shapes."""
@@ -229,6 +237,8 @@ class RKNNRuntime:
 
     def get_run_perf(self) -> RKNNPerfRun:
         """Duration of the last run."""
+        from ._tensor_attr import RKNNPerfRun
+
         return RKNNPerfRun(int(self._require().last_run_us))
 
     # -- settings -----------------------------------------------------------------------------------------
@@ -242,8 +252,10 @@ class RKNNRuntime:
         context = self._require()
         try:
             mask = operator.index(core_mask)
-        except TypeError:
-            raise ParamInvalid(f"core_mask must be an int such as NPU_CORE_0, not {core_mask!r}") from None
+        except Exception:  # whatever the object's own __index__ does
+            raise ParamInvalid(
+                f"core_mask must be an int such as NPU_CORE_0, not {described(core_mask)}"
+            ) from None
         if mask != 0 or context.soc.masks:
             context.set_core_mask(mask)
         return 0
@@ -290,7 +302,7 @@ class RKNNRuntime:
         if type(get_frame_id) is not bool or type(reuse_outputs) is not bool:
             get_frame_id = truth(get_frame_id, "get_frame_id")
             reuse_outputs = truth(reuse_outputs, "reuse_outputs")
-        if isinstance(pass_through, np.ndarray):
+        if pass_through is not None and not isinstance(pass_through, (bool, int, list, tuple)):
             pass_through = per_input(pass_through, len(self._inputs), "pass_through flags")
         context = self._ctx or self._require()
         context.take()
@@ -364,5 +376,20 @@ def _known_soc(target: str | None) -> socs.Soc | None:
     if target is None:
         return None
     if not isinstance(target, str):
-        raise ParamInvalid(f"target must be the name of a SoC such as 'rk3588', not {target!r}")
+        raise ParamInvalid(f"target must be the name of a SoC such as 'rk3588', not {described(target)}")
     return socs.get(target)
+
+
+def _as_struct(attr: TensorAttr) -> RKNNTensorAttr:
+    from ._tensor_attr import RKNNTensorAttr  # many programs ask for no attributes
+
+    return RKNNTensorAttr.of(attr)
+
+
+def __getattr__(name: str) -> Any:
+    """``RKNNOutput``, for programs that call C functions."""
+    if name != "RKNNOutput":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ._c_functions import RKNNOutput
+
+    return RKNNOutput

@@ -26,6 +26,9 @@ from .options import (
 
 __all__ = ["COMMAND", "as_html"]
 
+_FLOAT = ("model", "reference")
+_UNITS = ("1 - cosine", "Euclidean")
+
 
 class Compare(Command):
     """See the module."""
@@ -37,6 +40,7 @@ class Compare(Command):
         "rknnlite compare model.rknn model.onnx input.npy --html report.html --min-cosine 0.99",
         "rknnlite compare dump_of_a_board model.rknn input.npy --mode single",
         "rknnlite compare dump_of_one_run dump_of_another",
+        "rknnlite compare model.rknn dump_of_a_simulator input.npy --float model.onnx",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -57,6 +61,13 @@ class Compare(Command):
             "--html", type=Path, metavar="HTML", help="write a report in one self-contained file"
         )
         parser.add_argument(
+            "--float",
+            type=Path,
+            dest="floating",
+            metavar="NETWORK",
+            help="also how far both sides are from this network in float: the .onnx file, or the .rknn file itself",
+        )
+        parser.add_argument(
             "--min-cosine",
             type=between(float, -1, 1),
             metavar="X",
@@ -73,6 +84,7 @@ class Compare(Command):
                 _inputs(args),
                 args.mode,
                 layout=args.layout,
+                floating=args.floating,
                 plot=args.plot,
                 **opening(args),
             )
@@ -84,7 +96,7 @@ class Compare(Command):
         data = {
             "model": found.model, "reference": found.reference, "mode": found.mode, "tensors": found.tensors,
             "error_of": "runtime" if found.runtime else "model", "only_in_model": found.unmatched,
-            "only_in_reference": found.missing,
+            "only_in_reference": found.missing, "floating": found.floating,
             "below": [tensor.name for tensor in below],
         }  # fmt: skip
         console.report(data, str(found))
@@ -97,7 +109,7 @@ class Compare(Command):
 
 def _inputs(args: argparse.Namespace) -> Any:
     """Inputs in the form of the ``.rknn`` side; None where both sides are dumps."""
-    sides = [side for side in (args.model, args.reference) if not side.is_dir()]
+    sides = [side for side in (args.model, args.reference, args.floating) if side and not side.is_dir()]
     if not sides:
         return None
     models = [side for side in sides if side.suffix.lower() != ".onnx"]
@@ -118,13 +130,15 @@ def as_html(found: Comparison) -> HtmlReport:
         ("reference", found.reference),
         ("tensors compared", str(len(found.tensors))),
     ]
+    facts += [("network in float", found.floating)] if found.floating else []
     facts += [("worst layer", worst.label)] if worst else []
     report = HtmlReport("Accuracy analysis", facts)
     headers = ["tensor", "shape", "1 - cosine", "Euclidean"]
     headers += ["1 - cosine, alone", "Euclidean, alone"] if found.mode == "single" else []
-    report.table("Outputs", headers, [_row(tensor, found.mode) for tensor in found.outputs])
+    headers += [f"{what}, {side} to float" for side in _FLOAT for what in _UNITS] if found.floating else []
+    report.table("Outputs", headers, [_row(tensor, found) for tensor in found.outputs])
     report.table(
-        "All tensors in order of execution", headers, [_row(tensor, found.mode) for tensor in found.tensors]
+        "All tensors in order of execution", headers, [_row(tensor, found) for tensor in found.tensors]
     )
     for title, names in (("Only in the model", found.unmatched), ("Only in the reference", found.missing)):
         if names:
@@ -132,9 +146,12 @@ def as_html(found: Comparison) -> HtmlReport:
     return report
 
 
-def _row(tensor: TensorError, mode: str) -> list[Any]:
-    cells: list[Any] = [tensor.label, str(list(tensor.shape)), *_cells(tensor.entire)]
-    return cells + (_cells(tensor.single) if tensor.single else [None, None]) if mode == "single" else cells
+def _row(tensor: TensorError, found: Comparison) -> list[Any]:
+    optional: list[Distance | None] = [tensor.entire]
+    optional += [tensor.single] if found.mode == "single" else []
+    optional += [tensor.to_float, tensor.reference_to_float] if found.floating else []
+    cells = [cell for one in optional for cell in (_cells(one) if one else [None, None])]
+    return [tensor.label, str(list(tensor.shape)), *cells]
 
 
 def _cells(found: Distance) -> list[Any]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from .. import plugins
 from ..log import logger
-from ..spi import Backend, Device, Probe
+from ..spi import Backend, Device
 from ..spi.command import Command, Console, Exit
 from ..spi.perf import grid
 
-__all__ = ["COMMAND", "Found", "probes", "safe_probe"]
+__all__ = ["COMMAND", "Found", "probes"]
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,9 @@ class Found:
     coprocessors: tuple[Device, ...] = ()
 
 
-def safe_probe(backend: Backend) -> Probe:
-    """The backend's answer; a plugin whose ``probe`` raises against its contract is not available."""
-    try:
-        return backend.probe()
-    except Exception as error:
-        return Probe(False, f"its probe failed: {type(error).__name__}: {error}")
-
-
 def probes() -> list[Found]:
     """All backends, those that would be chosen first at the top."""
-    asked = [(backend, safe_probe(backend)) for backend in plugins.backends().values()]
+    asked = [(backend, plugins.probe(backend)) for backend in plugins.backends().values()]
     found = [
         Found(
             backend.name,

@@ -10,10 +10,10 @@ from typing import Any, Union
 
 from .. import socs
 from ..errors import ModelInvalid
-from ..formats import Model, ModelFile
+from ..formats import Model, ModelFile, guesses
 from ..formats import llm as llm_package
 from ..formats.tensor_attrs import default_attr
-from ..graph import Graph, TensorRole
+from ..graph import Graph, Guess, TensorRole
 from ..socs import Soc
 from ..spi.command import Command, Console, Exit
 from ..spi.perf import grid
@@ -75,7 +75,9 @@ class Info(Command):
             "model", type=Path, metavar="MODEL", help="a .rknn file, or a language model package"
         )
         parser.add_argument(
-            "--check", action="store_true", help="also: patterns with reports of wrong results on boards"
+            "--check",
+            action="store_true",
+            help="also: patterns with reports of wrong results on boards, and what no verified file has had",
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
@@ -102,7 +104,8 @@ class Info(Command):
         text = _text(args.model, file, model, operators, inputs, outputs)
         if args.check:
             data["silicon"], told = _checked(model)
-            text += "\n\n" + told
+            data["guesses"], guessed = _guessed(model)
+            text += f"\n\n{told}\n\n{guessed}"
         console.report(data, text)
         return Exit.OK
 
@@ -114,6 +117,25 @@ def _checked(model: Model) -> tuple[list[dict[str, Any]], str]:
     found = [{**vars(one), "level": one.level.value} for one in suspicions(model)]
     lines = [str(finding) for finding in silicon(model)] or ["no pattern with reports of wrong results"]
     return found, "\n".join(["on boards:", *lines])
+
+
+def _guessed(model: Model) -> tuple[list[dict[str, str]], str]:
+    """What the reader is not sure of: as data, and as text with one line per fact."""
+    found = _guesses(model)
+    facts = dict.fromkeys(guess.fact for guess in found)
+    lines = [
+        f"  {guesses.text(fact, [guess.node for guess in found if guess.fact == fact])}" for fact in facts
+    ] or ["  nothing: every pattern has been compared with the vendor's simulator"]
+    return [vars(guess) for guess in found], "\n".join(["not verified:", *lines])
+
+
+def _guesses(model: Model) -> list[Guess]:
+    """Those of all shapes; none for a graph that cannot be read, which is told elsewhere."""
+    try:
+        graphs = [model.graph(index) for index in range(max(1, len(model.shapes)))]
+    except ModelInvalid:
+        return []
+    return list(dict.fromkeys(guess for graph in graphs for guess in graph.guesses))
 
 
 def _fields(attr: TensorAttr) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from .. import config
 from .._faces.toolkit import toolkit_names
 from ..errors import ModelInvalid
+from ..files.reading import is_stream, read_text
 from ..formats import ModelFile
 from ..runtime import open_model
 from ..spi import Context
@@ -73,6 +74,8 @@ def between(kind: type[Number], low: Number, high: Number) -> Callable[[str], Nu
 
 def _operators(path: str) -> list[Any]:
     """The path of a compiled operator, or an instance of every operator class that a Python file defines."""
+    if is_stream(Path(path)):
+        raise argparse.ArgumentTypeError(f"{path} is a pipe, a socket or a device; give a file")
     if not path.endswith(".py"):
         return [path]
     try:
@@ -90,7 +93,7 @@ def _operators(path: str) -> list[Any]:
 def _attributes(text: str) -> dict[str, Any]:
     """``{node or type: {name: value}}`` from JSON, or from a file of it; what is in it is checked when a model is opened."""
     try:
-        given = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text("utf-8"))
+        given = json.loads(text if text.lstrip().startswith("{") else read_text(Path(text)))
     except (OSError, ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"{text!r} is neither JSON nor a file of it: {error}") from None
     if not isinstance(given, dict):

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+from .. import plugins
 from ..spi.plugin_problems import leave_out, watch
 from .installed_plugins import installed
 
@@ -23,7 +24,7 @@ _MOST = 20
 
 
 def leave_out_what_crashes() -> None:
-    """Import all plugins and call their hooks in a child process; whatever ended it is noted and not entered here."""
+    """Import all plugins, call hooks and probe backends in a child process; what ended it is noted, not entered here."""
     left_out: dict[tuple[str, str], str] = {}
     for _ in range(_MOST):
         step, ending = _try(left_out)
@@ -69,6 +70,8 @@ def main(left_out: str) -> None:
     leave_out({(plugin, step): ending for plugin, step, ending in json.loads(left_out)})
     watch(lambda plugin, step: _say(reports, [plugin, step]))
     installed()
+    for backend in plugins.backends().values():
+        plugins.probe(backend)
     _say(reports, _DONE)
 
 

@@ -55,7 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return _answer(argv)
     _own_process()
-    return _flushed(_answer(sys.argv[1:]))
+    code = _answer(sys.argv[1:])
+    if code == Exit.INTERRUPTED:
+        _forget_interrupt()
+    return _flushed(code)
 
 
 def _answer(given: Sequence[str]) -> int:
@@ -68,6 +71,15 @@ def _answer(given: Sequence[str]) -> int:
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     except BrokenPipeError:  # whoever read our output has had enough
         return Exit.FAILED
+
+
+def _forget_interrupt() -> None:
+    """Have the exit code count: ``python -m`` ends by SIGINT once an interrupt has left code that was given as text.
+
+    ``dataclass`` and ``namedtuple`` run such code whenever a module is imported, and the interpreter does not see that
+    the interrupt was caught later. The next code given as text makes it forget.
+    """
+    exec("")
 
 
 def _flushed(code: int) -> int:

@@ -48,7 +48,7 @@ class Result:
         low, high, mean = (
             (float(f(flat)) for f in (np.min, np.max, np.mean)) if flat.size else (0.0, 0.0, 0.0)
         )
-        quant = attr.quant if raw else None
+        quant = attr.quant if raw and not attr.dtype.is_float else None
         scale, zero = (quant.scale, quant.zero_point) if quant else (None, None)
         return cls(attr.name, array.shape, str(array.dtype), low, high, mean, best, file, scale, zero)
 

@@ -16,7 +16,7 @@ from typing import Optional
 
 from ..errors import ModelInvalid
 
-__all__ = ["MappedFile", "check_file", "is_pipe", "is_stream"]
+__all__ = ["MappedFile", "check_file", "is_pipe", "is_stream", "read_text"]
 
 
 class MappedFile:
@@ -74,6 +74,12 @@ def is_stream(path: Path) -> bool:
 def is_pipe(path: Path) -> bool:
     """A pipe or a socket: opening it waits for somebody who writes."""
     return path.is_fifo() or path.is_socket()
+
+
+def read_text(path: Path) -> str:
+    """The UTF-8 text of a file. Raises OSError, also for what is none, or ValueError."""
+    check_file(path)
+    return path.read_text("utf-8")
 
 
 def check_file(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import ModelInvalid
@@ -10,9 +11,10 @@ from . import bson
 from .flatbuffer import Table
 from .slots import NodeSlot, UnionCode
 
-__all__ = ["NEEDED", "UNIONS", "read_attributes"]
+__all__ = ["LEFT_OUT", "MINI_UNIONS", "NEEDED", "UNIONS", "read_attributes", "unread_attributes"]
 
-UNIONS: dict[int, dict[int, tuple[str, str]]] = {
+Unions = Mapping[int, Mapping[int, tuple[str, str]]]
+UNIONS: Unions = {
     UnionCode.CONV: {
         0: ("auto_pad", "s"), 1: ("dilations", "is"), 2: ("group", "i"), 3: ("kernel_shape", "is"),
         4: ("pads", "is"), 5: ("strides", "is"),
@@ -37,6 +39,11 @@ UNIONS: dict[int, dict[int, tuple[str, str]]] = {
     UnionCode.RESIZE: {
         0: ("coordinate_transformation_mode", "s"), 4: ("mode", "s"), 5: ("nearest_mode", "s"),
     },
+    UnionCode.ROI_ALIGN: {
+        0: ("mode", "s"), 1: ("output_height", "i"), 2: ("output_width", "i"), 3: ("sampling_ratio", "i"),
+        4: ("spatial_scale", "f"),
+    },
+    UnionCode.MAX_ROI_POOL: {0: ("pooled_shape", "is"), 1: ("spatial_scale", "f")},
     UnionCode.PAD: {0: ("mode", "s")},
     UnionCode.LRN: {0: ("alpha", "f"), 1: ("beta", "f"), 2: ("bias", "f"), 3: ("size", "i")},
     UnionCode.SPACE_TO_DEPTH: {0: ("blocksize", "i")},
@@ -57,6 +64,8 @@ UNIONS: dict[int, dict[int, tuple[str, str]]] = {
         4: ("y_layout", "s"), 5: ("sequences", "i"),
     },
     UnionCode.GRU: {0: ("direction", "s"), 1: ("hidden_size", "i"), 2: ("linear_before_reset", "i")},
+    UnionCode.EX_GLU: {0: ("axis", "i")},
+    UnionCode.EX_WINDOW: {0: ("mode", "s"), 1: ("num_windows", "is"), 2: ("window_sizes", "is")},
     UnionCode.EX_NORM: {0: ("mode", "s"), 1: ("epsilon", "f"), 2: ("axes", "is")},
     UnionCode.TOP_K: {0: ("axis", "i"), 1: ("largest", "i"), 2: ("sorted", "i")},
     UnionCode.CAST: {0: ("saturate", "i"), 1: ("to", "i")},
@@ -66,23 +75,45 @@ UNIONS: dict[int, dict[int, tuple[str, str]]] = {
     },
 }  # fmt: skip
 """Union code -> {slot: (attribute name, kind)}; kinds: s text, i int, f float, is ints."""
+MINI_UNIONS = {**UNIONS, UnionCode.GRU: {0: ("hidden_size", "i"), 1: ("linear_before_reset", "i")}}
+"""The same in the mini format, which has no direction."""
+_PASSED_OVER: dict[int, frozenset[int]] = {
+    **dict.fromkeys(
+        (
+            UnionCode.CONV_TRANSPOSE,
+            UnionCode.MAX_POOL,
+            UnionCode.AVERAGE_POOL,
+            UnionCode.EX_CONV_TRANSPOSE_PAD,
+        ),
+        frozenset({0}),
+    ),
+    UnionCode.EX_GRU: frozenset({0}),
+    UnionCode.EX_LSTM: frozenset({0, 1, 2, 3, 11}),
+}
+"""Slots that verified files fill and nobody has to read: names of automatic padding, sizes of recurrent nodes."""
+_MOST_SLOTS = 24
 _BY_OP = {"exLSTM": UnionCode.EX_LSTM, "LSTM": UnionCode.EX_LSTM}  # the mini format gives it the code of Cast
 _ALWAYS = {"axis"}  # an absent scalar slot means zero, which for these is a value, not a default
 
 
 NEEDED = frozenset(
     {
-        "ArgMax", "ArgMin", "AveragePool", "Celu", "Concat", "CumSum", "DepthToSpace", "Gather", "GatherElements",
-        "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "LRN", "LogSoftmax", "LpNormalization", "LpPool",
-        "MaxPool", "MeanVarianceNormalization", "Mod", "OneHot", "ReduceMax", "ReduceMin", "ScatterElements",
-        "ScatterND", "Shrink", "SpaceToDepth", "Split", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "exNorm",
-        "exSoftmax13",
+        "ArgMax", "ArgMin", "AveragePool", "Celu", "Col2Im", "Compress", "Concat", "CumSum", "DFT", "DepthToSpace",
+        "EyeLike", "Gather", "GatherElements", "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "IsInf", "LRN",
+        "LogSoftmax", "LpNormalization", "LpPool", "MaxPool", "MaxRoiPool", "MeanVarianceNormalization", "Mod", "OneHot",
+        "ReduceMax", "ReduceMin", "RoiAlign", "ScatterElements", "ScatterND", "Shrink", "SpaceToDepth",
+        "Split", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "exNorm", "exSoftmax13",
     }
 )  # fmt: skip
 """Types whose result depends on attributes; the mini format and containers before 6 leave out those of some."""
 
+LEFT_OUT = {"RoiAlign": "coordinate_transformation_mode"}
+"""Type -> an attribute that its union lacks, so that only the document tells it."""
 
-def read_attributes(node: Table, op: str, code: int, union: Table | None) -> dict[str, Any]:
+
+def read_attributes(
+    node: Table, op: str, code: int, union: Table | None, unions: Unions = UNIONS
+) -> dict[str, Any]:
     """Attributes by ONNX name; garbage in the BSON place is ignored."""
     attrs: dict[str, Any] = {}
     try:
@@ -95,13 +126,26 @@ def read_attributes(node: Table, op: str, code: int, union: Table | None) -> dic
             if isinstance(entry, dict) and "value" in entry:
                 attrs[name] = entry["value"]
     if union is not None:
-        for slot, (name, kind) in UNIONS.get(_BY_OP.get(op, code), {}).items():
+        for slot, (name, kind) in unions.get(_BY_OP.get(op, code), {}).items():
             if union.has(slot):
                 with contextlib.suppress(ModelInvalid):  # recurrent nodes leave garbage in unused slots
                     attrs[name] = _field(union, slot, kind)
             elif name in _ALWAYS:
                 attrs.setdefault(name, 0)
     return attrs
+
+
+def unread_attributes(op: str, code: int, union: Table | None, unions: Unions = UNIONS) -> list[str]:
+    """What the attributes of a node hold beyond those that are read; such a slot was never seen filled."""
+    if union is None:
+        return []
+    code = _BY_OP.get(op, code)
+    filled = [slot for slot in range(_MOST_SLOTS) if union.has(slot)]
+    known = unions.get(code)
+    if known is None:
+        return [f"attributes in a table of the unknown kind {code} are not read"] if filled else []
+    unread = [slot for slot in filled if slot not in known and slot not in _PASSED_OVER.get(code, ())]
+    return [f"attribute {slot} in its table of kind {code} is filled, but not known" for slot in unread]
 
 
 def _field(union: Table, slot: int, kind: str) -> Any:

@@ -16,13 +16,15 @@ from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..tensor import DType, QuantParams
 from . import weights
-from .attributes import NEEDED, read_attributes
-from .checks import check_inputs, check_operands, check_shapes
+from .attributes import LEFT_OUT, MINI_UNIONS, NEEDED, UNIONS, read_attributes, unread_attributes
+from .checks import check_constants, check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
 from .families import family_of
 from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, shape_of
 from .flatbuffer import Table
+from .frame import MINI
 from .fused import fused_op
+from .guesses import about_container, about_registers, say
 from .inferred import GivenAttributes, inferred_attributes
 from .matmul_steps import attention_steps, hidden_attributes, product_steps
 from .model import NO_ATTRIBUTES, Attributes
@@ -38,6 +40,7 @@ _ROLES = {
     TensorKind.OPERAND: TensorRole.CONST,
 }  # fmt: skip
 _NOT_GIVEN = -1  # instead of a tensor number
+_SCRATCH = "_compute_zone"  # behind the name of the first result of a recurrent node
 _BYTES_PER_TABLE = 24  # no tensor or node takes less of a genuine file
 _READINGS = 4  # genuine files take 0.2 of their size for names, dims and attributes
 
@@ -48,11 +51,14 @@ def build_graph(model: FlatModel, index: int, attributes: Attributes = NO_ATTRIB
     if not 0 <= index < len(graphs):
         raise ModelInvalid(f"the model has {len(graphs)} graphs, not one numbered {index}")
     try:
-        return _Builder(model, graphs[index], graphs[0], attributes).build()
+        graph = _Builder(model, graphs[index], graphs[0], attributes).build()
     except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
         raise ModelInvalid(
             f"damaged file: its graph cannot be read ({type(error).__name__}: {error}); copy it again"
         ) from error
+    graph.doubts = about_container(model.container, model.toolkit_version)
+    say(graph, model.said)
+    return graph
 
 
 class _Builder:
@@ -64,6 +70,7 @@ class _Builder:
         self.unread = _READINGS * model.file_size
         self.graph = graph
         self.complete = model.complete_attributes
+        self.unions = MINI_UNIONS if model.container == MINI else UNIONS
         self.given = GivenAttributes(attributes)
         self.source = f"container version {model.container:#x} (toolkit {model.toolkit_version})"
         tensors, nodes = graph.count(GraphSlot.TENSORS), graph.count(GraphSlot.NODES)
@@ -129,7 +136,8 @@ class _Builder:
         self.producers = {
             tensor: number
             for number, table in enumerate(self.graph.tables(GraphSlot.NODES))
-            for tensor in self._indices(table, NodeSlot.OUTPUTS)
+            for tensor in self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
+            if tensor >= 0
         }
         nodes = []
         for index, table in enumerate(self.graph.tables(GraphSlot.NODES)):
@@ -170,24 +178,27 @@ class _Builder:
         ]
         while inputs and inputs[-1] < 0:
             inputs.pop()  # scratch tensors that the compiler appends
-        outputs = self._indices(table, NodeSlot.OUTPUTS)
+        outputs = self._outputs(table, op, listed)
         if op != "InputOperator" and any(i in known for i in outputs):
             raise ModelInvalid(
                 f'node {op} "{name}" writes a tensor that exists already: the graph has a cycle'
             )
+        code, union = table.i8(NodeSlot.UNION_CODE), table.table(NodeSlot.UNION)
         node = Node(
             index=index, op=op, name=name or (self.tensors[outputs[0]].name if outputs else ""),
             inputs=inputs, outputs=outputs, fused=fused, on_npu=table.i8(NodeSlot.PLACE) == NodePlace.NPU,
-            attrs=read_attributes(table, op, table.i8(NodeSlot.UNION_CODE), table.table(NodeSlot.UNION)),
+            attrs=read_attributes(table, op, code, union, self.unions),
+            doubts=unread_attributes(op, code, union, self.unions),
         )  # fmt: skip
         if op in ("InputOperator", "OutputOperator"):
             return node
-        if not node.attrs and not self.complete:
-            node.attrs = self._attributes(node)
+        if not self.complete and (not node.attrs or LEFT_OUT.get(op, "") not in ("", *node.attrs)):
+            node.attrs = {**node.attrs, **self._attributes(node)}
         if not outputs:
             raise ModelInvalid(f"node {node.label()} has no outputs")
         check_operands(node, listed, self.tensors, known, self.producers)
         if node.on_npu:
+            check_constants(node, [self.tensors[i] if i >= 0 else None for i in node.inputs])
             self._decode(node)
         elif fused is not None and weighted:
             self.convolutions.read_plain(node, fused)
@@ -196,6 +207,33 @@ class _Builder:
         operands = [self.tensors[i] if i >= 0 else None for i in node.inputs]
         check_shapes(node, operands, [self.tensors[i] for i in node.outputs])
         return node
+
+    def _outputs(self, table: Table, op: str, operands: list[int]) -> list[int]:
+        """Results of a node. What nobody reads of a recurrent node is not in the file: it gets a tensor of its own."""
+        if op not in RECURRENT_GATES or min(operands[:1], default=-1) < 0:
+            return self._indices(table, NodeSlot.OUTPUTS)
+        outputs = self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
+        while outputs and outputs[-1] < 0:
+            outputs.pop()
+        if min(outputs, default=0) >= 0:
+            return outputs
+        steps, *batch = self.tensors[operands[0]].shape[:-1]
+        last = self.tensors[outputs[-1]]  # [directions, batch, hidden]
+        if not last.shape:
+            raise ModelInvalid(f"tensor {last.name}: a result of {op} without shape")
+        scratch = [self.tensors[i].name for i in operands if i >= 0]
+        name = next((n[: -len(_SCRATCH)] for n in scratch if n.endswith(_SCRATCH)), last.name)
+        shapes = [(steps, last.shape[0], *batch, last.shape[-1]), *[last.shape] * (len(outputs) - 1)]
+        return [
+            i if i >= 0 else self._unread(name if not place else f"{name}:{place}", shapes[place])
+            for place, i in enumerate(outputs)
+        ]
+
+    def _unread(self, name: str, shape: tuple[int, ...]) -> int:
+        """Add a tensor that the file does not have; its number."""
+        role = TensorRole.ACTIVATION
+        self.tensors.append(Tensor(len(self.tensors), name, DType.FLOAT32, shape, role, native_shape=shape))
+        return len(self.tensors) - 1
 
     def _attributes(self, node: Node) -> dict[str, Any]:
         """Attributes that the file leaves out: told by the caller, or by the tensors of the node."""
@@ -229,9 +267,11 @@ class _Builder:
         operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
         regs = self.stages.registers(node.index, output)
         node.stage = self.stages.read(node, regs, output, source, operand)
-        node.attrs = {**hidden_attributes(self.family, self.program, node), **node.attrs}
+        self._scale_of_sum(node)
+        node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
         if node.fused is not None and node.fused.convolves:
             self.convolutions.read(node, node.fused, regs)
+            node.doubts += about_registers(self.family.word, regs)
         elif node.op in RECURRENT_GATES:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
@@ -239,6 +279,18 @@ class _Builder:
             operands = [self.tensors[i] for i in node.inputs]
             steps = read(self.family, self.program, node.index, operands, self.tensors[node.outputs[0]])
             node.attrs.update(steps)
+
+    def _scale_of_sum(self, node: Node) -> None:
+        """Give a stored int32 scalar without a scale the unit of the sum that it takes part in.
+
+        Files of the mini format leave the scale out where such a constant has no shape.
+        """
+        output = self.tensors[node.outputs[0]]
+        if node.op not in ("Add", "Sub") or node.stage is None or output.quant is None:
+            return
+        for tensor in (self.tensors[i] for i in node.inputs if i >= 0):
+            if tensor.role is TensorRole.CONST and tensor.dtype is DType.INT32 and tensor.quant is None:
+                tensor.quant = QuantParams(node.stage.scale * output.quant.scale, 0)
 
     def _recurrent(self, node: Node) -> None:
         from .recurrent import read_plain_recurrent, read_recurrent  # few networks have such nodes
@@ -254,8 +306,10 @@ class _Builder:
             node.inputs = [node.inputs[0], *node.inputs[4:7]]
             return
         blobs = [self.storage.of(t.index) for t in tensors[1:]]
+        output = self.tensors[node.outputs[0]]
+        with_constants = partial(self.stages.of_gates, output.name)
         node.recurrent = read_recurrent(
-            node, tensors, blobs, self.tensors[node.outputs[0]].shape, self.family, self.program
+            node, tensors, blobs, output.shape, self.family, self.program, with_constants
         )
         lengths = node.inputs[4] if len(node.inputs) > 4 else -1
         if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:

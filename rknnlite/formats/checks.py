@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Optional
 
-from ..errors import ModelInvalid
+from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import ConvParams, Node, Tensor, TensorRole
+from ..tensor import DType
 from .families import NpuFamily
 from .register_map import Registers
 
-__all__ = ["check_convolution", "check_inputs", "check_operands", "check_shapes"]
+__all__ = ["check_constants", "check_convolution", "check_inputs", "check_operands", "check_shapes"]
 
 Operands = Sequence[Optional[Tensor]]
 
@@ -49,6 +50,32 @@ def check_operands(
             )
 
 
+def check_constants(node: Node, operands: Operands) -> None:
+    """Constants beside int16 values must be int16, too: the converter calls some int8 and stores their first half only."""
+    known = [tensor for tensor in operands if tensor is not None]
+    if node.op not in _JOINS or all(tensor.dtype is not DType.INT16 for tensor in known):
+        return
+    for tensor in known:
+        if tensor.role is TensorRole.CONST and tensor.dtype is DType.INT8 and tensor.quant is not None:
+            raise ModelUnsupported(
+                f"node {node.label()}: the constant {tensor.name} is int8 beside int16 values: the converter stored half "
+                "of it, and the NPU computes nonsense, too; convert in int8 or float16, or give the constant as an input"
+            )
+
+
+_JOINS = (
+    "Add",
+    "AddRelu",
+    "Sub",
+    "SubRelu",
+    "Mul",
+    "MulRelu",
+    "Div",
+    "Max",
+    "Min",
+    "Pow",
+    "BatchNormalization",
+)
 _MOST_REACH = 160  # of a dilated kernel, beside what it may do on a large picture
 
 
@@ -107,7 +134,7 @@ _ALIKE = frozenset(
         "Log", "LogSoftmax", "MeanVarianceNormalization", "Neg", "Not", "PRelu", "Reciprocal", "Relu", "ReverseSequence",
         "Round", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax",
         "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "exDataConvert", "exGelu",
-        "exMish", "exNorm", "exSoftmax13", "exSwish",
+        "exMish", "exNorm", "exSoftmax13", "exSwish", "exWindow",
     }
 )  # fmt: skip
 """Types whose result has as many elements as their first operand."""
@@ -218,6 +245,74 @@ def _recurrent(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     return x.shape[-1] == params.w.shape[-1] and steps * batch * width == prod(y.shape)
 
 
+def _joint(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that shapes have together, as numpy broadcasts them; raises ValueError when they have none."""
+    rank = max(map(len, shapes))
+    sizes = list(zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes)))
+    if any(len(set(at) - {1}) > 1 for at in sizes):
+        raise ValueError("they do not go together")
+    return tuple(next((n for n in at if n != 1), 1) for at in sizes)
+
+
+def _multiplied(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    """The shape of ``numpy.matmul``; raises ValueError or IndexError when there is no product."""
+    a, b = (1, *a) if len(a) == 1 else a, (*b, 1) if len(b) == 1 else b
+    if a[-1] != b[-2]:
+        raise ValueError("the inner sizes differ")
+    return (*_joint(a[:-2], b[:-2], ()), a[-2], b[-1])
+
+
+def _product(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    b = operands[1]
+    return b is not None and prod(_multiplied(x.shape, b.shape)) == prod(y.shape)
+
+
+def _gemm(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    b, c = operands[1], operands[2] if len(operands) > 2 else None
+    if b is None:
+        return False
+    left = x.shape[::-1] if node.attrs.get("transA") else x.shape
+    right = b.shape[::-1] if node.attrs.get("transB") else b.shape
+    found = _multiplied(left, right)
+    return prod(found if c is None else _joint(found, c.shape)) == prod(y.shape)
+
+
+def _together(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    return prod(_joint(*(tensor.shape for tensor in operands if tensor is not None))) == prod(y.shape)
+
+
+def _chosen(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    return len([tensor for tensor in operands if tensor is not None]) == 3 and _together(node, x, operands, y)
+
+
+def _gathered_cells(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    index, batch = operands[1], node.attrs.get("batch_dims", 0)
+    if index is None or not 0 <= batch < min(len(x.shape), len(index.shape)):
+        return False
+    depth = index.shape[-1]
+    cell = x.shape[batch + depth :]
+    fits = batch + depth <= len(x.shape) and x.shape[:batch] == index.shape[:batch]
+    return fits and prod(index.shape[:-1]) * prod(cell) == prod(y.shape)
+
+
+def _gathered_elements(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    index, axis = operands[1], node.attrs.get("axis", 0) % len(x.shape)
+    if index is None or len(index.shape) != len(x.shape) or prod(index.shape) != prod(y.shape):
+        return False
+    return all(axis == i or 1 <= n <= m for i, (n, m) in enumerate(zip(index.shape, x.shape)))
+
+
+def _deep_to_wide(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    block = node.attrs.get("blocksize", 1)
+    return len(x.shape) == 4 and block > 0 and x.shape[1] % block**2 == 0 and prod(x.shape) == prod(y.shape)
+
+
+def _wide_to_deep(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
+    block = node.attrs.get("blocksize", 1)
+    whole = len(x.shape) == 4 and block > 0 and x.shape[2] % block == x.shape[3] % block == 0
+    return whole and prod(x.shape) == prod(y.shape)
+
+
 _RULES: dict[str, Callable[[Node, Tensor, Operands, Tensor], bool]] = {
     **dict.fromkeys(("ArgMax", "ArgMin"), _one_axis),
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pooled),
@@ -227,7 +322,15 @@ _RULES: dict[str, Callable[[Node, Tensor, Operands, Tensor], bool]] = {
         f"Reduce{word}": _reduced
         for word in ("Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
     },
+    **dict.fromkeys(("Mean", "Mod"), _together),
     "Concat": _joined,
+    "DepthToSpace": _deep_to_wide,
+    "SpaceToDepth": _wide_to_deep,
+    "MatMul": _product,
+    "Gemm": _gemm,
+    "Where": _chosen,
+    "GatherND": _gathered_cells,
+    "GatherElements": _gathered_elements,
     "Transpose": _moved,
     "Gather": _gathered,
     "GridSample": _sampled,

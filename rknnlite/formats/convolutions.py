@@ -29,6 +29,13 @@ from .weight_forms import INTEGERS, Form, Loader, Shape, StoredWeight, WeightRea
 
 __all__ = ["ConvReader"]
 
+_SLOPE_TYPES = {
+    (DType.INT8, DType.INT16), (DType.INT8, DType.FLOAT32), (DType.INT16, DType.INT16), (DType.INT16, DType.FLOAT16),
+    (DType.FLOAT16, DType.FLOAT16), (DType.BFLOAT16, DType.BFLOAT16), (DType.FLOAT16, DType.FLOAT32),
+    (DType.BFLOAT16, DType.FLOAT32),
+}  # fmt: skip
+"""(type of the data, type of the slopes) of verified layers."""
+
 
 class ConvReader:
     """Decodes the convolutions of one graph. Raises ModelInvalid, ModelUnsupported."""
@@ -50,11 +57,14 @@ class ConvReader:
         slope = self._tensors[rest.pop()] if fused.applies(Activation.PRELU) and rest else None
         transposed = fused.accumulator is Accumulator.CONV_TRANSPOSE
         conv = self._params(node, x, w, y, rest[0] if rest else None, transposed, regs)
-        check_convolution(node, conv, y, self._family, regs)
+        fetches = x.role is TensorRole.INPUT and y.name == f"New_input_{x.name}" and _copies(conv, x, y)
+        if regs or not fetches:  # on some SoCs the commands of the next node fetch the input
+            check_convolution(node, conv, y, self._family, regs)
         if slope is not None:
             conv.slope = self._slope(slope, x, node)
+        node.doubts += _doubts(conv, node, x, y, slope, [self._tensors[i] for i in rest[1:]])
         node.inputs = [x.index, *extra]
-        if x.role is TensorRole.INPUT and y.name == f"New_input_{x.name}" and _copies(conv, x, y):
+        if fetches:
             node.op = "Identity"  # the NPU's way of fetching an input; the network itself has no such layer
             return
         node.conv = conv
@@ -134,8 +144,8 @@ class ConvReader:
         use = data_use(self._family, regs)
         strides, dilations, pads = places.geometry(regs) or _geometry(node)
         if transposed:
-            dilations = (1, 1)
             strides, pads = places.deconv_geometry(regs, (shape[2], shape[3]))
+            dilations = places.spread(regs)
         weight = self._weights.read(node, x, w, shape, depthwise, use.multiplier)
         conv = ConvParams(
             weight=weight.load, weight_shape=shape, quantised=x.dtype in INTEGERS, depthwise=depthwise,
@@ -143,6 +153,10 @@ class ConvReader:
         )  # fmt: skip
         if conv.quantised:
             self._integer_operands(conv, node, bias, use, weight.zero_point, x.dtype)
+            limits = self._family.places.int_limits
+            clipped = node.fused is not None and node.fused.applies(Activation.CLIP) and x.dtype is DType.INT8
+            if clipped and limits is not None and conv.multiplier is not None and node.stage is not None:
+                node.stage.limits = limits.of(regs, float(conv.multiplier[0]))
         elif weight.form is Form.SAME:
             self._float_bias(conv, node, bias)
         else:
@@ -159,7 +173,10 @@ class ConvReader:
         stage, channels = node.stage, conv.weight_shape[0]
         assert stage is not None
         data = memoryview(b"") if bias is None else self._storage.of(bias)
-        has = (use.bias and bias is not None, use.zero_point and beside is None, use.multiplier)
+        zeros = (
+            use.zero_point or use.multiplier
+        ) and beside is None  # first transposed layers leave the bit out
+        has = (use.bias and bias is not None, zeros, use.multiplier)
         if self._family.joined_bias and all(has):
             blob = weights.parse_joined_bias(data, channels, node.name)
         else:
@@ -198,18 +215,24 @@ class ConvReader:
         conv.weight = partial(_scaled, weight.load, scale)
 
     def _slope(self, tensor: Tensor, x: Tensor, node: Node) -> NDArray[np.float32]:
+        """Real slopes, one per channel of the node, or one per channel and position."""
         stored = tensor.value()
         if tensor.dtype is DType.BFLOAT16:
-            return from_bfloat(stored).reshape(-1)
-        values: NDArray[np.float32] = stored.astype(np.float32).reshape(-1)
-        if x.dtype.is_float:
-            return values
-        if x.dtype is DType.INT16 and not values.any():
+            stored = from_bfloat(stored)
+        values: NDArray[np.float32] = stored.astype(np.float32)
+        if x.dtype is DType.INT16 and np.abs(values).max(initial=0) <= _ROUNDED_SLOPE:
             raise ModelUnsupported(
-                f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in float16"
+                f"node {node.label()}: the converter left the slopes of int16 PRelu out (it rounded them to whole numbers); "
+                "convert this layer in float16"
             )
-        slopes: NDArray[np.float32] = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
-        return slopes
+        if not (
+            x.dtype.is_float or tensor.dtype.is_float
+        ):  # one slope for all channels stays a float32 number
+            values = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
+        return _spread_slopes(values, self._tensors[node.outputs[0]].shape, node)
+
+
+_ROUNDED_SLOPE = 8  # stored slopes are 16384 times as large as real ones, unless the converter rounded those
 
 
 # -- helpers -------------------------------------------------------------------------------------------------
@@ -218,6 +241,36 @@ class ConvReader:
 def _floats(data: memoryview) -> NDArray[np.float32]:
     values: NDArray[np.float32] = np.frombuffer(data, "<f4", len(data) // 4).astype(np.float32)
     return values
+
+
+def _doubts(
+    conv: ConvParams, node: Node, x: Tensor, y: Tensor, slope: Optional[Tensor], unread: list[Tensor]
+) -> list[str]:
+    """What no verified layer has had."""
+    found = [f"its operand {tensor.name} is not read" for tensor in unread]
+    if slope is not None and (x.dtype, slope.dtype) not in _SLOPE_TYPES:
+        found.append(f"its slopes are {slope.dtype.short} for data that are {x.dtype.short}")
+    lower = node.stage.limits[0] if node.stage is not None else None
+    clipped = node.fused is not None and node.fused.applies(Activation.CLIP) and x.dtype is DType.INT8
+    if clipped and lower is None and y.quant is not None and y.quant.zero_point == -128:
+        found.append(
+            "the lower limit of its Clip is above 0, and this format does not tell where; none is applied"
+        )
+    if conv.transposed and conv.dilations != (1, 1) and conv.depthwise:
+        found.append("a transposed depthwise convolution with dilations has not been seen")
+    return found
+
+
+def _spread_slopes(values: NDArray[np.float32], shape: tuple[int, ...], node: Node) -> NDArray[np.float32]:
+    """Slopes for a result of ``shape``: [C], or [C, H, W] where they differ by position."""
+    values = values if values.ndim == 4 else values.reshape(-1, 1, 1)
+    try:
+        full = np.broadcast_to(values, (1, *shape[1:]))[0]
+    except ValueError:
+        raise ModelInvalid(
+            f"node {node.label()}: slopes of shape {list(values.shape)} for a result of shape {list(shape)}"
+        ) from None
+    return np.ascontiguousarray(full if max(values.shape[-2:]) > 1 else full[:, 0, 0])
 
 
 def _scaled(load: Loader, scale: NDArray[np.float32]) -> NDArray[Any]:

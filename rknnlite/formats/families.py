@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..errors import ModelInvalid
-from .register_map import T3, V1, V2A, V2B, W1, RegisterMap
+from .register_map import T3, V1, V1_LITE, V2A, V2B, W1, RegisterMap
 
 __all__ = ["FAMILIES", "NpuFamily", "family_of"]
 
@@ -20,8 +20,7 @@ class NpuFamily:
     ``mini``: its files are in the mini format: int8 only, and what nodes compute is told by registers alone.
 
     Stages: ``small_constants``: some parameters lie in constants beside the node. ``half_slopes``: slopes of int16 layers
-    are float16. ``slope_scales_both``: the factor behind the multipliers meets both branches of a slope.
-    ``offset_after_shift``: table offsets are in units of the shifted index, else of its multiplier as well.
+    are float16. ``offset_after_shift``: table offsets are in units of the shifted index, else of its multiplier as well.
     ``hidden_truncation``: the shift of int16 accumulators is in no register.
 
     Weights: ``bias_group``: channels per record of a bias blob. ``joined_bias``: records hold zero points of two groups.
@@ -36,7 +35,6 @@ class NpuFamily:
     mini: bool = False
     small_constants: bool = False
     half_slopes: bool = False
-    slope_scales_both: bool = False
     offset_after_shift: bool = False
     hidden_truncation: bool = False
     joined_bias: bool = False
@@ -56,11 +54,11 @@ _RK3576 = NpuFamily(
 )  # fmt: skip
 _ROWS = (
     _RK3588,
-    replace(_RK3588, word="RKNPU lite", bias_group=4),  # rk3566, rk3568
+    replace(_RK3588, word="RKNPU lite", places=V1_LITE, bias_group=4),  # rk3566, rk3568
     NpuFamily("RKNPU t4", V2A, bias_group=4),  # rk3562
     _RK3576,
     replace(_RK3576, word="RKNPU f3"),  # rv1126b
-    NpuFamily("RKNPU t3", T3, bias_group=4, mini=True, pair_run=1, slope_scales_both=True),  # rv1103, rv1106
+    NpuFamily("RKNPU t3", T3, bias_group=4, mini=True, pair_run=1),  # rv1103, rv1106
     NpuFamily("RKNPU w1", W1, bias_group=4, mini=True, pair_run=8, joined_bias=True),  # rv1103b, rv1106b
 )
 FAMILIES = {row.word: row for row in _ROWS}

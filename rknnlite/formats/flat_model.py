@@ -25,6 +25,7 @@ from .storage import Storage
 
 __all__ = ["ELEMENT_TYPES", "FlatModel", "attributes_of", "literal", "metadata", "quant_of", "shape_of"]
 
+_MOST_ALIGNMENT = 64  # positions; genuine files have 0, 4, 8 or 16
 _REMARK = "Generated"  # begins what the first toolkits wrote for humans in place of their dict
 _MAX_LITERAL = 1 << 18
 _MAX_NESTING = 32
@@ -115,11 +116,12 @@ def _nesting(text: str) -> int:
 class FlatModel(Model):
     """A model whose metadata and graphs are tables of a flatbuffer.
 
-    ``complete_attributes``: every node stores the attributes that its type has. ``flat`` is the root table, ``attrs``
-    what the converter noted about each input.
+    ``complete_attributes``: every node stores the attributes that its type has. ``said``: guesses that were logged.
+    ``flat`` is the root table, ``attrs`` what the converter noted about each input.
     """
 
     complete_attributes: ClassVar[bool]
+    said: set[str] = field(default_factory=set, repr=False, compare=False)
     flat: Table = field(default=None, repr=False)  # type: ignore[assignment]
     attrs: dict[str, Any] = field(default_factory=dict)
     file_size: int = 0
@@ -249,6 +251,7 @@ def _io_tensor(table: Table, attrs: dict[str, Any], flat: Table, is_input: bool)
         quant=quant_of(table, dtype, name),
         native_shape=shape_of(table, TensorSlot.NATIVE_DIMS, name),
         mean=_numbers(entry.get("mean"), name, "mean"), std=_numbers(entry.get("std"), name, "std"),
+        surface_alignment=min(_MOST_ALIGNMENT, max(0, table.i32(TensorSlot.SURFACE_ALIGNMENT))),
     )  # fmt: skip
 
 

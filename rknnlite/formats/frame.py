@@ -5,7 +5,6 @@ And by which words and numbers a header tells what the file is.
 
 from __future__ import annotations
 
-import json
 import struct
 from typing import Any
 
@@ -48,6 +47,8 @@ def trailer(data: memoryview, start: int) -> tuple[memoryview, dict[str, Any]]:
 
 
 def _json(text: bytes) -> dict[str, Any]:
+    import json  # when a file is read: encrypted ones and language models are not read here
+
     words = text.decode("utf-8", "replace").rstrip("\0 \n")
     if text and not words:
         raise ModelInvalid(

@@ -23,6 +23,7 @@ from .registers import RegisterProgram
 
 __all__ = ["attention_steps", "hidden_attributes", "product_steps"]
 
+Shape = tuple[int, ...]
 _IDLE = (0.0, 1.0)
 _MOST_STAGES = 16  # a genuine node has three or four
 _STEPS = (1e-9, 1e9)
@@ -128,10 +129,19 @@ def _output(places: RegisterMap, regs: Registers) -> Optional[_Output]:
 # -- mini format ---------------------------------------------------------------------------------------------
 
 
-def hidden_attributes(family: NpuFamily, program: RegisterProgram, node: Node) -> dict[str, Any]:
-    """Attributes of a node that only its registers hold. Raises ModelUnsupported where they do not tell."""
+def hidden_attributes(
+    family: NpuFamily, program: RegisterProgram, node: Node, tensors: list[Tensor]
+) -> dict[str, Any]:
+    """Attributes of a node that only its registers hold. Raises ModelUnsupported where they do not tell.
+
+    Args:
+        tensors: those of the graph.
+    """
     if not family.mini:
         return {}
+    if node.op == "exWindow" and not node.attrs and node.inputs and node.outputs:
+        shapes = tensors[node.inputs[0]].shape, tensors[node.outputs[0]].shape
+        return _windows(family.places, program, node, *shapes)
     if node.op == "exSDPAttention":
         return {"scale": _attention_scale(family.places, program, node.index)}
     if node.op == "exMatMul" and len(node.inputs) > 2:
@@ -158,10 +168,45 @@ def _attention_scale(places: RegisterMap, program: RegisterProgram, node: int) -
 
 
 def _third_operand_use(places: RegisterMap, program: RegisterProgram, node: int) -> Optional[str]:
-    """What a product does with its third operand: "mul", "add", None where the registers do not say."""
-    runs = _products(places, program, node)
-    if not runs:
-        return None
-    if any(place.of(runs[-1]) for place in places.third_multiplies):
-        return "mul"
-    return "add" if any(place.of(runs[-1]) for place in places.third_adds) else None
+    """What a product does with its third operand: "mul", "add", None where the registers do not say.
+
+    The last product says it, or, where every head has a number of its own, a run behind it.
+    """
+    assert places.strides is not None
+    runs = program.registers(node)
+    products = [number for number, regs in enumerate(runs) if places.strides[0].register in regs]
+    for regs in runs[products[-1] :] if products else []:
+        for use, fields in (("mul", places.third_multiplies), ("add", places.third_adds)):
+            if any(place.of(regs) for place in fields):
+                return use
+    return None
+
+
+def _windows(
+    places: RegisterMap, program: RegisterProgram, node: Node, source: Shape, target: Shape
+) -> dict[str, Any]:
+    """How a picture is cut into windows: the runs read it row by row of a window.
+
+    Both ways swap two parts of four, [.., o, a, b, i] -> [.., o, b, a, i], height and width being the products of
+    two of them each: a reversal is a partition of another picture. The registers give i, the shapes the others.
+    """
+    widths = {
+        places.read_width.of(regs) + 1 for regs in program.registers(node.index) if _reads(places, regs)
+    }
+    row = widths.pop() if len(widths) == 1 else 0
+    if row > 0 and len(source) == len(target) == 4 and 0 not in (*source, *target):
+        across = source[3] // row
+        down = target[2] // across if across else 0
+        if down and (down * (source[2] // down), across * row) == source[2:]:
+            sizes = [source[2] // down, row]
+            if target == (*source[:2], down * across, sizes[0] * row):
+                return {"mode": "partition", "num_windows": [down, across], "window_sizes": sizes}
+    raise ModelUnsupported(
+        f"node {node.label()}: its registers read rows of {row} elements, which cut {list(source)} into no windows that "
+        f'make up {list(target)}; if you know them, open the model with attributes={{"{node.name}": {{"mode": '
+        '"partition", "num_windows": [y, x], "window_sizes": [y, x]}}'
+    )
+
+
+def _reads(places: RegisterMap, regs: Registers) -> bool:
+    return places.read_width.register in regs

@@ -6,12 +6,14 @@ import abc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from ..errors import ModelUnsupported
-from ..graph import Graph
 from ..tensor import DType, Layout, QuantParams
-from .storage import Storage
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+    from .storage import Storage
 
 __all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model"]
 
@@ -20,11 +22,11 @@ Attributes = Mapping[str, Mapping[str, Any]]
 NO_ATTRIBUTES: Attributes = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class IoTensor:
+class IoTensor(NamedTuple):
     """One input or output of the model; ``shape`` is logical (NCHW for rank 4), batch not multiplied in.
 
     ``mean`` and ``std`` are per channel (empty for outputs); ``layout`` is the default layout at run time.
+    ``surface_alignment``: positions of a group of channels in feature layout are padded to a multiple of it (0: not).
     """
 
     name: str
@@ -35,6 +37,7 @@ class IoTensor:
     native_shape: tuple[int, ...] = ()
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    surface_alignment: int = 0
 
 
 @dataclass

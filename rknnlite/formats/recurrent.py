@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelInvalid
+from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Node, RecurrentParams, Tensor
+from ..quant import RANGES
+from ..tensor import DType
 from . import weights
 from .families import NpuFamily
-from .register_map import scaled
+from .register_map import Registers, scaled
 from .registers import RegisterProgram
 
-__all__ = ["read_plain_recurrent", "read_recurrent"]
+__all__ = ["WithConstants", "read_plain_recurrent", "read_recurrent"]
+
+WithConstants = Callable[[int, Registers], Registers]
 
 
 def read_recurrent(
     node: Node, tensors: list[Tensor], blobs: list[memoryview], output: tuple[int, ...],
-    family: NpuFamily, program: RegisterProgram,
+    family: NpuFamily, program: RegisterProgram, with_constants: WithConstants,
 ) -> RecurrentParams:  # fmt: skip
     """Decode W, R and B of a node.
 
     Args:
         tensors: x, W, R, B as listed by the node. blobs: stored bytes of W, R, B. output: shape of the first output.
+        with_constants: adds what some families keep in small constants to the registers of x W (0) or h R (1).
     """
     gates = RECURRENT_GATES[node.op]
     x, w, r, _ = tensors
     quantised = w.dtype.bits == 8
+    if w.dtype is DType.INT16 or (x.dtype is DType.INT16 and not quantised):
+        raise ModelUnsupported(
+            f"node {node.label()}: recurrent layers of int16 models are not decoded; convert in int8 or float16"
+        )
     if len(x.shape) < 3:
         raise ModelInvalid(f"node {node.label()}: its input has shape {list(x.shape)}, rank 3 is needed")
     width = x.shape[-1]
@@ -57,7 +68,7 @@ def read_recurrent(
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
     )  # fmt: skip
     if quantised:
-        _quantised(params, x, blobs[2], padded, family, program, node)
+        _quantised(params, x, blobs[2], padded, _products(family, program, node, with_constants), node)
     else:
         _float_bias(params, blobs[2], padded, node)
     return params
@@ -82,7 +93,7 @@ def read_plain_recurrent(
             vendor's simulator rounds the weights to them.
     """
     gates = RECURRENT_GATES[node.op]
-    _, w, r, *biases = tensors
+    x, w, r, *biases = tensors
     shape = w.shape
     if len(shape) != 3 or shape[1] % gates or r.shape != (*shape[:2], shape[1] // gates) or any(
         not tensor.dtype.is_float for tensor in tensors[1:]
@@ -91,14 +102,17 @@ def read_plain_recurrent(
             f"node {node.label()}: W {list(shape)} and R {list(r.shape)} are not {gates} gates"
         )
     directions, hidden = shape[0], shape[1] // gates
+    if biases and _stand_in(biases[0], (directions, 8 * (hidden + -hidden % 8))):
+        biases = []
     given = [list(b.shape) for b in biases]
     if given not in ([], [[directions, 2 * shape[1]]]) or directions not in (1, 2) or not hidden:
         raise ModelInvalid(f"node {node.label()}: bias {given} does not fit W {list(shape)}")
     w_rows, r_rows = (
-        _stepped(t, *step).reshape(directions, gates, hidden, -1) for t, step in zip((w, r), steps)
+        _stepped(t, *step, whole=x.dtype).reshape(directions, gates, hidden, -1)
+        for t, step in zip((w, r), steps)
     )
     stored = (
-        biases[0].value().astype(np.float32) if biases else np.zeros(directions * 2 * shape[1], np.float32)
+        biases[0].value().astype(np.float32) if given else np.zeros(directions * 2 * shape[1], np.float32)
     )
     bias = stored.reshape(directions, 2, gates, hidden)
     return RecurrentParams(
@@ -108,13 +122,21 @@ def read_plain_recurrent(
     )  # fmt: skip
 
 
-def _stepped(tensor: Tensor, scales: NDArray[Any], zeros: NDArray[Any]) -> NDArray[np.float32]:
-    """The rows of a float32 matrix, rounded to int8 steps where the file names them."""
+def _stand_in(bias: Tensor, shape: tuple[int, int]) -> bool:
+    """Whether a bias is what the compiler writes for none: zeros for as many rows
+    as an LSTM of padded gates has, also for a GRU."""
+    return bias.shape == shape and not bias.value().any()
+
+
+def _stepped(tensor: Tensor, scales: NDArray[Any], zeros: NDArray[Any], whole: DType) -> NDArray[np.float32]:
+    """The rows of a float32 matrix, rounded to steps of int8 (of int16 beside int16 data) where the file names them."""
     rows = tensor.value().astype(np.float32).reshape(-1, tensor.shape[-1])
     if len(scales) != len(rows) or len(zeros) != len(rows) or not (scales > 0).all():
         return rows
     step, zero = scales.reshape(-1, 1), zeros.reshape(-1, 1).astype(np.float32)
-    stored = np.clip(np.rint(rows / step) + zero, -128, 127)
+    low, high = RANGES[DType.INT16 if whole is DType.INT16 else DType.INT8]
+    with np.errstate(all="ignore"):  # a damaged file may hold steps that float32 cannot divide by
+        stored = np.clip(np.rint(rows / step) + zero, low, high)
     return np.asarray((stored - zero) * step, np.float32)
 
 
@@ -147,39 +169,68 @@ def _float_bias(params: RecurrentParams, blob: memoryview, padded: int, node: No
     params.r_bias = cells[:, 1, :, : params.hidden]
 
 
+@dataclass(frozen=True)
+class _Product:
+    """What the registers tell of x W or h R: the step of its sums, and what is read per row.
+
+    ``uses``: whether bias, zero points and multipliers lie in the file row by row; ``zero_point`` is that of all rows else,
+    ``bias_group`` the number of rows whose numbers lie together.
+    """
+
+    step: float
+    uses: tuple[bool, bool, bool]
+    zero_point: int
+    bias_group: int
+
+
 def _quantised(
-    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, family: NpuFamily, program: RegisterProgram,
-    node: Node,
-) -> None:  # fmt: skip
-    """int8 LSTM: per-channel integers to real values with the two output scales of the node's tasks."""
+    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, products: list[_Product], node: Node
+) -> None:
+    """int8 LSTM: integers to real values with the output scales of x W and h R."""
     if x.quant is None:
         raise ModelInvalid(f"node {node.label()}: int8 weights on an input that is not quantised")
-    scales = _output_scales(family, program, node.index)
-    if len(scales) < 2:
+    if len(products) < 2 or products[0].uses != products[1].uses:
         raise ModelInvalid(
-            f"node {node.label()}: its registers give {len(scales)} output scales, two are needed"
+            f"node {node.label()}: its registers give {len(products)} output scales, two of one kind are needed"
         )
     d, g, h = params.directions, params.gates, params.hidden
-    data = weights.parse_bias(blob, d * 2 * g * padded, family.bias_group, (True, True, True), node.name)
-    assert data.bias is not None and data.zero_point is not None and data.multiplier is not None
-    shape = (d, 2, g, padded)
-    parts = (data.bias, data.zero_point, data.multiplier)
-    bias, zero, mul = (part.astype(np.float64).reshape(shape)[..., :h] for part in parts)
-    w_step, r_step = (mul[:, i] * 2.0**-14 * scales[i] * 2.0**-15 for i in range(2))
-    w_int, r_int = params.w - zero[:, 0][..., None], params.r - zero[:, 1][..., None]
-    params.w_bias = ((bias[:, 0] + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)
-    params.r_bias = (bias[:, 1] * r_step).astype(np.float32)
+    data = weights.parse_bias(blob, d * 2 * g * padded, products[0].bias_group, products[0].uses, node.name)
+    assert data.bias is not None
+
+    def rows(values: Optional[NDArray[Any]], i: int, common: float) -> NDArray[np.float64]:
+        if values is None:  # the same for all rows: networks that are quantised layer by layer
+            return np.full((d, g, h), common)
+        return values.astype(np.float64).reshape(d, 2, g, padded)[:, i, :, :h]
+
+    (w_int, w_step), (r_int, r_step) = (
+        (
+            stored - rows(data.zero_point, i, product.zero_point)[..., None],
+            rows(data.multiplier, i, 2.0**14) * 2.0**-14 * product.step * 2.0**-15,
+        )
+        for i, (stored, product) in enumerate(zip((params.w, params.r), products))
+    )
+    w_bias, r_bias = (rows(data.bias, i, 0.0) for i in range(2))
+    params.w_bias = ((w_bias + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)
+    params.r_bias = (r_bias * r_step).astype(np.float32)
     params.w = (w_int * w_step[..., None] / x.quant.scale).astype(np.float32)
     params.r = (r_int * r_step[..., None] * 127).astype(np.float32)
 
 
-def _output_scales(family: NpuFamily, program: RegisterProgram, index: int) -> list[float]:
-    """First distinct OUT_SCALE * 2**-OUT_SHIFT among the tasks that use bias, zero point and multiplier."""
-    found: list[float] = []
+def _products(
+    family: NpuFamily, program: RegisterProgram, node: Node, with_constants: WithConstants
+) -> list[_Product]:
+    """x W and h R: the first two distinct products of the tasks that add a bias per row."""
+    found: list[_Product] = []
     kept: dict[int, int] = {}
-    for regs in program.registers(index):
+    for regs in program.registers(node.index):
         kept.update(regs)
-        value = scaled(family.places.out, kept)
-        if all(place.of(kept) for place in family.places.uses) and value not in found:
-            found.append(value)
+        step = scaled(family.places.out, kept)
+        bias, zero, multiplier, common = family.places.data_use(kept)
+        if not bias or zero != multiplier or any(step == other.step for other in found):
+            continue
+        if not zero:
+            common = family.places.data_use(with_constants(len(found), kept))[3]
+        found.append(_Product(step, (bias, zero, multiplier), common, family.bias_group))
+        if len(found) == 2:
+            break
     return found

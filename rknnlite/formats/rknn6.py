@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from ..graph import Graph
 from .flat_model import FlatModel, attributes_of, metadata
 from .flatbuffer import Table, root
 from .frame import CURRENT, HEADER, trailer
@@ -15,10 +13,12 @@ from .registers import RegisterProgram
 from .slots import RootSlot
 from .storage import Storage
 
+if TYPE_CHECKING:
+    from ..graph import Graph
+
 __all__ = ["Rknn6", "read"]
 
 
-@dataclass
 class Rknn6(FlatModel):
     """A model in container version 6."""
 

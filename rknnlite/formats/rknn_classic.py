@@ -9,7 +9,6 @@ read by the same signs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .. import socs
@@ -33,7 +32,6 @@ _BYTES_PER_COMMAND = 24  # no command takes less of a genuine file
 _PIXEL_ZERO_POINT = -128
 
 
-@dataclass
 class RknnClassic(FlatModel):
     """A model in a container older than version 6."""
 

@@ -221,6 +221,8 @@ class UnionCode:
     SPLIT: Final = 20
     TRANSPOSE: Final = 25
     RESIZE: Final = 26
+    ROI_ALIGN: Final = 27
+    MAX_ROI_POOL: Final = 28
     PAD: Final = 30
     LRN: Final = 31
     SPACE_TO_DEPTH: Final = 33
@@ -235,6 +237,8 @@ class UnionCode:
     EX_CONV_TRANSPOSE_PAD: Final = 66
     EX_GRU: Final = 67
     GRU: Final = 71
+    EX_GLU: Final = 77
+    EX_WINDOW: Final = 86
     EX_NORM: Final = 87
     TOP_K: Final = 89
     CAST: Final = 96

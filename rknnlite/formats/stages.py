@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from ..errors import ModelUnsupported
+from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import Activation, FusedOp, Join, Lut, Node, Stage
 from ..tensor import DType
 from .families import NpuFamily
@@ -24,10 +24,11 @@ __all__ = ["ConstBytes", "DataUse", "StageReader", "data_use"]
 ConstBytes = Callable[[str], Optional[memoryview]]
 """Looks up the bytes of a constant tensor by name, None when there is none."""
 
-_SLOPE_BITS = 14  # slopes are fractions of 2**14
+_SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
 _SMALL = struct.Struct("<16I")
 _TABLE_STARTS = (-16384, 0)
 _EARLY_SLOPE = "{}_BsCfg_BScfgTensor"
+_PRODUCTS = ("ii", "ri")  # x W and h R of the first gate
 
 
 class DataUse(NamedTuple):
@@ -57,18 +58,30 @@ class StageReader:
     def registers(self, node: int, output: str) -> Registers:
         """Registers of a node, with those that its family keeps in small constants named after the output."""
         regs = self._program.first(node)
-        return {**regs, **self._small(output, "Bs", "Bn")} if self._family.small_constants else regs
+        return {**regs, **self._small(output, regs, "Bs", "Bn")} if self._family.small_constants else regs
 
-    def _small(self, tensor: str, *kinds: str) -> dict[int, int]:
+    def of_gates(self, output: str, product: int, regs: Registers) -> Registers:
+        """``regs`` of x W (0) or h R (1) of a recurrent node, with their small constants: all gates have the same."""
+        if not self._family.small_constants:
+            return regs
+        name = f"{output}_compute_zone_fc_{_PRODUCTS[product]}"
+        if self._consts(f"{name}_BScfgTensor") is None:
+            raise ModelInvalid(
+                f"constant {name}_BScfgTensor is missing: it has the zero point of all weights"
+            )
+        return {**regs, **self._small(name, regs, "Bs")}
+
+    def _small(self, tensor: str, regs: Registers, *kinds: str) -> dict[int, int]:
         """Contents of BS and BN constants by the registers that stand for them; zeros when one is absent."""
         found: dict[int, int] = {}
         for kind in kinds:
-            words = (0,) * 16
+            words: tuple[int, ...] = (0,) * 16
             for name in (f"{tensor}_{kind}Cfg_{kind.upper()}cfgTensor", f"{tensor}_{kind.upper()}cfgTensor"):
                 data = self._consts(name)
                 if data is not None and len(data) >= _SMALL.size:
                     words = _SMALL.unpack_from(data)
                     break
+            words = self._places.in_order(kind, words, regs)
             found.update({SMALL_CONSTANTS[kind] + 4 * i: word for i, word in enumerate(words)})
         return found
 
@@ -85,7 +98,7 @@ class StageReader:
         stage = Stage(
             scale=scaled(places.out, regs),
             zero_point=places.out_offset.of(regs),
-            pre_scale=2.0 ** -(places.bs_shift.of(regs) + shift),
+            pre_scale=2.0 ** -(places.shifts(regs)[0] + shift),
             bias_scale=2.0**shift,
         )
         if node.fused is not None:
@@ -98,33 +111,38 @@ class StageReader:
         self, stage: Stage, fused: FusedOp, op: str, regs: Registers, output: str, source: DType, operand: str
     ) -> None:
         """What the parts of a fused operator keep in registers."""
+        places = self._places
         if fused.applies(Activation.LEAKY_RELU):
-            self._read_slope(stage, fused, regs, output, source)
-        elif fused.applies(Activation.CLIP) and source is not DType.INT8 and self._places.limits is not None:
-            stage.clip = _clip(self._places.limits, regs)
-            kept = self._places.lower_limit_kept
+            self._read_slope(stage, regs, output, source)
+        elif fused.applies(Activation.CLIP) and source is not DType.INT8 and places.limits is not None:
+            stage.clip = _clip(places.limits, regs)
+            kept = places.lower_limit_kept
             if source is DType.INT16 and kept is not None and not kept.of(regs):
                 raise ModelUnsupported(
                     f'the limits of {op} that gives "{output}" are incomplete: for this SoC the converter leaves the '
                     "lower limit of an int16 layer out when it is not 0; convert this layer in int8 or float16"
                 )
-        elif fused.join is Join.ADD and source is DType.INT8:
+        if fused.before in _SLOPED and fused.join is Join.ADD:
+            if places.slope_shift is not None and not self._floating(source):
+                stage.second_scale = 2.0 ** -places.slope_shift.of(regs)
+        elif fused.join is Join.ADD and source is DType.INT8 and not fused.applies(*_SLOPED):
             stage.second_scale = self._second_scale(regs, operand)
-        sloped = fused.convolves and fused.applies(Activation.LEAKY_RELU, Activation.PRELU)
-        if sloped and self._family.slope_scales_both and self._places.slope_shift is not None:
-            stage.second_scale = 2.0 ** (_SLOPE_BITS - self._places.slope_shift.of(regs))
 
-    def _read_slope(self, stage: Stage, fused: FusedOp, regs: Registers, output: str, source: DType) -> None:
-        floating = source.is_float or (source is DType.INT16 and self._family.half_slopes)
+    def _read_slope(self, stage: Stage, regs: Registers, output: str, source: DType) -> None:
         place, early = self._places.slope, self._places.early_slope
         if early is not None and source.is_float and self._consts(_EARLY_SLOPE.format(output)) is not None:
             place = early
         raw = place.of(regs)
-        stage.slope = _f16(raw) if floating else raw / (1 << _SLOPE_BITS)
-        shift = self._places.slope_shift
-        added = fused.before is Activation.LEAKY_RELU and fused.join is Join.ADD
-        if added and shift is not None and not floating:
-            stage.second_scale = 2.0 ** -shift.of(regs)
+        stage.slope = _f16(raw) if self._floating(source) else raw * 2.0 ** -self._slope_bits(regs)
+
+    def _floating(self, source: DType) -> bool:
+        """Whether slopes are float16 numbers."""
+        return source.is_float or (source is DType.INT16 and self._family.half_slopes)
+
+    def _slope_bits(self, regs: Registers) -> int:
+        """Of what power of two a slope is a fraction: values below zero have a shift of their own."""
+        positive, negative = self._places.shifts(regs)
+        return negative - positive
 
     def _second_scale(self, regs: Registers, operand: str) -> float:
         """Multiplier of the unit behind the one with a multiplier per channel, 1 where it is switched off.
@@ -136,7 +154,7 @@ class StageReader:
         if places.slope_shift is None or unused:
             return 1.0
         if self._family.small_constants:
-            regs = self._small(operand, "Bn")
+            regs = self._small(operand, regs, "Bn")
         factor = scaled((places.slope, places.slope_shift), regs)
         return factor if factor > 0 else 1.0
 
@@ -147,7 +165,7 @@ class StageReader:
         raw, shift = (place.of(regs) for place in places.table_index)
         raw_offset = places.table_offset.of(regs)
         offset = raw_offset * (2.0**-shift if self._family.offset_after_shift else multiplier)
-        if not self._family.mini:  # layers of other types than int8 have no tables
+        if not self._family.mini or source is DType.INT16:  # layers of other types than int8 have no tables
             half, single = (_bf16 if source is DType.BFLOAT16 else _f16)(raw), _f32(raw_offset)
             stage.float_line = (half, single if self._family.offset_after_shift else single * half)
             stage.index_scale, stage.index_offset = multiplier, offset

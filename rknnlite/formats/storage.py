@@ -14,8 +14,12 @@ from .slots import BlobSlot, TensorKind, TensorSlot
 __all__ = ["Expansion", "Storage", "check_overlap"]
 
 
-_FREE, _MOST_TOGETHER = 16 << 20, 64
-"""Plain bytes of all weights together that any file may have, and per byte of its constants."""
+_FREE, _MOST_TOGETHER = 1 << 20, 8
+"""Plain bytes of all weights together that any file may have, and per byte of its constants.
+
+A plain byte takes up to eight while it is decoded and made a float32, so a file gets 64 times its size. What
+compresses worst in practice, pruned weights of one bit per element, is just inside; trained ones are below two.
+"""
 
 
 class Expansion:

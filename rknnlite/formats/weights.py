@@ -198,7 +198,12 @@ def parse_bias(
 def parse_scaled_bias(
     data: memoryview, channels: int, name: str
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """(bias / scale, scale) per channel of 8-bit weights on float16 data: groups of 4 float32, 4 float16."""
+    """(bias / scale, scale) per channel of 8-bit weights on float16 data: groups of 4 float32, 4 float16.
+
+    Layers without a bias have the scales alone.
+    """
+    if len(data) == 2 * channels:
+        return np.zeros(channels, np.float32), np.frombuffer(data, "<f2", channels).astype(np.float32)
     record = np.dtype([("bias", "<f4", (4,)), ("scale", "<f2", (4,))])
     count = -(-channels // 4)
     if count * record.itemsize > len(data):

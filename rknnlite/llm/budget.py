@@ -15,7 +15,7 @@ from typing import Any
 from .. import config
 from ..errors import ParamInvalid
 
-__all__ = ["Budget", "RenderStopped", "TemplateLimits"]
+__all__ = ["Budget", "RenderStopped", "TemplateLimits", "whole_setting"]
 
 _OVERHEAD = 16
 """What a value counts besides its characters, so that a list of nothing is something."""
@@ -38,11 +38,12 @@ class TemplateLimits:
     def configured(cls) -> TemplateLimits:
         """As the settings ``template_ms`` and ``template_kib`` say; raises ParamInvalid."""
         limits = cls()
-        milliseconds = _setting("template_ms", round(limits.seconds * 1000))
-        return cls(milliseconds / 1000, _setting("template_kib", limits.size >> 10) << 10, limits.steps)
+        milliseconds = whole_setting("template_ms", round(limits.seconds * 1000))
+        return cls(milliseconds / 1000, whole_setting("template_kib", limits.size >> 10) << 10, limits.steps)
 
 
-def _setting(name: str, default: int) -> int:
+def whole_setting(name: str, default: int) -> int:
+    """A setting that is a whole number from 1; raises ParamInvalid."""
     text = config.get(name)
     if not text:
         return default

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import abc
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Generic, TypeVar
 
 from ..errors import ContextInvalid
-from ..spi.llm import LlmConfig
+from ..spi.llm import LlmCallbacks, LlmConfig, LlmContext, LlmParams, LlmSession
 from ..tensor import TensorAttr
 
-__all__ = ["LlmEngine"]
+__all__ = ["EngineContext", "LlmEngine"]
 
 _LOOK = 0.02  # seconds between looks at a stop request while another session runs
+_PARAMS, _NO_CALLBACKS = LlmParams(), LlmCallbacks()
 
 
 class LlmEngine(abc.ABC):
@@ -64,3 +67,50 @@ class LlmEngine(abc.ABC):
     def abandon(self) -> None:
         """After a fork, in the child: whoever ran is not here."""
         self._running, self._runner = threading.Lock(), None
+
+
+E = TypeVar("E", bound=LlmEngine)
+S = TypeVar("S", bound=LlmSession)
+
+
+class EngineContext(LlmContext, Generic[E, S]):
+    """A context that leaves everything to its engine, and knows its sessions as long as somebody holds them."""
+
+    def __init__(self, engine: E) -> None:
+        self._engine = engine
+        self._sessions: weakref.WeakSet[S] = weakref.WeakSet()
+
+    @property
+    def config(self) -> LlmConfig:
+        return self._engine.config
+
+    @property
+    def inputs(self) -> list[TensorAttr]:
+        return self._engine.inputs
+
+    @property
+    def outputs(self) -> list[TensorAttr]:
+        return self._engine.outputs
+
+    def session(
+        self,
+        params: LlmParams | Sequence[LlmParams] = _PARAMS,
+        callbacks: LlmCallbacks = _NO_CALLBACKS,
+    ) -> LlmSession:
+        with self._held():
+            self._engine.check_open()
+            session = self._new_session(params, callbacks)
+            self._sessions.add(session)
+            return session
+
+    def _held(self) -> AbstractContextManager[Any]:
+        """Holds the model while a session is made, where another thread may not close it meanwhile."""
+        return nullcontext()
+
+    @abc.abstractmethod
+    def _new_session(self, params: LlmParams | Sequence[LlmParams], callbacks: LlmCallbacks) -> S:
+        """A session on the engine; raises ParamInvalid."""
+
+    def _close_sessions(self) -> None:
+        for session in list(self._sessions):
+            session.close()

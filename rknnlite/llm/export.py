@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported, ParamInvalid
+from ..files.reading import read_text
 from ..files.writing import write_file, writing
 from ..formats import ModelFile
 from ..formats import llm as container
@@ -141,7 +142,7 @@ def _context(wanted: int | None, arch: Architecture, kv: KvFormat) -> int:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = json.loads(read_text(path))
     except (OSError, ValueError) as error:
         raise ModelInvalid(f"{path}: {error}") from None
     if not isinstance(value, dict):

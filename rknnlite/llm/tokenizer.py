@@ -8,8 +8,9 @@ published it (``tokenizer.huggingface.json``); without it byte-level BPE is rebu
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported, RknnError, shown
 from ..extras import missing
+from ..files.reading import read_text
+from .apart import SPLITS, TokenizerApart, expressions, trusted
 from .bpe import ByteLevelBpe, Recipe, recipe
 from .gguf import Value, read_gguf
 from .package import file_bytes
@@ -28,18 +31,6 @@ HF_JSON = "tokenizer.huggingface.json"
 CONTROL, USER_DEFINED, UNUSED, BYTE = 3, 4, 5, 6
 """Token types of GGUF that matter here; 1 is plain text."""
 
-_SPLIT = {
-    "qwen2": (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-        r"|\s+(?!\S)|\s+"
-    ),
-    "llama-bpe": (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-        r"|\s+(?!\S)|\s+"
-    ),
-}
-"""How a text is cut before BPE, by the name in ``tokenizer.ggml.pre``, which ``LlmFamily`` has too."""
-
 _WHOLE_WORDS = {"llama-bpe"}
 """Where a word that is one token stays whole, whatever the merges say."""
 
@@ -47,23 +38,38 @@ _WHOLE_WORDS = {"llama-bpe"}
 class Tokenizer:
     """A tokenizer with the few calls that a session needs."""
 
-    def __init__(self, path: str | Path) -> None:
-        """Read a GGUF file. Raises ModelInvalid, or RknnError when the package ``tokenizers`` is needed and missing."""
+    def __init__(self, path: str | Path, isolate: bool = True) -> None:
+        """Read a GGUF file. Raises ModelInvalid, or RknnError when the package ``tokenizers`` is needed and missing.
+
+        ``isolate``: regular expressions that are not known compute in a process of their own.
+        """
         label = str(path)
         pairs = read_gguf(memoryview(file_bytes(path)), label)
         self.tokens = _strings(pairs, "tokenizer.ggml.tokens", label)
         self.eos_id = _id(pairs, "tokenizer.ggml.eos_token_id", len(self.tokens))
         self.bos_id = _id(pairs, "tokenizer.ggml.bos_token_id", len(self.tokens))
         self._types = pairs.get("tokenizer.ggml.token_type")
+        self._label = label
+        with self._typed_errors():
+            text = pairs.get(HF_JSON)
+            published = json.loads(text) if isolate and isinstance(text, str) else None
+            self._tokenizer = (
+                _build(pairs, self.tokens, label)
+                if trusted(published)
+                else TokenizerApart(label, expressions(published))
+            )
+
+    @contextlib.contextmanager
+    def _typed_errors(self) -> Iterator[None]:
         try:
-            self._tokenizer = _build(pairs, self.tokens, label)
+            yield
         except RknnError:
             raise
         except BaseException as error:  # the package raises bare Exception, and PanicException, which is none
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             raise ModelInvalid(
-                f"{label}: unusable tokenizer: {shown(error)}; export the model again"
+                f"{self._label}: unusable tokenizer: {shown(error)}; export the model again"
             ) from None
 
     def __len__(self) -> int:
@@ -72,12 +78,14 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Token ids; special tokens written in the text count as such, none are added."""
         whole = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair is no character
-        ids: list[int] = self._tokenizer.encode(whole, add_special_tokens=False).ids
+        with self._typed_errors():
+            ids: list[int] = self._tokenizer.encode(whole, add_special_tokens=False).ids
         return ids
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         """Text of some tokens."""
-        text: str = self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=skip_special)
+        with self._typed_errors():
+            text: str = self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=skip_special)
         return text
 
     def __call__(self, text: str) -> list[int]:
@@ -98,7 +106,7 @@ def _build(pairs: dict[str, Value], tokens: list[str], label: str) -> Any:
         {t: i for i, t in enumerate(tokens)}, merges, ignore_merges=pre in _WHOLE_WORDS
     )
     built = tokenizers.Tokenizer(bpe)
-    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(_SPLIT[pre]), "isolated")
+    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(SPLITS[pre]), "isolated")
     level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     built.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([split, level])
     built.decoder = tokenizers.decoders.ByteLevel()
@@ -119,7 +127,7 @@ def _plain_python(pairs: dict[str, Value], tokens: list[str], label: str, error:
     made = Recipe(
         vocabulary={token: number for number, token in enumerate(tokens)},
         merges=_merges(pairs, label),
-        split=_SPLIT[pre],
+        split=SPLITS[pre],
         added={tokens[number]: number for number in special},
         hidden=frozenset(special),
         whole_words=pre in _WHOLE_WORDS,
@@ -130,7 +138,7 @@ def _plain_python(pairs: dict[str, Value], tokens: list[str], label: str, error:
 def _pre_tokenizer(pairs: dict[str, Value], label: str) -> str:
     """The pre-tokenizer's name; raises ModelUnsupported for those whose split is not known here."""
     kind, pre = pairs.get("tokenizer.ggml.model"), pairs.get("tokenizer.ggml.pre", "")
-    if kind != "gpt2" or not isinstance(pre, str) or pre not in _SPLIT:
+    if kind != "gpt2" or not isinstance(pre, str) or pre not in SPLITS:
         raise ModelUnsupported(
             f"{label}: tokenizer {shown(kind)} with pre-tokenizer {shown(pre)} and no {HF_JSON}; give the session a tokenizer "
             "callback of your own"
@@ -192,7 +200,7 @@ def token_bytes(tokens: Sequence[str], types: NDArray[Any], byte_level: bool) ->
 def family_json(path: Path) -> dict[str, Any]:
     """``tokenizer.json`` of a Hugging Face directory; raises ModelInvalid."""
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = json.loads(read_text(path))
     except (OSError, ValueError) as error:
         raise ModelInvalid(f"{path}: {error}") from None
     if not isinstance(value, dict) or not isinstance(value.get("model"), dict):

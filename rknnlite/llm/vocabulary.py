@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid
+from ..files.reading import read_text
 from ..formats.llm import Architecture
 from ..formats.llm_families import FAMILIES
 from .gguf import Value, write_gguf
@@ -105,7 +106,7 @@ def vocabulary(directory: Path, config: Mapping[str, Any], arch: Architecture) -
         bos_id=_special(settings, "bos_token", tokens),
         eos_id=_special(settings, "eos_token", tokens),
         chat_template=_template(directory, settings),
-        text=path.read_text("utf-8"),
+        text=read_text(path),
     )
 
 
@@ -123,7 +124,7 @@ def _settings(directory: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = json.loads(read_text(path))
     except (OSError, ValueError) as error:
         raise ModelInvalid(f"{path}: {error}") from None
     return value if isinstance(value, dict) else {}
@@ -138,7 +139,7 @@ def _special(settings: dict[str, Any], key: str, tokens: list[str]) -> int:
 def _template(directory: Path, settings: dict[str, Any]) -> str:
     beside = directory / "chat_template.jinja"
     if beside.exists():
-        return beside.read_text("utf-8")
+        return read_text(beside)
     value = settings.get("chat_template")
     if isinstance(value, list):
         named = {entry.get("name"): entry.get("template") for entry in value if isinstance(entry, dict)}

@@ -47,6 +47,7 @@ class Matmul:
         core_mask, iommu_domain: NPU cores; which 4 GB of addresses on the NPU.
         threads: of the CPU reference, None: as many as there are cores.
         library: path of the runtime library to use, as for ``rknnlite.open``; None finds it.
+        options: further ones of the backend; one that it does not know is refused.
 
     Calling the object takes and gives arrays in normal layout whatever the layouts in memory are. Elements of type
     int4 are int8 arrays of -8..7; bfloat16 results come as float32.
@@ -74,10 +75,11 @@ class Matmul:
         iommu_domain: int = 0,
         threads: Optional[int] = None,
         library: Optional[str] = None,
+        **options: Any,
     ) -> None:
         if ac_layout not in ("normal", "native"):
             raise ParamInvalid(f"ac_layout {ac_layout!r} is not 'normal' or 'native'")
-        extra = {"threads": threads, "library": library}
+        extra = {"threads": threads, "library": library, **options}
         quant = BQuant(_word(_QUANTS, b_quant, "b_quant") + int(bool(asymmetric)))
         spec = MatmulSpec(
             shapes=_shapes((M, K, N), shapes),
@@ -93,8 +95,8 @@ class Matmul:
             extra={name: value for name, value in extra.items() if value is not None},
         )
         spec.check()
-        options = Options(core_mask=core_mask, soc=soc, extra=spec.extra)
-        self._context = choose_matmul_backend(backend, options).matmul(spec)
+        wanted = Options(core_mask=core_mask, soc=soc, extra=spec.extra)
+        self._context = choose_matmul_backend(backend, wanted).matmul(spec)
         self._own: dict[str, Memory] = {}
         self._has_b = False
 

@@ -2,17 +2,24 @@
 
 Several processes may build the same at a time: each writes a file of its own and puts it into place at once. Every
 file ends in a checksum of what is before it, which loaders of programs ignore; one that is damaged is built anew.
+
+Whoever uses an entry holds a shared lock on its folder until the process ends. When something new is kept, entries
+that nobody holds and nobody has used for a month go; in a cache of many entries, those not used for a day.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import fcntl
 import functools
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Optional
@@ -26,6 +33,12 @@ __all__ = ["build", "build_library", "cache_dir", "fetch", "keep", "writable_by_
 
 _TIME_LIMIT = 120.0
 _CHECKSUM_SIZE = hashlib.sha256().digest_size
+_HEX = frozenset("0123456789abcdef")
+_DAY = 86400.0
+_UNUSED, _UNUSED_OF_MANY = 30 * _DAY, _DAY
+_MANY = 64
+_held: dict[Path, int] = {}  # entries that this process uses: descriptors with the lock
+_holding = threading.Lock()
 
 
 def cache_dir() -> Path:
@@ -82,18 +95,65 @@ def writable_by_others(path: Path) -> bool:
 
 def keep(file: Path, content: bytes) -> None:
     """Put a file into the cache, whole or not at all. Raises OSError."""
-    file.parent.mkdir(mode=0o700, exist_ok=True)
+    while True:
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        _hold(file.parent)
+        if file.parent.is_dir():  # else somebody pruned it just before it was held
+            break
     write_file(file, content + _checksum(content), mode=0o700)
+    _prune(file.parent.parent)
 
 
 def fetch(file: Path) -> Optional[bytes]:
     """What ``keep`` put there; None when there is nothing, or something that was damaged since."""
+    _hold(file.parent)
     try:
         stored = file.read_bytes()
     except OSError:
         return None
     content, checksum = stored[:-_CHECKSUM_SIZE], stored[-_CHECKSUM_SIZE:]
     return content if checksum == _checksum(content) else None
+
+
+def _hold(entry: Path) -> None:
+    """Mark an entry as used now, and keep others from pruning it while this process lives."""
+    with _holding, contextlib.suppress(OSError):  # none yet; a cache that is read only
+        if entry not in _held or not _is(entry, _held[entry]):
+            folder = os.open(entry, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+            fcntl.flock(folder, fcntl.LOCK_SH)
+            before = _held.pop(entry, None)
+            _held[entry] = folder
+            if before is not None:
+                os.close(before)
+        os.utime(entry)
+
+
+def _is(entry: Path, folder: int) -> bool:
+    """Whether the descriptor is that of this folder, which may have been removed and made anew."""
+    return os.path.samestat(entry.stat(), os.fstat(folder))
+
+
+def _prune(cache: Path) -> None:
+    """Remove entries that nobody holds and nobody has used for long."""
+    with contextlib.suppress(OSError):
+        entries = [
+            entry for entry in cache.iterdir() if len(entry.name) == 32 and _HEX.issuperset(entry.name)
+        ]
+        oldest = time.time() - (_UNUSED_OF_MANY if len(entries) > _MANY else _UNUSED)
+        for entry in entries:
+            if not entry.is_symlink() and entry.stat().st_mtime < oldest:
+                _remove_unheld(entry, oldest)
+
+
+def _remove_unheld(entry: Path, oldest: float) -> None:
+    with contextlib.suppress(OSError):
+        folder = os.open(entry, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(folder).st_mtime < oldest:  # nobody came in between
+                shutil.rmtree(entry, ignore_errors=True)
+        finally:
+            os.close(folder)
 
 
 def _checksum(content: bytes) -> bytes:

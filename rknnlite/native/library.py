@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import BackendUnavailable, RknnError
+from .crash import caller, name_crashes
 
 __all__ = [
     "DIRECTORIES",
@@ -104,8 +105,9 @@ def open_library(path: Path, needed: Sequence[str], kind: str) -> ctypes.CDLL:
         LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete.
     """
     _check_architecture(path)
+    name_crashes()
     try:
-        dll = ctypes.CDLL(str(path))
+        dll: ctypes.CDLL = caller(f"library {path}", "loading the library")(ctypes.CDLL, str(path))
     except OSError as error:
         raise LibraryUnusable(f"{path} cannot be loaded: {error}") from None
     missing = [name for name in needed if not hasattr(dll, name)]

@@ -59,13 +59,13 @@ def read_args(given: Any, config: LlmConfig) -> SessionArgs:
                 special_bos_ids=_ids(args, "special_bos_id"),
                 special_eos_ids=_ids(args, "special_eos_id"),
                 linefeed_id=_int(args, "linefeed_id", 0),
-                skip_special_token=bool(args.get("skip_special_token", False)),
-                ignore_eos_token=bool(args.get("ignore_eos_token", False)),
+                skip_special_token=_flag(args, "skip_special_token"),
+                ignore_eos_token=_flag(args, "ignore_eos_token"),
             ),
             logits_name=_text(args, "logits_name", "logits"),
         ),
         InferParams(
-            keep_history=bool(args.get("keep_history", 0)),
+            keep_history=_flag(args, "keep_history"),
             max_new_tokens=_int(args, "max_new_tokens", 1024),
         ),
         tuple(str(key) for key in args if key not in _KNOWN),
@@ -77,6 +77,13 @@ def _int(args: Mapping[str, Any], key: str, default: int) -> int:
         return operator.index(args.get(key, default))
     except TypeError:
         raise ParamInvalid(f"llm_args: {key} is {args[key]!r:.80}, must be an int") from None
+
+
+def _flag(args: Mapping[str, Any], key: str) -> bool:
+    try:
+        return bool(args.get(key, False))
+    except Exception:  # an array of several
+        raise ParamInvalid(f"llm_args: {key} is {args[key]!r:.80}, must be true or false") from None
 
 
 def _float(args: Mapping[str, Any], key: str, default: float) -> float:

@@ -6,10 +6,11 @@ import ctypes as ct
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._faces.given import described
 from ..abi.rknn3_llm import (
     RKLLMRunState,
     RKNN3KVCacheClearPolicy,
@@ -61,6 +62,8 @@ class LlmFace(Face):
             return -1
 
         def opened() -> None:
+            if not isinstance(session_index, Hashable):
+                raise ParamInvalid(f"session_index is {described(session_index)}, must be an int")
             self._close_session(session_index)
             self._sessions[session_index] = runtime.session(llm_args, llm_callback, llm_embed_path)
             self.llm = self._sessions.get(0)
@@ -68,7 +71,7 @@ class LlmFace(Face):
         return self._try(_INIT, opened)
 
     def _close_session(self, index: int) -> None:
-        session = self._sessions.get(index)
+        session = self._sessions.get(index) if isinstance(index, Hashable) else None
         if session is not None:
             session.close()
             del self._sessions[index]
@@ -76,7 +79,7 @@ class LlmFace(Face):
 
     def _session(self, index: int) -> RKNN3Session | None:
         """The session of that number; None with an E line when there is none."""
-        session = self._sessions.get(index)
+        session = self._sessions.get(index) if isinstance(index, Hashable) else None
         if session is None:
             # The vendor says the second text in both cases, which misleads when only init_runtime is missing.
             self.rknn_log.e(f"{_NO_SESSION} ({_NOT_LLM})" if self.llm_mode else _NOT_LLM, False)

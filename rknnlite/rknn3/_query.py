@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes as ct
+import operator
 from typing import Any, Callable
 
+from .._faces.given import described
 from ..abi.rknn3_enums import RKNN3QueryCmd as Cmd
 from ..abi.rknn3_enums import RKNN3TensorLayout
 from ..abi.rknn3_llm import RKNN3LLMConfig
@@ -36,11 +38,11 @@ def query(runtime: RKNN3Runtime, command: int, index: int = 0) -> Any:
         ParamInvalid: an unknown command, an index that is not there, or nothing to say here.
     """
     try:
-        answer = _ANSWERS[Cmd(command)]
-    except (ValueError, KeyError):
-        raise ParamInvalid(f"rknn3_query has no answer to command {command!r}") from None
+        answer = _ANSWERS[Cmd(operator.index(command))]
+    except Exception:  # no number of a command, or an object that cannot even be compared with one
+        raise ParamInvalid(f"rknn3_query has no answer to command {described(command)}") from None
     if not isinstance(index, int):
-        raise ParamInvalid(f"index is {index!r:.80}, must be an int")
+        raise ParamInvalid(f"index is {described(index)}, must be an int")
     return answer(runtime, index)
 
 

@@ -10,11 +10,12 @@ import os
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
+from .._faces.given import described, flags, is_file, path_of, shown
 from .._faces.log import log_file
 from .._version import __version__
 from ..abi.rknn3_enums import RKNN3CoreMask, RKNN3QueryCmd
 from ..abi.rknn3_types import RKNN3Config, RKNN3Tensor, RKNN3TensorAttr
-from ..errors import BackendUnavailable, ModelInvalid, ModelUnsupported
+from ..errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
 from ..formats import ModelFile
 from ._llm_face import LlmFace
 from ._query import dynamic_shapes, query
@@ -70,18 +71,19 @@ class RKNN3Lite(LlmFace):
         verbose_file: str | os.PathLike[str] | None = None,
     ) -> None:
         file = log_file(verbose_file)
-        self.verbose = verbose
-        self.rknn_log = rknn3Log(bool(verbose), file)
+        said, problems = flags({"llm_mode": llm_mode, "verbose": verbose})
+        self.verbose = said["verbose"]
+        self.rknn_log = rknn3Log(self.verbose, file)
         self.rknn_runtime: RKNN3Runtime | None = None
         self.llm: RKNN3Session | None = None
         self.rknn_config = RKNN3Config()
         self.model_data: Any = None
         self.weight_data: Any = None
-        self.llm_mode = bool(llm_mode)
+        self.llm_mode = said["llm_mode"]
         self._files: tuple[ModelFile, ModelFile | None] | None = None
         self._sessions: dict[int, RKNN3Session] = {}
         line = f"rknn3-toolkit-lite version: {_FACE_VERSION} (spoken by rknnlite {__version__})"
-        self.rknn_log.greet(line, bool(verbose), verbose_file, file)
+        self.rknn_log.greet(line, self.verbose, verbose_file, file, problems)
 
     # -- load and initialise ------------------------------------------------------------------------------
 
@@ -104,10 +106,10 @@ class RKNN3Lite(LlmFace):
             weights = None if weight is None else ModelFile(weight)  # large: mapped, not read
             weight_data = b"" if weights is None else weights.data
         except (OSError, ModelInvalid) as error:
-            self.rknn_log.e(f"{_PATHS}{weight_path} or {model_path} ({error})", False)
+            self.rknn_log.e(f"{_PATHS}{shown(weight_path)} or {shown(model_path)} ({error})", False)
             return -1
         if model is None or (weights is None and data[:4] != b"RKNN"):
-            self.rknn_log.e(f"{_PATHS}{weight_path} or {model_path}", False)
+            self.rknn_log.e(f"{_PATHS}{shown(weight_path)} or {shown(model_path)}", False)
             return -1
         self.model_data, self.weight_data = data, weight_data
         self._files = ModelFile(data, str(model)), weights if len(weight_data) else None
@@ -138,7 +140,7 @@ class RKNN3Lite(LlmFace):
         Returns:
             0, or -1 with an E line.
         """
-        self.rknn_log.d(f"target: {target}")
+        self.rknn_log.d(f"target: {shown(target)}")
         if self._files is None:
             self.rknn_log.e(_NOT_LOADED, False)
             return -1
@@ -163,7 +165,7 @@ class RKNN3Lite(LlmFace):
     def _open(self, runtime: RKNN3Runtime, model: ModelFile, weights: ModelFile | None, key: Any) -> None:
         """Open the model; what is said of a genuine device file says that the device is missing."""
         try:
-            extra = {} if key is None else {"decrypt_key_path": os.fsdecode(key)}
+            extra = {} if key is None else {"decrypt_key_path": _key_file(key)}
             runtime.open(model, weights, self.llm_mode, extra)
         except ModelUnsupported as error:
             if bytes(model.data[:4]) != b"RKNX":
@@ -306,7 +308,12 @@ class RKNN3Lite(LlmFace):
 
 def _file(path: Any) -> Path | None:
     """The path when it is one and a file is there."""
-    if not isinstance(path, (str, bytes, os.PathLike)) or not path or b"\0" in os.fsencode(path):
-        return None
-    found = Path(os.fsdecode(path))
-    return found if found.is_file() else None
+    return Path(path_of(path) or "") if is_file(path) else None
+
+
+def _key_file(given: Any) -> str:
+    """The name of a key file; raises ParamInvalid for what is no path."""
+    name = path_of(given)
+    if name is None:
+        raise ParamInvalid(f"decrypt_key_path is {described(given)}, must be the path of a key file")
+    return name

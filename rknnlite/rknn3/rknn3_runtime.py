@@ -14,6 +14,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from .. import plugins, socs
+from .._faces.given import described
 from .._faces.log import FaceLog
 from .._faces.wording import wrong_rank
 from ..abi.rknn3_enums import RKNN3_NPU_CORE_ALL
@@ -198,6 +199,11 @@ class RKNN3Runtime:
 
     def create_mem(self, attr: RKNN3TensorAttr, tensor: RKNN3Tensor) -> Any:
         """Memory of ``attr.aligned_size`` bytes for ``tensor``; freed by ``destroy_mem`` or with the runtime."""
+        if not isinstance(attr, RKNN3TensorAttr) or not isinstance(tensor, RKNN3Tensor):
+            raise ParamInvalid(
+                f"create_mem takes an RKNN3TensorAttr and an RKNN3Tensor, not {type(attr).__name__} and "
+                f"{type(tensor).__name__}"
+            )
         if not 0 < attr.aligned_size < 1 << 40:
             raise ParamInvalid(f"the attribute asks for {attr.aligned_size} bytes; query it first")
         buffer = ct.create_string_buffer(attr.aligned_size)
@@ -212,8 +218,8 @@ class RKNN3Runtime:
         attrs = self.attrs(outputs=True)
         try:
             wanted = range(len(attrs)) if indices is None else [operator.index(i) for i in indices]
-        except TypeError:
-            raise ParamInvalid(f"output_indices must be a list of int, not {indices!r:.80}") from None
+        except Exception:  # no list, no numbers, or an object that cannot be walked
+            raise ParamInvalid(f"output_indices must be a list of int, not {described(indices)}") from None
         if not wanted or not all(0 <= i < len(attrs) for i in wanted):
             raise ParamInvalid(f"outputs {list(wanted)} are wanted, the model has 0..{len(attrs) - 1}")
         tensors = (RKNN3Tensor * len(wanted))()
@@ -223,7 +229,8 @@ class RKNN3Runtime:
 
     def destroy_mem(self, mem: Any) -> None:
         """Free memory once; raises ParamInvalid for what is no memory of this runtime."""
-        address = mem.contents.virt_addr if mem else None
+        is_memory = isinstance(mem, ct.POINTER(RKNN3TensorMemory)) and mem
+        address = mem.contents.virt_addr if is_memory else None
         if self._memory.pop(address or 0, None) is None:
             raise ParamInvalid("this is no memory of this runtime, or it was freed before")
 
@@ -262,7 +269,7 @@ def _coprocessor(target: Any) -> str | None:
         return None
     if not isinstance(target, str) or socs.get(target).generation != "rknpu3":
         names = ", ".join(name for name, soc in socs.table().items() if soc.generation == "rknpu3")
-        raise ParamInvalid(f"target is {target!r}, must be one of {names}")
+        raise ParamInvalid(f"target is {described(target)}, must be one of {names}")
     return socs.get(target).name
 
 
@@ -271,12 +278,12 @@ def _device(device_id: Any) -> str | None:
         return device_id or None
     if isinstance(device_id, bytes):
         return device_id.decode("utf-8", "replace") or None
-    raise ParamInvalid(f"device_id must be one of get_devices_id(), not {device_id!r}")
+    raise ParamInvalid(f"device_id must be one of get_devices_id(), not {described(device_id)}")
 
 
 def _mask(core_mask: Any) -> int:
     try:
         mask = operator.index(core_mask)
-    except TypeError:
-        raise ParamInvalid(f"core_mask must be an int such as 0xff, not {core_mask!r}") from None
+    except Exception:  # whatever the object's own __index__ does
+        raise ParamInvalid(f"core_mask must be an int such as 0xff, not {described(core_mask)}") from None
     return _ALL_CORES if mask == RKNN3_NPU_CORE_ALL else mask

@@ -7,12 +7,17 @@ operator that the author supplies; any backend takes it.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .backend import Backend
 from .context import Context
 from .custom_op import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
-from .perf import CoreMemory, MemorySize, PerfRow, PerfTable
 from .types import AttrKind, Device, Input, Memory, OpenOptions, Probe, RawOutput, Step, Versions
+
+if TYPE_CHECKING:
+    from .perf import CoreMemory, MemorySize, PerfRow, PerfTable
 
 __all__ = [
     "AttrKind",
@@ -40,3 +45,18 @@ __all__ = [
     "UseBuiltin",
     "Versions",
 ]
+
+_PERF = ("CoreMemory", "MemorySize", "PerfRow", "PerfTable")
+"""Figures, imported when somebody asks for some: most programs never do."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PERF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(".perf", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PERF})

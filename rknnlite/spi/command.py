@@ -172,9 +172,11 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """What JSON can hold: dataclasses as objects, arrays as lists, paths and enumerations as text."""
+    """What JSON can hold: dataclasses and named tuples as objects, arrays as lists, paths and enumerations as text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if hasattr(value, "_asdict"):
+        return as_json(value._asdict())
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, (np.ndarray, np.generic)):

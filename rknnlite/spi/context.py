@@ -15,13 +15,13 @@ from .custom_op import CustomOp
 from .dynamic_shapes import ShapesRefused, shapes_of
 from .exclusive import AsyncCalls
 from .inputs import collect
-from .op_host import PostProcess
-from .perf import MemorySize, PerfTable
 from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
 if TYPE_CHECKING:
     from ..socs import Soc
     from .dumps import Dump
+    from .op_host import PostProcess
+    from .perf import MemorySize, PerfTable
 
 __all__ = ["Context"]
 
@@ -196,11 +196,29 @@ class Context(AsyncCalls, abc.ABC):
         return None
 
     def start(self, timeout_ms: int = 0) -> int:
-        """Begin a run without waiting for it and return its frame id; ``wait`` or ``get_outputs`` ends it."""
+        """Begin a frame on the inputs that were set, and return its number, without waiting for it.
+
+        What it raises is raised by the ``wait`` that asks for it, or by ``get_outputs``, which waits for the frame that
+        it answers. Several frames may be under way where the runtime queues them: they are computed in their order,
+        on the inputs of their beginning; a coprocessor has one at a time. ``close`` waits for the frame that is being
+        computed and gives up the others.
+
+        Args:
+            timeout_ms: handed to a runtime that takes one with the run; how long to wait is said to ``wait``.
+
+        Raises:
+            ContextInvalid: there is nothing to run on.
+            ParamInvalid: the backend has no such runs.
+        """
         raise ParamInvalid(f"backend {self.backend_name} has no non-blocking runs")
 
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
-        """Wait for the run that ``start`` began (0: as long as it takes); raises RunTimeout."""
+        """Wait for a frame that ``start`` began, and raise what it raised.
+
+        Raises:
+            RunTimeout: it was not done in ``timeout_ms`` (0: as long as it takes); wait again, it goes on.
+            ParamInvalid: no such frame has begun.
+        """
         raise ParamInvalid(f"backend {self.backend_name} has no non-blocking runs")
 
     def infer(

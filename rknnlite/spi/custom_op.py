@@ -10,8 +10,9 @@ import abc
 import inspect
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Optional, Union
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +50,7 @@ class CustomOpFailed(RknnError):
     """An operator raised, or answered something that does not fit; names operator, node and cause."""
 
 
-@dataclass(frozen=True)
-class OpNode:
+class OpNode(NamedTuple):
     """The node that an operator computes.
 
     ``input`` and ``output`` are tensor names, ``attrs`` the attributes by name: int, float, str, or a list of
@@ -59,7 +59,7 @@ class OpNode:
 
     op_type: str
     name: str
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+    attrs: Mapping[str, Any] = MappingProxyType({})
     input: Sequence[str] = ()
     output: Sequence[str] = ()
 

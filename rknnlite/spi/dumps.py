@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from .. import config
 from ..errors import ParamInvalid
+from ..files.reading import check_file, read_text
 from ..files.writing import write_array, write_text
 from ..log import logger
 
@@ -82,7 +83,7 @@ class Dump:
         if not path.exists() and (tensors := _of_board(Path(folder))):
             return cls(Path(folder), tensors, {"backend": "board", "board": True})
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(read_text(path))
             entries = [_entry(entry, path) for entry in found["tensors"]]
             info = dict(found.get("info") or {})
         except OSError as error:
@@ -135,6 +136,7 @@ class Dump:
 
     def _load(self, file: str) -> Array:
         try:
+            check_file(self.folder / file)
             array: Array = np.load(self.folder / file, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise ParamInvalid(f"{self.folder / file} cannot be read ({error}); dump the run again") from None

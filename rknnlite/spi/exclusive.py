@@ -6,7 +6,6 @@ import abc
 import threading
 import zlib
 from collections.abc import Mapping
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,8 @@ from .. import config
 from ..errors import ContextInvalid, InputInvalid
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from .one_thread import OneThread
 
 __all__ = ["AsyncCalls", "Exclusive", "OneCaller", "Unchanged", "debugging"]

@@ -204,8 +204,9 @@ def _layout(word: Any, attr: TensorAttr) -> Layout:
     """The layout that a word means for an input; only rank 4 has one."""
     try:
         layout = Layout.NHWC if word is None else _LAYOUTS[str(word).lower()]
-    except KeyError:
-        raise InputInvalid(f"input {attr.name}: unknown layout {word!r}; use 'nhwc' or 'nchw'") from None
+    except Exception:  # whatever the object's own __str__ does
+        shown = f"{word!r:.80}" if isinstance(word, (str, int)) else f"of type {type(word).__name__}"
+        raise InputInvalid(f"input {attr.name}: unknown layout {shown}; use 'nhwc' or 'nchw'") from None
     if len(attr.dims) != 4:
         return Layout.UNDEFINED
     return Layout.NHWC if layout is Layout.UNDEFINED else layout

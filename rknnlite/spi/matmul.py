@@ -18,11 +18,13 @@ from .exclusive import OneCaller
 from .types import Memory
 
 __all__ = [
-    "BLayout", "BQuant", "MatmulContext", "MatmulShape", "MatmulSpec", "MatmulTensor", "MatmulType", "check_limits",
-    "facts_of", "tensors_of",
+    "MATMUL_OPTIONS", "BLayout", "BQuant", "MatmulContext", "MatmulShape", "MatmulSpec", "MatmulTensor", "MatmulType",
+    "check_limits", "facts_of", "tensors_of",
 ]  # fmt: skip
 
 Array = NDArray[Any]
+MATMUL_OPTIONS = frozenset({"library", "threads"})
+"""Names of the options of our own backends, see ``MatmulSpec.extra``."""
 _GROUP = 32  # a group of weights with one scale is a multiple of this
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -24,8 +24,7 @@ __all__ = ["GpuKernel", "GpuServices", "OpHost", "PostProcess", "on_gpu"]
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class GpuKernel:
+class GpuKernel(NamedTuple):
     """A built OpenCL kernel as handles of the C API; ``owner`` keeps them alive."""
 
     context: int

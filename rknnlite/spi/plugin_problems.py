@@ -7,14 +7,21 @@ before it runs code of somebody else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Optional
+from typing import NamedTuple, Optional
 
-__all__ = ["Problem", "forget_problems", "known_problems", "leave_out", "may_enter", "note", "watch"]
+__all__ = [
+    "Problem",
+    "forget_problems",
+    "known_problems",
+    "leave_out",
+    "may_enter",
+    "note",
+    "watch",
+    "why_left_out",
+]
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """What is wrong with a plugin, and what to do about it where more is known than that it should be mended."""
 
     plugin: str
@@ -56,12 +63,18 @@ def forget_problems() -> None:
 
 def may_enter(plugin: str, step: str) -> bool:
     """Asked before code of a plugin is entered: its import, one of its hooks, a library that it loads."""
+    reason = why_left_out(plugin, step)
+    if reason:
+        note(plugin, step, reason, "update or remove it")
+    return not reason
+
+
+def why_left_out(plugin: str, step: str) -> str:
+    """What would come of entering that code; empty when nothing is known against it."""
     if _watcher is not None:
         _watcher(plugin, step)
     reason = _left_out.get((plugin, step))
-    if reason is not None:
-        note(plugin, step, f"{step} {reason}", "update or remove it")
-    return reason is None
+    return f"{step} {reason}" if reason is not None else ""
 
 
 def watch(watcher: Callable[[str, str], None]) -> None:

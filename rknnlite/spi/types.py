@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import difflib
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,8 +35,7 @@ __all__ = [
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(NamedTuple):
     """Whether a backend can be used on this machine, and why (not).
 
     ``priority`` decides between available backends: the CPU reference has 0, real hardware 100. ``library`` and
@@ -52,8 +50,7 @@ class Probe:
     version: str = ""
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(NamedTuple):
     """A coprocessor that can be named when a model is opened: its id, its SoC, memory in bytes (0: not known)."""
 
     id: str
@@ -62,8 +59,7 @@ class Device:
     memory_free: int = 0
 
 
-@dataclass(frozen=True)
-class Versions:
+class Versions(NamedTuple):
     """What ``RKNN_QUERY_SDK_VERSION`` answers: runtime and driver version.
 
     ``library`` is the name of the runtime library (``librknnrt``), empty where there is none.
@@ -138,10 +134,12 @@ class Options:
 
 
 _PRIORITIES = ("high", "medium", "low")
+_INIT_FLAGS = 0x1FFFF  # all bits that rknn_init has a name for
 _LEGAL: dict[str, Callable[[Any], bool]] = {
     "priority": lambda value: value in _PRIORITIES or type(value) is int,
     "outside": lambda value: value in (None, "all", "internal"),
-    "flags": lambda value: isinstance(value, int),
+    "flags": lambda value: isinstance(value, int) and 0 <= value <= _INIT_FLAGS,
+    **dict.fromkeys(("user_key", "decrypt_key"), lambda value: value is None or isinstance(value, bytes)),
     **dict.fromkeys(
         ("collect_perf", "sram", "model_in_npu_memory", "flush_inputs", "flush_outputs", "info_only"),
         lambda value: value in (False, True),
@@ -163,11 +161,20 @@ def check_options(
     names = sorted(known)
     for name, value in given.items():
         if name not in names:
+            import difflib  # only where there is a mistake
+
             near = difflib.get_close_matches(name, names, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
             raise ParamInvalid(f"option {name} is unknown to backend {backend}; {hint}")
-        if values and name in _LEGAL and not _LEGAL[name](value):
+        if values and not _is_legal(name, value):
             raise ParamInvalid(f"{name} {value!r:.80} is no legal value of that option of backend {backend}")
+
+
+def _is_legal(name: str, value: Any) -> bool:
+    try:
+        return name not in _LEGAL or bool(_LEGAL[name](value))
+    except Exception:  # an array of several, say
+        return False
 
 
 @dataclass

@@ -241,3 +241,39 @@ def test_networks_that_have_nothing_in_common(tmp_path: Path) -> None:
     writer.close()
     with pytest.raises(RknnError, match="no tensor of the same name and size"):
         rknnlite.compare(MODEL, tmp_path / "other", INPUTS, backend="cpu")
+
+
+# -- beside the reference: a network in float --------------------------------------------------------------------
+
+
+def test_distances_to_a_network_in_float(twin: Path) -> None:
+    """Quantised against itself is no distance, and both sides are as far from the network in float."""
+    found = rknnlite.compare(MODEL, MODEL, INPUTS, "single", floating=MODEL, backend="cpu")
+    assert "fidelity" not in found.model and "float" in found.floating
+    for tensor in found.tensors:
+        assert tensor.entire.euclidean == 0 and tensor.to_float == tensor.reference_to_float
+    assert any(tensor.to_float is not None and tensor.to_float.euclidean > 0 for tensor in found.outputs)
+    table = str(found).splitlines()
+    assert any(
+        line.split() == ["layer_name", "entire", "single", "float", "reference", "to", "float"]
+        for line in table
+    )
+    assert f"network in float: {found.floating}" in table
+
+
+def test_a_reference_in_float_is_at_no_distance_from_itself(twin: Path) -> None:
+    found = rknnlite.compare(MODEL, twin, INPUTS, floating=twin, backend="cpu")
+    pairs = [tensor for tensor in found.tensors if tensor.reference_to_float is not None]
+    assert pairs and all(tensor.reference_to_float.euclidean == 0 for tensor in pairs)  # type: ignore[union-attr]
+    assert all(tensor.to_float == tensor.entire for tensor in pairs)
+
+
+def test_without_a_network_in_float_nothing_is_said_of_it() -> None:
+    found = rknnlite.compare(MODEL, MODEL, INPUTS, backend="cpu")
+    assert found.floating == "" and all(tensor.to_float is None for tensor in found.tensors)
+    assert "float" not in str(found)
+
+
+def test_a_folder_is_no_network_in_float(tmp_path: Path) -> None:
+    with pytest.raises(ParamInvalid, match=r"is a folder; the network in float is an \.onnx or \.rknn file"):
+        rknnlite.compare(MODEL, MODEL, INPUTS, floating=tmp_path, backend="cpu")

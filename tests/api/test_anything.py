@@ -117,6 +117,71 @@ def test_a_log_file_that_cannot_be(
     assert not list(tmp_path.iterdir())
 
 
+class BadPath:
+    """A path that fails to be one."""
+
+    def __fspath__(self) -> str:
+        raise RuntimeError("no path today")
+
+
+class BadRepr:
+    """An object that not even an error message can show."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr today")
+
+
+ODD = {
+    "array": np.ones(3),
+    "empty array": np.zeros(0),
+    "texts": np.array(["a", "b"]),
+    "path": BadPath(),
+    "repr": BadRepr(),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_constructors_take_anything(odd: str, capfd: pytest.CaptureFixture[str]) -> None:
+    value = ODD[odd]
+    for face, names in ((RKNNLite, ("verbose",)), (RKNN3Lite, ("llm_mode", "verbose"))):
+        for name in names:
+            assert not getattr(face(**{name: np.ones(3)}), name)
+            errors = [line for line in capfd.readouterr().err.splitlines() if line.startswith("E ")]
+            assert len(errors) == 1 and f"{name} is neither true nor false" in errors[0]
+            face(**{name: value})
+            capfd.readouterr()
+        face(True, verbose_file=value)
+        face(verbose=True, verbose_file=value)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_paths_and_settings_of_any_kind(odd: str, cpu: None, capfd: pytest.CaptureFixture[str]) -> None:
+    value, model = ODD[odd], genuine("conv_relu.rk3588.i8")
+    rknn, rknn3 = opened(RKNNLite), opened(RKNN3Lite)
+    assert rknn.load_rknn(value) == rknn.load_rknn(model, value) == -1
+    assert rknn3.load_rknn(value, None) == -1
+    assert rknn.list_support_target_platform(value) is None
+    for name in ("target", "core_mask"):
+        assert rknn.load_rknn(model) == 0 and rknn.init_runtime(**{name: value}) == -1
+        rknn3.load_rknn(model, None)
+        assert rknn3.init_runtime(**{"target": None, "core_mask": 1, name: value}) == -1
+    assert (
+        rknn3.init_runtime(None, 1, device_id=value)
+        == rknn3.init_runtime(None, 1, decrypt_key_path=value)
+        == -1
+    )
+    assert rknn.init_runtime() == rknn3.init_runtime("rk1820", 1) == 0
+    assert rknn.reg_custom_op(value) == rknn3.register_postprocess(value) == rknn3.destroy_mem(value) == -1
+    assert rknn3.create_mem(value, value) is rknn3.rknn3_query(value) is None
+    assert rknn3.create_output_tensors(value) == (None, 0)
+    rknn3.release(value)
+    rknn.rknn_runtime.verbose = value
+    captured = capfd.readouterr().err
+    assert "Traceback" not in captured
+    rknn.release(), rknn3.release()
+
+
 def test_flags_that_numpy_made(rknn: RKNNLite) -> None:
     outputs = rknn.inference([IMAGE], None, None, np.array([0]), np.bool_(True), np.bool_(False))
     assert outputs is not None and len(outputs) == 2

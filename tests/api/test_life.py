@@ -21,6 +21,8 @@ from rknnlite.api import RKNNLite
 from .corpus import genuine
 from .fake_backend import Bench, Gate
 
+LEAK = Path(__file__).parents[2] / "benchmarks" / "leak.py"
+
 
 def test_second_thread_is_refused_and_breaks_nothing(
     rknn: RKNNLite, bench: Bench, image: np.ndarray, capfd: pytest.CaptureFixture[str]
@@ -207,6 +209,17 @@ def test_the_cpu_reference_leaves_nothing_for_the_collector(cpu: None, name: str
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("name", ["conv_relu.rk3588.i8", "attention.rk3588.i8"])
+def test_cycles_leave_no_block_of_memory(cpu: None, name: str) -> None:
+    """In a program of its own, where nobody keeps the log; see there for what the interpreter itself keeps."""
+    done = subprocess.run(
+        [sys.executable, LEAK, genuine(name), "--cycles", "--count", "300", "--warm-up", "50"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "would have found 0 objects" in done.stdout
 
 
 @pytest.mark.slow

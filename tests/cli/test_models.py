@@ -123,6 +123,28 @@ def test_a_pipe_is_no_input(call: Call, tmp_path: Path, name: str) -> None:
     assert f"{pipe} cannot be read: it is a pipe, a socket or a device; give a file" in done.err
 
 
+def test_a_pipe_is_nothing_that_an_option_names(call: Call, tmp_path: Path) -> None:
+    for name in ("ops.py", "librkcst_x.so", "attributes.json", "post.o", "net.onnx", "net.rknn"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "dump").mkdir()
+    os.mkfifo(tmp_path / "dump" / "manifest.json")
+    os.mkfifo(tmp_path / "config.json")
+    for words in (
+        ("run", RESNET, "--custom-op", tmp_path / "ops.py"),
+        ("run", RESNET, "--custom-op", tmp_path / "librkcst_x.so"),
+        ("run", RESNET, "--attributes", tmp_path / "attributes.json"),
+        ("run", RESNET, "--postprocess", tmp_path / "post.o"),
+        ("compare", RESNET, tmp_path / "net.onnx"),
+        ("compare", tmp_path / "net.onnx", RESNET),
+        ("compare", RESNET, tmp_path / "net.rknn"),
+        ("compare", RESNET, tmp_path / "dump"),
+        ("export-llm", tmp_path, tmp_path / "out"),
+    ):  # fmt: skip
+        done = call(*words, *(() if words[0] == "export-llm" else ("--backend", "cpu")))
+        assert done.code != Exit.OK, words
+        assert "pipe" in done.err or "not a file" in done.err, (words, done.err)
+
+
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.png"])
 def test_a_device_is_no_picture(call: Call, tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to("/dev/zero")
@@ -342,6 +364,24 @@ def test_compare_a_model_with_itself_in_float(call: Call, tmp_path: Path) -> Non
     ).data
     assert all(tensor["entire"]["cosine"] > 0.9999999 for tensor in data["tensors"])
     assert "alone" in page.read_text()
+
+
+def test_compare_beside_a_network_in_float(call: Call, tmp_path: Path) -> None:
+    import rknnlite
+
+    model, page = genuine("resnet_like.rk3588.i8"), tmp_path / "page.html"
+    done = call("compare", model, model, "--float", model, "--html", page)
+    assert "reference to float" in done.out and "network in float: resnet_like.rk3588.i8.rknn" in done.out
+    assert "1 - cosine, reference to float" in page.read_text()
+    with rknnlite.open(model) as context:
+        image = np.zeros(context.inputs[0].dims, np.uint8)
+        context.infer(image)
+        context.dump(tmp_path / "dump")
+    np.save(tmp_path / "x.npy", image)
+    dump = tmp_path / "dump"
+    data = call("compare", dump, dump, tmp_path / "x.npy", "--float", model, "--json").data
+    assert all(tensor["to_float"] == tensor["reference_to_float"] for tensor in data["tensors"])
+    assert "float" in data["floating"]
 
 
 def test_compare_with_dumps_and_a_threshold(call: Call, tmp_path: Path) -> None:

@@ -199,6 +199,33 @@ def test_plugins_and_doctor_survive_a_crash_at_import(tmp_path: Path) -> None:
     assert "backend cpu opens it" in examined.stdout
 
 
+PROBE = """import os, signal
+import rknnlite
+from rknnlite.spi import Backend
+
+class Mine(Backend):
+    name = "mine"
+
+    def probe(self):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    def open(self, model, options):
+        raise NotImplementedError
+
+@rknnlite.hookimpl
+def rknnlite_register_backends(register):
+    register(Mine())
+"""
+
+
+def test_doctor_survives_a_crash_in_a_probe(tmp_path: Path) -> None:
+    site = packages(tmp_path, probing=PROBE)
+    for words in (("doctor",), ("doctor", RESNET)):
+        examined = rknnlite_command(site, *words)
+        assert "mine: its probe ends the process with signal 11 (SIGSEGV)" in examined.stdout, examined.stderr
+    assert "backend cpu opens it" in examined.stdout
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
 def test_a_library_that_crashes_is_named_and_the_others_stay(tmp_path: Path) -> None:
     place = tmp_path / "op_plugins"

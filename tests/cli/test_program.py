@@ -263,6 +263,20 @@ def test_an_interrupt_ends_everything(number: int) -> None:
     assert "Traceback" not in err
 
 
+def test_an_interrupt_in_generated_code_has_the_exit_code_of_interrupts(tmp_path: Path) -> None:
+    """As ``dataclass`` generates while modules are imported: ``python -m`` would end by SIGINT itself."""
+    tmp_path.joinpath("program_of_test.py").write_text(
+        "import sys; from rknnlite import cli; from rknnlite.cli import program\n"
+        "program._run = lambda args: exec('raise KeyboardInterrupt')\n"
+        "sys.argv = ['rknnlite', 'plugins']\n"
+        "sys.exit(cli.main())"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}:{ROOT / 'plugins'}"}
+    command = [sys.executable, "-m", "program_of_test"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.INTERRUPTED, done.stderr
+
+
 def test_a_reader_that_leaves_is_no_error_message() -> None:
     with program("info", RESNET) as running:
         assert running.stdout is not None

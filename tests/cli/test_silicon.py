@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rknnlite.cli.health.finding import Level
 from rknnlite.cli.health.silicon import PATTERNS, silicon, suspicions
 from rknnlite.formats import ModelFile
 from rknnlite.graph import ConvParams, Graph, Node, Tensor, TensorRole
@@ -66,6 +67,18 @@ def test_limits_of_registers_and_other_chips() -> None:
     ]
     assert named(line([(1, 8, 4, 4)] * 2, resize), "rv1126b") == []
     assert named(line([(1, 8, 4, 4)] * 2, replace(relu, on_npu=False)), "rk3588") == ["on-the-cpu"]
+
+
+def test_attention_on_rk3576() -> None:
+    graph = line([(1, 8, 64, 64)] * 2, Node(0, "exSDPAttention", "a", [0, 0, 0], [1], on_npu=True))
+    assert named(graph, "rk3576") == ["attention-on-rk3576"] and named(graph, "rk3588") == []
+
+
+def test_rows_without_a_public_report_say_so() -> None:
+    """A document of ours is no evidence, but for what is no fault of the chip."""
+    for row in PATTERNS:
+        if row.level is Level.WARN and not row.source.startswith("https://"):
+            assert "no public report is known" in row.source, row.name
 
 
 def test_every_row_has_a_source_and_a_way_around() -> None:

@@ -71,6 +71,28 @@ def test_padding_lanes_may_hold_anything(shape: tuple[int, ...], c2: int) -> Non
     assert np.array_equal(nc1hwc2_to_nchw(junk, shape[1]), x)
 
 
+@pytest.mark.parametrize(("height", "width"), [(7, 7), (13, 13), (9, 11), (1, 5), (3, 1), (4, 6)])
+@pytest.mark.parametrize(("channels", "c2"), [(20, 16), (3, 8), (36, 4)])
+def test_positions_in_one_row(height: int, width: int, channels: int, c2: int) -> None:
+    """As runtimes report outputs whose positions are no multiple of 4: padded, and all in one row."""
+    x = np.random.default_rng(3).integers(-128, 128, (2, channels, height, width), np.int8)
+    square = nchw_to_nc1hwc2(x, c2)
+    n, c1 = square.shape[:2]
+    surface = -(-height * width // 4) * 4
+    flat = np.full((n, c1, 1, surface, c2), 99, np.int8)
+    flat[:, :, 0, : height * width] = square.reshape(n, c1, height * width, c2)
+    assert np.array_equal(nc1hwc2_to_nchw(flat, channels, (height, width)), x)
+    assert np.array_equal(nc1hwc2_to_nchw(square, channels, (height, width)), x)
+    assert nc1hwc2_to_nchw(flat, channels).shape == (2, channels, 1, surface)
+
+
+def test_positions_that_are_not_there() -> None:
+    flat = np.zeros((1, 2, 1, 52, 16), np.int8)
+    for size in ((7, 8), (2, 27), (0, 4), (-7, -7)):
+        with pytest.raises(ParamInvalid, match=f"{size[0]} x {size[1]} positions do not fit the 1 x 52"):
+            nc1hwc2_to_nchw(flat, 20, size)
+
+
 @pytest.mark.parametrize("function", [nchw_to_nhwc, nhwc_to_nchw, lambda x: nchw_to_nc1hwc2(x, 8)])
 @pytest.mark.parametrize("rank", [0, 3, 5])
 def test_wrong_rank(function: object, rank: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rknnlite_cpu.registry import builder_for
+from rknnlite_cpu.ops import builder_of
 from rknnlite_cpu.values import encode, round_bf16, round_f16
 
 from rknnlite.errors import ModelInvalid, RknnError
@@ -111,7 +111,7 @@ def test_scattered_values_may_be_joined(reduction: str, wanted: list[int]) -> No
     assert compute("ScatterElements", [x], (3,), attrs, constants=[index[:, 0], updates]).tolist() == wanted
 
 
-@pytest.mark.parametrize("mode", ["layer", "rms", "l1", "l2"])
+@pytest.mark.parametrize("mode", ["layer", "rms", "l1", "l2", "pixel"])
 @pytest.mark.parametrize("axes", [[1], [-1], [2, 3]])
 def test_ex_norm(mode: str, axes: list[int]) -> None:
     x = real(2, 5, 3, 4)
@@ -123,6 +123,7 @@ def test_ex_norm(mode: str, axes: list[int]) -> None:
         "rms": x64 / np.sqrt((x64**2).mean(axis=along, keepdims=True) + 1e-3),
         "l1": x64 / (np.abs(x64).sum(axis=along, keepdims=True) + 1e-3),
         "l2": x64 / np.sqrt((x64**2).sum(axis=along, keepdims=True) + 1e-3),
+        "pixel": x64 / np.sqrt((x64**2).sum(axis=along, keepdims=True) + 1e-3),
     }[mode]
     attrs = {"mode": mode, "axes": axes, "epsilon": 1e-3}
     assert close(compute("exNorm", [x], x.shape, attrs), expected)
@@ -375,6 +376,36 @@ def test_convolution_without_decoded_parameters() -> None:
         one_node("Conv", [int8("x", (1, 4, 5, 5), A)], [int8("y", (1, 3, 5, 5), C)])
 
 
+# -- windows ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("counts", "sizes"), [((2, 3), (4, 5)), ((3, 1), (1, 7)), ((2, 2), (3, 3))])
+def test_windows_of_a_picture_and_back(counts: tuple[int, int], sizes: tuple[int, int]) -> None:
+    (down, across), (tall, wide) = counts, sizes
+    x = real(2, 3, down * tall, across * wide)
+    attrs = {"mode": "partition", "num_windows": list(counts), "window_sizes": list(sizes)}
+    cut = compute("exWindow", [x], (2, 3, down * across, tall * wide), attrs)
+    for window in range(down * across):
+        top, left = window // across * tall, window % across * wide
+        piece = x[:, :, top : top + tall, left : left + wide]
+        assert np.array_equal(cut[:, :, window], piece.reshape(2, 3, -1))
+    assert np.array_equal(compute("exWindow", [cut], x.shape, {**attrs, "mode": "reverse"}), x)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "text"),
+    [
+        ({"mode": "shuffle"}, "mode 'shuffle'"),
+        ({"num_windows": [2]}, r"\[2\].*not two numbers each"),
+        ({"window_sizes": [3, 2]}, r"does not turn \[1, 3, 4, 6\] into \[1, 3, 4, 6\]"),
+    ],
+)
+def test_windows_that_do_not_fit(attrs: dict[str, Any], text: str) -> None:
+    fitting = {"mode": "partition", "num_windows": [2, 2], "window_sizes": [2, 3]}
+    with pytest.raises(RknnError, match=f'exWindow "the_exwindow".*{text}'):
+        compute("exWindow", [real(1, 3, 4, 6)], (1, 3, 4, 6), {**fitting, **attrs})
+
+
 # -- the registry -------------------------------------------------------------------------------------------------
 
 VOCABULARY = """
@@ -390,12 +421,14 @@ ReduceMax ReduceMin TopK exGRU exLSTM GRU LSTM GridSample Ceil Mish Softsign Tan
 Asinh Acosh Atanh Shrink ThresholdedRelu Hardmax LRN MeanVarianceNormalization Mod LessOrEqual Equal And Or
 Xor Not IsNaN ReduceMean ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceProd ArgMin
 GatherND ScatterND ScatterElements SpaceToDepth OneHot Trilu GroupNormalization GlobalLpPool LpPool Mean Sum
+exWindow RoiAlign MaxRoiPool MaxUnpool QuantizeLinear DequantizeLinear
+exGlu IsInf EyeLike CastLike CenterCropPad Col2Im Compress DFT Det
 """
 
 
 @pytest.mark.parametrize("op", VOCABULARY.split())
 def test_the_vocabulary_of_the_converter_is_known(op: str) -> None:
-    assert builder_for(op) is not None
+    assert builder_of(op) is not None
 
 
 def test_runtime_values_round_trip() -> None:

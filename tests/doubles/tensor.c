@@ -58,6 +58,8 @@ double real_of(const tensor *t, double stored) {
     return t->quantised ? (double)(((float)stored - t->zp) * t->scale) : stored;
 }
 
+static uint32_t up(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
+
 /* Index of a logical element (NCHW order) in a buffer. */
 size_t where(const tensor *t, const placing *p, size_t logical, int dims_are_nhwc) {
     if (t->rank != 4 || p->fmt == RKNN_TENSOR_UNDEFINED) return logical;
@@ -67,18 +69,19 @@ size_t where(const tensor *t, const placing *p, size_t logical, int dims_are_nhw
     uint32_t c2 = p->c2 ? p->c2 : c2_of(p->type), c1 = (C + c2 - 1) / c2;
     switch (p->fmt) {
     case RKNN_TENSOR_NHWC: return ((n * H + h) * stride + w) * C + c;
-    case RKNN_TENSOR_NC1HWC2: return (((n * c1 + c / c2) * H + h) * W + w) * c2 + c % c2;
+    case RKNN_TENSOR_NC1HWC2: {
+        uint32_t surface = dims_are_nhwc ? H * W : up(H * W, 4); /* of outputs: positions are padded */
+        return ((n * c1 + c / c2) * surface + h * W + w) * c2 + c % c2;
+    }
     default: return logical;
     }
 }
-
-static uint32_t up(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
 
 /* Bytes of a tensor as the NPU keeps it. */
 size_t stored_size(const tensor *t) {
     if (t->rank == 4 && t->native) {
         uint32_t c2 = c2_of(t->type);
-        return (size_t)t->dims[0] * up(t->dims[1], c2) * t->dims[2] * t->dims[3] * type_size(t->type);
+        return (size_t)t->dims[0] * up(t->dims[1], c2) * up(t->dims[2] * t->dims[3], 4) * type_size(t->type);
     }
     return elements(t) * type_size(t->type);
 }
@@ -106,7 +109,8 @@ void describe(const tensor *t, uint32_t index, int is_input, rknn_query_cmd cmd,
     attr->index = index;
     memcpy(attr->name, t->name, sizeof attr->name);
     attr->type = t->type;
-    attr->qnt_type = t->quantised ? RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC : RKNN_TENSOR_QNT_NONE;
+    int affine = t->quantised || t->type == RKNN_TENSOR_FLOAT16; /* then with scale 1 and zero point 0 */
+    attr->qnt_type = affine ? RKNN_TENSOR_QNT_AFFINE_ASYMMETRIC : RKNN_TENSOR_QNT_NONE;
     attr->scale = t->scale;
     attr->zp = t->zp;
     uint32_t width = 0;
@@ -117,6 +121,7 @@ void describe(const tensor *t, uint32_t index, int is_input, rknn_query_cmd cmd,
         uint32_t N = d[0], C = is_input ? d[3] : d[1], H = is_input ? d[1] : d[2], W = is_input ? d[2] : d[3];
         uint32_t nchw[] = {N, C, H, W}, nhwc[] = {N, H, W, C}, c2 = c2_of(t->type);
         uint32_t native[] = {N, (C + c2 - 1) / c2, H, W, c2};
+        if (!is_input && H * W % 4) native[2] = 1, native[3] = up(H * W, 4);
         int image = C == 1 || C == 3 || C == 4;
         if (wants_native(cmd) && (is_input ? !image : t->native)) {
             set_dims(attr, RKNN_TENSOR_NC1HWC2, 5, native);
@@ -126,7 +131,7 @@ void describe(const tensor *t, uint32_t index, int is_input, rknn_query_cmd cmd,
         } else {
             set_dims(attr, RKNN_TENSOR_NCHW, 4, nchw);
         }
-        attr->w_stride = width ? width : wants_native(cmd) ? W : 0;
+        attr->w_stride = width ? width : is_input && wants_native(cmd) ? W : 0;
         attr->size_with_stride = width ? N * H * width * C * type_size(t->type) : 0;
     }
     attr->size = attr->n_elems * type_size(t->type);

@@ -221,6 +221,22 @@ INDEX = tensor("index", (2, 2), CONST, 7, s18=0)
         ("GridSample", (1, 3, 5, 5), [tensor("grid", (1, 5, 5, 3), CONST, s18=0)]),
         ("Concat", (1, 3, 4, 9), [tensor("other", (1, 3, 4, 4), CONST, s18=0)]),
         ("exConvTransposePad", (1, 3, 3, 9), []),
+        ("MatMul", (1, 3, 4, 5), [tensor("b", (1, 3, 4, 4), CONST, s18=0)]),
+        ("MatMul", (1, 3, 4, 2), [tensor("b", (1, 3, 3, 2), CONST, s18=0)]),
+        ("MatMul", (1, 3, 4, 2), [tensor("b", (2, 2, 4, 2), CONST, s18=0)]),
+        ("Gemm", (1, 3, 4, 5), [tensor("b", (5, 4), CONST, s18=0)]),
+        (
+            "Where",
+            (1, 3, 4, 4),
+            [tensor("a", (1, 3, 4, 4), CONST, s18=0), tensor("b", (1, 3, 5, 4), CONST, s18=0)],
+        ),
+        ("Where", (1, 3, 4, 4), [tensor("a", (1, 3, 4, 4), CONST, s18=0)]),
+        ("GatherND", (1, 3, 4, 4), [INDEX]),
+        ("GatherND", (2, 1), [tensor("index", (2, 5), CONST, s18=0)]),
+        ("GatherElements", (1, 3, 2, 4), [tensor("index", (1, 4, 4, 2), CONST, s18=0)]),
+        ("DepthToSpace", (1, 3, 4, 5), []),
+        ("SpaceToDepth", (1, 3, 4, 5), []),
+        ("Mean", (1, 3, 4, 4), [tensor("other", (1, 2, 4, 4), CONST, s18=0)]),
     ],
 )
 def test_results_that_no_operator_gives(operator, result, more):
@@ -250,3 +266,14 @@ def test_a_fetched_tensor_that_is_no_input():
     nodes = [IN, node("InputOperator", [], [2]), node("Add", [0, 2], [1]), OUT]
     with pytest.raises(ModelInvalid, match="fetches tensor other, which is no input of the graph"):
         ModelFile(model([X, Y, other], nodes)).model.graph()
+
+
+@pytest.mark.filterwarnings("error")
+def test_steps_of_a_damaged_file_give_no_warning():
+    from rknnlite.formats.recurrent import _stepped
+
+    rows = Tensor(
+        0, "w", DType.FLOAT32, (1, 2), TensorRole.CONST, load=lambda: np.array([[3e38, -1]], np.float32)
+    )
+    found = _stepped(rows, np.array([1e-40], np.float32), np.zeros(1))
+    assert np.isfinite(found).all()

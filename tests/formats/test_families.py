@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from rknnlite import socs
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats.families import FAMILIES, family_of
 from rknnlite.formats.register_map import V1, V2A, V2B, Field, scaled
+from rknnlite.formats.registers import RegisterProgram
+from rknnlite.formats.stages import StageReader
+from rknnlite.graph import Node
+from rknnlite.tensor import DType
 
 
 def test_every_soc_of_the_generation_has_a_row() -> None:
@@ -47,3 +53,27 @@ def test_small_constants_are_read_as_registers() -> None:
     """rk3576 keeps the shift of the accumulator in the first byte of the BS constant."""
     assert V2B.bs_shift.of({0x10000: 0xFFF2_000E}) == 14
     assert V2B.common_zero.of({0x10000: 0xFFF2_FFFD}) == -3
+
+
+@pytest.mark.parametrize(
+    ("word", "register", "low"),
+    [("RKNPU v2", 0x301C, 0), ("RKNPU lite", 0x302C, 0), ("RKNPU t4", 0x3024, 0), ("RKNPU f2", 0x3024, 0),
+     ("RKNPU f3", 0x3024, 0), ("RKNPU t3", 0x301C, 0), ("RKNPU w1", 0x1048, 8)],
+)  # fmt: skip
+def test_where_accumulators_are_shifted_before_the_bias(word: str, register: int, low: int) -> None:
+    """Measured on networks whose biases pass 32 bits; the stored bias is smaller by the shift."""
+    program = RegisterProgram.from_blobs(
+        [(0, memoryview(struct.pack("<Q", (4 << low) << 32 | register << 16)))]
+    )
+    reader = StageReader(family_of(word), program, lambda name: None)
+    stage = reader.read(Node(0, "Conv", "c", [0], [1]), reader.registers(0, "y"), "y", DType.INT8)
+    assert stage.bias_scale == 16 and stage.pre_scale == 1 / 16
+
+
+def test_positive_and_negative_shifts() -> None:
+    """A slope is a fraction of the difference of the two; rk3576 keeps both in the BS constant."""
+    assert V1.shifts({0x4048: 2 << 8, 0x4010: 15 << 4}) == (2, 15)
+    assert V2A.shifts({0x4038: 2 << 8, 0x4054: 15 << 16}) == (2, 15)
+    assert V2B.shifts({0x501C: 0x710, 0x10000: 0xF02}) == (2, 15)
+    assert V2B.shifts({0x501C: 0x114, 0x4050: 1 << 17, 0x10000: 11}) == (0, 0)
+    assert V2B.shifts({0x501C: 0x11C, 0x4050: 0, 0x10000: 11, 0x10020: 0xF02}) == (2, 15)

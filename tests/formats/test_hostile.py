@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rknnlite.errors import RknnError
+from rknnlite.errors import ModelInvalid, ModelUnsupported, RknnError
 from tests.support import damage, patches
 from tests.support.corpus import genuine, open_cpu
 
@@ -111,3 +111,9 @@ def test_corpus_of_the_fuzzer(patch: patches.Patch) -> None:
     ):
         context.infer([np.zeros(attr.dims, np.float32) for attr in context.inputs])
     assert patches.refusal(caught.value) == patch.answer
+
+
+@pytest.mark.parametrize("kind", [ModelInvalid, ModelUnsupported])
+def test_names_as_long_as_the_file_do_not_fill_the_message(kind: type[ModelInvalid]) -> None:
+    text = str(kind(f"node {'x' * 40_000}: no such form; copy the file again"))
+    assert len(text) < 2000 and text.startswith("node xxx") and text.endswith("copy the file again")

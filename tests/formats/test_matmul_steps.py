@@ -8,11 +8,12 @@ import struct
 import numpy as np
 import pytest
 
+from rknnlite.errors import ModelUnsupported
 from rknnlite.formats import ModelFile
 from rknnlite.formats.families import NpuFamily, family_of
-from rknnlite.formats.matmul_steps import attention_steps, product_steps
+from rknnlite.formats.matmul_steps import attention_steps, hidden_attributes, product_steps
 from rknnlite.formats.registers import RegisterProgram
-from rknnlite.graph import Tensor, TensorRole
+from rknnlite.graph import Node, Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
 from tests.support.corpus import genuine, golden_of, open_cpu
 
@@ -135,3 +136,54 @@ def test_a_genuine_file_runs_as_in_the_simulator() -> None:
         found = context.infer(golden.inputs)[0]
         step = context.outputs[0].quant.scale
     assert (np.abs(found - golden.outputs[0]) < step / 2).mean() > 0.97
+
+
+@pytest.mark.parametrize(
+    ("family", "product", "multiplied", "added"),
+    [(T3, 0x1014, {0x4070: 0x81004094}, {0x4070: 0x8002C0C0}), (W1, 0x100C, {0x404C: 0x20024928}, {0x404C: 0x20C2481C})],
+)  # fmt: skip
+def test_a_number_per_head_joins_behind_the_product(
+    family: NpuFamily, product: int, multiplied: dict[int, int], added: dict[int, int]
+) -> None:
+    node = Node(index=0, op="exMatMul", name="scores", inputs=[0, 1, 2], outputs=[3])
+    for behind, use in ((multiplied, "mul"), (added, "add")):
+        runs = program({product: 9}, {0x5038: 0}, {product: 9}, {0x5038: 0}, behind)
+        assert hidden_attributes(family, runs, node, []) == {"c_type": use}
+    with pytest.raises(ModelUnsupported, match="what becomes of its third operand"):
+        hidden_attributes(family, program(multiplied, {product: 9}, {0x5038: 0}), node, [])
+
+
+# -- attributes that only registers hold -------------------------------------------------------------------------
+
+
+def windows_of(source: tuple[int, ...], target: tuple[int, ...], *rows: int) -> dict[str, object]:
+    """What a mini file says about exWindow whose runs read rows of so many elements."""
+    node = Node(index=0, op="exWindow", name="cut", inputs=[0], outputs=[1])
+    tensors = [
+        Tensor(i, f"t{i}", DType.INT8, shape, TensorRole.ACTIVATION)
+        for i, shape in enumerate((source, target))
+    ]
+    runs = [{0x500C: 9 << 16 | row - 1} for row in rows]
+    return hidden_attributes(T3, program(*runs, {0x1014: 0}), node, tensors)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "row", "counts", "sizes"),
+    [
+        ((8, 8), (8, 8), 4, [4, 2], [2, 4]),
+        ((8, 8), (8, 8), 2, [2, 4], [4, 2]),
+        ((21, 40), (24, 35), 5, [3, 8], [7, 5]),
+        ((24, 35), (21, 40), 5, [3, 7], [8, 5]),  # the way back: heights and numbers across change places
+    ],
+)
+def test_windows_of_a_mini_file(
+    source: tuple[int, int], target: tuple[int, int], row: int, counts: list[int], sizes: list[int]
+) -> None:
+    found = windows_of((1, 9, *source), (1, 9, *target), row, row)
+    assert found == {"mode": "partition", "num_windows": counts, "window_sizes": sizes}
+
+
+@pytest.mark.parametrize("rows", [(3,), (4, 2), (), (9,)])
+def test_rows_that_make_up_no_windows(rows: tuple[int, ...]) -> None:
+    with pytest.raises(ModelUnsupported, match=r'exWindow "cut".*attributes='):
+        windows_of((1, 9, 8, 8), (1, 9, 8, 8), *rows)

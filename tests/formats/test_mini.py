@@ -38,7 +38,7 @@ def test_against_the_simulator(stem: str) -> None:
     for attr, ours, expected in zip(context.outputs, context.infer(golden.inputs), golden.outputs):
         assert ours.shape == expected.shape
         assert agreement(ours, expected) >= 0.9995
-        if attr.quant is not None:
+        if attr.quant is not None and not attr.dtype.is_float:
             assert np.abs(ours - expected).max() <= 2.01 * attr.quant.scale
         else:
             assert np.abs(ours - expected).max() <= 1e-2 * np.abs(expected).max()
@@ -56,7 +56,10 @@ def test_native_layout(stem: str, lanes: int) -> None:
     """The lanes that the SoC table says are those of the file."""
     context = open_cpu(genuine(stem))
     assert context.native_outputs[0].dims[-1] == lanes
-    assert context.native_outputs[0].dims == ModelFile(genuine(stem)).model.outputs[0].native_shape
+    n, groups, height, width, _ = ModelFile(genuine(stem)).model.outputs[0].native_shape
+    positions = -(-height * width // 4) * 4  # reported as one row, because they were no multiple of 4
+    assert positions != height * width
+    assert context.native_outputs[0].dims == (n, groups, 1, positions, lanes)
 
 
 def test_interchangeable_platforms() -> None:

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid
+from rknnlite.llm.apart import SPLITS
 from rknnlite.llm.bpe import ByteLevelBpe, Recipe, recipe
 from rknnlite.llm.gguf import read_gguf, write_gguf
-from rknnlite.llm.tokenizer import _SPLIT, HF_JSON, Tokenizer, byte_letters
+from rknnlite.llm.tokenizer import HF_JSON, Tokenizer, byte_letters
 from tests.support.corpus import EXAMPLES
 
 FILE = EXAMPLES / "llm_chat" / "models" / "tiny.tokenizer.gguf"
@@ -68,13 +69,13 @@ def settings_of(pre: str) -> dict[str, Any]:
     """The published tokenizer with the split of a family."""
     changed: dict[str, Any] = json.loads(json.dumps(PUBLISHED))
     if pre:
-        changed["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = _SPLIT[pre]
+        changed["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = SPLITS[pre]
         changed["model"]["ignore_merges"] = pre == "llama-bpe"
         changed["normalizer"] = {"type": "NFC"}
     return changed
 
 
-@pytest.mark.parametrize("pre", ["", *_SPLIT])
+@pytest.mark.parametrize("pre", ["", *SPLITS])
 def test_same_ids_and_texts_as_the_package(pre: str) -> None:
     tokenizers = pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
     settings = settings_of(pre)

@@ -14,8 +14,8 @@ from rknnlite.errors import ModelInvalid, OutOfMemory
 from rknnlite.formats import ModelFile
 from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm import Package, open_llm
-from rknnlite.spi.llm import LlmContext, LlmParams
-from tests.llm.conftest import Maker
+from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmContext, LlmParams, TokenInput
+from tests.llm.conftest import Maker, embed_of
 from tests.support import llm_damage
 
 
@@ -127,6 +127,55 @@ def test_a_cache_that_cannot_be(package: Maker, tmp_path: Path, changes: dict[st
         good = llm_damage.saved_kv(context, made, tmp_path / "kv")
         bad = llm_damage.kv_described(good, changes)
         assert llm_damage.use_kv(context, made, bad, tmp_path / "kv") == ("ended" in changes)
+
+
+@pytest.mark.parametrize("kvcache", [None, "int8"])
+@pytest.mark.parametrize(
+    "changes", [{"unfed": [1 << 40]}, {"seen": [-1]}, {"system": None}, {"total": 3}, {"keep": -1}]
+)
+def test_a_damaged_cache_file_leaves_the_session_as_it_was(
+    package: Maker, tmp_path: Path, kvcache: str | None, changes: dict[str, Any]
+) -> None:
+    made = package("qwen3", "f32", kvcache)
+    path, before, after = (str(tmp_path / name) for name in ("kv", "before", "after"))
+    with (
+        open_llm(made.model) as context,
+        context.session(callbacks=LlmCallbacks(embed=embed_of(made))) as session,
+    ):
+        session.run(TokenInput(range(1, 40)), InferParams(max_new_tokens=2))
+        session.save_kvcache(path)
+        Path(path).write_bytes(llm_damage.kv_described(Path(path).read_bytes(), changes))
+        session.run(TokenInput([7, 8, 9]), InferParams(max_new_tokens=3))
+        session.save_kvcache(before)
+        with pytest.raises(ModelInvalid, match="damaged"):
+            session.load_kvcache(path)
+        session.save_kvcache(after)
+        assert Path(before).read_bytes() == Path(after).read_bytes()
+        session.run(TokenInput([3]), InferParams(keep_history=True, max_new_tokens=3))
+
+
+@pytest.mark.parametrize("number, inside", [(-1, 0), (1 << 40, 0), (0, 1 << 40), (0, -1)])
+def test_a_cache_file_with_impossible_groups_leaves_the_session_as_it_was(
+    package: Maker, tmp_path: Path, number: int, inside: int
+) -> None:
+    """Found in the last layer, after all others have been looked at."""
+    made = package("qwen3", "f32", "int8")
+    path, before, after = (str(tmp_path / name) for name in ("kv", "before", "after"))
+    with (
+        open_llm(made.model) as context,
+        context.session(callbacks=LlmCallbacks(embed=embed_of(made))) as session,
+    ):
+        session.run(TokenInput(range(1, 40)), InferParams(max_new_tokens=2))
+        session.save_kvcache(before)
+        filled = session._talk.cache.layers[-1]._filled  # type: ignore[attr-defined]
+        good = filled.copy()
+        filled[:] = number, inside
+        session.save_kvcache(path)
+        filled[:] = good
+        with pytest.raises(ModelInvalid, match="keys wait in group"):
+            session.load_kvcache(path)
+        session.save_kvcache(after)
+        assert Path(before).read_bytes() == Path(after).read_bytes()
 
 
 @given(llm_damage.configurations())

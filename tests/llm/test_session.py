@@ -396,9 +396,20 @@ def test_closed_sessions_say_so_and_close_again(session: LlmSession, context: Ll
 def test_no_callback_after_close(context: LlmContext, package: Maker, recorder: Recorder) -> None:
     session = context.session(NEVER_ENDS, LlmCallbacks(recorder, embed=embed_of(package())))
     session.run_async(TokenInput([1]), InferParams(max_new_tokens=10**9))
-    time.sleep(0.02)
+    while not recorder.calls:
+        time.sleep(0.001)
     session.close()
     count = len(recorder.calls)
     time.sleep(0.02)
     assert len(recorder.calls) == count
     assert recorder.states[-1] == CallState.STOP
+
+
+def test_options_that_mean_nothing_are_refused(package: Maker) -> None:
+    made = package("qwen3")
+    for options, text in (
+        ({"prefil_chunk": 4}, "did you mean prefill_chunk"),
+        ({"priority": "bogus"}, "'bogus' is no legal"),
+    ):
+        with pytest.raises(ParamInvalid, match=text):
+            open_llm(made.model, backend="cpu", **options)

@@ -53,6 +53,14 @@ def test_faults(double: Double, function: str) -> None:
         assert (multiply(np.ones((4, 64), np.int8), np.ones((64, 32), np.int8)) == 64).all()
 
 
+def test_unknown_options_are_refused(double: Double) -> None:
+    with pytest.raises(
+        errors.ParamInvalid, match="option thread is unknown to backend rknnrt; did you mean threads"
+    ):
+        rknnlite.Matmul(4, 64, 32, thread=1)
+    assert double.live() == {}
+
+
 def test_an_illegal_mask_at_the_start_leaves_nothing(double: Double) -> None:
     with pytest.raises(errors.RknnError):
         rknnlite.Matmul(4, 64, 32, core_mask=5)

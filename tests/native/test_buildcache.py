@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,6 +38,51 @@ def test_the_same_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_sources_and_other_commands_are_other_results() -> None:
     assert len({build(), build(b"other"), build(command=["cp", "-p", "source", "{out}"])}) == 3
+
+
+MONTHS = 70 * 86400
+
+
+def aged(entry: Path) -> Path:
+    """An entry as if it had been used months ago, by a process that has ended."""
+    os.close(buildcache._held.pop(entry))
+    os.utime(entry, (time.time() - MONTHS,) * 2)
+    return entry
+
+
+def test_entries_that_nobody_uses_go_when_something_new_comes(cache: Path) -> None:
+    stale, used, fresh = (build(bytes([number])).parent for number in range(3))
+    aged(stale), aged(used)
+    stranger = cache / "notes"
+    stranger.mkdir()
+    os.utime(stranger, (0, 0))
+    assert buildcache.fetch(used / "result") == b"\1"
+    new = build(b"new").parent
+    assert {entry for entry in (stale, used, fresh, new, stranger) if entry.exists()} == {
+        used,
+        fresh,
+        new,
+        stranger,
+    }
+    assert build(bytes([0])).parent == stale, "it is built again when it is needed"
+
+
+def test_entries_that_another_process_holds_stay(cache: Path) -> None:
+    held = aged(build(b"held").parent)
+    script = (
+        "import os, sys, pathlib; from rknnlite.native import buildcache\n"
+        "entry = pathlib.Path(sys.argv[1]); buildcache.fetch(entry / 'result'); os.utime(entry, (0, 0))\n"
+        "print('ready', flush=True); sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, str(held)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"ready\n"
+        build(b"new")
+        assert held.exists()
+        other.communicate()
+    build(b"newer")
+    assert not held.exists()
 
 
 @pytest.mark.parametrize("damage", [b"", b"conte", b"content" + bytes(32)])

@@ -421,6 +421,12 @@ def test_runs_that_do_not_wait(start: Start, version: str, double: Double3) -> N
     context.start()  # closing waits
 
 
+def test_waiting_without_a_start(start: Start) -> None:
+    context = start(*CNN)
+    with pytest.raises(ParamInvalid, match="frame 0 is not under way; none has begun: call start"):
+        context.wait(0)
+
+
 def test_a_run_that_takes_too_long(start: Start, double: Double3) -> None:
     context = start(*CNN, timeout_ms=5)
     context.infer(IMAGE)

@@ -726,3 +726,9 @@ def test_a_model_that_is_dropped(double: Double3) -> None:
     assert double.live() == {"contexts": 1, "sessions": 1}
     del session
     assert double.live() == {}
+
+
+@pytest.mark.parametrize("options", [{"priorty": 1}, {"priority": "bogus"}, {"priority": "high"}])
+def test_options_that_mean_nothing_are_refused(chat: Chat, options: dict[str, Any]) -> None:
+    with pytest.raises(ParamInvalid, match="priority"):
+        chat(**options)

@@ -449,6 +449,18 @@ def test_a_run_without_the_operator_names_it(
     assert "custom_ops=[...], call reg_custom_op" in text and "RKNNLITE_OP_PLUGINS" in text
 
 
+def test_what_is_wrong_with_plugins_is_told_when_an_operator_is_missing(
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RKNNLITE_OP_PLUGINS", str(tmp_path / "nowhere"))
+    path = dual(tmp_path, monkeypatch)
+    with rknnlite.open(path) as context, pytest.raises(RknnError) as caught:
+        context.infer([A, B])
+    assert f"plugin cplugin: folder of operator plugins {tmp_path / 'nowhere'} is skipped" in str(
+        caught.value
+    )
+
+
 def test_a_run_that_fails_with_the_operator_does_not_blame_it(
     double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

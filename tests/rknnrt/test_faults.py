@@ -5,6 +5,10 @@ After any fault the object can be released, opened again and used; nothing stays
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +45,34 @@ def run_once(context: Any) -> None:
 def start_and_wait(context: Any) -> None:
     context.set_inputs([Input(0, picture())])
     context.wait(context.start())
+
+
+CRASHES = {
+    "rknn_init": "backend rknnrt, {library}",
+    "rknn_inputs_set": "backend rknnrt: rknn_inputs_set",
+    "rknn_run": "backend rknnrt: rknn_run",
+    "rknn_outputs_get": "backend rknnrt: rknn_outputs_get",
+    "rknn_destroy": "backend rknnrt, {library}",
+}
+
+
+@pytest.mark.parametrize("function", CRASHES)
+def test_a_crash_in_the_library_names_backend_and_call(function: str, library: Path, tmp_path: Path) -> None:
+    file = tmp_path / "model.rknn"
+    file.write_bytes(model(*LINES))
+    script = (
+        "import sys, numpy, rknnlite\n"
+        "with rknnlite.open(sys.argv[1], backend='rknnrt', library=sys.argv[2]) as context:\n"
+        "    context.infer(numpy.zeros(context.inputs[0].dims, numpy.uint8))\n"
+    )
+    environment = {
+        **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RKNN_DOUBLE_FAULTS": f"{function}:1:139",
+    }  # fmt: skip
+    command = [sys.executable, "-c", script, str(file), str(library)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGSEGV, done.stderr
+    assert CRASHES[function].format(library=library) in done.stderr
+    assert f" in {function}" in done.stderr or f": {function}" in done.stderr
 
 
 class Twice(CustomOp):

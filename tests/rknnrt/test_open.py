@@ -140,6 +140,21 @@ def test_unknown_options_are_refused() -> None:
         Settings.of(OpenOptions(extra={"priorty": "low"}))
 
 
+ILLEGAL: dict[str, Any] = {
+    "flags": 1 << 20,
+    "user_key": "text",
+    "sram": 5,
+    "collect_perf": np.ones(3),
+    "priority": [1],
+}
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_illegal_values_are_refused(name: str, start: Start) -> None:
+    with pytest.raises(ParamInvalid, match=name):
+        start(*AFFINE, **{name: ILLEGAL[name]})
+
+
 def test_outside_memory_is_needed_before_a_run(start: Start) -> None:
     context = start(*AFFINE, "weight 8192", "internal 4096", outside="all")
     context.set_inputs(_inputs())
@@ -239,13 +254,13 @@ ALL_KINDS = {
     AttrKind.INPUT: (Layout.NHWC, (1, 4, 6, 3), 0),
     AttrKind.OUTPUT: (Layout.NCHW, (1, 3, 4, 6), 0),
     AttrKind.NATIVE_INPUT: (Layout.NHWC, (1, 4, 6, 3), 16),  # rows padded to 16 pixels
-    AttrKind.NATIVE_OUTPUT: (Layout.NC1HWC2, (1, 1, 4, 6, 16), 6),
+    AttrKind.NATIVE_OUTPUT: (Layout.NC1HWC2, (1, 1, 4, 6, 16), 0),
     AttrKind.NATIVE_NHWC_INPUT: (Layout.NHWC, (1, 4, 6, 3), 0),
     AttrKind.NATIVE_NHWC_OUTPUT: (Layout.NHWC, (1, 4, 6, 3), 0),
     AttrKind.CURRENT_INPUT: (Layout.NHWC, (1, 4, 6, 3), 0),
     AttrKind.CURRENT_OUTPUT: (Layout.NHWC, (1, 4, 6, 3), 0),
     AttrKind.CURRENT_NATIVE_INPUT: (Layout.NHWC, (1, 4, 6, 3), 16),
-    AttrKind.CURRENT_NATIVE_OUTPUT: (Layout.NC1HWC2, (1, 1, 4, 6, 16), 6),
+    AttrKind.CURRENT_NATIVE_OUTPUT: (Layout.NC1HWC2, (1, 1, 4, 6, 16), 0),
 }
 
 
@@ -259,7 +274,7 @@ def test_several_tensors_keep_their_order(start: Start) -> None:
     context = start(*TWO)
     assert [(a.index, a.name) for a in context.inputs] == [(0, "image"), (1, "state")]
     assert [(a.index, a.name) for a in context.outputs] == [(0, "map"), (1, "next")]
-    assert context.inputs[1].quant is None and context.inputs[1].layout is Layout.UNDEFINED
+    assert context.inputs[1].quant == QuantParams(1.0, 0) and context.inputs[1].layout is Layout.UNDEFINED
     assert [attr.dims for attr in context.native_inputs] == [(1, 4, 6, 3), (1, 8)]
 
 

@@ -182,7 +182,7 @@ def told(error: RknnError) -> None:
     text = str(error)
     assert text
     text.encode()
-    assert len(text) < 2000, text[:300]
+    assert len(text) < 6000, text[:300]
 
 
 def _kv_text(data: bytes) -> tuple[bytes, bytes]:

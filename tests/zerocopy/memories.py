@@ -45,9 +45,9 @@ def fill(attr: TensorAttr, mem: Memory, nhwc: np.ndarray) -> None:
         place[...] = nhwc
 
 
-def plain(attr: TensorAttr, mem: Memory, channels: int) -> np.ndarray:
-    """An output in the model's order."""
+def plain(attr: TensorAttr, mem: Memory, shape: tuple[int, ...]) -> np.ndarray:
+    """An output of that logical shape in the model's order."""
     found = elements(attr, mem)
     if attr.layout is Layout.NC1HWC2:
-        return nc1hwc2_to_nchw(found, channels)
+        return nc1hwc2_to_nchw(found, shape[1], (shape[2], shape[3]))
     return found.transpose(0, 3, 1, 2) if attr.layout is Layout.NHWC else found

@@ -1,12 +1,16 @@
 """Which ONNX operators and patterns survive the way through a .rknn file into the CPU reference.
 
-Two steps, because they need different environments:
+Two steps, because they need different environments, and what keeps and checks their results:
 
     python tools/sweep convert --cache FOLDER                  with the vendor's PC toolkit installed
-    python tools/sweep run --cache FOLDER [--markdown FILE]    with rknnlite installed (no onnx needed)
+    python tools/sweep run --cache FOLDER [--markdown FILE] [--verdicts]
+                                                               with rknnlite installed (no onnx needed)
+    python tools/sweep pack --cache FOLDER --out tests/data/swept --only 'l2_map*' --target 'rk3588.i8,rv1106.i8'
+                                                               cases with the simulator's answers, as data of the tests
+    python tools/sweep check                                   are the verdicts of the random cases (verdicts.txt) whole?
 
-Both take ``--only 'conv*'`` (shell pattern of case names) and ``--target 'rk3588.*'``. What is in the cache is not
-converted again; ``convert --retry`` repeats conversions that failed.
+All but the last take ``--only 'conv*'`` (shell pattern of case names; random cases are called ``conv.0007``) and
+``--target 'rk3588.*'``. What is in the cache is not converted again; ``convert --retry`` repeats conversions that failed.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from targets import TARGETS
+from targets import TARGETS, dtype_of
 
 INDEX = "index.json"
 """In the cache: which folder belongs to which case, and how it is judged."""
@@ -36,9 +40,12 @@ def _convert(args: argparse.Namespace) -> None:
             "folder": f"{name}-{digest}",
             "judge": case.judge.value,
             "attributes": case.attributes(),
+            "dtypes": case.dtypes,
+            "fingerprint": case.fingerprint(),
         }
         if fnmatch.fnmatch(name, args.only):
-            jobs += [Job(case, t, args.cache / folders[name]["folder"] / t) for t in TARGETS]
+            chosen = (target for target in TARGETS if dtype_of(target) in case.dtypes)
+            jobs += [Job(case, t, args.cache / folders[name]["folder"] / t) for t in chosen]
     args.cache.mkdir(parents=True, exist_ok=True)
     (args.cache / INDEX).write_text(json.dumps(folders, indent=1))
     jobs = [job for job in jobs if fnmatch.fnmatch(job.target, args.target)]
@@ -54,16 +61,53 @@ def _convert(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
+    import verdicts
     from compare import compare_all
     from page import put
+    from random_cases import is_random
     from report import markdown, table
+    from report_random import random_section
 
     index = json.loads((args.cache / INDEX).read_text())
     chosen = {name: entry for name, entry in index.items() if fnmatch.fnmatch(name, args.only)}
     results = compare_all(args.cache, chosen, args.target, TARGETS)
     print(table(results, args.verbose))
+    drawn = [result for result in results if is_random(result.case)]
+    entries = verdicts.read()
+    if args.verdicts:
+        fingerprints = {name: entry["fingerprint"] for name, entry in index.items() if is_random(name)}
+        entries = verdicts.update(entries, drawn, fingerprints)
+        verdicts.write(entries)
     if args.markdown:
-        put(args.markdown, "sweep", markdown(results))
+        by_hand = [result for result in results if not is_random(result.case)]
+        put(args.markdown, "sweep", markdown(by_hand, random_section(entries, drawn)))
+
+
+def _check(args: argparse.Namespace) -> None:
+    import verdicts
+    from random_cases import cases
+
+    entries = verdicts.read()
+    for soc, count in verdicts.counts(entries).items():
+        proven = count.nearer + count.rounding
+        print(
+            f"{soc:8}{count.converted:6} converted{count.match:6} match{proven:4} proven{100 * count.share:8.2f} %"
+        )
+    found = verdicts.problems(entries, {case.name: case for case in cases()})
+    if found:
+        sys.exit("\n".join(found))
+
+
+def _pack(args: argparse.Namespace) -> None:
+    from pack import pack
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    patterns = args.target.split(",")
+    targets = [target for target in TARGETS if any(fnmatch.fnmatch(target, p) for p in patterns)]
+    for name, entry in json.loads((args.cache / INDEX).read_text()).items():
+        if fnmatch.fnmatch(name, args.only):
+            size = pack(args.cache / entry["folder"], name, entry, targets, args.out)
+            print(f"{name}: {size} bytes")
 
 
 def main() -> None:
@@ -72,7 +116,9 @@ def main() -> None:
         prog="sweep", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, function in (("convert", _convert), ("run", _run)):
+    check = commands.add_parser("check", help="is the file of verdicts whole?")
+    check.set_defaults(function=_check)
+    for name, function in (("convert", _convert), ("run", _run), ("pack", _pack)):
         command = commands.add_parser(name)
         command.set_defaults(function=function)
         command.add_argument("--cache", type=Path, required=True, help="folder of conversions")
@@ -82,7 +128,10 @@ def main() -> None:
     convert.add_argument("--processes", type=int, default=2, choices=(1, 2))
     convert.add_argument("--limit", type=float, default=90, help="seconds per conversion")
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
+    pack = commands.choices["pack"]
+    pack.add_argument("--out", type=Path, required=True, help="folder of the archives")
     run.add_argument("--markdown", type=Path, help="write the report there")
+    run.add_argument("--verdicts", action="store_true", help="note the verdicts of random cases")
     run.add_argument("--verbose", action="store_true", help="show the cases that match, too")
     args = parser.parse_args()
     args.function(args)

@@ -34,7 +34,9 @@ def simulated(path: Path) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
     """Inputs and outputs that a conversion stored."""
     with np.load(path) as stored:
         inputs = [stored[f"in{i}"] for i in range(sum(name.startswith("in") for name in stored.files))]
-        return inputs, [stored[f"out{i}"] for i in range(len(stored.files) - len(inputs))]
+        return inputs, [
+            stored[f"out{i}"] for i in range(sum(name.startswith("out") for name in stored.files))
+        ]
 
 
 def answers(stem: Path, told: Mapping[str, Any]) -> list[Answer]:

@@ -198,6 +198,11 @@ def _lstm_states(n: Net) -> list[str]:
     return n.ops("LSTM", 3, x, w, r, b, "", h, c, hidden_size=16)
 
 
+def _lstm_last_states(n: Net) -> list[str]:
+    """What is heard of a stream so far: nobody reads the first result, so the file does not have it."""
+    return _recurrent("LSTM", hidden=5, outputs=3)(n)[1:]
+
+
 def _rnn(n: Net) -> str:
     return n.op("RNN", n.x(6, 1, 12), n.weight(1, 16, 12), n.weight(1, 16, 16), hidden_size=16)
 
@@ -278,4 +283,6 @@ def cases() -> Iterator[Case]:
         yield Case(f"{name}_odd", _recurrent(kind, hidden=21))
     yield Case("gru_linear_before_reset", _recurrent("GRU", linear_before_reset=1))
     yield Case("lstm_states", _lstm_states)
+    yield Case("lstm_last_states", _lstm_last_states)
+    yield Case("gru_reverse_reset", _recurrent("GRU", "reverse", linear_before_reset=1))
     yield Case("rnn", _rnn)

@@ -208,8 +208,15 @@ def _two_heads(n: Net) -> list[str]:
     return [n.conv(trunk, 16, 12, 1), n.op("Sigmoid", n.conv(trunk, 16, 4, 1))]
 
 
+def _odd_heads(n: Net) -> list[str]:
+    """Two heads of a detector whose positions are no multiples of 4: 13 x 13 and 7 x 7."""
+    x = n.x(1, 3, 13, 13)
+    return [n.conv(x, 3, 18, 1), n.conv(x, 3, 36, 3, strides=[2, 2])]
+
+
 def cases() -> Iterator[Case]:
     """All cases of this family."""
+    yield Case("odd_heads", _odd_heads)
     for name, (shape, outputs, window, attributes) in GEOMETRIES.items():
         yield Case(f"conv_{name}", _geometry(shape, outputs, window, attributes))
     for name, (shape, outputs, kernel, attributes) in DECONVOLUTIONS.items():
@@ -228,7 +235,7 @@ def cases() -> Iterator[Case]:
         ("relu6", "Add", "", "input"), ("leaky", "Add", "", "input"), ("silu", "Add", "", "input"),
         ("", "Add", "silu", "conv"), ("", "Add", "relu", "conv"), ("", "Mul", "", "input"), ("", "Mul", "", "scale"),
         ("", "Sub", "", "input"), ("", "Add", "", "constant"), ("", "Mul", "", "constant"), ("", "Add", "", "tensor"),
-        ("", "Mul", "", "tensor"), ("", "Mul", "relu", "input"), ("", "Max", "", "input"), ("prelu", "Add", "", "input"),
+        ("", "Mul", "", "tensor"), ("", "Mul", "relu", "input"), ("", "Mul", "relu", "conv"), ("", "Max", "", "input"), ("prelu", "Add", "", "input"),
     ):  # fmt: skip
         parts = "+".join(part for part in (before, combine.lower(), after) if part)
         yield Case(f"conv+{parts}_{other}", _residual(before, combine, after, other), 13, Judge.FUSED)

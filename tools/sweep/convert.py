@@ -1,13 +1,16 @@
-"""Conversions with the vendor's PC toolkit: one import, one forked process per conversion.
+"""Conversions with the vendor's PC toolkit: one import, a forked process for every few conversions.
 
-A process that dies or exceeds its time costs one case only. Results stay in the cache:
-``<case>-<digest>/<soc>.<dtype>.rknn`` and ``.npz`` (inputs and the simulator's outputs), or ``.fail`` (the reason).
+A process that dies or exceeds its time costs one case only: what it had still to do goes to another. Results stay in
+the cache:
+``<case>-<digest>/<soc>.<dtype>.rknn`` and ``.npz`` (inputs, the simulator's outputs, the float network's), or ``.fail``
+(the reason).
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -22,11 +25,14 @@ from typing import Any, Protocol
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from targets import QUANTIZED, dtype_of
 
 __all__ = ["Convertible", "Job", "convert_all"]
 
 SAMPLES = 6
 """Calibration samples per case."""
+BATCH = 24
+"""Conversions per process: the fork takes three times as long as converting a small graph."""
 
 
 class Convertible(Protocol):
@@ -38,6 +44,10 @@ class Convertible(Protocol):
     @property
     def config(self) -> dict[str, Any]:
         """Options of the converter."""
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the converter quantises it; else it is quantised already."""
 
     def make(self) -> Any:
         """The ONNX model."""
@@ -63,41 +73,62 @@ class Job:
 
 def convert_all(jobs: list[Job], processes: int, limit: float) -> None:
     """Run all jobs, at most ``processes`` at a time, each for at most ``limit`` seconds."""
+    import onnxruntime  # noqa: F401 - before the processes fork, so that none of them has to load it
     from rknn.api import RKNN
 
-    context = multiprocessing.get_context("fork")
-    waiting, running = jobs[::-1], list[tuple[BaseProcess, Job, float]]()
+    waiting, running = list(jobs), list[_Batch]()
     started, count = time.monotonic(), 0
     while waiting or running:
         while waiting and len(running) < processes:
-            job = waiting.pop()
-            job.stem.parent.mkdir(parents=True, exist_ok=True)
-            process = context.Process(target=_child, args=(RKNN, job))
-            process.start()
-            running.append((process, job, time.monotonic()))
-        running[0][0].join(0.02)
-        for entry in list(running):
-            process, job, since = entry
-            if process.is_alive() and time.monotonic() - since > limit:
-                process.kill()
-                process.join()
-                _failed(job, f"time limit of {limit:.0f} s")
-            if not process.is_alive():
-                running.remove(entry)
+            running.append(_Batch(RKNN, waiting[:BATCH]))
+            del waiting[:BATCH]
+        running[0].process.join(0.05)
+        for batch in list(running):
+            for job in batch.progress(limit):
                 count += 1
-                _finish(job, process.exitcode)
                 seconds = (time.monotonic() - started) / count
                 outcome = "ok" if Path(f"{job.stem}.npz").exists() else "FAIL"
                 print(
                     f"{count}/{len(jobs)} {seconds:.2f}s {outcome} {job.case.name} {job.target}", flush=True
                 )
+            if not batch.process.is_alive():
+                running.remove(batch)
+                waiting[:0] = batch.jobs
 
 
-def _finish(job: Job, code: int | None) -> None:
-    log = Path(f"{job.stem}.log")
-    if not job.done:
-        _failed(job, _reason(log, code))
-    log.unlink(missing_ok=True)
+class _Batch:
+    """A process with what it still has to do; the rest of its jobs if it died."""
+
+    def __init__(self, toolkit: Any, jobs: list[Job]) -> None:
+        self.jobs = jobs
+        self.process: BaseProcess = multiprocessing.get_context("fork").Process(
+            target=_child, args=(toolkit, jobs)
+        )
+        self.process.start()
+        self._since = time.monotonic()
+
+    def progress(self, limit: float) -> list[Job]:
+        """What has been finished since the last call; one that died or took too long is among them."""
+        alive = self.process.is_alive()  # before the look into the cache: what it did last is there by then
+        finished = self._done()
+        if finished:
+            self._since = time.monotonic()
+        elif alive and time.monotonic() - self._since > limit:
+            self.process.kill()
+            self.process.join()
+            _failed(self.jobs[0], f"time limit of {limit:.0f} s")
+            finished = self._done()
+        if not alive and self.jobs:
+            _failed(self.jobs[0], _reason(Path(f"{self.jobs[0].stem}.log"), self.process.exitcode))
+            finished += self._done()
+        return finished
+
+    def _done(self) -> list[Job]:
+        finished = []
+        while self.jobs and self.jobs[0].done:
+            finished.append(self.jobs.pop(0))
+            Path(f"{finished[-1].stem}.log").unlink(missing_ok=True)
+        return finished
 
 
 def _failed(job: Job, reason: str) -> None:
@@ -112,25 +143,30 @@ def _reason(log: Path, code: int | None) -> str:
     telling = [
         line for line in lines if "rror" in line or "not support" in line.lower() or line.startswith("E ")
     ]
-    return f"exit {code}: {(telling or lines or ['no message'])[-1][:240]}"
+    line = re.sub(r" \[[\d:.]+\]", "", (telling or lines or ["no message"])[-1])  # without the time of day
+    return f"exit {code}: {line[:240]}"
 
 
-def _child(toolkit: Any, job: Job) -> None:
-    """Convert in a folder of its own, with everything that is printed going to a log."""
-    os.nice(10)
-    with Path(f"{job.stem}.log").open("w") as log:
-        sys.stdout.flush()
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+def _child(toolkit: Any, jobs: list[Job]) -> None:
+    """Convert one after the other, each in a folder of its own and with all that is printed going to a log."""
+    os.nice(max(0, 10 - os.nice(0)))
+    for job in jobs:
+        job.stem.parent.mkdir(parents=True, exist_ok=True)
+        log = Path(f"{job.stem}.log")
+        with log.open("w") as stream:
+            sys.stdout.flush()
+            os.dup2(stream.fileno(), 1)
+            os.dup2(stream.fileno(), 2)
         folder = tempfile.mkdtemp()
         os.chdir(folder)
         try:
             _convert(toolkit, job, Path(folder))
-        except BaseException:
+        except BaseException:  # of the toolkit, which also ends the program
             traceback.print_exc()
             sys.stdout.flush()
-            os._exit(1)
+            _failed(job, _reason(log, 1))
         finally:
+            os.chdir("/")
             shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
@@ -141,23 +177,25 @@ def _check(status: int, step: str) -> None:
 
 
 def _convert(toolkit: Any, job: Job, folder: Path) -> None:
-    soc, dtype = job.target.split(".")
+    soc, dtype = job.target.partition(".")[0], dtype_of(job.target)
     path = folder / "model.onnx"
     onnx.save(job.case.make(), str(path))
     rknn = toolkit(verbose=False)
     _check(rknn.config(target_platform=soc, **_options(job, soc)), "config")
     _check(rknn.load_onnx(str(path)), "load_onnx")
-    plan: dict[str, Any] = {"do_quantization": dtype == "i8"}
-    if dtype == "i8":
+    plan: dict[str, Any] = {"do_quantization": dtype in QUANTIZED and job.case.calibrated}
+    if plan["do_quantization"]:
         plan["dataset"] = str(_dataset(job.case, folder))
     _check(rknn.build(**plan), "build")
     _check(rknn.export_rknn(str(folder / "model.rknn")), "export_rknn")
     _check(rknn.init_runtime(), "init_runtime")
-    feeds = [np.ascontiguousarray(_fed(a)) for a in job.case.draw("run")]
+    drawn = job.case.draw("run")
+    feeds = [np.ascontiguousarray(_fed(a)) for a in drawn]
     outputs = rknn.inference(feeds, data_format=["nhwc"] * len(feeds))
     if outputs is None:
         raise RuntimeError("Error: the simulator returned nothing")
     arrays = {f"in{i}": x for i, x in enumerate(feeds)} | {f"out{i}": y for i, y in enumerate(outputs)}
+    arrays |= {f"ref{i}": y for i, y in enumerate(_reference(path, drawn))}
     np.savez(folder / "model.npz", **arrays)
     if job.layers:
         np.savez_compressed(folder / "layers.npz", **dict(_layers(rknn, job.case, folder)))
@@ -181,8 +219,27 @@ def _layers(rknn: Any, case: Convertible, folder: Path) -> Iterator[tuple[str, N
 
 
 def _options(job: Job, soc: str) -> dict[str, Any]:
-    single = {"single_core_mode": True} if soc in ("rk3588", "rk3576") else {}
-    return single | job.case.config
+    options = {"single_core_mode": True} | job.case.config
+    if soc not in ("rk3588", "rk3576"):
+        del options["single_core_mode"]
+    if dtype_of(job.target) in QUANTIZED:
+        options["quantized_dtype"] = QUANTIZED[dtype_of(job.target)]
+    return options
+
+
+def _reference(path: Path, drawn: list[Any]) -> list[Any]:
+    """What the network answers in float32; nothing if ONNX Runtime does not know one of its operators."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        names = [entry.name for entry in session.get_inputs()]
+        return list(session.run(None, dict(zip(names, drawn, strict=True))))
+    except Exception as error:  # its error types are not public; the comparison goes without
+        print(f"no reference: {error}")
+        return []
 
 
 def _fed(array: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Small ONNX graphs: what a sweep case is made of. Needs numpy and onnx only."""
+"""Small ONNX graphs: what a sweep case is made of. Recording one needs numpy only, making the model onnx, too."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import hashlib
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import onnx
 from judge import Judge
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["Case", "Net", "Source"]
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
-_ELEMENTS = {
-    "float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "int32": TensorProto.INT32, "bool": TensorProto.BOOL,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,16 @@ class Source:
         return rng.uniform(self.low, self.high, self.shape).astype(np.float32)
 
 
+class Node(NamedTuple):
+    """One operator of a graph."""
+
+    kind: str
+    inputs: list[str]
+    outputs: list[str]
+    name: str
+    attributes: dict[str, Any]
+
+
 class Net:
     """Collects inputs, constants and nodes of one graph."""
 
@@ -51,8 +59,8 @@ class Net:
         self.name = name
         self.rng = np.random.default_rng(zlib.crc32(name.encode()))
         self.sources: list[Source] = []
-        self._nodes: list[onnx.NodeProto] = []
-        self._constants: list[onnx.TensorProto] = []
+        self._nodes: list[Node] = []
+        self._constants: dict[str, Array] = {}
 
     def x(self, *shape: int, low: float = 0.0, high: float = 0.0, dtype: str = "float32") -> str:
         """A graph input; returns its name."""
@@ -62,7 +70,7 @@ class Net:
     def const(self, value: Any, dtype: str = "float32") -> str:
         """A stored constant."""
         name = f"c{len(self._constants)}"
-        self._constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        self._constants[name] = np.asarray(value, dtype)
         return name
 
     def ints(self, *values: int) -> str:
@@ -82,7 +90,7 @@ class Net:
         """A node with several outputs."""
         number = len(self._nodes)
         outputs = [f"t{number}_{i}" if count > 1 else f"t{number}" for i in range(count)]
-        self._nodes.append(helper.make_node(kind, list(inputs), outputs, f"{kind}_{number}", **attributes))
+        self._nodes.append(Node(kind, list(inputs), outputs, f"{kind}_{number}", attributes))
         return outputs
 
     def conv(self, x: str, inputs: int, outputs: int, kernel: int = 3, **attributes: Any) -> str:
@@ -94,9 +102,20 @@ class Net:
 
     def model(self, outputs: list[str], opset: int) -> onnx.ModelProto:
         """The finished model, with inferred shapes."""
-        inputs = [helper.make_tensor_value_info(s.name, _ELEMENTS[s.dtype], s.shape) for s in self.sources]
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+
+        def element(dtype: str) -> int:
+            return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+        inputs = [helper.make_tensor_value_info(s.name, element(s.dtype), s.shape) for s in self.sources]
         ends = [helper.make_empty_tensor_value_info(name) for name in outputs]
-        graph = helper.make_graph(self._nodes, self.name, inputs, ends, self._constants)
+        nodes = [
+            helper.make_node(node.kind, node.inputs, node.outputs, node.name, **node.attributes)
+            for node in self._nodes
+        ]
+        constants = [numpy_helper.from_array(value, name) for name, value in self._constants.items()]
+        graph = helper.make_graph(nodes, self.name, inputs, ends, constants)
         version = helper.find_min_ir_version_for([helper.make_opsetid("", opset)])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=version)
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
@@ -107,33 +126,59 @@ class Net:
                 )
         return model
 
+    def structure(self) -> str:
+        """Everything but the values of floating constants and of weights, which may depend on the version of numpy."""
+        stored = {
+            name: value.shape
+            if value.dtype.kind == "f" or value.ndim > 2
+            else (value.dtype.name, value.tolist())
+            for name, value in self._constants.items()
+        }
+        return repr((self.sources, [tuple(node) for node in self._nodes], stored))
+
 
 @dataclass(frozen=True)
 class Case:
-    """One graph of the sweep: ``build`` fills a ``Net`` and names the outputs."""
+    """One graph of the sweep: ``build`` fills a ``Net`` and names the outputs.
+
+    ``dtypes``: what it is converted to, of what a SoC takes. ``calibrated``: whether the toolkit quantises the network;
+    not one that brings its own scales.
+    """
 
     name: str
     build: Callable[[Net], Any]
     opset: int = 13
     judge: Judge = Judge.CLOSE
     config: dict[str, Any] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ("i8", "fp16")
+    calibrated: bool = True
+
+    def record(self) -> tuple[Net, list[str]]:
+        """The graph as recorded and the names of its outputs."""
+        net = Net(self.name)
+        outputs = self.build(net)
+        return net, [outputs] if isinstance(outputs, str) else list(outputs)
 
     def make(self) -> onnx.ModelProto:
         """The ONNX model."""
-        return self._built()[0]
+        net, outputs = self.record()
+        return net.model(outputs, self.opset)
 
     def draw(self, purpose: str) -> list[Array]:
         """One random array per input, the same for the same purpose."""
         rng = np.random.default_rng(zlib.crc32(f"{self.name}/{purpose}".encode()))
-        return [source.draw(rng) for source in self._built()[1]]
+        return [source.draw(rng) for source in self.record()[0].sources]
 
-    def _built(self) -> tuple[onnx.ModelProto, list[Source]]:
-        net = Net(self.name)
-        outputs = self.build(net)
-        return net.model([outputs] if isinstance(outputs, str) else list(outputs), self.opset), net.sources
+    def fingerprint(self) -> str:
+        """Of the structure: the same on every machine, and made without onnx."""
+        net, outputs = self.record()
+        text = repr((net.structure(), outputs, self.opset, self.judge, self.config, self.dtypes))
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def attributes(self) -> dict[str, dict[str, Any]]:
         """Attributes of the nodes by type (a later node of the same type wins), as JSON takes them."""
+        from onnx import helper
+
         found = {}
         for node in self.make().graph.node:
             values = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type != a.TENSOR}

@@ -33,23 +33,42 @@ LSB = {Judge.CLOSE: 1, Judge.FUSED: 2}
 
 @dataclass(frozen=True)
 class Verdict:
-    """One output compared: ``error`` is in steps if ``unit`` is LSB, else relative; ``same`` a share."""
+    """One output compared: ``error`` is in steps if ``unit`` is LSB, else relative; ``same`` a share.
+
+    ``ours`` and ``theirs``: mean distances to the float network, in the unit of ``error``; None if it is not known.
+    """
 
     error: float
     unit: str
     cosine: float
     same: float
     matches: bool
+    ours: Optional[float] = None
+    theirs: Optional[float] = None
 
     def __str__(self) -> str:
         error = f"{self.error:.0f} LSB" if self.unit == "LSB" else f"{self.error:.1e}"
-        return f"{error}, cos {self.cosine:.6f}, {100 * self.same:.1f} % equal"
+        return f"{error}, cos {self.cosine:.6f}, {100 * self.same:.1f} % equal{self._to_float()}"
+
+    def _to_float(self) -> str:
+        if self.ours is None or self.theirs is None:
+            return ""
+        form = ".3f" if self.unit == "LSB" else ".1e"
+        return f", to float {self.ours:{form}} (simulator {self.theirs:{form}})"
 
 
 def compare(
-    found: NDArray[Any], wanted: NDArray[Any], step: Optional[float], quantised_model: bool, judge: Judge
+    found: NDArray[Any],
+    wanted: NDArray[Any],
+    step: Optional[float],
+    quantised_model: bool,
+    judge: Judge,
+    truth: Optional[NDArray[Any]] = None,
 ) -> Verdict:
-    """Compare one output; ``step`` is its quantisation step, None for floating and integer outputs."""
+    """Compare one output; ``step`` is its quantisation step, None for floating and integer outputs.
+
+    ``truth``: what the float network answers.
+    """
     a, b = found.astype(np.float64).reshape(-1), wanted.astype(np.float64).reshape(-1)
     if a.shape != b.shape:
         return Verdict(float("inf"), "", 0.0, 0.0, False)
@@ -72,4 +91,16 @@ def compare(
         close = cosine >= COSINE and (quantised_model or error <= RELATIVE)
     if judge is Judge.STEPS:
         close = same >= SAME
-    return Verdict(error, unit, cosine, same, close and not broken)
+    ours, theirs = _distances(found, wanted, truth, step or peak or 1.0)
+    return Verdict(error, unit, cosine, same, close and not broken, ours, theirs)
+
+
+def _distances(
+    found: NDArray[Any], wanted: NDArray[Any], truth: Optional[NDArray[Any]], unit: float
+) -> tuple[Optional[float], Optional[float]]:
+    """How far both are from the float network on average, in units."""
+    if truth is None or truth.size != wanted.size:
+        return None, None
+    real = truth.astype(np.float64).reshape(-1)
+    ours, theirs = (float(np.mean(np.abs(x.astype(np.float64).reshape(-1) - real))) for x in (found, wanted))
+    return ours / unit, theirs / unit

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from compare import Outcome, Result
 from judge import COSINE, LSB, RELATIVE, SAME, Judge
-from reasons import reason_for
+from reasons import LACKING, UNEXPLAINED, reason_for
 
 __all__ = ["markdown", "table"]
 
@@ -54,7 +54,8 @@ def table(results: Sequence[Result], verbose: bool) -> str:
     lines = []
     for r in results:
         if r.outcome in (Outcome.DIFFERS, Outcome.REFUSED):
-            lines.append(f"{r.outcome.value:9} {r.target:13} {r.case:30} {r.note}")
+            proof = f", {r.proof.name.lower()}" if r.proof else ""
+            lines.append(f"{r.outcome.value:9} {r.target:13} {r.case:30} {r.note}{proof}")
         elif verbose and r.outcome is not Outcome.WAITING:
             lines.append(f"{r.outcome.value:9} {r.target:13} {r.case:30} {r.worst or r.note}")
     lines.append(
@@ -70,12 +71,13 @@ def table(results: Sequence[Result], verbose: bool) -> str:
     return "\n".join(lines)
 
 
-def markdown(results: Sequence[Result]) -> str:
-    """The page for the documentation."""
+def markdown(results: Sequence[Result], random: str) -> str:
+    """The page for the documentation; ``random`` is the section about the random cases."""
     targets = _targets(results)
     parts = [
         _HEAD,
         _summary(results, targets),
+        random,
         _open_cases(results),
         _refusals(results),
         _all_cases(results, targets),
@@ -160,7 +162,11 @@ def _open_cases(results: Sequence[Result]) -> str:
     ).items():
         told = next((r.told for r in results if r.case == case and r.target in targets and r.told), None)
         given = f"; with them given: {told.worst or told.note}" if told is not None else ""
-        lines.append(_row(f"`{case}`", ", ".join(targets), note + given, reason_for(case, targets)))
+        proof = next((r.proof for r in results if r.case == case and r.target in targets and r.proof), None)
+        reason = LACKING if told is not None else reason_for(case, targets)
+        if proof is not None and reason == UNEXPLAINED:
+            reason = f"proven to be no error: {proof.name.lower()} (see random cases)"
+        lines.append(_row(f"`{case}`", ", ".join(targets), note + given, reason))
     return "\n".join(lines) + "\n"
 
 

@@ -36,6 +36,11 @@ class Stored:
         options: dict[str, Any] = self.facts["config"]
         return options
 
+    @property
+    def calibrated(self) -> bool:
+        """All are exported in float."""
+        return True
+
     def make(self) -> Any:
         """The ONNX model."""
         import onnx

@@ -80,9 +80,9 @@ def _transposed(
     weight: Array, spec: ConvSpec, depthwise: bool, bounds: tuple[float, float], batch: int
 ) -> Accumulate:
     """Zeros between the inputs, then the stored forward kernel with stride 1."""
-    (kh, kw), (sy, sx), (top, left) = spec.kernel, spec.strides, spec.pads
+    (kh, kw), (sy, sx), (dy, dx), (top, left) = spec.kernel, spec.strides, spec.dilations, spec.pads
     size = ((spec.in_size[0] - 1) * sy + 1, (spec.in_size[1] - 1) * sx + 1)
-    inner = replace(spec, strides=(1, 1), pads=(kh - 1 - top, kw - 1 - left), in_size=size)
+    inner = replace(spec, strides=(1, 1), pads=(dy * (kh - 1) - top, dx * (kw - 1) - left), in_size=size)
     forward = accumulator(weight, inner, depthwise, False, bounds, batch)
 
     def run(x: Array) -> Array:

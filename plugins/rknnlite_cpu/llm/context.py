@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.llm import LlmModel
+from rknnlite.llm.engine import EngineContext
 from rknnlite.llm.package import Package
-from rknnlite.spi.llm import LlmCallbacks, LlmConfig, LlmContext, LlmOptions, LlmParams, LlmSession
-from rknnlite.tensor import TensorAttr
+from rknnlite.spi.llm import LlmCallbacks, LlmOptions, LlmParams
 
 from .engine import CpuEngine
 from .session import CpuLlmSession
@@ -20,11 +19,13 @@ __all__ = ["CpuLlmContext"]
 
 _CHUNK = 256
 _ALL_CORES = 0xFF  # a coprocessor has eight
-_PARAMS, _NO_CALLBACKS = LlmParams(), LlmCallbacks()
 
 
-class CpuLlmContext(LlmContext):
-    """See ``LlmContext``. Option ``prefill_chunk``: tokens that are prefilled at a time."""
+class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
+    """See ``LlmContext``; outputs are float16 as on the coprocessor, callbacks get what was computed, in float32.
+
+    Option ``prefill_chunk``: tokens that are prefilled at a time.
+    """
 
     def __init__(self, file: ModelFile, weights: ModelFile | None, options: LlmOptions) -> None:
         """Raises ModelInvalid, ModelUnsupported or ParamInvalid."""
@@ -32,8 +33,7 @@ class CpuLlmContext(LlmContext):
         _check_mask(model, options.core_mask)
         chunk = _positive("prefill_chunk", options.extra.get("prefill_chunk", _CHUNK))
         weights = weights or _beside(file)
-        self._engine = CpuEngine(model, weights, chunk)
-        self._sessions: weakref.WeakSet[CpuLlmSession] = weakref.WeakSet()
+        super().__init__(CpuEngine(model, weights, chunk))
 
     @property
     def backend_name(self) -> str:
@@ -44,33 +44,12 @@ class CpuLlmContext(LlmContext):
         """What the container says."""
         return self._engine.model
 
-    @property
-    def config(self) -> LlmConfig:
-        return self._engine.config
-
-    @property
-    def inputs(self) -> list[TensorAttr]:
-        return self._engine.inputs
-
-    @property
-    def outputs(self) -> list[TensorAttr]:
-        """float16 as on the coprocessor; callbacks get the values in float32, as they were computed."""
-        return self._engine.outputs
-
-    def session(
-        self,
-        params: LlmParams | Sequence[LlmParams] = _PARAMS,
-        callbacks: LlmCallbacks = _NO_CALLBACKS,
-    ) -> LlmSession:
-        self._engine.check_open()
-        session = CpuLlmSession(self._engine, self._engine.checked(params), callbacks)
-        self._sessions.add(session)
-        return session
+    def _new_session(self, params: LlmParams | Sequence[LlmParams], callbacks: LlmCallbacks) -> CpuLlmSession:
+        return CpuLlmSession(self._engine, self._engine.checked(params), callbacks)
 
     def close(self) -> None:
         self._engine.closed = True
-        for session in list(self._sessions):
-            session.close()
+        self._close_sessions()
 
 
 def _check_mask(model: LlmModel, mask: int | None) -> None:

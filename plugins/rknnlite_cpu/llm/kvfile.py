@@ -62,7 +62,6 @@ def load(talk: Conversation, path: str) -> None:
     try:
         _restore(talk, json.loads(bytes(body[:length])), body[length:], path)
     except _DAMAGE as error:
-        talk.reset()
         raise ModelInvalid(f"{path}: the KV cache is damaged: {shown(error)}; save it again") from None
 
 
@@ -77,13 +76,37 @@ def _identity(talk: Conversation) -> dict[str, Any]:
 
 
 def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path: str) -> None:
+    """Check all there is, then take it over; raises before anything of the conversation has changed."""
     for key, mine in _identity(talk).items():
         if header.get(key) != mine:
             raise ModelInvalid(
                 f"{path}: the KV cache has {key} {shown(header.get(key))}, this session {mine!r}"
             )
+    keep, total = _checked_counts(talk, header["keep"], header["total"])
+    system, unfed, seen = (_ids(talk, header[key]) for key in ("system", "unfed", "seen"))
+    ended = header["ended"] is True
+    places = [store.arrays(min(total, talk.size)) for store in talk.cache.layers]
+    if sum(array.nbytes for arrays in places for array in arrays) != len(data):
+        raise ModelInvalid(f"{path}: the KV cache is cut or damaged; save it again")
+    position, layers = 0, []
+    for store, arrays in zip(talk.cache.layers, places):
+        layers.append([])
+        for array in arrays:
+            piece = data[position : position + array.nbytes]
+            layers[-1].append(np.frombuffer(piece, array.dtype).reshape(array.shape))
+            position += array.nbytes
+        store.check(layers[-1])
     talk.reset()
-    keep, total = header["keep"], header["total"]
+    talk.cache.keep, talk.cache.total = keep, total
+    for arrays, pieces in zip(places, layers):
+        for array, values in zip(arrays, pieces):
+            array[...] = values
+    talk.system, talk.unfed, talk.ended = system, unfed, ended
+    talk.seen[seen] = True
+
+
+def _checked_counts(talk: Conversation, keep: Any, total: Any) -> tuple[int, int]:
+    """Tokens kept and tokens in all; raises ValueError when a cache of this size has no such numbers."""
     kept_all = type(keep) is int and keep == talk.size
     if type(total) is not int or not 0 <= total <= (talk.size if kept_all else 1 << 48):
         raise ValueError(f"{shown(total)} tokens in a cache of {talk.size}, {shown(keep)} kept")
@@ -91,24 +114,7 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
         type(keep) is not int or not 0 <= keep < talk.size or keep % max(1, talk.model.kv.group)
     ):
         raise ValueError(f"{shown(keep)} tokens kept in a cache of {talk.size}")
-    talk.cache.keep, talk.cache.total = keep, total
-    arrays = list(_arrays(talk))
-    if sum(array.nbytes for array in arrays) != len(data):
-        talk.reset()
-        raise ModelInvalid(f"{path}: the KV cache is cut or damaged; save it again")
-    position = 0
-    for array in arrays:
-        piece = data[position : position + array.nbytes]
-        array[...] = np.frombuffer(piece, array.dtype).reshape(array.shape)
-        position += array.nbytes
-    talk.system, talk.unfed, talk.ended = (
-        _ids(talk, header["system"]),
-        _ids(talk, header["unfed"]),
-        header["ended"] is True,
-    )
-    for store in talk.cache.layers:
-        store.check()
-    talk.seen[_ids(talk, header["seen"])] = True
+    return keep, total
 
 
 def _ids(talk: Conversation, ids: list[int]) -> list[int]:

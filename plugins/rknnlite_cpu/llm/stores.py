@@ -8,6 +8,7 @@ has been filled; the keys of the group that is being filled lie in a float16 tai
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ class Store(ABC):
     def arrays(self, used: int) -> list[Array]:
         """Views of all that the first ``used`` slots consist of, for saving and loading."""
 
-    def check(self) -> None:  # noqa: B027  # most stores have nothing but numbers
-        """Raise ValueError when what was loaded into ``arrays`` cannot be."""
+    def check(self, arrays: Sequence[Array]) -> None:  # noqa: B027  # most stores have nothing but numbers
+        """Raise ValueError when such ``arrays`` cannot be."""
 
 
 class Float(Store):
@@ -194,8 +195,8 @@ class Grouped(Store):
         ]
         return [*keys, self._value_codes[:, :used], self._value_scales[:, :used]]
 
-    def check(self) -> None:
-        number, inside = self._filled.tolist()
+    def check(self, arrays: Sequence[Array]) -> None:
+        number, inside = arrays[3].tolist()
         if not (0 <= number <= self._key_codes.shape[1] and 0 <= inside <= self._group):
             raise ValueError(f"{inside} keys wait in group {number}")
 

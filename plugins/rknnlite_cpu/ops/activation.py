@@ -11,7 +11,7 @@ from rknnlite.tensor import DType
 
 from ..kernels.lut import DenseLut
 from ..node_view import NodeView
-from ..registry import op, real_op
+from ..registry import op, real_kernel, real_op
 from ..values import Array, Kernel, centred_range, decode, encode
 from . import functions
 from .functions import elu_alpha, silu_beta
@@ -116,8 +116,20 @@ def gelu(view: NodeView, x: Array) -> Array:
     return functions.gelu(x)
 
 
-@unary("Clip")
-def clip(view: NodeView, x: Array) -> Array:
+@op("Clip")
+def clip(view: NodeView) -> Kernel:
+    """Limits are constants, or computed by the network."""
+    limits = [i for i in (1, 2) if view.has(i) and not view.is_const(i)]
+    return real_kernel(view, _clip_to) if limits else _unary_kernel(view, _clip)
+
+
+def _clip_to(view: NodeView, x: Array, low: Array | None = None, high: Array | None = None) -> Array:
+    above = -np.inf if low is None else low.reshape(-1)[0]
+    below = np.inf if high is None else high.reshape(-1)[0]
+    return np.minimum(np.maximum(x, np.float32(above)), np.float32(below))
+
+
+def _clip(view: NodeView, x: Array) -> Array:
     low = view.constant(1).reshape(-1)[0] if view.has(1) else view.attrs.get("min", -np.inf)
     high = view.constant(2).reshape(-1)[0] if view.has(2) else view.attrs.get("max", np.inf)
     return np.clip(x, np.float32(low), np.float32(high))

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from rknnlite.quant import RANGES
+
 from ..node_view import NodeView
 from ..registry import check_operands, op, real_kernel, real_op
 from ..values import Array, Kernel
@@ -89,3 +91,30 @@ def mod(view: NodeView, a: Array, b: Array) -> Array:
 @real_op("Where")
 def where(view: NodeView, condition: Array, a: Array, b: Array) -> Array:
     return np.where(condition != 0, a, b)
+
+
+@real_op("QuantizeLinear")
+def quantize_linear(view: NodeView, x: Array, scale: Array, zero: Array | None = None) -> Array:
+    """The converter makes exDataConvert of it; where one is left, its tensor has the steps, or its operands do."""
+    if view.outputs[0].quant is not None:
+        return x
+    steps, zeros = _per_axis(view, scale, x), _per_axis(view, zero, x)
+    low, high = RANGES.get(view.outputs[0].dtype, (-(2**31), 2**31 - 1))
+    return np.clip(np.rint(x / steps) + zeros, low, high)
+
+
+@real_op("DequantizeLinear")
+def dequantize_linear(view: NodeView, x: Array, scale: Array, zero: Array | None = None) -> Array:
+    """Of a tensor that has its steps nothing is left to do."""
+    if view.tensor(0).quant is not None:
+        return x
+    return (x.astype(np.float32) - _per_axis(view, zero, x)) * _per_axis(view, scale, x)
+
+
+def _per_axis(view: NodeView, parameter: Array | None, x: Array) -> Array:
+    """One parameter, or one per element of ``axis``, laid along it."""
+    if parameter is None or parameter.size == 1:
+        return np.float32(0 if parameter is None else parameter.reshape(-1)[0]) * np.ones(1, np.float32)
+    axis = int(view.attrs.get("axis", 1)) % x.ndim
+    shape = [-1 if i == axis else 1 for i in range(x.ndim)]
+    return parameter.astype(np.float32).reshape(shape)

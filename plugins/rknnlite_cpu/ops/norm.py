@@ -33,7 +33,7 @@ def log_softmax(view: NodeView, x: Array) -> Array:
 
 @real_op("exNorm", "LayerNormalization")
 def norm(view: NodeView, x: Array, gamma: Array | None = None, beta: Array | None = None) -> Array:
-    """Modes layer, rms, l1, l2 over ``axes``."""
+    """Modes layer, rms, l1, l2, pixel over ``axes``; pixel, which exporters of embeddings bring about, is l2."""
     mode = str(view.attrs.get("mode") or "layer")
     eps = np.float32(view.attrs.get("epsilon", view.attrs.get("eps", 1e-5)))
     axes = view.attrs.get("axes") or [int(view.attrs.get("axis", -1))]
@@ -43,7 +43,7 @@ def norm(view: NodeView, x: Array, gamma: Array | None = None, beta: Array | Non
         out = centred / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + eps)
     elif mode == "rms":
         out = x / np.sqrt(np.square(x).mean(axis=axes, keepdims=True) + eps)
-    elif mode == "l2":
+    elif mode in ("l2", "pixel"):
         out = x / np.sqrt(np.square(x).sum(axis=axes, keepdims=True) + eps)
     elif mode == "l1":
         out = x / (np.abs(x).sum(axis=axes, keepdims=True) + eps)

@@ -99,9 +99,9 @@ def _leaky(out: Array, slope: Array | float) -> None:
 
 
 def _slope(conv: ConvParams, stage: Stage, fused: FusedOp) -> Array | None:
-    """[1, OC or 1, 1] factor of the negative part, None for nodes without."""
+    """[1, OC, 1 or positions] factor of the negative part, None for nodes without."""
     if fused.applies(Activation.PRELU) and conv.slope is not None:
-        return conv.slope.reshape(1, -1, 1)
+        return conv.slope.reshape(1, len(conv.slope), -1)
     if fused.applies(Activation.LEAKY_RELU) and stage.slope is not None:
         return np.full((1, conv.weight_shape[0], 1), stage.slope, np.float32)
     return None
@@ -125,13 +125,16 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
     slope = _slope(conv, stage, fused)
     limited, multiplies = fused.before in _LIMITED, fused.join is Join.MUL
     early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
+    first_low, first_high = _limits(stage) if fused.before is Activation.CLIP else (_ZERO, np.float32(np.inf))
+    if fused.after is Activation.CLIP:
+        low, high = (np.clip(np.rint(limit), low, high) for limit in _limits(stage))
     if stage.clip is not None:  # int16: real limits; int8 has them in the output's range
         low, high = (np.float32(min(max(v / y.quant.scale, low), high)) for v in stage.clip)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
         if limited:
-            np.maximum(out, _ZERO, out=out)
+            np.clip(out, first_low, first_high, out=out)
         elif early is not None:
             _leaky(out, early[:, channels])
         if operand is not None:
@@ -145,6 +148,15 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
         np.clip(out, low, high, out=out)
 
     return run
+
+
+def _limits(stage: Stage) -> tuple[np.float32, np.float32]:
+    """The limits of an int8 Clip in steps of its output, infinite where the file does not tell them."""
+    low, high = stage.limits
+    unit = stage.scale * stage.second_scale
+    return np.float32(-np.inf if low is None else low * unit), np.float32(
+        np.inf if high is None else high * unit
+    )
 
 
 def _table_stage(conv: ConvParams, stage: Stage, y: Tensor) -> OutputStage:

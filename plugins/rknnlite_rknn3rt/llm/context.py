@@ -10,9 +10,9 @@ from typing import Any
 
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
+from rknnlite.llm.engine import EngineContext
 from rknnlite.native.objects import abandon_after_fork
-from rknnlite.spi.llm import LlmCallbacks, LlmConfig, LlmContext, LlmOptions, LlmParams, LlmSession
-from rknnlite.tensor import TensorAttr
+from rknnlite.spi.llm import LlmCallbacks, LlmOptions, LlmParams
 
 from ..device_memory import DeviceModel
 from ..loader import Library
@@ -25,10 +25,8 @@ from .session import Rknn3LlmSession
 
 __all__ = ["Rknn3LlmContext"]
 
-_PARAMS, _NO_CALLBACKS = LlmParams(), LlmCallbacks()
 
-
-class Rknn3LlmContext(DeviceModel, LoraAdapters, LlmContext):
+class Rknn3LlmContext(DeviceModel, LoraAdapters, EngineContext[Rknn3Engine, Rknn3LlmSession]):
     """See ``LlmContext``."""
 
     def __init__(
@@ -42,11 +40,10 @@ class Rknn3LlmContext(DeviceModel, LoraAdapters, LlmContext):
         self._owner = threading.RLock()
         self._settings = settings
         self._kept: dict[str, list[Any]] = {}
-        self._sessions: weakref.WeakSet[Rknn3LlmSession] = weakref.WeakSet()
         handle = NativeContext.open(library, settings, None)
         try:
             handle.load(file, weights, settings, options.core_mask)
-            self._engine = Rknn3Engine(handle, settings.native_async)
+            EngineContext.__init__(self, Rknn3Engine(handle, settings.native_async))
         except BaseException:
             handle.native.release()
             raise
@@ -72,40 +69,19 @@ class Rknn3LlmContext(DeviceModel, LoraAdapters, LlmContext):
     def user_internal(self) -> bool:
         return self._settings.user_internal
 
-    # -- what it is ---------------------------------------------------------------------------------------
-
-    @property
-    def config(self) -> LlmConfig:
-        return self._engine.config
-
-    @property
-    def inputs(self) -> list[TensorAttr]:
-        return self._engine.inputs
-
-    @property
-    def outputs(self) -> list[TensorAttr]:
-        return self._engine.outputs
-
     # -- sessions -----------------------------------------------------------------------------------------
 
-    def session(
-        self,
-        params: LlmParams | Sequence[LlmParams] = _PARAMS,
-        callbacks: LlmCallbacks = _NO_CALLBACKS,
-    ) -> LlmSession:
-        with self._owner:
-            self._engine.check_open()
-            session = Rknn3LlmSession(self._engine, checked_params(params, self.config), callbacks)
-            self._sessions.add(session)
-            return session
+    def _new_session(
+        self, params: LlmParams | Sequence[LlmParams], callbacks: LlmCallbacks
+    ) -> Rknn3LlmSession:
+        return Rknn3LlmSession(self._engine, checked_params(params, self.config), callbacks)
 
     # -- life ---------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         if threading.get_ident() in self._engine.inside:
             raise ContextInvalid("close was called from inside a callback; close the model after the run")
-        for session in list(self._sessions):
-            session.close()
+        self._close_sessions()
         with self._owner:
             self._kept.clear()
             self._engine.close()

@@ -11,7 +11,6 @@ from ...formats import ModelFile
 from ...native import versions
 from ...spi import Backend, OpenOptions
 from ..board import Board
-from ..devices import safe_probe
 from ..info import is_package, runs_on
 from .finding import Finding, Level
 from .silicon import silicon
@@ -55,7 +54,7 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
     except RknnError as error:
         yield Finding(topic, Level.FAIL, str(error), "see the backends above")
         return
-    refusal, probe = backend.refuses(file), safe_probe(backend)
+    refusal, probe = backend.refuses(file), plugins.probe(backend)
     if refusal:
         yield Finding(topic, Level.FAIL, f"backend {backend.name} refuses it: {refusal}", "see rknnlite info")
         return
@@ -79,7 +78,7 @@ def _trial(topic: str, backend: Backend, file: ModelFile) -> Finding:
 def _language_model(topic: str, file: ModelFile, wanted: str | None) -> Iterator[Finding]:
     reasons = []
     for backend in plugins.backends().values():
-        if backend.name == (wanted or backend.name) and safe_probe(backend).available:
+        if backend.name == (wanted or backend.name) and plugins.probe(backend).available:
             refusal = backend.refuses_llm(file)
             if refusal is None:
                 yield Finding(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from ... import config, plugins
 from ...socs import Soc
 from ...spi import Probe
-from ..devices import safe_probe
 from ..installed_plugins import installed
 from .finding import Finding, Level
 
@@ -27,7 +26,7 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
             f"choose one of: {there}; see rknnlite plugins",
         )
     probed = sorted(
-        ((safe_probe(backend), backend) for backend in known.values()), key=lambda pair: -pair[0].priority
+        ((plugins.probe(backend), backend) for backend in known.values()), key=lambda pair: -pair[0].priority
     )
     usable = [backend.name for probe, backend in probed if probe.available]
     chosen = chosen or (usable[0] if usable else None)

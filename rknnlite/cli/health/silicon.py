@@ -19,6 +19,7 @@ __all__ = ["PATTERNS", "Pattern", "Suspicion", "silicon", "suspicions"]
 _REGISTER = 8191  # 13 bits
 _STRIDE = 7  # 3 bits
 _SHOWN = 3
+_HEARD = "docs/troubleshooting.md; heard from users, no public report is known"
 _ISSUES = "https://github.com/airockchip/rknn-toolkit2/issues"
 
 
@@ -128,12 +129,12 @@ PATTERNS = (
     Pattern(
         "flat-convolution-after-mean", ("rk3588", "rk3588s"), _flat_convolution_after_mean,
         "float16 convolutions of height 1 after a mean have given constants or zeros on RK3588",
-        "docs/troubleshooting.md", "turn height and width around, or end the model before the mean and compute the rest on the CPU",
+        _HEARD, "turn height and width around, or end the model before the mean and compute the rest on the CPU",
     ),
     Pattern(
         "broadcast-add-relu", ("rk3588", "rk3588s"), _broadcast_sum,
         "a float16 sum with ReLU of operands of different shapes has gone wrong on RK3588",
-        "docs/troubleshooting.md", "expand the smaller operand to the full shape before conversion, or convert in int8",
+        _HEARD, "expand the smaller operand to the full shape before conversion, or convert in int8",
     ),
     Pattern(
         "register-limit", (), _too_large,
@@ -154,6 +155,11 @@ PATTERNS = (
         "lstm-on-rk3576", ("rk3576",), lambda graph, node: node.op in ("exLSTM", "LSTM") and node.on_npu,
         "LSTM on RK3576 has given other results than the simulator",
         f"{_ISSUES}/427", "compare a board's dump: rknnlite compare DUMP MODEL INPUT; else unroll the LSTM or keep it on the CPU",
+    ),
+    Pattern(
+        "attention-on-rk3576", ("rk3576",), lambda graph, node: node.op == "exSDPAttention" and _float(graph, node),
+        "float16 attention as one node has given zeros or constants on RK3576, without an error",
+        f"{_ISSUES}/574", "put an operator between product and Softmax before conversion, or end the model before it",
     ),
     Pattern(
         "on-the-cpu", (), lambda graph, node: not node.on_npu,

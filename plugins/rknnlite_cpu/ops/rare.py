@@ -1,0 +1,113 @@
+"""Operators that few networks have; the converter leaves them as ONNX says, on the CPU. And the gate of Conformers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..node_view import NodeView
+from ..registry import move_op, real_op
+from ..values import Array
+from .functions import sigmoid
+
+__all__: list[str] = []
+
+
+@real_op("exGlu")
+def gated(view: NodeView, x: Array) -> Array:
+    """One half times the sigmoid of the other; the axis is the one that shrinks."""
+    target = view.outputs[0].shape
+    shrunk = [i for i, (before, after) in enumerate(zip(x.shape, target)) if before != after]
+    if len(shrunk) != 1 or x.shape[shrunk[0]] != 2 * target[shrunk[0]] or x.ndim != len(target):
+        raise view.fail(f"{list(target)} is no half of {list(x.shape)}")
+    value, gate = np.split(x, 2, axis=shrunk[0])
+    return value * sigmoid(gate)
+
+
+@real_op("IsInf")
+def is_inf(view: NodeView, x: Array) -> Array:
+    above = np.isposinf(x) if view.attrs.get("detect_positive", 1) else np.zeros(x.shape, bool)
+    return above | np.isneginf(x) if view.attrs.get("detect_negative", 1) else above
+
+
+@real_op("EyeLike")
+def eye_like(view: NodeView, x: Array) -> Array:
+    return np.eye(*x.shape, int(view.attrs.get("k", 0)), dtype=np.float32)
+
+
+@real_op("CastLike")
+def cast_like(view: NodeView, x: Array, like: Array | None = None) -> Array:
+    """Rounding is the matter of the output tensor, which has the type of the other operand."""
+    return x
+
+
+@move_op("CenterCropPad")
+def center_crop_pad(view: NodeView) -> object:
+    """Cut or pad with zeros on both sides; of an odd number the larger part is behind."""
+    source, target = view.tensor(0).shape, view.outputs[0].shape
+    if len(source) != len(target):
+        raise view.fail(f"{list(source)} and {list(target)} are not of one rank")
+    cut = tuple(slice(max(0, (a - b) // 2), max(0, (a - b) // 2) + min(a, b)) for a, b in zip(source, target))
+    place = tuple(
+        slice(max(0, (b - a) // 2), max(0, (b - a) // 2) + min(a, b)) for a, b in zip(source, target)
+    )
+
+    def run(x: Array) -> Array:
+        out = np.zeros(target, x.dtype)
+        out[place] = x[cut]
+        return out
+
+    return run
+
+
+@real_op("Col2Im")
+def col2im(view: NodeView, x: Array, image: Array, block: Array) -> Array:
+    """Patches, one per column, added up where they overlap."""
+    (height, width), (tall, wide) = (int(v) for v in image), (int(v) for v in block)
+    (sy, sx), (dy, dx) = view.attrs.get("strides", [1, 1]), view.attrs.get("dilations", [1, 1])
+    top, left, bottom, right = view.attrs.get("pads", [0, 0, 0, 0])
+    rows = (height + top + bottom - dy * (tall - 1) - 1) // sy + 1
+    columns = (width + left + right - dx * (wide - 1) - 1) // sx + 1
+    n, channels = view.outputs[0].shape[:2]
+    if x.shape != (n, channels * tall * wide, rows * columns):
+        raise view.fail(
+            f"{list(x.shape)} are no patches of {tall} x {wide} in a picture of {height} x {width}"
+        )
+    patches = x.reshape(n, channels, tall, wide, rows, columns)
+    out = np.zeros((n, channels, height + top + bottom, width + left + right), np.float32)
+    for i, j in np.ndindex(tall, wide):
+        down, across = (
+            slice(i * dy, i * dy + (rows - 1) * sy + 1, sy),
+            slice(j * dx, j * dx + (columns - 1) * sx + 1, sx),
+        )
+        out[:, :, down, across] += patches[:, :, i, j]
+    return out[:, :, top : top + height, left : left + width]
+
+
+@real_op("Compress")
+def compress(view: NodeView, x: Array, condition: Array) -> Array:
+    axis = view.attrs.get("axis")
+    return np.compress(condition.reshape(-1) != 0, x, axis=None if axis is None else int(axis))
+
+
+@real_op("DFT")
+def dft(view: NodeView, x: Array, length: Array | None = None) -> Array:
+    """Real or complex (the last dimension has 1 or 2 elements), forward or inverse, whole or half."""
+    axis = int(view.attrs.get("axis", 1))
+    axis = axis % x.ndim if axis < 0 else axis
+    if x.ndim < 2 or not 0 <= axis < x.ndim - 1 or x.shape[-1] not in (1, 2):
+        raise view.fail(f"axis {axis} of {list(x.shape)}")
+    numbers = x[..., 0] + 1j * x[..., 1] if x.shape[-1] == 2 else x[..., 0]
+    count = None if length is None else int(length.reshape(-1)[0])
+    if count is not None and not 0 < count <= max(1, view.outputs[0].shape[axis]) * 2:
+        raise view.fail(f"{count} points for an output of {list(view.outputs[0].shape)}")
+    found = (
+        np.fft.ifft(numbers, count, axis) if view.attrs.get("inverse") else np.fft.fft(numbers, count, axis)
+    )
+    if view.attrs.get("onesided"):
+        found = np.take(found, range(found.shape[axis] // 2 + 1), axis=axis)
+    return np.stack([found.real, found.imag], axis=-1).astype(np.float32)
+
+
+@real_op("Det")
+def det(view: NodeView, x: Array) -> Array:
+    return np.asarray(np.linalg.det(x))

@@ -1,0 +1,157 @@
+"""Tokenizers whose regular expressions nobody knows, in a process of their own that ends when it takes too long.
+
+How a text is cut comes with the model, so it is as trustworthy as the file. No library that computes such expressions
+can be told to stop, and a hostile one may try more ways than there is time for. Expressions of the known families need
+time in proportion to the text; everything else computes over there.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ..errors import ModelInvalid, RknnError, RunTimeout, shown
+from ..native.childprocess import ChildProcess, exactly
+from .bpe import Encoded
+from .budget import whole_setting
+
+__all__ = ["SPLITS", "TokenizerApart", "expressions", "receive", "send", "trusted"]
+
+_LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+SPLITS = {
+    "qwen2": rf"{_LETTERS}\p{{N}}{_REST}",
+    "llama-bpe": rf"{_LETTERS}\p{{N}}{{1,3}}{_REST}",
+}
+"""How a text is cut before BPE, by the name in ``tokenizer.ggml.pre``, which ``LlmFamily`` has too."""
+_KNOWN = {
+    *SPLITS.values(),
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
+    r"\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+",
+    r"\p{N}{1,3}", r"\p{N}", r"\d", r"[0-9]", r"\s+$",
+}  # fmt: skip
+_MOST_GROWTH = 16
+"""Characters that a trusted normalizer may make of one."""
+_MILLISECONDS, _START_LIMIT = 10_000, 60.0
+_START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite.llm.tokenizer_process import main; main()"
+_LENGTH = struct.Struct("<I")
+
+
+def _members(tree: Any) -> Iterator[Mapping[str, Any]]:
+    """All objects of a JSON tree."""
+    left = [tree]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            yield value
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+
+
+def _steps(published: Mapping[str, Any]) -> list[Any]:
+    return [published.get(key) for key in ("normalizer", "pre_tokenizer", "decoder", "post_processor")]
+
+
+def expressions(published: Any) -> list[str]:
+    """The regular expressions of a parsed ``tokenizer.json``."""
+    steps = _steps(published) if isinstance(published, dict) else []
+    return [str(member["Regex"]) for member in _members(steps) if "Regex" in member]
+
+
+def trusted(published: Any) -> bool:
+    """Whether a parsed ``tokenizer.json`` needs time and memory in proportion to the text."""
+    growth = 1.0
+    for member in _members(_steps(published) if isinstance(published, dict) else []):
+        content, pattern = member.get("content"), member.get("pattern")
+        if member.get("type") == "Replace" and isinstance(content, str):
+            plain = pattern.get("String") if isinstance(pattern, dict) else None
+            growth *= max(1.0, len(content) / max(1, len(str(plain or ""))))
+    return growth <= _MOST_GROWTH and all(text in _KNOWN for text in expressions(published))
+
+
+@dataclass
+class TokenizerApart:
+    """``encode`` and ``decode`` of a tokenizer that a process of its own reads from ``path``; any thread may call.
+
+    Raises ModelInvalid for a file or a text that it cannot use, also when time or memory are used up; the next call
+    starts anew. ``patterns`` are for messages.
+    """
+
+    path: str
+    patterns: Sequence[str]
+
+    def __post_init__(self) -> None:
+        self._limit = whole_setting("tokenizer_ms", _MILLISECONDS) / 1000
+        self._lock = threading.Lock()
+        self._child: Optional[ChildProcess] = None
+        with self._lock:
+            self._running()
+
+    def encode(self, text: str, add_special_tokens: bool = False) -> Encoded:
+        """Token ids of a text, without special ones that are not in it."""
+        return Encoded([int(number) for number in self._ask("encode", text, len(text))])
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """Text of some tokens."""
+        return str(self._ask("decode", [list(ids), skip_special_tokens], len(ids)))
+
+    def _ask(self, step: str, argument: Any, size: int) -> Any:
+        with self._lock:
+            child = self._running()
+            try:
+                answer = _exchange(child, step, {step: argument}, self._limit)
+            except RunTimeout:
+                raise ModelInvalid(
+                    f"{self.path}: the tokenizer took longer than {self._limit:g} s to {step} {size} "
+                    f"{'characters' if step == 'encode' else 'tokens'} and was ended; it uses the regular expressions "
+                    f"{self._shown()}. Take the model from a source that you trust, or allow more (setting tokenizer_ms)"
+                ) from None
+            except RknnError as error:
+                raise ModelInvalid(
+                    f"{self.path}: the tokenizer used up its memory or crashed ({error}); it uses the regular expressions "
+                    f"{self._shown()}. Take the model from a source that you trust"
+                ) from None
+        if "error" in answer:
+            raise ModelInvalid(f"{self.path}: unusable tokenizer: {answer['error']}; it uses {self._shown()}")
+        return answer["result"]
+
+    def _shown(self) -> str:
+        return ", ".join(shown(pattern) for pattern in self.patterns[:3]) or "none"
+
+    def _running(self) -> ChildProcess:
+        """The process; it ends with this object, and a fork of this program gets one of its own."""
+        if self._child is None or not self._child.alive:
+            child = ChildProcess(
+                "tokenizer", [sys.executable, "-c", _START, *sys.path], stderr=subprocess.DEVNULL
+            )
+            answer = _exchange(child, "open", {"open": self.path}, _START_LIMIT)
+            if "error" in answer:
+                child.close()
+                raise ModelInvalid(answer["error"])
+            self._child = child
+        return self._child
+
+
+def _exchange(child: ChildProcess, step: str, request: Any, limit: float) -> Any:
+    with child.exchange(step, limit) as sock:
+        send(sock, request)
+        return receive(sock)
+
+
+def send(sock: socket.socket, message: Any) -> None:
+    """One message to the other side."""
+    data = json.dumps(message).encode()
+    sock.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def receive(sock: socket.socket) -> Any:
+    """One message of the other side; EOFError when that is gone."""
+    return json.loads(exactly(sock, _LENGTH.unpack(exactly(sock, _LENGTH.size))[0]))

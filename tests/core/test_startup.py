@@ -1,0 +1,78 @@
+"""What a program on a board waits for: classes that are made and modules that are loaded before it can infer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rknnlite.spi import Probe
+from rknnlite.spi.command import as_json
+from rknnlite.tensor import QuantParams
+from tests.support.corpus import ROOT
+
+MODEL = ROOT / "examples" / "resnet18" / "resnet18_for_RK3588.rknn"
+MOST_DATA_CLASSES = 8
+"""Each costs three to four million instructions to make; a named tuple costs one."""
+
+BEFORE = "import sys, numpy, numpy.typing, pluggy\nbefore = set(sys.modules)\n"
+NEW = "print(*sorted(set(sys.modules) - before))"
+
+
+def run(script: str) -> list[str]:
+    """The words that a fresh interpreter prints."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RKNN_LOG_LEVEL": "0"}
+    done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_import_makes_few_data_classes() -> None:
+    made = run(
+        "import sys, rknnlite.api\n"
+        "ours = [module for name, module in sys.modules.items() if name.startswith('rknnlite')]\n"
+        "made = {thing for module in ours for thing in vars(module).values()\n"
+        "        if isinstance(thing, type) and '__dataclass_fields__' in vars(thing)}\n"
+        "print(*sorted(thing.__qualname__ for thing in made))"
+    )
+    assert 0 < len(made) <= MOST_DATA_CLASSES, made
+
+
+@pytest.mark.parametrize(
+    "seldom",
+    [
+        "rknnlite.graph",
+        "rknnlite.formats.storage",
+        "rknnlite.spi.perf",
+        "rknnlite.api._c_functions",
+        "rknnlite.api._tensor_attr",
+        "concurrent.futures",
+        "difflib",
+    ],
+)
+def test_import_leaves_to_later_what_few_programs_use(seldom: str) -> None:
+    assert seldom not in run(f"{BEFORE}import rknnlite.api\n{NEW}")
+
+
+def test_what_is_imported_later_is_found() -> None:
+    script = (
+        "import rknnlite.spi as spi\nfrom rknnlite.api import rknn_runtime\n"
+        "print(spi.PerfRow.__name__, spi.MemorySize.__name__, rknn_runtime.RKNNOutput.__name__,\n"
+        "      'PerfTable' in dir(spi), hasattr(spi, 'Nothing'), hasattr(rknn_runtime, 'Nothing'))"
+    )
+    assert run(script) == ["PerfRow", "MemorySize", "RKNNOutput", "True", "False", "False"]
+
+
+def test_reading_a_model_builds_nothing_and_needs_no_masked_arrays() -> None:
+    loaded = run(
+        f"{BEFORE}from rknnlite.formats import ModelFile\nassert ModelFile({str(MODEL)!r}).model.inputs\n{NEW}"
+    )
+    assert "rknnlite.formats.rknn6" in loaded
+    assert not {"numpy.ma", "rknnlite.graph", "rknnlite.formats.builder"} & set(loaded)
+
+
+def test_named_tuples_are_objects_in_json() -> None:
+    assert as_json([QuantParams(0.5, -3)]) == [{"scale": 0.5, "zero_point": -3}]
+    assert as_json(Probe(True, "here"))["reason"] == "here"

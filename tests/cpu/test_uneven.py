@@ -1,0 +1,48 @@
+"""What square kernels, many channels and slopes per channel hide: kernels, strides and pads that differ by direction,
+single channels, scales and slopes that all channels share. Every file is the vendor's, for seven families of SoCs.
+
+Each of these layers was once computed wrong without a word.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.corpus import DATA, goldens, open_cpu
+from tests.support.packed import packed
+
+ARCHIVE = "uneven"
+SOCS = ("rk3588", "rk3568", "rk3562", "rk3576", "rv1126b", "rv1106", "rv1103b")
+
+
+def stems() -> list[str]:
+    """Files of the archive without suffix."""
+    with tarfile.open(DATA / f"{ARCHIVE}.tar.xz") as tar:
+        return sorted(Path(name).stem for name in tar.getnames() if name.endswith(".rknn"))
+
+
+STEMS = stems()
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_against_the_simulator(stem: str) -> None:
+    folder = packed(ARCHIVE)
+    (golden,) = goldens(folder / f"{stem}.npz")
+    with open_cpu(folder / f"{stem}.rknn") as context:
+        (found,) = context.infer(golden.inputs)
+        quant = context.outputs[0].quant
+    assert quant is not None
+    off = np.abs(np.rint((found.astype(np.float64) - golden.outputs[0]) / quant.scale))
+    apart = "+" in stem  # the simulator may round before the function, too
+    assert off.max() <= (2 if apart else 1), f"{off.max():.0f} LSB off"
+    assert (off == 0).mean() >= (0.4 if apart else 0.99)
+
+
+@pytest.mark.parametrize("soc", SOCS)
+@pytest.mark.parametrize("case", ["deconv_tall_s21", "one_channel", "one_channel+leaky", "conv+prelu_shared"])
+def test_every_family_has_each_defect(case: str, soc: str) -> None:
+    assert f"uneven_{case}.{soc}.i8" in STEMS

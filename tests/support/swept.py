@@ -1,0 +1,33 @@
+"""Archives of tests/data/swept: a case of tools/sweep, its files for several targets, the simulator's answers."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from rknnlite.formats import ModelFile
+from tests.support.corpus import DATA
+
+FOLDER = DATA / "swept"
+
+
+@lru_cache(maxsize=2)
+def members(archive: Path) -> dict[str, bytes]:
+    """The files of an archive by name."""
+    with tarfile.open(archive) as tar:
+        return {info.name: tar.extractfile(info).read() for info in tar}  # type: ignore[union-attr]
+
+
+def arrays(archive: Path, prefix: str) -> list[np.ndarray]:
+    """``in`` or ``rk3588.i8.out``: what was fed, what came out."""
+    names = sorted(name for name in members(archive) if name.startswith(prefix))
+    return [np.load(io.BytesIO(members(archive)[name])) for name in names]
+
+
+def model(case: str, target: str) -> ModelFile:
+    """The genuine file of a case for a target such as ``rk3588.i8``."""
+    return ModelFile(members(FOLDER / f"{case}.tar.xz")[f"{target}.rknn"])
