@@ -209,7 +209,9 @@ class _Builder:
         return node
 
     def _outputs(self, table: Table, op: str, operands: list[int]) -> list[int]:
-        """Results of a node. What nobody reads of a recurrent node is not in the file: it gets a tensor of its own."""
+        """Results of a node. What nobody reads of some nodes is not in the file: it gets a tensor of its own."""
+        if op == "Split" and min(operands[:1], default=-1) >= 0:
+            return self._parts(self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN), operands)
         if op not in RECURRENT_GATES or min(operands[:1], default=-1) < 0:
             return self._indices(table, NodeSlot.OUTPUTS)
         outputs = self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
@@ -228,6 +230,34 @@ class _Builder:
             i if i >= 0 else self._unread(name if not place else f"{name}:{place}", shapes[place])
             for place, i in enumerate(outputs)
         ]
+
+    def _parts(self, outputs: list[int], operands: list[int]) -> list[int]:
+        """Results of a Split: parts that nobody reads get tensors as large as the sizes (the second operand) say."""
+        if _NOT_GIVEN not in outputs:
+            return outputs
+        whole = self.tensors[operands[0]]
+        sizes = self.tensors[operands[1]] if len(operands) > 1 and operands[1] >= 0 else None
+        given = [] if sizes is None or sizes.load is None else sizes.value().reshape(-1).tolist()
+        read = [(self.tensors[i].shape, size) for i, size in zip(outputs, given) if i >= 0]
+        for axis, length in enumerate(whole.shape):
+            cut = [(*whole.shape[:axis], size, *whole.shape[axis + 1 :]) for size in given]
+            same = all(shape == (*whole.shape[:axis], size, *whole.shape[axis + 1 :]) for shape, size in read)
+            if len(given) == len(outputs) and sum(given) == length and same:
+                return [i if i >= 0 else self._part(whole, shape) for i, shape in zip(outputs, cut)]
+        raise ModelInvalid(
+            f"Split of {whole.name} {list(whole.shape)} into {len(outputs)} parts of sizes {given or 'that are not known'}: "
+            f"{outputs.count(_NOT_GIVEN)} of them are read by nobody and the sizes of the others do not fit; damaged file"
+        )
+
+    def _part(self, whole: Tensor, shape: tuple[int, ...]) -> int:
+        """Add a part of a tensor that the file does not have; its number."""
+        number = len(self.tensors)
+        part = replace(
+            whole, index=number, name=f"{whole.name}:{number}", shape=shape, native_shape=shape,
+            role=TensorRole.ACTIVATION,
+        )  # fmt: skip
+        self.tensors.append(part)
+        return number
 
     def _unread(self, name: str, shape: tuple[int, ...]) -> int:
         """Add a tensor that the file does not have; its number."""
