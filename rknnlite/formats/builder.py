@@ -16,6 +16,7 @@ from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..tensor import DType, QuantParams
 from . import weights
+from .absent import recurrent_shapes, split_shapes
 from .attributes import LEFT_OUT, MINI_UNIONS, NEEDED, UNIONS, read_attributes, unread_attributes
 from .checks import check_constants, check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
@@ -209,55 +210,30 @@ class _Builder:
         return node
 
     def _outputs(self, table: Table, op: str, operands: list[int]) -> list[int]:
-        """Results of a node. What nobody reads of some nodes is not in the file: it gets a tensor of its own."""
-        if op == "Split" and min(operands[:1], default=-1) >= 0:
-            return self._parts(self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN), operands)
-        if op not in RECURRENT_GATES or min(operands[:1], default=-1) < 0:
+        """Results of a node. Those that nobody reads are not in the file: they get tensors of their own."""
+        partial_results = op == "Split" or op in RECURRENT_GATES
+        if not partial_results or min(operands[:1], default=_NOT_GIVEN) < 0:
             return self._indices(table, NodeSlot.OUTPUTS)
         outputs = self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
-        while outputs and outputs[-1] < 0:
+        if min(outputs, default=0) >= 0 or max(outputs) < 0:
+            return outputs if max(outputs, default=0) >= 0 else []
+        there = self.tensors[next(i for i in outputs if i >= 0)]
+        whole = self.tensors[operands[0]]
+        if op == "Split":
+            sizes = self.tensors[operands[1]] if len(operands) > 1 and operands[1] >= 0 else None
+            return self._filled(outputs, there.name, split_shapes(whole, there, sizes, len(outputs)))
+        while outputs[-1] < 0:
             outputs.pop()
-        if min(outputs, default=0) >= 0:
-            return outputs
-        steps, *batch = self.tensors[operands[0]].shape[:-1]
-        last = self.tensors[outputs[-1]]  # [directions, batch, hidden]
-        if not last.shape:
-            raise ModelInvalid(f"tensor {last.name}: a result of {op} without shape")
-        scratch = [self.tensors[i].name for i in operands if i >= 0]
-        name = next((n[: -len(_SCRATCH)] for n in scratch if n.endswith(_SCRATCH)), last.name)
-        shapes = [(steps, last.shape[0], *batch, last.shape[-1]), *[last.shape] * (len(outputs) - 1)]
+        names = [self.tensors[i].name for i in operands if i >= 0]
+        name = next((n[: -len(_SCRATCH)] for n in names if n.endswith(_SCRATCH)), there.name)
+        return self._filled(outputs, name, recurrent_shapes(whole, there, len(outputs)))
+
+    def _filled(self, outputs: list[int], name: str, shapes: list[tuple[int, ...]]) -> list[int]:
+        """Tensors for the places that the file leaves out; the first is called ``name``."""
         return [
-            i if i >= 0 else self._unread(name if not place else f"{name}:{place}", shapes[place])
+            i if i >= 0 else self._unread(f"{name}:{place}" if place else name, shapes[place])
             for place, i in enumerate(outputs)
         ]
-
-    def _parts(self, outputs: list[int], operands: list[int]) -> list[int]:
-        """Results of a Split: parts that nobody reads get tensors as large as the sizes (the second operand) say."""
-        if _NOT_GIVEN not in outputs:
-            return outputs
-        whole = self.tensors[operands[0]]
-        sizes = self.tensors[operands[1]] if len(operands) > 1 and operands[1] >= 0 else None
-        given = [] if sizes is None or sizes.load is None else sizes.value().reshape(-1).tolist()
-        read = [(self.tensors[i].shape, size) for i, size in zip(outputs, given) if i >= 0]
-        for axis, length in enumerate(whole.shape):
-            cut = [(*whole.shape[:axis], size, *whole.shape[axis + 1 :]) for size in given]
-            same = all(shape == (*whole.shape[:axis], size, *whole.shape[axis + 1 :]) for shape, size in read)
-            if len(given) == len(outputs) and sum(given) == length and same:
-                return [i if i >= 0 else self._part(whole, shape) for i, shape in zip(outputs, cut)]
-        raise ModelInvalid(
-            f"Split of {whole.name} {list(whole.shape)} into {len(outputs)} parts of sizes {given or 'that are not known'}: "
-            f"{outputs.count(_NOT_GIVEN)} of them are read by nobody and the sizes of the others do not fit; damaged file"
-        )
-
-    def _part(self, whole: Tensor, shape: tuple[int, ...]) -> int:
-        """Add a part of a tensor that the file does not have; its number."""
-        number = len(self.tensors)
-        part = replace(
-            whole, index=number, name=f"{whole.name}:{number}", shape=shape, native_shape=shape,
-            role=TensorRole.ACTIVATION,
-        )  # fmt: skip
-        self.tensors.append(part)
-        return number
 
     def _unread(self, name: str, shape: tuple[int, ...]) -> int:
         """Add a tensor that the file does not have; its number."""

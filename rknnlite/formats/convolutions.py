@@ -220,7 +220,8 @@ class ConvReader:
         if tensor.dtype is DType.BFLOAT16:
             stored = from_bfloat(stored)
         values: NDArray[np.float32] = stored.astype(np.float32)
-        if x.dtype is DType.INT16 and np.abs(values).max(initial=0) <= _ROUNDED_SLOPE:
+        lost = tensor.dtype is DType.INT32 or np.abs(values).max(initial=0) <= _ROUNDED_SLOPE
+        if x.dtype is DType.INT16 and lost:
             raise ModelUnsupported(
                 f"node {node.label()}: the converter left the slopes of int16 PRelu out (it rounded them to whole numbers); "
                 "convert this layer in float16"

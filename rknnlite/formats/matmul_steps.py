@@ -189,18 +189,17 @@ def _windows(
 
     Both ways swap two parts of four, [.., o, a, b, i] -> [.., o, b, a, i], height and width being the products of
     two of them each: a reversal is a partition of another picture. The registers give i, the shapes the others.
+    Where windows are every k-th row and column, a first step reads rows of k elements, a second one single ones.
     """
-    widths = {
-        places.read_width.of(regs) + 1 for regs in program.registers(node.index) if _reads(places, regs)
-    }
-    row = widths.pop() if len(widths) == 1 else 0
+    runs = program.registers(node.index)
+    widths = [places.read_width.of(regs) + 1 for regs in runs if places.read_width.register in regs]
+    row = widths[0] if widths else 0
     if row > 0 and len(source) == len(target) == 4 and 0 not in (*source, *target):
-        across = source[3] // row
-        down = target[2] // across if across else 0
-        if down and (down * (source[2] // down), across * row) == source[2:]:
-            sizes = [source[2] // down, row]
-            if target == (*source[:2], down * across, sizes[0] * row):
-                return {"mode": "partition", "num_windows": [down, across], "window_sizes": sizes}
+        found = _regular(row, source[2:], target[2:]) if set(widths) == {row} else {}
+        if row > 1 and set(widths) == {row, 1}:
+            found = _interleaved(row, source[2:], target[2:])
+        if found and source[:2] == target[:2]:
+            return found
     raise ModelUnsupported(
         f"node {node.label()}: its registers read rows of {row} elements, which cut {list(source)} into no windows that "
         f'make up {list(target)}; if you know them, open the model with attributes={{"{node.name}": {{"mode": '
@@ -208,5 +207,22 @@ def _windows(
     )
 
 
-def _reads(places: RegisterMap, regs: Registers) -> bool:
-    return places.read_width.register in regs
+def _regular(row: int, source: Shape, target: Shape) -> dict[str, Any]:
+    """Windows ``row`` elements wide; nothing where they do not make up ``target``."""
+    across = source[1] // row
+    down = target[0] // across if across else 0
+    if not down or (down * (source[0] // down), across * row) != source:
+        return {}
+    sizes = [source[0] // down, row]
+    if target != (down * across, sizes[0] * row):
+        return {}
+    return {"mode": "partition", "num_windows": [down, across], "window_sizes": sizes}
+
+
+def _interleaved(number: int, source: Shape, target: Shape) -> dict[str, Any]:
+    """``number`` windows each way; all that were seen are as many down as across."""
+    sizes = [source[0] // number, source[1] // number]
+    whole = (number * sizes[0], number * sizes[1]) == source
+    if not whole or target != (number * number, sizes[0] * sizes[1]):
+        return {}
+    return {"mode": "partition_num_first", "num_windows": [number, number], "window_sizes": sizes}

@@ -322,7 +322,6 @@ T3 = RegisterMap(
     uses=(Field(0x501C, 1, 1), Field(0x501C, 2, 1), Field(0x501C, 3, 1)),
     common_zero=Field(0x4054, 0, 16, signed=True),
     other_zero=Field(0x1074, 0, 8, signed=True),
-    truncation=Field(0x301C, 0, 5),
     multipliers=Field(0x4050, 1, 1, absent=1),
     common_multiplier=Field(0x4048, 16, 16, signed=True),
     bs_shift=Field(0x4040, 9, 6),

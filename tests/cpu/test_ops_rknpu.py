@@ -392,6 +392,14 @@ def test_windows_of_a_picture_and_back(counts: tuple[int, int], sizes: tuple[int
     assert np.array_equal(compute("exWindow", [cut], x.shape, {**attrs, "mode": "reverse"}), x)
 
 
+def test_windows_of_every_second_row() -> None:
+    x = real(1, 3, 8, 12)
+    attrs = {"mode": "partition_num_first", "num_windows": [2, 3], "window_sizes": [4, 4]}
+    cut = compute("exWindow", [x], (1, 3, 6, 16), attrs)
+    for window in range(6):
+        assert np.array_equal(cut[:, :, window], x[:, :, window // 3 :: 2, window % 3 :: 3].reshape(1, 3, 16))
+
+
 @pytest.mark.parametrize(
     ("attrs", "text"),
     [

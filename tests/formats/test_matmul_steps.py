@@ -183,7 +183,16 @@ def test_windows_of_a_mini_file(
     assert found == {"mode": "partition", "num_windows": counts, "window_sizes": sizes}
 
 
-@pytest.mark.parametrize("rows", [(3,), (4, 2), (), (9,)])
+@pytest.mark.parametrize(("size", "number"), [(8, 2), (12, 3), (16, 4), (20, 5)])
+def test_windows_of_every_second_row_of_a_mini_file(size: int, number: int) -> None:
+    each = size // number
+    found = windows_of((1, 9, size, size), (1, 9, number**2, each**2), number, 1)
+    assert found == {
+        "mode": "partition_num_first", "num_windows": [number] * 2, "window_sizes": [each] * 2
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [(3,), (4, 2), (4, 1), (1, 4), (), (9,)])
 def test_rows_that_make_up_no_windows(rows: tuple[int, ...]) -> None:
     with pytest.raises(ModelUnsupported, match=r'exWindow "cut".*attributes='):
         windows_of((1, 9, 8, 8), (1, 9, 8, 8), *rows)

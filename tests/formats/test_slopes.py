@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rknnlite.errors import ModelInvalid
-from rknnlite.formats.convolutions import _spread_slopes
-from rknnlite.graph import Node
+from rknnlite.errors import ModelInvalid, ModelUnsupported
+from rknnlite.formats.convolutions import ConvReader, _spread_slopes
+from rknnlite.graph import Node, Tensor, TensorRole
+from rknnlite.tensor import DType
 
 NODE = Node(1, "ConvPRelu", "layer", [0], [1])
 SHAPE = (1, 3, 2, 4)
@@ -34,3 +35,16 @@ def test_what_does_not_fit() -> None:
         ModelInvalid, match=r'ConvPRelu "layer": slopes of shape \[5, 1, 1\] for a result of shape'
     ):
         _spread_slopes(np.ones(5, np.float32), SHAPE, NODE)
+
+
+def test_int16_slopes_that_are_no_slopes() -> None:
+    """rk3576 and rv1126b: int32 numbers that hold nothing of the slopes; they were taken for factors of 65,536."""
+    reader = ConvReader.__new__(ConvReader)
+    x = Tensor(0, "x", DType.INT16, SHAPE, TensorRole.ACTIVATION)
+    reader._tensors = [x, Tensor(1, "y", DType.INT16, SHAPE, TensorRole.ACTIVATION)]
+    stored = np.array([0, 65536, 0], np.int32).reshape(1, 3, 1, 1)
+    slopes = Tensor(2, "s", DType.INT32, (1, 3, 1, 1), TensorRole.CONST, load=lambda: stored)
+    with pytest.raises(
+        ModelUnsupported, match="left the slopes of int16 PRelu out; convert this layer in float16"
+    ):
+        reader._slope(slopes, x, NODE)

@@ -88,6 +88,24 @@ def _to_map(size: tuple[int, int], window: tuple[int, int], width: int) -> Calla
     return build
 
 
+def _unfolded(size: tuple[int, int], patch: tuple[int, int], width: int, back: bool) -> Callable[[Net], str]:
+    """MobileViT v2: the same place of every patch side by side, a layer, and (``back``) the picture again."""
+    rows, columns = size[0] // patch[0], size[1] // patch[1]
+    places, patches = patch[0] * patch[1], rows * columns
+
+    def build(n: Net) -> str:
+        x = n.conv(n.x(1, 3, *size), 3, width)
+        x = n.op("Reshape", x, n.ints(width, rows, patch[0], columns, patch[1]))
+        x = n.op("Reshape", n.op("Transpose", x, perm=[0, 2, 4, 1, 3]), n.ints(1, width, places, patches))
+        x = n.conv(x, width, width, 1)
+        if not back:
+            return x
+        x = n.op("Transpose", n.op("Reshape", x, n.ints(width, *patch, rows, columns)), perm=[0, 3, 1, 4, 2])
+        return n.conv(n.op("Reshape", x, n.ints(1, width, *size)), width, 7, 1)
+
+    return build
+
+
 def _rolled(n: Net, x: str, by: int, size: tuple[int, int]) -> str:
     """torch.roll over height and width: two slices and a concatenation each."""
     for axis, length in zip((1, 2), size, strict=True):
@@ -179,6 +197,11 @@ def cases() -> Iterator[Case]:
         name = f"{window[0]}x{window[1]}_{size[0]}x{size[1]}"
         yield Case(f"window_of_map_{name}", _of_map(size, window, width))
         yield Case(f"window_to_map_{name}", _to_map(size, window, width))
+    for patch, size, width in (((2, 2), (8, 8), 9), ((2, 2), (8, 12), 20), ((2, 3), (8, 15), 9), ((4, 2), (12, 6), 33),
+                               ((2, 2), (4, 4), 20)):  # fmt: skip
+        name = f"{patch[0]}x{patch[1]}_{size[0]}x{size[1]}"
+        yield Case(f"window_unfold_{name}", _unfolded(size, patch, width, False))
+        yield Case(f"window_fold_{name}", _unfolded(size, patch, width, True), 13, Judge.FUSED)
     yield Case("window_merging", _merging)
     yield Case("swin_block", _block((6, 10), (3, 5), 24, 3, False), 13, Judge.FUSED)
     yield Case("swin_block_shifted", _block((6, 10), (3, 5), 24, 3, True), 13, Judge.FUSED)

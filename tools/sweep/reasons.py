@@ -21,6 +21,12 @@ _PARAMETERS = (
     "the reader takes the defaults"
 )
 _SHIFT = "the shift of int16 accumulators is in no register of this family: the reader guesses it and says so"
+_TOLD_AXIS = "the mini format does not store the attributes of TopK; with them given the converter's transposed axis does not fit them"
+_ONE_STEP = (
+    "depthwise convolution, sum and HardSigmoid: the file rounds twice between them and HardSigmoid of this family ends one "
+    "step below one; the simulator computes all of it in one step"
+)
+_TABLE = "this family looks the function up in a table of the file, whose steps are coarser than those of the simulator's function"
 _SILU = "defect of the converter: the file has the table of plain SiLU instead of x * sigmoid(1.702 x)"
 
 _QUICK = (
@@ -64,6 +70,11 @@ _REASONS: tuple[tuple[str, str, str], ...] = (
     *((name, "rv1103b.i8", _SILU) for name in _QUICK),
     *((f"{name}", "*.i16", _PARAMETERS) for name in _WITH_PARAMETER),
     *((name, "rk35[68]8.i16", _SHIFT) for name in ("head.00[0-3][16]", "tokens.00[0-3][16]")),
+    ("recurrent.*", "*.i16", "int16 weights of exLSTM are not decoded: refused"),
+    ("top.00*", "rv1*", _TOLD_AXIS),
+    ("combined.0011", "rv110*", _ONE_STEP),
+    ("conv_single.0023", "rv1103b.i8", _TABLE),
+    ("activated.0040", "rv1103b.i8", _TABLE),
 )
 
 # (pattern of targets, what the reference says, reason)

@@ -8,7 +8,7 @@ from compare import Outcome, Result
 from random_cases import KINDS
 from reasons import UNEXPLAINED, damage, reason_for
 from targets import TARGETS, dtype_of, soc_of
-from verdicts import Entry, counts
+from verdicts import Entry, counts, told_right
 
 __all__ = ["random_section"]
 
@@ -70,8 +70,11 @@ def _open(results: Sequence[Result]) -> str:
     """One line per reason; where there is none, per kind of case."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for result in results:
-        told = result.told is not None and result.told.outcome is Outcome.MATCHES
-        if result.outcome in (Outcome.DIFFERS, Outcome.REFUSED) and not told and result.proof is None:
+        if (
+            result.outcome in (Outcome.DIFFERS, Outcome.REFUSED)
+            and not told_right(result)
+            and result.proof is None
+        ):
             kind = result.case.partition(".")[0]
             reason = damage(result.target, result.note) or reason_for(result.case, [result.target])
             groups.setdefault((kind if reason == UNEXPLAINED else "", reason), []).append(result)

@@ -16,7 +16,7 @@ from proof import Proof
 from reasons import UNEXPLAINED, damage, reason_for
 from targets import FAMILIES, MINI, TARGETS, dtype_of, soc_of
 
-__all__ = ["FILE", "Counts", "Entry", "counts", "problems", "read", "update", "write"]
+__all__ = ["FILE", "Counts", "Entry", "counts", "problems", "read", "told_right", "update", "write"]
 
 FILE = Path(__file__).with_name("verdicts.txt")
 LEAST_CONVERTED = 1500
@@ -107,9 +107,15 @@ def write(entries: Mapping[str, Entry], path: Path = FILE) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
+def told_right(result: Result) -> bool:
+    """Whether a refused case is right once the attributes are given that its file lacks."""
+    told = result.told
+    return told is not None and (told.outcome is Outcome.MATCHES or told.proof is not None)
+
+
 def mark(result: Result) -> str:
     """The mark of a result."""
-    if result.told is not None and result.told.outcome is Outcome.MATCHES:
+    if told_right(result):
         return TOLD
     if result.proof is not None:
         return PROVEN[result.proof]

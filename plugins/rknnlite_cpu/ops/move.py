@@ -201,18 +201,27 @@ def trilu(view: NodeView) -> Mover:
 
 @move_op("exWindow")
 def window(view: NodeView) -> Mover:
-    """Windows of a picture side by side, and back: [N, C, H, W] <-> [N, C, windows, elements of a window]."""
+    """Windows of a picture side by side, and back: [N, C, H, W] <-> [N, C, windows, elements of a window].
+
+    With ``partition_num_first`` a window is every second, third, ... row and column, not a part of the picture.
+    """
     counts, sizes = (list(view.attrs.get(name) or []) for name in ("num_windows", "window_sizes"))
     source, target, mode = view.tensor(0).shape, view.outputs[0].shape, view.attrs.get("mode")
-    if mode not in ("partition", "reverse"):
-        raise view.fail(f"mode {mode!r}; known are partition and reverse")
+    if mode not in ("partition", "partition_num_first", "reverse"):
+        raise view.fail(f"mode {mode!r}; known are partition, partition_num_first and reverse")
     if len(counts) != 2 or len(sizes) != 2:
         raise view.fail(f"num_windows {counts} and window_sizes {sizes} are not two numbers each")
     whole, cut = (counts[0] * sizes[0], counts[1] * sizes[1]), (counts[0] * counts[1], sizes[0] * sizes[1])
-    before, after = (whole, cut) if mode == "partition" else (cut, whole)
+    before, after = (cut, whole) if mode == "reverse" else (whole, cut)
     if len(source) != 4 or source[2:] != before or target != (*source[:2], *after):
         raise view.fail(
             f"{mode} of {counts} windows of {sizes} does not turn {list(source)} into {list(target)}"
         )
-    inner = (counts[0], sizes[0], counts[1], sizes[1]) if mode == "partition" else (*counts, *sizes)
-    return lambda x: np.ascontiguousarray(x.reshape(*source[:2], *inner).swapaxes(3, 4)).reshape(target)
+    order = (0, 1, 2, 4, 3, 5)
+    if mode == "reverse":
+        inner = (*counts, *sizes)
+    elif mode == "partition":
+        inner = (counts[0], sizes[0], counts[1], sizes[1])
+    else:
+        inner, order = (sizes[0], counts[0], sizes[1], counts[1]), (0, 1, 3, 5, 2, 4)
+    return lambda x: np.ascontiguousarray(x.reshape(*source[:2], *inner).transpose(order)).reshape(target)
