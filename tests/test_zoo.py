@@ -64,7 +64,7 @@ def test_closeness_to_both(zoo: SimpleNamespace) -> None:
 def test_layers_that_explain(zoo: SimpleNamespace) -> None:
     """A network is explained when no layer alone is more than a step off."""
     near = zoo.layers.Layer("ConvHardSwish", "a", 1.0, 0.75)
-    far = zoo.layers.Layer("Conv", "b", 40.0, 0.9)
+    far = zoo.layers.Layer("Conv", "b", 40.0, 0.9, near=0.95)
     outcome = zoo.measure.Outcome.DIFFERS
     good = zoo.measure.Measured("net", "rk3588.i8", outcome, layers=(near,))
     bad = zoo.measure.Measured("net", "rk3588.i8", outcome, layers=(near, far))

@@ -61,7 +61,7 @@ class Measured:
     @property
     def odd(self) -> Optional[Layer]:
         """The layer that alone agrees least."""
-        return min(self.layers, key=lambda layer: (layer.fits, layer.same), default=None)
+        return min(self.layers, key=lambda layer: (layer.fits, min(layer.same, layer.near)), default=None)
 
     @property
     def worst(self) -> Optional[Closeness]:

@@ -54,8 +54,9 @@ class Stored:
 
 
 def targets_of(name: str, targets: tuple[str, ...]) -> list[str]:
-    """Each network is converted for RK3588, about each third one (fixed by its name) for all targets."""
-    return [t for t in targets if t.startswith("rk3588.") or zlib.crc32(name.encode()) % 3 == 0]
+    """Each network is converted for RK3588, about each third one (fixed by its name) for all SoCs, in int8 and float16."""
+    chosen = [t for t in targets if t.startswith("rk3588.") or zlib.crc32(name.encode()) % 3 == 0]
+    return [t for t in chosen if t.endswith((".i8", ".fp16"))]
 
 
 def networks_in(cache: Path) -> list[Stored]:

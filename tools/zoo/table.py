@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compare import Outcome
+from layers import NEAR as LAYER_NEAR
 from measure import COSINE, NEAR, RELATIVE, TRAINED, Closeness, Measured
 from reasons_zoo import reason_for
 from stored import Stored
@@ -129,9 +130,9 @@ def _reason(result: Measured, targets: Sequence[str]) -> str:
         return known or _even(result)
     layers, odd = result.layers, result.odd
     even = sum(layer.same >= EVEN for layer in layers)
-    least = f"least {odd.op}: {_percent(odd.same)} equal, largest {odd.error:.1f} steps"
+    least = f"least {odd.op}: {_percent(odd.same)} equal, {_percent(odd.near)} within 1 LSB, largest {odd.error:.0f}"
     if result.explained:
-        return f"each of {len(layers)} layers alone within 1 LSB, {even} of them {EVEN:.1%} equal; {least}"
+        return f"each of {len(layers)} layers alone within 1 LSB ({LAYER_NEAR:.1%} of its values or more), {even} of them {EVEN:.1%} equal; {least}"
     return f"not explained yet: {least} (`{odd.tensor}`)"
 
 
