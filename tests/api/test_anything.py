@@ -141,7 +141,10 @@ ODD = {
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_constructors_take_anything(odd: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_constructors_take_anything(
+    odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some of them name log files
     value = ODD[odd]
     for face, names in ((RKNNLite, ("verbose",)), (RKNN3Lite, ("llm_mode", "verbose"))):
         for name in names:
