@@ -165,13 +165,20 @@ def _real_stage(fused: FusedOp, stage: Stage, y: Tensor) -> Stage:
     if looked_up is not None and looked_up.line:
         offset = stage.lut.offset if stage.lut is not None else stage.index_offset
         return replace(stage, float_line=(32768.0, offset))
-    if fused.after is Activation.CLIP and stage.clip is None and y.dtype in RANGES:
-        # int8 files hold no limits: what the output can store is the limit.
+    if not fused.applies(Activation.CLIP) or stage.clip is not None:
+        return stage
+    unit = stage.scale * stage.second_scale * y.quant.scale
+    told = [None if limit is None else limit * unit for limit in stage.limits]
+    if fused.before is Activation.CLIP:
+        low, high = 0.0, float("inf")
+    elif y.dtype in RANGES:  # what the output can store is a limit, too, and often the only one
         low, high = ((limit - y.quant.zero_point) * y.quant.scale for limit in RANGES[y.dtype])
-        return replace(stage, clip=(low, high))
-    if fused.before is Activation.CLIP and stage.clip is None:
-        return replace(stage, clip=(0.0, float("inf")))
-    return stage
+    else:
+        return stage
+    first, last = told
+    if first is not None:
+        low = first if fused.before is Activation.CLIP else max(low, first)
+    return replace(stage, clip=(low, high if last is None else min(high, last)))
 
 
 # -- other nodes that keep integers of their own --------------------------------------------------------------

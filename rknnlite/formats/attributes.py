@@ -99,7 +99,7 @@ _ALWAYS = {"axis"}  # an absent scalar slot means zero, which for these is a val
 NEEDED = frozenset(
     {
         "ArgMax", "ArgMin", "AveragePool", "Celu", "Col2Im", "Compress", "Concat", "CumSum", "DFT", "DepthToSpace",
-        "EyeLike", "Gather", "GatherElements", "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "IsInf", "LRN",
+        "Einsum", "EyeLike", "Gather", "GatherElements", "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "IsInf", "LRN",
         "LogSoftmax", "LpNormalization", "LpPool", "MaxPool", "MaxRoiPool", "MeanVarianceNormalization", "Mod", "OneHot",
         "ReduceMax", "ReduceMin", "RoiAlign", "ScatterElements", "ScatterND", "Shrink", "SpaceToDepth",
         "Split", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "exNorm", "exSoftmax13",

@@ -16,7 +16,6 @@ from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..tensor import DType, QuantParams
 from . import weights
-from .absent import recurrent_shapes, split_shapes
 from .attributes import LEFT_OUT, MINI_UNIONS, NEEDED, UNIONS, read_attributes, unread_attributes
 from .checks import check_constants, check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
@@ -217,6 +216,8 @@ class _Builder:
         outputs = self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
         if min(outputs, default=0) >= 0 or max(outputs) < 0:
             return outputs if max(outputs, default=0) >= 0 else []
+        from .absent import recurrent_shapes, split_shapes  # few networks leave results out
+
         there = self.tensors[next(i for i in outputs if i >= 0)]
         whole = self.tensors[operands[0]]
         if op == "Split":

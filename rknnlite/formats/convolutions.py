@@ -36,6 +36,8 @@ _SLOPE_TYPES = {
 }  # fmt: skip
 """(type of the data, type of the slopes) of verified layers."""
 
+_ROUNDED_SLOPE = 8  # stored slopes are 16384 times as large as real ones, unless the converter rounded those
+
 
 class ConvReader:
     """Decodes the convolutions of one graph. Raises ModelInvalid, ModelUnsupported."""
@@ -220,7 +222,7 @@ class ConvReader:
         if tensor.dtype is DType.BFLOAT16:
             stored = from_bfloat(stored)
         values: NDArray[np.float32] = stored.astype(np.float32)
-        lost = tensor.dtype is DType.INT32 or np.abs(values).max(initial=0) <= _ROUNDED_SLOPE
+        lost = tensor.dtype is DType.INT32 or not values.size or np.median(np.abs(values)) <= _ROUNDED_SLOPE
         if x.dtype is DType.INT16 and lost:
             raise ModelUnsupported(
                 f"node {node.label()}: the converter left the slopes of int16 PRelu out (it rounded them to whole numbers); "
@@ -231,9 +233,6 @@ class ConvReader:
         ):  # one slope for all channels stays a float32 number
             values = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
         return _spread_slopes(values, self._tensors[node.outputs[0]].shape, node)
-
-
-_ROUNDED_SLOPE = 8  # stored slopes are 16384 times as large as real ones, unless the converter rounded those
 
 
 # -- helpers -------------------------------------------------------------------------------------------------

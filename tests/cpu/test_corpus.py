@@ -15,7 +15,7 @@ import pytest
 from rknnlite.graph import Graph
 from rknnlite.spi import Context
 from rknnlite.tensor import DType, QuantParams
-from tests.support.corpus import DATA, EXAMPLES, Golden, goldens, open_cpu
+from tests.support.corpus import DATA, EXAMPLES, Golden, answers_of, goldens, open_cpu
 
 FUSED_TAILS = (
     "Add", "AddRelu", "Mul", "ReluAdd", "ClipAdd", "LeakyReluAdd", "LeakyRelu", "PRelu", "ExSwish", "exSwish",
@@ -37,7 +37,7 @@ INT16_STEPS = 6  # of 65536: single layers are within 1, chains add up
 def cases() -> list[tuple[Path, Path]]:
     """(model, stored outputs) for every model that has them."""
     found = [(path, path.with_suffix(".npz")) for path in sorted(DATA.glob("*.rknn"))]
-    found += [(path, DATA / "examples" / f"{path.stem}.npz") for path in sorted(EXAMPLES.rglob("*.rknn"))]
+    found += [(path, answers_of(path)) for path in sorted(EXAMPLES.rglob("*.rknn"))]
     return [(model, archive) for model, archive in found if archive.exists()]
 
 

@@ -10,7 +10,7 @@ import pytest
 import rknnlite
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi import Context
-from tests.support.corpus import DATA, EXAMPLES, genuine, golden_of, goldens, open_cpu
+from tests.support.corpus import DATA, EXAMPLES, answers_of, genuine, golden_of, goldens, open_cpu
 from tests.support.onnx_twin import write_twin
 
 QUANTISED = sorted(path.stem for path in DATA.glob("*.rk3588.i8.npz") if "dynamic" not in path.stem)
@@ -114,7 +114,7 @@ def test_figures_say_that_it_was_float() -> None:
 
 def test_a_trained_network_loses_little_by_quantisation() -> None:
     path = EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"
-    (golden,) = goldens(DATA / "examples" / f"{path.stem}.npz")
+    (golden,) = goldens(answers_of(path))
     with rknnlite.open(path, backend="cpu", fidelity="float") as context:
         (real,) = context.infer(golden.inputs)
     assert cosine(real, golden.outputs[0]) > 0.999

@@ -105,3 +105,41 @@ def test_fourier(axis: int, onesided: int, inverse: int) -> None:
 def test_determinants() -> None:
     x = real(2, 5, 3, 3)
     assert np.allclose(compute("Det", [x], (2, 5)), np.linalg.det(x.astype(np.float64)), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("B G H I D, B G H J D -> B G H I J", [(1, 3, 2, 5, 4), (1, 3, 2, 7, 4)]),
+        ("bhwc,hkc->bhwk", [(2, 3, 5, 4), (3, 7, 4)]),
+        ("...ij,...jk->...ik", [(2, 3, 4), (1, 4, 5)]),
+        ("ij->ji", [(3, 4)]),
+        ("ii", [(4, 4)]),
+    ],
+)
+def test_einsum(equation: str, shapes: list[tuple[int, ...]]) -> None:
+    operands = [real(*shape) for shape in shapes]
+    wanted = np.asarray(np.einsum(equation.replace(" ", ""), *operands))
+    found = compute("Einsum", operands, wanted.shape, {"equation": equation})
+    assert np.allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("equation", "text"),
+    [
+        ("ij,jk,kl->il", "equation 'ij,jk,kl->il' for 2 operands"),
+        ("ij,jk->iq", "does not make"),
+        ("ij,ik->jk", "i is 3 and 4"),
+        ("ijk,jk->i", "'ijk' for rank 2"),
+        ("a b,b c->a c", "does not make"),
+    ],
+)
+def test_einsum_that_does_not_fit(equation: str, text: str) -> None:
+    with pytest.raises(RknnError, match=text):
+        compute("Einsum", [real(3, 4), real(4, 5)], (3, 5, 1), {"equation": equation})
+
+
+def test_einsum_does_no_work_out_of_proportion() -> None:
+    letters = "abcdefgh"
+    with pytest.raises(RknnError, match="does not make"):
+        compute("Einsum", [real(40) for _ in letters], (1,), {"equation": f"{','.join(letters)}->"})

@@ -430,7 +430,7 @@ Asinh Acosh Atanh Shrink ThresholdedRelu Hardmax LRN MeanVarianceNormalization M
 Xor Not IsNaN ReduceMean ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceProd ArgMin
 GatherND ScatterND ScatterElements SpaceToDepth OneHot Trilu GroupNormalization GlobalLpPool LpPool Mean Sum
 exWindow RoiAlign MaxRoiPool MaxUnpool QuantizeLinear DequantizeLinear
-exGlu IsInf EyeLike CastLike CenterCropPad Col2Im Compress DFT Det
+exGlu IsInf EyeLike CastLike CenterCropPad Col2Im Compress DFT Det Einsum
 """
 
 

@@ -46,3 +46,15 @@ def test_against_the_simulator(stem: str) -> None:
 @pytest.mark.parametrize("case", ["deconv_tall_s21", "one_channel", "one_channel+leaky", "conv+prelu_shared"])
 def test_every_family_has_each_defect(case: str, soc: str) -> None:
     assert f"uneven_{case}.{soc}.i8" in STEMS
+
+
+@pytest.mark.parametrize(("case", "least", "most"), [("above", 0.1, 0.9), ("below", -1.0, -0.1)])
+def test_limits_of_a_clip_in_float(case: str, least: float, most: float) -> None:
+    """Zero is not between the limits, so the range of the output does not tell both."""
+    for stem in [stem for stem in STEMS if f"clip_{case}" in stem]:
+        (golden,) = goldens(packed(ARCHIVE) / f"{stem}.npz")
+        with open_cpu(packed(ARCHIVE) / f"{stem}.rknn", extra={"fidelity": "float"}) as context:
+            (found,) = context.infer(golden.inputs)
+        assert found.min() == pytest.approx(least, abs=2e-3) and found.max() == pytest.approx(
+            most, abs=2e-3
+        ), stem

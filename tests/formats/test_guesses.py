@@ -12,9 +12,8 @@ from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.attributes import unread_attributes
 from rknnlite.formats.flatbuffer import root
-from rknnlite.formats.guesses import about_container, about_registers
+from rknnlite.formats.guesses import CONTROL_REGISTERS, SEEN, about_container, about_registers
 from rknnlite.formats.slots import UnionCode
-from rknnlite.formats.verified import CONTROL_REGISTERS, SEEN
 from rknnlite.graph import Guess
 from tests.support.corpus import DATA, EXAMPLES, genuine
 from tests.support.flat import build, i32s

@@ -17,7 +17,7 @@ CPU = sorted((CORE.parent / "plugins" / "rknnlite_cpu").rglob("*.py"))
 READERS = {
     "i8", "i32", "i32s", "f32", "f32s", "string", "strings", "table", "tables", "data", "span", "count", "has",
 }  # fmt: skip
-REGISTER_TABLES = {"register_map.py", "registers.py", "verified.py"}
+REGISTER_TABLES = {"register_map.py", "registers.py", "guesses.py"}
 NO_REGISTERS = {("__init__.py", "0x1000"), ("frame.py", "0x1004"), ("llm_weights.py", "0x7FFF")}
 """Container versions, and what rounds to bfloat16."""
 

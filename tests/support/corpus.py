@@ -63,6 +63,11 @@ def _numbered(arrays: dict[str, np.ndarray], stem: str) -> list[np.ndarray]:
     return [arrays[f"{stem}{i}"] for i in range(count)]
 
 
+def answers_of(example: Path) -> Path:
+    """The stored inferences of a model in examples/: files of one network for several SoCs share them."""
+    return DATA / "examples" / f"{example.stem.partition('_for_')[0]}.npz"
+
+
 @functools.cache
 def golden_of(name: str) -> Golden:
     """The first stored inference of a file of the corpus."""

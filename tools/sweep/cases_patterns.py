@@ -156,6 +156,12 @@ def _gelu_tanh_parts(n: Net) -> str:
     return n.op("Mul", n.op("Mul", x, n.op("Add", n.op("Tanh", inner), n.const(1.0))), n.const(0.5))
 
 
+def _gated_relu(n: Net) -> str:
+    """MobileViT v2: the values of its linear attention, one node with the product."""
+    values = n.op("Relu", n.conv(n.x(1, 3, 5, 7), 3, 9))
+    return n.op("Mul", values, n.op("Sigmoid", n.x(1, 9, 5, 7)))
+
+
 def _layer_scale(n: Net) -> str:
     x = n.x(*_MAP)
     return n.op("Add", x, n.op("Mul", n.conv(x, 20, 20), n.const(n.rng.uniform(0.1, 0.6, (20, 1, 1)))))
@@ -223,6 +229,7 @@ def cases() -> Iterator[Case]:
     yield Case("hard_swish_parts", _hard_swish_parts)
     yield Case("mish_parts", _mish_parts)
     yield Case("gelu_tanh_parts", _gelu_tanh_parts, 13, Judge.FUSED)
+    yield Case("gated_relu", _gated_relu, 13, Judge.FUSED)
     yield Case("layer_scale", _layer_scale, 13, Judge.FUSED)
     yield Case("softmax_pooling", _softmax_pool, 13, Judge.FUSED)
     yield Case("slice_backwards", _strip)

@@ -20,6 +20,15 @@ and three layers with all activations, options of the toolkit. `tools/sweep/verd
 test sees to it that the generators still draw the same graphs, and that nothing is left unexplained.
 """
 
+_FOUND = """
+The first run of the int8 cases, before anything was mended, matched in 1671 of 1898 on rk3588, 1662 of 1888 on rk3568, 1599
+of 1891 on rk3562, 1449 of 1892 on rk3576 and rv1126b, 1614 of 1888 on rv1106 and 1670 of 1894 on rv1103b. What it found:
+transposed convolutions with uneven kernels or pads (84 of 129 converted ones wrong on rk3588), one output channel or weights scaled as a
+whole on rk3576 and rv1126b (all 45 of the single channels wrong), PRelu with one slope or a slope per place, LSTM with weights
+scaled as a whole, GRU and sums of the mini format, convolutions of int16 models on rv1106, int16 constants and slopes that
+the converter cut, and eight operators that nobody had written.
+"""
+
 _PROOFS = """
 Two sorts of differences are proven to be no errors (`tools/sweep/proof.py`), case by case:
 
@@ -63,7 +72,7 @@ def _totals(entries: Mapping[str, Entry]) -> str:
         share = f"**{_share(count.right, count.converted)}**"
         proven = count.nearer, count.rounding
         lines.append(_row(soc, types, count.damaged, count.converted, count.run, match, *proven, share, told))
-    return "\n".join(lines) + "\n" + _PROOFS
+    return "\n".join(lines) + "\n" + _FOUND + _PROOFS
 
 
 def _open(results: Sequence[Result]) -> str:

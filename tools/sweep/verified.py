@@ -1,4 +1,4 @@
-"""Adds to rknnlite/formats/verified.py: values of control registers that layers of compared files have.
+"""Adds to rknnlite/formats/guesses.py: values of control registers that layers of compared files have.
 
     python tools/sweep/verified.py FOLDER_OR_FILE...
 
@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rknnlite.errors import ModelInvalid
-from rknnlite.formats import ModelFile, verified
+from rknnlite.formats import ModelFile, guesses
 from rknnlite.formats.builder import _Builder
 from rknnlite.formats.flat_model import FlatModel
+from rknnlite.formats.guesses import CONTROL_REGISTERS, SEEN
 from rknnlite.formats.slots import RootSlot
-from rknnlite.formats.verified import CONTROL_REGISTERS, SEEN
 
 _WIDTH = 120
-_TABLE = Path(verified.__file__)
+_TABLE = Path(guesses.__file__)
 _MARK = "SEEN: dict"
 
 

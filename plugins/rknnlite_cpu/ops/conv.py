@@ -19,8 +19,8 @@ from .requantise import apply_stage, bias_column, output_stage
 __all__: list[str] = []
 
 _COMPUTED = (
-    "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "MulRelu", "ReluAdd", "ClipAdd", "LeakyReluAdd",
-    "PReluAdd",
+    "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "MulRelu", "ReluMul", "ReluAdd", "ClipAdd",
+    "LeakyReluAdd", "PReluAdd",
 )  # fmt: skip
 """What the compiler lets follow a convolution, beside functions that are looked up."""
 

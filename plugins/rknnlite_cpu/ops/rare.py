@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..node_view import NodeView
-from ..registry import move_op, real_op
-from ..values import Array
+from ..registry import move_op, op, real_kernel, real_op
+from ..values import Array, Kernel
 from .functions import sigmoid
 
 __all__: list[str] = []
@@ -111,3 +113,42 @@ def dft(view: NodeView, x: Array, length: Array | None = None) -> Array:
 @real_op("Det")
 def det(view: NodeView, x: Array) -> Array:
     return np.asarray(np.linalg.det(x))
+
+
+_MOST_WORK = 10_000
+"""Products per element of operands and result: matrices of 4096 squared need 1,400."""
+
+
+@op("Einsum")
+def einsum(view: NodeView) -> Kernel:
+    """Sums of products by equation, as numpy writes them; checked when the node is prepared."""
+    equation = str(view.attrs.get("equation", "")).replace(" ", "")
+    operands, _, result = equation.partition("->")
+    terms, tensors = operands.split(","), [tensor for tensor in view.inputs if tensor is not None]
+    if len(terms) != len(tensors) or not tensors:
+        raise view.fail(f"equation {equation!r} for {len(tensors)} operands")
+    sizes: dict[str, int] = {}
+    for term, tensor in zip(terms, tensors):
+        for label, size in zip(_labels(term, len(tensor.shape)), tensor.shape):
+            if sizes.setdefault(label, size) not in (size, 1) and size != 1:
+                raise view.fail(f"equation {equation!r}: {label} is {sizes[label]} and {size}")
+            sizes[label] = max(size, sizes[label])
+    target = view.outputs[0].shape
+    elements = sum(math.prod(tensor.shape) for tensor in (*tensors, view.outputs[0]))
+    fits = set(result) <= {*sizes, "."} and (
+        not result.isalpha() or target == tuple(sizes[i] for i in result)
+    )
+    if not fits or math.prod(sizes.values()) > _MOST_WORK * max(1, elements):
+        raise view.fail(
+            f"equation {equation!r} does not make {list(target)} of {[list(tensor.shape) for tensor in tensors]}"
+        )
+    return real_kernel(view, lambda _, *values: np.einsum(equation, *values, optimize=len(values) > 1))
+
+
+def _labels(term: str, rank: int) -> list[str]:
+    """One label per dimension; those under an ellipsis are counted from the last."""
+    before, dots, after = term.partition("...")
+    hidden = rank - len(before) - len(after)
+    if hidden < 0 or (hidden and not dots) or not (before + "a" + after).isalpha():
+        raise ValueError(f"{term!r} for rank {rank}")
+    return [*before, *(f"{i}" for i in range(hidden, 0, -1)), *after]
