@@ -25,6 +25,7 @@ ConstBytes = Callable[[str], Optional[memoryview]]
 """Looks up the bytes of a constant tensor by name, None when there is none."""
 
 _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
+_MULTIPLIER_BITS = 14  # multipliers per channel are fractions of 2**14
 _SMALL = struct.Struct("<16I")
 _TABLE_STARTS = (-16384, 0)
 _EARLY_SLOPE = "{}_BsCfg_BScfgTensor"
@@ -98,7 +99,7 @@ class StageReader:
         stage = Stage(
             scale=scaled(places.out, regs),
             zero_point=places.out_offset.of(regs),
-            pre_scale=2.0 ** -(places.shifts(regs)[0] + shift),
+            pre_scale=2.0 ** -(self._shift(node, regs) + shift),
             bias_scale=2.0**shift,
         )
         if node.fused is not None:
@@ -106,6 +107,18 @@ class StageReader:
         if places.table_unused is None or not places.table_unused.of(regs):
             self._read_table(stage, node.index, regs, source)
         return stage
+
+    def _shift(self, node: Node, regs: Registers) -> int:
+        """The power of two behind the multipliers; where a small constant should hold it and holds nothing, that of all
+        other layers: multipliers are fractions of it."""
+        shift = self._places.shifts(regs)[0]
+        per_channel = node.fused is not None and node.fused.convolves and self._places.data_use(regs)[2]
+        if shift or not (self._family.small_constants and per_channel):
+            return shift
+        node.doubts.append(
+            f"the shift of its multipliers is not in the file; {_MULTIPLIER_BITS} bits are taken"
+        )
+        return _MULTIPLIER_BITS
 
     def _read_fused(
         self, stage: Stage, fused: FusedOp, op: str, regs: Registers, output: str, source: DType, operand: str
