@@ -10,6 +10,11 @@ __all__ = ["reason_for"]
 # (pattern of networks, pattern of targets, reason)
 _REASONS: tuple[tuple[str, str, str], ...] = (
     (
+        "kws_bcresnet",
+        "r[kv][31][51][72]6*.i8",
+        "open: 1x1 convolutions of one row whose multipliers lack their shift of 14 bits; RK3588, RK3568 and RK3562 agree",
+    ),
+    (
         "timm_efficientvit",
         "*.i8",
         "Div: where numerator and denominator are both rounded to 0, the simulator gives the top of the range and the CPU "
