@@ -21,12 +21,12 @@ _PARAMETERS = (
     "the reader takes the defaults"
 )
 _SHIFT = "the shift of int16 accumulators is in no register of this family: the reader guesses it and says so"
-_TOLD_AXIS = "the mini format does not store the attributes of TopK; with them given the converter's transposed axis does not fit them"
+_TOLD_AXIS = "the mini format does not store the attributes of TopK; with them given the result still differs, why is not known"
 _ONE_STEP = (
     "depthwise convolution, sum and HardSigmoid: the file rounds twice between them and HardSigmoid of this family ends one "
     "step below one; the simulator computes all of it in one step"
 )
-_TABLE = "this family looks the function up in a table of the file, whose steps are coarser than those of the simulator's function"
+_TABLE = "not verified: this family looks the function up in a table of the file, whose steps are coarser than the simulator's"
 _SILU = "defect of the converter: the file has the table of plain SiLU instead of x * sigmoid(1.702 x)"
 
 _QUICK = (
