@@ -225,8 +225,8 @@ class ConvReader:
         lost = tensor.dtype is DType.INT32 or not values.size or np.median(np.abs(values)) <= _ROUNDED_SLOPE
         if x.dtype is DType.INT16 and lost:
             raise ModelUnsupported(
-                f"node {node.label()}: the converter left the slopes of int16 PRelu out (it rounded them to whole numbers); "
-                "convert this layer in float16"
+                f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in "
+                "float16 (they are rounded to whole numbers)"
             )
         if not (
             x.dtype.is_float or tensor.dtype.is_float

@@ -316,6 +316,7 @@ V2B = replace(
 )
 
 T3 = RegisterMap(
+    truncation=Field(0x301C, 0, 5),
     strides=(Field(0x1014, 3, 3), Field(0x1014, 0, 3)),
     growth=(Field(0x1014, 11, 3), Field(0x1014, 8, 3)),
     pads=(Field(0x1068, 0, 8), Field(0x1068, 8, 8)),

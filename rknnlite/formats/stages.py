@@ -112,8 +112,10 @@ class StageReader:
         """The power of two behind the multipliers; where a small constant should hold it and holds nothing, that of all
         other layers: multipliers are fractions of it."""
         shift = self._places.shifts(regs)[0]
-        per_channel = node.fused is not None and node.fused.convolves and self._places.data_use(regs)[2]
-        if shift or not (self._family.small_constants and per_channel):
+        fused = node.fused
+        if shift or fused is None or not fused.convolves or not self._family.small_constants:
+            return shift
+        if fused.applies(Activation.LEAKY_RELU, Activation.PRELU) or not self._places.data_use(regs)[2]:
             return shift
         node.doubts.append(
             f"the shift of its multipliers is not in the file; {_MULTIPLIER_BITS} bits are taken"

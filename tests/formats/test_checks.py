@@ -275,5 +275,5 @@ def test_steps_of_a_damaged_file_give_no_warning():
     rows = Tensor(
         0, "w", DType.FLOAT32, (1, 2), TensorRole.CONST, load=lambda: np.array([[3e38, -1]], np.float32)
     )
-    found = _stepped(rows, np.array([1e-40], np.float32), np.zeros(1))
+    found = _stepped(rows, np.array([1e-40], np.float32), np.zeros(1), DType.INT8)
     assert np.isfinite(found).all()

@@ -113,11 +113,18 @@ def _range(attr: TensorAttr) -> tuple[float, float]:
 
 def _moves(context: CpuContext, share: float) -> list[Array]:
     """Per output how far noise inside moves it, one row per draw."""
-    graph = context._shapes.current.plan.graph  # of this repository: no face of the package offers it
-    still = context._framed(context._compute()).floats()
+    current, inputs = (
+        context._shapes.current,
+        context._inputs_for("a proof"),
+    )  # no face of the package offers it
+
+    def outputs(watch: Watch | None) -> list[Array]:
+        return context._framed(current, context._compute(current, inputs, watch)).floats()
+
+    still = outputs(None)
     rows: list[list[Array]] = [[] for _ in still]
     for seed in range(DRAWS):
-        moved = context._framed(context._compute(_Wobble(graph, seed, share))).floats()
+        moved = outputs(_Wobble(current.plan.graph, seed, share))
         for place, (a, b) in enumerate(zip(moved, still)):
             rows[place].append(_difference(a, b))
     return [np.stack(row) for row in rows]
