@@ -67,6 +67,7 @@ def test_a_hostile_split_is_ended_without_the_package(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("a_second")
 def test_a_normalizer_that_doubles_without_end(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
     double = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
     tokenizer = Tokenizer(file_with(tmp_path, normalizer={"type": "Sequence", "normalizers": [double] * 48}))
     with pytest.raises(ModelInvalid, match=r"used up its memory or crashed|longer than"):
@@ -76,6 +77,7 @@ def test_a_normalizer_that_doubles_without_end(tmp_path: Path) -> None:
 
 def test_the_package_giving_up_is_a_typed_error(tmp_path: Path) -> None:
     """It ends the search after ten million steps by an exception that is no Exception."""
+    pytest.importorskip("tokenizers")
     tokenizer = Tokenizer(file_with(tmp_path, **split_by(HOSTILE)))
     with pytest.raises(ModelInvalid, match="retry-limit-in-match"):
         tokenizer.encode("a" * 40 + "cb")
