@@ -214,8 +214,10 @@ class _Builder:
         if not partial_results or min(operands[:1], default=_NOT_GIVEN) < 0:
             return self._indices(table, NodeSlot.OUTPUTS)
         outputs = self._indices(table, NodeSlot.OUTPUTS, least=_NOT_GIVEN)
-        if min(outputs, default=0) >= 0 or max(outputs) < 0:
-            return outputs if max(outputs, default=0) >= 0 else []
+        if all(i >= 0 for i in outputs):
+            return outputs
+        if all(i < 0 for i in outputs):
+            return []
         from .absent import recurrent_shapes, split_shapes  # few networks leave results out
 
         there = self.tensors[next(i for i in outputs if i >= 0)]
