@@ -12,7 +12,6 @@ import weakref
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from rknnlite import errors
@@ -224,18 +223,14 @@ def test_cycles_leave_no_block_of_memory(cpu: None, name: str) -> None:
 
 @pytest.mark.slow
 def test_resident_memory_is_flat_without_the_collector(cpu: None) -> None:
-    """5,000 cycles of 1.1 KiB would be 5.5 MB; allocators settle in the first few thousand."""
-    rknn, process = RKNNLite(), psutil.Process()
-    rknn.load_rknn(genuine("conv_relu.rk3588.i8"))
-    gc.collect()
-    gc.disable()
-    try:
-        cycles(rknn, 2000)
-        before = process.memory_info().rss
-        cycles(rknn, 5000)
-        assert process.memory_info().rss - before < 5 << 19
-    finally:
-        gc.enable()
+    """5,000 cycles of 1.1 KiB would be 5.5 MB. In a program of its own: what other tests left in this process (threads,
+    torn heaps) moves its resident set by megabytes."""
+    done = subprocess.run(
+        [sys.executable, LEAK, genuine("conv_relu.rk3588.i8"), "--cycles", "--count", "5000", "--warm-up", "2000"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("flat")
 
 
 def test_an_error_in_flight_keeps_its_traceback(rknn: RKNNLite) -> None:
