@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from rknnlite.graph.tables import elu_alpha, silu_beta
+from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
 from ..kernels.lut import DenseLut
-from ..node_view import NodeView
 from ..registry import op, real_kernel, real_op
 from ..values import Array, Kernel, centred_range, decode, encode
 from . import functions
-from .functions import elu_alpha, silu_beta
 
 __all__: list[str] = []
 
