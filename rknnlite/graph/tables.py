@@ -13,12 +13,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import Stage
+from . import Lut, Stage
 
-__all__ = ["TABLE_FUNCTIONS", "TableFunction", "elu_alpha", "silu_beta"]
+__all__ = ["TABLE_FUNCTIONS", "TableFunction", "dense_table", "elu_alpha", "interpolate", "silu_beta"]
 
 Array = NDArray[Any]
 _ELU_UNITS, _SILU_UNITS = 3276.80, 2824.787
+_MAX_REACH = 1 << 19
+_MAX_POINTS = 1 << 21
+"""A genuine table covers 32768 indices, and reaches less than ``_MAX_REACH`` beyond its ends."""
+
+
+def interpolate(lut: Lut, index: Array) -> Array:
+    """Table value at real indices: linear between points, the end slopes outside. The readable form."""
+    low_x = lut.low_start + lut.low_step * np.arange(513.0)
+    high_x = lut.high_start + lut.high_step * np.arange(513.0)
+    value = np.where(
+        index < lut.high_start, np.interp(index, low_x, lut.low), np.interp(index, high_x, lut.high)
+    )
+    value = np.where(index < low_x[0], lut.low[0] + (index - low_x[0]) * lut.low_slope, value)
+    found: Array = np.where(index > high_x[-1], lut.high[-1] + (index - high_x[-1]) * lut.high_slope, value)
+    return found
+
+
+def dense_table(lut: Lut, scale: float, offset: float, low: float, high: float) -> tuple[int, Array]:
+    """The first index, and outputs ``clip(rint(table * scale + offset), low, high)`` for it and those behind it.
+
+    Every integer index up to where the result saturates. Raises ValueError for a table without end.
+    """
+    first = lut.low_start - _reach(lut.low_slope, scale, low, high)
+    last = lut.high_start + 512 * lut.high_step + _reach(lut.high_slope, scale, low, high)
+    if not 0 < last - first < _MAX_POINTS:
+        raise ValueError(f"its activation table covers the indices {first} to {last}")
+    values = interpolate(lut, np.arange(first, last + 1, dtype=np.float64)) * scale + offset
+    return first, np.clip(np.rint(values), low, high).astype(np.int32 if high - low > 65535 else np.int16)
+
+
+def _reach(slope: float, scale: float, low: float, high: float) -> int:
+    """How many indices past the end of a table can still change the output."""
+    step = abs(slope * scale)
+    return 0 if step == 0 else int(min(_MAX_REACH, (high - low) / step + 1))
 
 
 def elu_alpha(high: Array) -> float:

@@ -1,0 +1,1 @@
+"""Graphs as ONNX: segments for engines, ``rknnlite export-onnx``, ``rknnlite port``."""
