@@ -49,7 +49,9 @@ class Emitter:
         """Add a node with one result; its name."""
         return self.nodes(kind, inputs, 1, **attrs)[0]
 
-    def nodes(self, kind: str, inputs: Sequence[str], count: int, domain: str = "", **attrs: Any) -> list[str]:
+    def nodes(
+        self, kind: str, inputs: Sequence[str], count: int, domain: str = "", **attrs: Any
+    ) -> list[str]:
         """Add a node with several results; their names."""
         stem = f"{self.prefix}/{kind}" if self.prefix else kind
         name = self.fresh(stem)
@@ -88,19 +90,27 @@ class Emitter:
         """Whether a name is that of a stored array."""
         return name in self._constants
 
-    def model(self, inputs: Sequence[Any], outputs: Sequence[Any], name: str, infos: Sequence[Any] = ()) -> ModelProto:
+    def model(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], name: str, infos: Sequence[Any] = ()
+    ) -> ModelProto:
         """All of it, with the constants that are used."""
         for node in self._nodes:
             node.input[:] = [self._renamed.get(each, each) for each in node.input]
             node.output[:] = [self._renamed.get(each, each) for each in node.output]
         used = {each for node in self._nodes for each in node.input}
         stored = [tensor for key, tensor in self._constants.items() if key in used]
-        graph = helper.make_graph(self._nodes, name, list(inputs), list(outputs), stored, value_info=list(infos))
+        graph = helper.make_graph(
+            self._nodes, name, list(inputs), list(outputs), stored, value_info=list(infos)
+        )
         opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in sorted(self.domains))]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rknnlite")
 
 
 def value_info(name: str, dtype: Any, shape: Sequence[Any]) -> Any:
     """What an input or output is; ``dtype`` is numpy's."""
-    kind = TensorProto.FLOAT if np.dtype(dtype) == np.float32 else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    kind = (
+        TensorProto.FLOAT
+        if np.dtype(dtype) == np.float32
+        else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    )
     return helper.make_tensor_value_info(name, kind, list(shape))

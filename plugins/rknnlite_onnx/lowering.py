@@ -29,7 +29,15 @@ def write_node(carrier: Carrier, node: Node) -> None:
     carrier.emitter.prefix = node.name or f"{node.op}_{node.index}"
     try:
         writer(LoweredNode(NodeView(carrier.graph, node), carrier))
-    except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError, AttributeError) as error:
+    except (
+        ValueError,
+        IndexError,
+        TypeError,
+        KeyError,
+        ZeroDivisionError,
+        OverflowError,
+        AttributeError,
+    ) as error:
         raise NotLowered(f"its operands do not fit: {type(error).__name__}: {error}") from error
 
 

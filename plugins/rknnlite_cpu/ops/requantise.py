@@ -19,7 +19,6 @@ from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty
-from ..kernels.lut import DenseLut
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..values import Array, centred_range, encode
 from .functions import LOOKED_UP, hard_sigmoid
@@ -164,6 +163,8 @@ def _table_stage(conv: ConvParams, stage: Stage, y: Tensor) -> OutputStage:
     """Index = acc * multiplier + offset, dense look-up, all in the NPU's own integers."""
     lut = stage.lut
     assert lut is not None and conv.multiplier is not None and y.quant is not None
+    from ..kernels.lut import DenseLut  # few networks have a table that is used
+
     low, high = centred_range(y)
     dense = DenseLut(lut, stage.scale, stage.zero_point - y.quant.zero_point, float(low), float(high))
     factor = _factor(conv.multiplier * lut.multiplier)

@@ -21,7 +21,9 @@ _ONNX_BOOL = 9
 def _plain(kind: str) -> None:
     def write(node: LoweredNode) -> None:
         whole = node.typed(0).kind in "iu"
-        node.store(node.emit(kind, node.native(0) if whole and kind in ("Abs", "Neg", "Sign") else node.real(0)))
+        node.store(
+            node.emit(kind, node.native(0) if whole and kind in ("Abs", "Neg", "Sign") else node.real(0))
+        )
 
     lowers(kind)(write)
 
@@ -92,7 +94,9 @@ def clip(node: LoweredNode) -> None:
         elif node.view.is_const(position):
             limits.append(node.const(node.view.constant(position).reshape(-1)[0]))
         else:
-            limits.append(node.emit("Reshape", node.real(position), node.emitter.constant(np.zeros(0), np.int64)))
+            limits.append(
+                node.emit("Reshape", node.real(position), node.emitter.constant(np.zeros(0), np.int64))
+            )
     above = node.emit("Max", node.real(0), limits[0])
     node.store(node.emit("Min", above, limits[1]))
 

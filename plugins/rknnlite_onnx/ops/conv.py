@@ -51,14 +51,23 @@ class Geometry:
         (ih, iw), (oh, ow) = node.view.tensor(0).shape[2:], node.outputs[0].shape[2:]
         (kh, kw), (sy, sx), (dy, dx), (top, left) = weight.shape[2:], conv.strides, conv.dilations, conv.pads
         group = weight.shape[0] if conv.depthwise else 1
-        attrs: dict[str, Any] = {"strides": [sy, sx], "dilations": [dy, dx], "kernel_shape": [kh, kw], "group": group}
+        attrs: dict[str, Any] = {
+            "strides": [sy, sx],
+            "dilations": [dy, dx],
+            "kernel_shape": [kh, kw],
+            "group": group,
+        }
         if conv.transposed:
             bottom = (ih - 1) * sy + dy * (kh - 1) + 1 - oh - top
             right = (iw - 1) * sx + dx * (kw - 1) + 1 - ow - left
             more = [max(0, -bottom), max(0, -right)]
             attrs.update(pads=[top, left, bottom + more[0], right + more[1]], output_padding=more)
             flipped = weight[:, :, ::-1, ::-1]
-            return cls(attrs, (0, 0, 0, 0), np.ascontiguousarray(flipped if conv.depthwise else flipped.swapaxes(0, 1)))
+            return cls(
+                attrs,
+                (0, 0, 0, 0),
+                np.ascontiguousarray(flipped if conv.depthwise else flipped.swapaxes(0, 1)),
+            )
         bottom = (oh - 1) * sy + dy * (kh - 1) + 1 - ih - top
         right = (ow - 1) * sx + dx * (kw - 1) + 1 - iw - left
         pads = [top, left, bottom, right]
@@ -73,7 +82,7 @@ def convolution(node: LoweredNode) -> None:
     if conv is None or stage is None or fused is None:
         raise node.refuse("it has no decoded parameters")
     x = node.view.tensor(0)
-    if len(x.shape) != 4 or conv.transposed and min(conv.pads) < 0:
+    if len(x.shape) != 4 or (conv.transposed and min(conv.pads) < 0):
         raise node.refuse(f"a convolution of {list(x.shape)} with padding {list(conv.pads)}")
     if not conv.quantised:
         acc = Guarded(_float_sum(node, conv), None)
@@ -166,7 +175,11 @@ def _wide_sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -
             parts = split_for_exactness(weight, *bounds)
         for part in parts:
             several = len(parts) > 1
-            cut = e.node("Slice", half, e.ints([part.start]), e.ints([part.stop]), e.ints([1])) if several else half
+            cut = (
+                e.node("Slice", half, e.ints([part.start]), e.ints([part.stop]), e.ints([1]))
+                if several
+                else half
+            )
             made = e.cast(_conv(node, conv, cut, weight[:, part], None), np.float64)
             if unit != 1:
                 made = e.node("Mul", made, e.constant(float(unit), np.float64))
@@ -186,7 +199,12 @@ def _in_bytes(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array) -
     assert conv.zero_point is not None and conv.multiplier is not None and stage is not None
     zeros = conv.zero_point.astype(np.float64)
     fits = stored.min() >= -128 and stored.max() <= 127 and zeros.min() >= -128 and zeros.max() <= 127
-    if not fits or conv.transposed or conv.depthwise and zeros.any() or np.abs(bias).max(initial=0) >= 2**31:
+    if (
+        not fits
+        or conv.transposed
+        or (conv.depthwise and zeros.any())
+        or np.abs(bias).max(initial=0) >= 2**31
+    ):
         return False
     geometry, e, carrier = Geometry.of(node, conv, stored), node.emitter, node.carrier
     if any(geometry.crop):

@@ -66,7 +66,9 @@ def _requantised(node: LoweredNode, position: int, rep: Rep) -> str:
     assert target.quant is not None
     scale = e.constant(target.quant.scale)
     if rep is Rep.ELEMENTS:
-        return e.node("QuantizeLinear", node.real(position), scale, e.constant(element_zero(target), np.uint8))
+        return e.node(
+            "QuantizeLinear", node.real(position), scale, e.constant(element_zero(target), np.uint8)
+        )
     return node.carrier.clipped(e.node("Round", e.node("Div", node.real(position), scale)), target)
 
 
@@ -88,9 +90,13 @@ def slice_(node: LoweredNode) -> None:
         raise node.refuse("its starts and ends are not stored as constants")
     axes = node.view.ints(3, "axes") or list(range(len(starts)))
     steps = node.view.ints(4, "steps") or [1] * len(starts)
-    starts = [min(start, shape[axis] - 1) if step < 0 else start for start, axis, step in zip(starts, axes, steps)]
+    starts = [
+        min(start, shape[axis] - 1) if step < 0 else start for start, axis, step in zip(starts, axes, steps)
+    ]
     value, rep = node.moving()
-    made = node.emit("Slice", value, node.ints(*starts), node.ints(*ends), node.ints(*axes), node.ints(*steps))
+    made = node.emit(
+        "Slice", value, node.ints(*starts), node.ints(*ends), node.ints(*axes), node.ints(*steps)
+    )
     node.moved(made, rep)
 
 
@@ -126,7 +132,9 @@ def pad(node: LoweredNode) -> None:
         steps = np.rint(np.float32(fill) / np.float32(target.quant.scale))
         low, high = centred_range(target)
         filler = np.clip(steps, low, high) + (element_zero(target) if rep is Rep.ELEMENTS else 0)
-        made = node.emit("Pad", value, width, node.const(filler, np.uint8 if rep is Rep.ELEMENTS else np.float32))
+        made = node.emit(
+            "Pad", value, width, node.const(filler, np.uint8 if rep is Rep.ELEMENTS else np.float32)
+        )
     else:
         made = node.emit("Pad", value, width, node.const(fill, node.typed(0)))
     node.moved(made, rep)
@@ -165,7 +173,9 @@ def depth_to_space(node: LoweredNode) -> None:
 @lowers("Trilu")
 def trilu(node: LoweredNode) -> None:
     k = int(node.view.constant(1).reshape(-1)[0]) if node.has(1) else 0
-    node.store(node.emit("Trilu", node.native(0), node.const(k, np.int64), upper=int(node.attrs.get("upper", 1))))
+    node.store(
+        node.emit("Trilu", node.native(0), node.const(k, np.int64), upper=int(node.attrs.get("upper", 1)))
+    )
 
 
 @lowers("exWindow")

@@ -38,7 +38,12 @@ def in_elements(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stag
     """Whether the stage is a factor, rounding and the limits of 8 bits, which QLinearConv does by itself."""
     x, y = node.view.tensor(0), node.outputs[0]
     carrier = node.carrier
-    if not (carrier.in_bytes(x.index) and carrier.in_bytes(y.index) and fused.join is None and fused.before is None):
+    if not (
+        carrier.in_bytes(x.index)
+        and carrier.in_bytes(y.index)
+        and fused.join is None
+        and fused.before is None
+    ):
         return False
     if fused.after is None:
         return stage.clip is None
@@ -73,7 +78,9 @@ def _factor(values: Any) -> Array:
 def _leaky(node: LoweredNode, name: str, slope: Array) -> str:
     e = node.emitter
     zero = e.constant(0.0)
-    return e.node("Add", e.node("Max", name, zero), e.node("Mul", e.node("Min", name, zero), e.constant(slope)))
+    return e.node(
+        "Add", e.node("Max", name, zero), e.node("Mul", e.node("Min", name, zero), e.constant(slope))
+    )
 
 
 def _slope(node: LoweredNode, conv: ConvParams, stage: Stage, fused: FusedOp) -> Optional[Array]:
