@@ -18,6 +18,7 @@ from .registry import LoweredNode, writer_of
 
 __all__ = ["OnnxLowering", "write_node"]
 
+_MISFITS = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError)
 assert ops.__all__  # importing it fills the registry
 
 
@@ -25,20 +26,14 @@ def write_node(carrier: Carrier, node: Node) -> None:
     """Write one node; raises NotLowered, ModelInvalid."""
     writer = writer_of(node.op)
     if writer is None:
-        raise NotLowered("ONNX has no operator for it, and nobody writes it")
+        raise NotLowered("ONNX has no operator for it, and nobody writes it", node)
     carrier.emitter.prefix = node.name or f"{node.op}_{node.index}"
     try:
         writer(LoweredNode(NodeView(carrier.graph, node), carrier))
-    except (
-        ValueError,
-        IndexError,
-        TypeError,
-        KeyError,
-        ZeroDivisionError,
-        OverflowError,
-        AttributeError,
-    ) as error:
-        raise NotLowered(f"its operands do not fit: {type(error).__name__}: {error}") from error
+    except NotLowered as error:
+        raise NotLowered(str(error), node) from None
+    except _MISFITS as error:
+        raise NotLowered(f"its operands do not fit: {type(error).__name__}: {error}", node) from error
 
 
 class OnnxLowering(Lowering):
