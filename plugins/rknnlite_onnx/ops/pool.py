@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType
 
 from ..registry import LoweredNode, lowers
@@ -36,7 +39,7 @@ def max_pool(node: LoweredNode) -> None:
     if len(node.outputs) > 1:
         values = node.emitter.nodes("MaxPool", [node.real(0)], 2, **_window(node))
         node.store(values[0])
-        node.store(values[1], 1)
+        node.store_whole(values[1], 1)
         return
     value, rep = node.moving()
     if rep is None and node.view.tensor(0).quant is None and node.view.tensor(0).dtype not in (
@@ -56,7 +59,37 @@ def average_pool(node: LoweredNode) -> None:
     window.pop("dilations", None)
     if list(node.attrs.get("dilations") or [1, 1]) != [1, 1]:
         raise node.refuse("an average over a dilated window")
+    if node.form in (Form.EXACT, Form.EXACT_INT8) and node.outputs[0].quant is not None:
+        _ordered_average(node, window, counted)
+        return
     node.store(node.emit("AveragePool", node.real(0), count_include_pad=int(counted), **window))
+
+
+def _ordered_average(node: LoweredNode, window: dict[str, Any], counted: bool) -> None:
+    """Elements added in the order of the kernel, as the CPU reference does: means often lie between two steps exactly.
+
+    Engines add in an order of their own, whether in a pooling or in a convolution by ones.
+    """
+    kernel, strides, pads = window["kernel_shape"], window["strides"], window["pads"]
+    inside = np.ones(node.view.tensor(0).shape[2:], np.float32)
+    counts = np.pad(inside, [(pads[0], pads[2]), (pads[1], pads[3])], constant_values=float(counted))
+    windows = np.lib.stride_tricks.sliding_window_view(counts, kernel)
+    sizes = windows[:: strides[0], :: strides[1]].sum(axis=(2, 3))
+    padded = node.real(0)
+    if any(pads):
+        padded = node.emit("Pad", padded, node.ints(0, 0, *pads[:2], 0, 0, *pads[2:]))
+    taps = []
+    for row in range(kernel[0]):
+        rows = _every(node, padded, row, strides[0], sizes.shape[0], 2)
+        taps += [_every(node, rows, column, strides[1], sizes.shape[1], 3) for column in range(kernel[1])]
+    total = node.emit("Sum", *taps)
+    node.store(node.emit("Div", total, node.const(np.maximum(sizes, 1))))
+
+
+def _every(node: LoweredNode, name: str, start: int, step: int, count: int, axis: int) -> str:
+    """``count`` rows or columns, ``step`` apart."""
+    end = start + (count - 1) * step + 1
+    return node.emit("Slice", name, node.ints(start), node.ints(end), node.ints(axis), node.ints(step))
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool")

@@ -1,0 +1,137 @@
+"""Nodes lowered to ONNX and run by onnxruntime, each alone, beside the numpy kernels on the same operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
+
+from rknnlite.graph import Graph, Node, Tensor
+from rknnlite.quant import RANGES
+from rknnlite.spi.lowering import Form, NotLowered, Segment
+from rknnlite.tensor import DType
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one result of a lowered node, or ``reason`` why it is not lowered, compares with the numpy kernel's.
+
+    ``same`` is the part of equal elements (one step of float16 apart counts as equal there), ``worst`` the largest
+    difference: in steps of a quantised tensor, in units in the last place of float16, in real numbers otherwise.
+    """
+
+    node: Node
+    tensor: Tensor
+    same: float = 1.0
+    worst: float = 0.0
+    reason: str = ""
+
+    def __str__(self) -> str:
+        text = self.reason or f"{self.same:.6f} the same, worst {self.worst:g}"
+        return f"{self.node.label()} -> {self.tensor.dtype.short}{list(self.tensor.shape)}: {text}"
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> dict[int, Array]:
+    """Values of the graph inputs, as a plan carries them."""
+    rng = np.random.default_rng(seed)
+    return {index: _random(rng, graph.tensors[index]) for index in graph.inputs}
+
+
+def _random(rng: np.random.Generator, tensor: Tensor) -> Array:
+    if tensor.quant is not None:
+        low, high = RANGES.get(tensor.dtype, (-(2**15), 2**15 - 1))
+        whole = rng.integers(low, high + 1, tensor.shape) - tensor.quant.zero_point
+        return whole.astype(np.float32)
+    if tensor.dtype is DType.FLOAT16:
+        return rng.normal(size=tensor.shape).astype(np.float16).astype(np.float32)
+    if tensor.dtype.is_float:
+        return rng.normal(size=tensor.shape).astype(np.float32)
+    return rng.integers(0, 2, tensor.shape).astype(tensor.dtype.numpy)
+
+
+class _Recorder(Watch):
+    def __init__(self) -> None:
+        self.taken: list[tuple[Step, dict[int, Array], dict[int, Array]]] = []
+        self._operands: dict[int, Array] = {}
+
+    def before(self, step: Step, values: dict[int, Array]) -> None:
+        self._operands = {index: values[index] for index in step.sources}
+
+    def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
+        self.taken.append((step, self._operands, {index: values[index] for index in step.targets}))
+
+
+def recorded(
+    graph: Graph, feeds: Mapping[int, Array]
+) -> list[tuple[Node, dict[int, Array], dict[int, Array]]]:
+    """(node, its operands, its results) of every node that the numpy kernels compute."""
+    recorder = _Recorder()
+    ExecutionPlan(graph, "a model").run(feeds, recorder)
+    return [(step.node, operands, results) for step, operands, results in recorder.taken]
+
+
+def run(
+    graph: Graph, nodes: Sequence[Node], feeds: Mapping[int, Array], outputs: Sequence[int], form: Form
+) -> list[Array]:
+    """Some nodes of a graph as one segment in onnxruntime."""
+    import onnxruntime
+    from rknnlite_onnx.lowering import OnnxLowering
+
+    segment = Segment(nodes, list(feeds), list(outputs))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(
+        OnnxLowering().segment(graph, segment, form), options, providers=["CPUExecutionProvider"]
+    )
+    named = {segment.tensor_name(index): value for index, value in feeds.items()}
+    found: list[Array] = session.run(None, named)
+    return found
+
+
+def judged(graph: Graph, form: Form, feeds: Mapping[int, Array] | None = None) -> Iterator[Verdict]:
+    """Every node alone, fed with the operands that the numpy kernels had."""
+    for node, operands, results in recorded(graph, random_inputs(graph) if feeds is None else feeds):
+        yield from judged_alone(graph, node, operands, results, form)
+
+
+def judged_alone(
+    graph: Graph, node: Node, operands: Mapping[int, Array], results: Mapping[int, Array], form: Form
+) -> Iterator[Verdict]:
+    """One node on given operands beside the given results."""
+    tensors = [graph.tensors[index] for index in results]
+    try:
+        found = run(graph, [node], operands, list(results), form)
+    except NotLowered as error:
+        yield Verdict(node, tensors[0], reason=f"not lowered: {error}")
+        return
+    for tensor, mine, wanted in zip(tensors, found, results.values()):
+        yield compared(node, tensor, mine, wanted)
+
+
+def compared(node: Node, tensor: Tensor, mine: Array, wanted: Array) -> Verdict:
+    """One result beside the numpy kernel's."""
+    if mine.shape != wanted.shape or mine.dtype != wanted.dtype:
+        reason = f"{mine.dtype}{mine.shape} instead of {wanted.dtype}{wanted.shape}"
+        return Verdict(node, tensor, 0.0, np.inf, reason)
+    if not mine.size:
+        return Verdict(node, tensor)
+    same = (
+        (mine == wanted) | (np.isnan(mine) & np.isnan(wanted)) if mine.dtype.kind == "f" else mine == wanted
+    )
+    if bool(same.all()):
+        return Verdict(node, tensor)
+    off = np.abs(mine.astype(np.float64) - wanted)
+    if tensor.dtype is DType.FLOAT16:
+        off = off / np.spacing(np.maximum(np.abs(wanted), 2.0**-14).astype(np.float16)).astype(np.float64)
+        same = same | (off <= 1)
+    off = np.where(same & (off > 1), 0, off)
+    worst = float(np.nanmax(off)) if np.isfinite(off).any() else np.inf
+    if not np.isfinite(off).all() and np.isnan(off)[~same].any():
+        worst = np.inf
+    return Verdict(node, tensor, float(same.mean()), worst)
