@@ -9,7 +9,6 @@ from rknnlite.formats import IoTensor
 from rknnlite.graph import Graph, Node
 from rknnlite.graph.view import NodeView
 from rknnlite.spi.lowering import Form, Lowering, NotLowered, Segment
-from rknnlite.tensor import DType
 
 from . import ops
 from .carrier import Carrier, Rep
@@ -47,8 +46,6 @@ class OnnxLowering(Lowering):
     def why_not(self, graph: Graph, node: Node, form: Form) -> str:
         if ops.writer_for(node.op) is None:
             return f"{node.op} has no form in ONNX"
-        if any(graph.tensors[i].dtype is DType.BFLOAT16 for i in (*node.inputs, *node.outputs) if i >= 0):
-            return "bfloat16 is not written"
         return ""
 
     def segment(self, graph: Graph, segment: Segment, form: Form) -> bytes:
