@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
@@ -20,15 +21,20 @@ Array = np.ndarray
 class Verdict:
     """How one result of a lowered node, or ``reason`` why it is not lowered, compares with the numpy kernel's.
 
-    ``same`` is the part of equal elements (one step of float16 apart counts as equal there), ``worst`` the largest
-    difference: in steps of a quantised tensor, in units in the last place of float16, in real numbers otherwise.
+    ``different`` is the number of elements that differ (of float16 by more than one unit in the last place), ``worst`` the
+    largest difference: in steps of a quantised tensor, in units in the last place of float16, in real numbers otherwise.
     """
 
     node: Node
     tensor: Tensor
-    same: float = 1.0
+    different: int = 0
     worst: float = 0.0
     reason: str = ""
+
+    @property
+    def same(self) -> float:
+        """The part of elements that do not differ."""
+        return 1 - self.different / max(1, prod(self.tensor.shape))
 
     def __str__(self) -> str:
         text = self.reason or f"{self.same:.6f} the same, worst {self.worst:g}"
@@ -118,20 +124,17 @@ def compared(node: Node, tensor: Tensor, mine: Array, wanted: Array) -> Verdict:
     """One result beside the numpy kernel's."""
     if mine.shape != wanted.shape or mine.dtype != wanted.dtype:
         reason = f"{mine.dtype}{mine.shape} instead of {wanted.dtype}{wanted.shape}"
-        return Verdict(node, tensor, 0.0, np.inf, reason)
-    if not mine.size:
+        return Verdict(node, tensor, wanted.size, np.inf, reason)
+    floating = mine.dtype.kind == "f"
+    other = mine != wanted
+    if floating:
+        other &= ~(np.isnan(mine) & np.isnan(wanted))
+    if not other.any():
         return Verdict(node, tensor)
-    same = (
-        (mine == wanted) | (np.isnan(mine) & np.isnan(wanted)) if mine.dtype.kind == "f" else mine == wanted
-    )
-    if bool(same.all()):
-        return Verdict(node, tensor)
-    off = np.abs(mine.astype(np.float64) - wanted)
+    with np.errstate(invalid="ignore"):
+        off = np.where(other, np.abs(mine.astype(np.float64) - wanted), 0)
     if tensor.dtype is DType.FLOAT16:
-        off = off / np.spacing(np.maximum(np.abs(wanted), 2.0**-14).astype(np.float16)).astype(np.float64)
-        same = same | (off <= 1)
-    off = np.where(same & (off > 1), 0, off)
-    worst = float(np.nanmax(off)) if np.isfinite(off).any() else np.inf
-    if not np.isfinite(off).all() and np.isnan(off)[~same].any():
-        worst = np.inf
-    return Verdict(node, tensor, float(same.mean()), worst)
+        size = np.where(np.isfinite(wanted), np.abs(wanted), 0)
+        off = off / np.spacing(np.maximum(size, 2.0**-14).astype(np.float16)).astype(np.float64)
+        other &= ~(off <= 1)
+    return Verdict(node, tensor, int(other.sum()), float(np.where(np.isnan(off), np.inf, off).max()))
