@@ -12,6 +12,7 @@ import enum
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from rknnlite.graph import Graph, Tensor
 from rknnlite.quant import RANGES
@@ -149,7 +150,9 @@ class Carrier:
         e = self.emitter
         if tensor.dtype is DType.FLOAT16:
             return e.cast(e.cast(name, np.float16), np.float32)
-        if tensor.dtype is DType.BFLOAT16 or tensor.dtype is DType.FLOAT32:
+        if tensor.dtype is DType.BFLOAT16:  # numpy has no such type
+            return e.cast(e.node("Cast", name, to=int(TensorProto.BFLOAT16)), np.float32)
+        if tensor.dtype is DType.FLOAT32:
             return name
         return e.cast(name, tensor.dtype.numpy)
 

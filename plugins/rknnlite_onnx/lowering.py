@@ -9,22 +9,20 @@ from rknnlite.formats import IoTensor
 from rknnlite.graph import Graph, Node
 from rknnlite.graph.view import NodeView
 from rknnlite.spi.lowering import Form, Lowering, NotLowered, Segment
-from rknnlite.tensor import DType
 
 from . import ops
 from .carrier import Carrier, Rep
 from .emitter import Emitter, value_info
-from .registry import LoweredNode, writer_of
+from .registry import LoweredNode
 
 __all__ = ["OnnxLowering", "write_node"]
 
 _MISFITS = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError)
-assert ops.__all__  # importing it fills the registry
 
 
 def write_node(carrier: Carrier, node: Node) -> None:
     """Write one node; raises NotLowered, ModelInvalid."""
-    writer = writer_of(node.op)
+    writer = ops.writer_for(node.op)
     if writer is None:
         raise NotLowered("ONNX has no operator for it, and nobody writes it", node)
     carrier.emitter.prefix = node.name or f"{node.op}_{node.index}"
@@ -42,10 +40,8 @@ class OnnxLowering(Lowering):
     name = "onnx"
 
     def why_not(self, graph: Graph, node: Node, form: Form) -> str:
-        if writer_of(node.op) is None:
+        if ops.writer_for(node.op) is None:
             return f"{node.op} has no form in ONNX"
-        if any(graph.tensors[i].dtype is DType.BFLOAT16 for i in (*node.inputs, *node.outputs) if i >= 0):
-            return "bfloat16 is not written"
         return ""
 
     def segment(self, graph: Graph, segment: Segment, form: Form) -> bytes:

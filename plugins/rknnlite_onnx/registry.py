@@ -112,9 +112,31 @@ class LoweredNode:
 
     # -- results -------------------------------------------------------------------------------------------
 
-    def store(self, name: str, position: int = 0) -> None:
-        """A real result."""
-        self.carrier.store_real(self.outputs[position].index, name)
+    def store(self, name: str, position: int = 0, nan: bool = False) -> None:
+        """A real result; with ``nan`` one that may be NaN, which quantised tensors store as 0."""
+        target = self.outputs[position]
+        if nan and target.quant is not None:
+            zero = self.const(-target.quant.zero_point * target.quant.scale)
+            name = self.emit("Where", self.emit("IsNaN", name), zero, name)
+        self.carrier.store_real(target.index, name)
+
+    def store_whole(self, name: str, position: int = 0) -> None:
+        """A bool or integer result, whatever its tensor stores it as."""
+        whole = self.carrier.typed(self.outputs[position].index).kind in "iub"
+        self.store(name if whole else self.emitter.cast(name, np.float32), position)
+
+    def store_cut_off(self, name: str, position: int = 0) -> None:
+        """A real result that integer tensors cut off: towards 0, saturated, NaN as 0."""
+        kind = self.carrier.typed(self.outputs[position].index)
+        if kind.kind in "iu":
+            limits = np.iinfo(kind)
+            wide = self.emitter.cast(name, np.float64)
+            wide = self.emit("Where", self.emit("IsNaN", wide), self.const(0.0, np.float64), wide)
+            # the largest int64 is no double: the one below it
+            high = float(limits.max) if kind.itemsize < 8 else np.nextafter(float(limits.max), 0.0)
+            low = self.const(float(limits.min), np.float64)
+            name = self.emit("Clip", wide, low, self.const(high, np.float64))
+        self.store(name, position)
 
     # -- elements that only move -----------------------------------------------------------------------------
 

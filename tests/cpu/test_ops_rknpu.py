@@ -414,6 +414,16 @@ def test_windows_that_do_not_fit(attrs: dict[str, Any], text: str) -> None:
         compute("exWindow", [real(1, 3, 4, 6)], (1, 3, 4, 6), {**fitting, **attrs})
 
 
+def test_an_average_adds_in_the_order_of_the_kernel() -> None:
+    """Means of integers lie between two steps exactly: the order decides, and the simulator's is this one."""
+    x = rng.integers(-128, 128, (1, 16, 12, 12)).astype(np.float32) * np.float32(7 / 255)
+    total = np.zeros((1, 16, 6, 6), np.float32)
+    for row, column in np.ndindex(2, 2):
+        total += x[:, :, row::2, column::2]
+    attrs = {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [0, 0, 0, 0]}
+    assert np.array_equal(compute("AveragePool", [x], (1, 16, 6, 6), attrs), total / np.float32(4))
+
+
 # -- the registry -------------------------------------------------------------------------------------------------
 
 VOCABULARY = """

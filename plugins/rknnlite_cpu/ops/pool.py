@@ -88,10 +88,15 @@ def _max_indices(x: Array, spec: ConvSpec) -> Array:
 
 @real_op("AveragePool", rank=4)
 def average_pool(view: NodeView, x: Array) -> Array:
-    """Mean over each window; padding counts only with count_include_pad."""
+    """Mean over each window; padding counts only with count_include_pad.
+
+    Elements are added in the order of the kernel, like the vendor's simulator: means often lie between two steps exactly.
+    """
     spec = _spec(view)
     padded = windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec)
-    total = padded.sum(axis=(2, 3), dtype=np.float32)
+    total = np.zeros((*x.shape[:2], *spec.out_size), np.float32)
+    for row, column in np.ndindex(*spec.kernel):
+        total += padded[:, :, row, column]
     if view.attrs.get("count_include_pad"):
         top, left = spec.pads
         pads = list(view.attrs.get("pads", [0, 0, 0, 0]))

@@ -1,4 +1,4 @@
-"""Resize and grid sampling: every coordinate mode of ONNX, nearest and linear, with the stored scales."""
+"""Resize, nearest and linear, and grid sampling."""
 
 from __future__ import annotations
 
@@ -12,64 +12,22 @@ from ..values import Array, Kernel, decode, encode
 __all__: list[str] = []
 
 
-def coordinates(mode: str, count: int, size: int, scale: float) -> Array:
-    """Source coordinate of each of ``count`` outputs along an axis of ``size`` inputs."""
-    i, scale = np.arange(count, dtype=np.float32), np.float32(scale)  # float32: 3 / 0.6 is 5, not 4.9999998
-    if mode == "asymmetric":
-        return i / scale
-    if mode == "align_corners":
-        return i * np.float32(size - 1) / np.float32(count - 1) if count > 1 else np.zeros(count)
-    if mode == "pytorch_half_pixel" and count == 1:
-        return np.zeros(count)
-    if mode == "tf_half_pixel_for_nn":
-        return (i + np.float32(0.5)) / scale
-    return (i + np.float32(0.5)) / scale - np.float32(0.5)
-
-
-def nearest(position: Array, mode: str) -> Array:
-    """Which neighbour, by ONNX ``nearest_mode``."""
-    if mode == "floor":
-        return np.floor(position)
-    if mode == "ceil":
-        return np.ceil(position)
-    if mode == "round_prefer_ceil":
-        return np.floor(position + 0.5)
-    return np.ceil(position - 0.5)
-
-
 @op("Resize", "Upsample")
 def resize(view: NodeView) -> Kernel:
     """Separable over the axes whose size changes."""
-    source, target = view.tensor(0), view.outputs[0]
-    mode = str(view.attrs.get("mode") or "nearest")
-    where = str(view.attrs.get("coordinate_transformation_mode") or "half_pixel")
-    if mode not in ("nearest", "linear"):
-        raise view.fail(f"resize mode {mode!r} is not supported; use nearest or linear")
-    if len(source.shape) != len(target.shape) or 0 in source.shape:
-        raise view.fail(f"cannot resize {list(source.shape)} to {list(target.shape)}")
-    stored = view.constant(2).reshape(-1).tolist() if view.has(2) and view.is_const(2) else []
-    steps: list[tuple[int, Array, Array | None, Array | None]] = []
-    for axis, (size, count) in enumerate(zip(source.shape, target.shape)):
-        scale = stored[axis] if len(stored) == len(source.shape) and stored[axis] > 0 else count / size
-        if size == count and scale == 1:
-            continue
-        position = coordinates(where, count, size, scale)
-        if mode == "nearest":
-            index = nearest(position, str(view.attrs.get("nearest_mode") or "round_prefer_floor"))
-            steps.append((axis, np.clip(index, 0, size - 1).astype(np.intp), None, None))
-            continue
-        position = np.clip(position, 0, size - 1)
-        low = np.floor(position).astype(np.intp)
-        shape = [-1 if i == axis else 1 for i in range(len(source.shape))]
-        weight = (position - low).astype(np.float32).reshape(shape)
-        steps.append((axis, low, np.minimum(low + 1, size - 1), weight))
-    same = source.quant == target.quant and source.dtype is target.dtype and mode == "nearest"
+    from rknnlite.graph.resizing import resize_steps
+
+    source, target, steps = view.tensor(0), view.outputs[0], resize_steps(view)
+    nearest = all(step.weight is None for step in steps) and view.attrs.get("mode") != "linear"
+    same = source.quant == target.quant and source.dtype is target.dtype and nearest
 
     def run(values: list[Array]) -> list[Array]:
         x = values[0] if same else decode(values[0], source)
-        for axis, low, high, weight in steps:
-            below = np.take(x, low, axis=axis)
-            x = below if high is None else below + (np.take(x, high, axis=axis) - below) * weight
+        for step in steps:
+            below = np.take(x, step.low, axis=step.axis)
+            if step.weight is not None and step.high is not None:
+                below = below + (np.take(x, step.high, axis=step.axis) - below) * step.weight
+            x = below
         return [x if same else encode(x, target)]
 
     return run

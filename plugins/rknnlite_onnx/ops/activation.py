@@ -15,15 +15,18 @@ _PLAIN = (
     "Relu", "Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh",
     "Asinh", "Acosh", "Atanh", "Abs", "Neg", "Floor", "Ceil", "Sign", "Round", "Softsign",
 )  # fmt: skip
+_PARTIAL = ("Log", "Sqrt", "Asin", "Acos", "Acosh", "Atanh")
+"""Not defined everywhere."""
 _ONNX_BOOL = 9
 
 
 def _plain(kind: str) -> None:
     def write(node: LoweredNode) -> None:
-        whole = node.typed(0).kind in "iu"
-        node.store(
-            node.emit(kind, node.native(0) if whole and kind in ("Abs", "Neg", "Sign") else node.real(0))
-        )
+        whole = node.typed(0).kind in "iu" and kind in ("Abs", "Neg", "Sign")
+        if whole:
+            node.store_whole(node.emit(kind, node.native(0)))
+        else:
+            node.store(node.emit(kind, node.real(0)), nan=kind in _PARTIAL)
 
     lowers(kind)(write)
 
@@ -43,9 +46,12 @@ for _kind, _name in {
     _function(_kind, _name)
 
 
-@lowers("exDataConvert")
+@lowers("exDataConvert", "CastLike")
 def convert(node: LoweredNode) -> None:
-    node.store(node.native(0))
+    if node.typed(0) == np.float32:
+        node.store_cut_off(node.native(0))
+    else:
+        node.store_whole(node.native(0))
 
 
 @lowers("LeakyRelu")
@@ -103,20 +109,20 @@ def clip(node: LoweredNode) -> None:
 
 @lowers("Cast")
 def cast(node: LoweredNode) -> None:
-    value = node.native(0)
     if node.attrs.get("to") == _ONNX_BOOL:
-        value = node.emitter.cast(value, bool)
-    node.store(value)
+        node.store_whole(node.emitter.cast(node.native(0), bool))
+    else:
+        convert(node)
 
 
 @lowers("Not")
 def logical_not(node: LoweredNode) -> None:
-    node.store(node.emit("Not", node.emitter.cast(node.native(0), bool)))
+    node.store_whole(node.emit("Not", node.emitter.cast(node.native(0), bool)))
 
 
 @lowers("IsNaN")
 def is_nan(node: LoweredNode) -> None:
-    node.store(node.emit("IsNaN", node.real(0)))
+    node.store_whole(node.emit("IsNaN", node.real(0)))
 
 
 @lowers("ThresholdedRelu")
@@ -140,3 +146,8 @@ def prelu(node: LoweredNode) -> None:
     if slope.ndim < rank and slope.size == node.view.tensor(0).shape[1]:
         slope = slope.reshape(-1, *([1] * (rank - 2)))
     node.store(node.emit("PRelu", node.real(0), node.const(slope)))
+
+
+@lowers("Hardmax")
+def hardmax(node: LoweredNode) -> None:
+    node.store(node.emit("Hardmax", node.real(0), axis=int(node.attrs.get("axis", -1))))

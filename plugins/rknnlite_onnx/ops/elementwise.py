@@ -29,12 +29,22 @@ def _operands(node: LoweredNode) -> list[str]:
     return [node.real(i) for i in positions]
 
 
+def _whole(node: LoweredNode) -> bool:
+    """Whether all operands are integers."""
+    return all(node.typed(i).kind in "iu" for i in range(len(node.view.inputs)) if node.has(i))
+
+
 def _folded(kind: str, onnx: str) -> None:
     def write(node: LoweredNode) -> None:
         first, *others = _operands(node)
         for other in others:
             first = node.emit(onnx, first, other)
-        node.store(node.emit("Relu", first) if kind.endswith("Relu") else first)
+        if kind.endswith("Relu"):
+            node.store(node.emit("Relu", first))
+        elif _whole(node):
+            node.store_whole(first)
+        else:
+            node.store(first)
 
     lowers(kind)(write)
 
@@ -46,7 +56,7 @@ for _kind, _onnx in _FOLDED.items():
 def _compared(kind: str, onnx: str) -> None:
     def write(node: LoweredNode) -> None:
         first, second = _operands(node)
-        node.store(node.emit(onnx, first, second))
+        node.store_whole(node.emit(onnx, first, second))
 
     lowers(kind)(write)
 
@@ -58,22 +68,24 @@ for _kind, _onnx in _COMPARED.items():
 @lowers("And", "Or", "Xor")
 def logical(node: LoweredNode) -> None:
     first, second = (node.emitter.cast(node.native(i), bool) for i in (0, 1))
-    node.store(node.emit(node.view.node.op, first, second))
+    node.store_whole(node.emit(node.view.node.op, first, second))
 
 
 @lowers("Div")
 def divide(node: LoweredNode) -> None:
     """Integers are cut off, and what is divided by 0 is as if divided by 1."""
     first, second = _operands(node)
-    if all(node.typed(i).kind in "iu" for i in (0, 1)):
+    if _whole(node):
         zero, one = (node.emitter.constant(v, node.typed(1)) for v in (0, 1))
         second = node.emit("Where", node.emit("Equal", second, zero), one, second)
-    node.store(node.emit("Div", first, second))
+        node.store_whole(node.emit("Div", first, second))
+    else:
+        node.store(node.emit("Div", first, second), nan=True)
 
 
 @lowers("Pow")
 def power(node: LoweredNode) -> None:
-    node.store(node.emit("Pow", *_operands(node)))
+    node.store(node.emit("Pow", *_operands(node)), nan=True)
 
 
 @lowers("Mean")

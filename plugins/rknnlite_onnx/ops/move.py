@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Optional
 
 import numpy as np
 
 from ..carrier import Rep, centred_range, element_zero
 from ..registry import LoweredNode, lowers
 
-__all__: list[str] = []
+__all__ = ["zeros_around"]
 
 
 def _along(node: LoweredNode, rank: int, default: int = 0) -> int:
@@ -45,19 +46,30 @@ def concat(node: LoweredNode) -> None:
     target, carrier = node.outputs[0], node.carrier
     axis = _along(node, len(target.shape))
     rep = carrier.home(target.index)
-    if target.quant is not None and any(node.view.is_const(i) for i in range(len(node.view.inputs))):
-        raise node.refuse("a constant among the inputs")
     parts = []
     for position, tensor in enumerate(node.view.inputs):
         if tensor is None:
             continue
-        if target.quant is None:
+        if target.quant is not None and node.view.is_const(position):
+            parts.append(_stored_constant(node, position, rep))
+        elif target.quant is None:
             parts.append(carrier.rounded(node.native(position), target))
         elif node.same_steps(position):
             parts.append(carrier.get(tensor.index, rep))
         else:
             parts.append(_requantised(node, position, rep))
     carrier.put(target.index, rep, node.emit("Concat", *parts, axis=axis))
+
+
+def _stored_constant(node: LoweredNode, position: int, rep: Rep) -> str:
+    """A constant in the steps of the result."""
+    target = node.outputs[0]
+    assert target.quant is not None
+    steps = np.rint(np.asarray(node.view.constant(position), np.float32) / np.float32(target.quant.scale))
+    centred = np.clip(steps, *centred_range(target))
+    if rep is Rep.ELEMENTS:
+        return node.const(centred + element_zero(target), np.uint8)
+    return node.const(centred)
 
 
 def _requantised(node: LoweredNode, position: int, rep: Rep) -> str:
@@ -194,3 +206,36 @@ def window(node: LoweredNode) -> None:
         inner, order = [sizes[0], counts[0], sizes[1], counts[1]], [0, 1, 3, 5, 2, 4]
     value, rep = node.moving()
     node.moved(_reordered(node, value, [*shape[:2], *inner], order), rep)
+
+
+@lowers("exConvTransposePad")
+def conv_transpose_pad(node: LoweredNode) -> None:
+    """Zeros between the inputs and around them: first behind every row and column, then what is missing outside."""
+    (n, c, h, w), shape = node.view.tensor(0).shape, node.outputs[0].shape
+    strides, kernel = node.attrs.get("strides", [1, 1]), node.attrs.get("kernel_shape", [1, 1])
+    dilations, pads = node.attrs.get("dilations", [1, 1]), node.attrs.get("pads", [0, 0, 0, 0])
+    top, left = (dilations[i] * (kernel[i] - 1) - pads[i] for i in range(2))
+    value, rep = node.moving()
+    spread_h, spread_w = h * strides[0], w * strides[1]
+    if (spread_h, spread_w) != (h, w):
+        cells = node.emit("Reshape", value, node.ints(n, c, h, 1, w, 1))
+        grown = zeros_around(
+            node, cells, rep, [0] * 6, [0, 0, 0, int(strides[0]) - 1, 0, int(strides[1]) - 1]
+        )
+        value = node.emit("Reshape", grown, node.ints(n, c, spread_h, spread_w))
+    after = [0, 0, shape[2] - top - spread_h, shape[3] - left - spread_w]
+    node.moved(zeros_around(node, value, rep, [0, 0, top, left], after), rep)
+
+
+def zeros_around(
+    node: LoweredNode, value: str, rep: Optional[Rep], before: Sequence[int], after: Sequence[int]
+) -> str:
+    """Real zeros before and after every axis, in whatever form the values are; negative counts crop."""
+    if not any((*before, *after)):
+        return value
+    zero = node.const(0, node.typed(0))
+    if rep is Rep.ELEMENTS:
+        zero = node.const(element_zero(node.view.tensor(0)), np.uint8)
+    elif rep is Rep.CENTRED:
+        zero = node.const(0.0)
+    return node.emit("Pad", value, node.ints(*before, *after), zero)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType
 
 from ..registry import LoweredNode, lowers
@@ -36,7 +40,7 @@ def max_pool(node: LoweredNode) -> None:
     if len(node.outputs) > 1:
         values = node.emitter.nodes("MaxPool", [node.real(0)], 2, **_window(node))
         node.store(values[0])
-        node.store(values[1], 1)
+        node.store_whole(values[1], 1)
         return
     value, rep = node.moving()
     if rep is None and node.view.tensor(0).quant is None and node.view.tensor(0).dtype not in (
@@ -51,12 +55,52 @@ def average_pool(node: LoweredNode) -> None:
     """What ONNX calls padding counts, with that attribute; what the shape of the result adds does not."""
     _check_rank(node)
     window, counted = _window(node), bool(node.attrs.get("count_include_pad"))
-    if counted and window["pads"] != list(node.attrs.get("pads") or [0, 0, 0, 0]):
-        raise node.refuse("a window that reaches beyond padding that counts")
-    window.pop("dilations", None)
-    if list(node.attrs.get("dilations") or [1, 1]) != [1, 1]:
-        raise node.refuse("an average over a dilated window")
+    beyond = counted and window["pads"] != _given_pads(node)
+    exact = node.form in (Form.EXACT, Form.EXACT_INT8) and node.outputs[0].quant is not None
+    if exact or beyond or "dilations" in window:
+        _ordered_average(node, window, counted)
+        return
     node.store(node.emit("AveragePool", node.real(0), count_include_pad=int(counted), **window))
+
+
+def _given_pads(node: LoweredNode) -> list[int]:
+    return list(node.attrs.get("pads") or [0, 0, 0, 0])
+
+
+def _ordered_average(node: LoweredNode, window: dict[str, Any], counted: bool) -> None:
+    """Elements added in the order of the kernel, as the CPU reference does: means often lie between two steps exactly.
+
+    Engines add in an order of their own, whether in a pooling or in a convolution by ones.
+    """
+    pads, padded, sizes = window["pads"], node.real(0), _sizes(node, window, counted)
+    if any(pads):
+        padded = node.emit("Pad", padded, node.ints(0, 0, *pads[:2], 0, 0, *pads[2:]))
+    (height, width), (sy, sx), (dy, dx) = sizes.shape, window["strides"], window.get("dilations", [1, 1])
+    taps = []
+    for row in range(window["kernel_shape"][0]):
+        rows = _every(node, padded, row * dy, sy, height, 2)
+        taps += [_every(node, rows, column * dx, sx, width, 3) for column in range(window["kernel_shape"][1])]
+    node.store(node.emit("Div", node.emit("Sum", *taps), node.const(sizes)))
+
+
+def _sizes(node: LoweredNode, window: dict[str, Any], counted: bool) -> NDArray[np.float32]:
+    """How many elements each window has, [OH, OW]."""
+    pads, (height, width) = window["pads"], node.outputs[0].shape[2:]
+    (sy, sx), (dy, dx) = window["strides"], window.get("dilations", [1, 1])
+    given = [min(a, b) for a, b in zip(_given_pads(node), pads)]
+    ones = np.ones(node.view.tensor(0).shape[2:], np.float32)
+    ones = np.pad(ones, [(given[0], given[2]), (given[1], given[3])], constant_values=float(counted))
+    ones = np.pad(ones, [(pads[0] - given[0], pads[2] - given[2]), (pads[1] - given[1], pads[3] - given[3])])
+    sizes = np.zeros((height, width), np.float32)
+    for row, column in np.ndindex(*window["kernel_shape"]):
+        sizes += ones[row * dy :: sy, column * dx :: sx][:height, :width]
+    return np.maximum(sizes, 1)
+
+
+def _every(node: LoweredNode, name: str, start: int, step: int, count: int, axis: int) -> str:
+    """``count`` rows or columns, ``step`` apart."""
+    end = start + (count - 1) * step + 1
+    return node.emit("Slice", name, node.ints(start), node.ints(end), node.ints(axis), node.ints(step))
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool")

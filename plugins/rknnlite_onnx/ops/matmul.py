@@ -1,0 +1,93 @@
+"""Matrix products of two activations, and attention; the steps are those of the CPU reference."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rknnlite.spi.lowering import Form
+
+from ..registry import LoweredNode, lowers
+
+__all__: list[str] = []
+
+
+@lowers("MatMul", "Gemm")
+def plain_product(node: LoweredNode) -> None:
+    if node.view.node.op == "MatMul":
+        if all(node.typed(i).kind in "iu" for i in (0, 1)):
+            wide = np.result_type(node.typed(0), node.typed(1))
+            node.store(node.emit("MatMul", *(node.emitter.cast(node.native(i), wide) for i in (0, 1))))
+        else:
+            node.store(node.emit("MatMul", node.real(0), node.real(1)))
+        return
+    factors = [
+        node.emit("Transpose", node.real(i), perm=[1, 0]) if node.attrs.get(flag) else node.real(i)
+        for i, flag in ((0, "transA"), (1, "transB"))
+    ]
+    out = _times(node, node.emit("MatMul", *factors), node.attrs.get("alpha", 1))
+    if node.has(2):
+        out = node.emit("Add", out, _times(node, node.real(2), node.attrs.get("beta", 1)))
+    node.store(out)
+
+
+def _times(node: LoweredNode, name: str, factor: float) -> str:
+    return name if factor == 1 else node.emit("Mul", name, node.const(factor))
+
+
+def _symmetric(node: LoweredNode) -> str:
+    """B requantised without zero point, as the NPU needs what it uses in place of weights; see the CPU reference."""
+    tensor, real = node.view.tensor(1), node.real(1)
+    if tensor.quant is None or tensor.dtype.bits != 8:
+        return real
+    step = np.float32(node.attrs.get("b_step", 0))
+    if tensor.value_range is not None:
+        step = np.float32(max(abs(v) for v in tensor.value_range) / 127)
+    return _through_steps(node, real, step, (-128, 127)) if step > 0 else real
+
+
+def _through_steps(node: LoweredNode, real: str, step: float, limits: tuple[float, float]) -> str:
+    """Rounded to steps within limits, and back."""
+    unit = node.const(step)
+    steps = node.emit("Round", node.emit("Div", real, unit))
+    return node.emit("Mul", node.emit("Clip", steps, node.const(limits[0]), node.const(limits[1])), unit)
+
+
+def _flat(node: LoweredNode, name: str, position: int, turned: bool = False) -> str:
+    """[B, K, 1, N] -> [B, K, N], or [B, N, K]."""
+    shape = node.view.tensor(position).shape
+    if len(shape) != 4 or shape[2] != 1:
+        raise node.refuse(f"operand {position} of shape {list(shape)}")
+    flat = node.emit("Squeeze", name, node.ints(2))
+    return node.emit("Transpose", flat, perm=[0, 2, 1]) if turned else flat
+
+
+@lowers("exMatMul")
+def ex_matmul(node: LoweredNode) -> None:
+    """A [B, K, 1, M] and B [B, K, 1, N] -> [B, M, 1, N]; a third operand multiplies or is added."""
+    product = node.emit("MatMul", _flat(node, node.real(0), 0, True), _flat(node, _symmetric(node), 1))
+    out = node.emit("Unsqueeze", product, node.ints(2))
+    if node.has(2):
+        out = node.emit("Mul" if node.attrs.get("c_type", "mul") == "mul" else "Add", out, node.real(2))
+    node.store(out)
+
+
+@lowers("exSDPAttention")
+def attention(node: LoweredNode) -> None:
+    """[heads, d, 1, tokens] each -> softmax(scale * q^T k + mask^T) v in the same layout."""
+    steps, stored = node.attrs, node.form is not Form.FLOAT
+    products = node.emit("MatMul", _flat(node, node.real(0), 0, True), _flat(node, node.real(1), 1))
+    scores = _times(node, products, np.float32(steps.get("scale", 1.0)))
+    if node.has(3):
+        scores = node.emit("Add", scores, _flat(node, node.real(3), 3, True))
+    if "score_step" in steps and stored:
+        zero = steps["score_zero_point"]
+        scores = _through_steps(node, scores, steps["score_step"], (-128 - zero, 127 - zero))
+    elif "score_step" not in steps and node.has(3) and (params := node.view.tensor(3).quant) is not None:
+        unit = node.const(params.scale)
+        scores = node.emit("Mul", node.emit("Round", node.emit("Div", scores, unit)), unit)
+    weights = node.emit("Softmax", scores, axis=-1)
+    if "weight_step" in steps and stored:
+        weights = _through_steps(node, weights, steps["weight_step"], (0, 255))
+    turned = node.emit("Transpose", weights, perm=[0, 2, 1])
+    out = node.emit("MatMul", _flat(node, node.real(2), 2), turned)
+    node.store(node.emit("Unsqueeze", out, node.ints(2)))

@@ -1,0 +1,140 @@
+"""Softmax and normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.graph import Activation
+
+from ..registry import LoweredNode, lowers
+
+__all__: list[str] = []
+
+
+@lowers("exSoftmax13", "Softmax")
+def softmax(node: LoweredNode) -> None:
+    node.store(node.emit("Softmax", node.real(0), axis=int(node.attrs.get("axis", -1))), nan=True)
+
+
+@lowers("LogSoftmax")
+def log_softmax(node: LoweredNode) -> None:
+    node.store(node.emit("LogSoftmax", node.real(0), axis=int(node.attrs.get("axis", -1))), nan=True)
+
+
+def _mean(node: LoweredNode, name: str, axes: Sequence[int], keepdims: int = 1) -> str:
+    return node.emit("ReduceMean", name, axes=list(axes), keepdims=keepdims)
+
+
+def _precise_mean(node: LoweredNode, name: str, axes: Sequence[int]) -> str:
+    """Added in double."""
+    wide = _mean(node, node.emitter.cast(name, np.float64), axes)
+    return node.emitter.cast(wide, np.float32)
+
+
+def _square(node: LoweredNode, name: str) -> str:
+    return node.emit("Mul", name, name)
+
+
+@lowers("exNorm", "LayerNormalization")
+def norm(node: LoweredNode) -> None:
+    """Modes layer, rms, l1, l2, pixel over ``axes``; see the CPU reference."""
+    shape, attrs, x = node.view.tensor(0).shape, node.attrs, node.real(0)
+    mode = str(attrs.get("mode") or "layer")
+    eps = node.const(attrs.get("epsilon", attrs.get("eps", 1e-5)))
+    axes = [int(a) % len(shape) for a in attrs.get("axes") or [int(attrs.get("axis", -1))]]
+    if mode == "layer":
+        x = node.emit("Sub", x, _precise_mean(node, x, axes))
+    if mode in ("layer", "rms"):
+        size = node.emit("Sqrt", node.emit("Add", _mean(node, _square(node, x), axes), eps))
+    elif mode in ("l2", "pixel"):
+        total = node.emit("ReduceSum", _square(node, x), node.ints(*axes))
+        size = node.emit("Sqrt", node.emit("Add", total, eps))
+    elif mode == "l1":
+        size = node.emit("Add", node.emit("ReduceSum", node.emit("Abs", x), node.ints(*axes)), eps)
+    else:
+        raise node.refuse(f"normalisation mode {mode!r}")
+    out = node.emit("Div", x, size)
+    for position, kind in ((1, "Mul"), (2, "Add")):
+        if node.has(position):
+            out = node.emit(kind, out, _along(node, position, axes))
+    node.store(out, nan=True)
+
+
+def _along(node: LoweredNode, position: int, axes: Sequence[int]) -> str:
+    """Gamma or beta, given flat, laid along the normalised axes."""
+    shape = [n if i in axes else 1 for i, n in enumerate(node.view.tensor(0).shape)]
+    if prod(node.view.tensor(position).shape) != prod(shape):
+        return node.real(position)
+    if node.view.is_const(position):
+        return node.const(node.constant(position).reshape(shape))
+    return node.emit("Reshape", node.real(position), node.ints(*shape))
+
+
+@lowers("BatchNormalization", "BatchNormalizationRelu")
+def batch_norm(node: LoweredNode) -> None:
+    """Gamma and beta behind the values; int8 keeps the zero point in beta, in steps of input times gamma."""
+    source, stored = node.view.tensor(0), node.view.tensor(1)
+    wide = (1, -1, *([1] * (len(source.shape) - 2)))
+    gamma, beta = node.view.constant(1), node.view.constant(2)
+    if source.quant is not None and stored.quant is not None:
+        gamma, beta = _real_parameters(node, source.quant.scale * stored.quant.scale)
+    out = node.emit("Mul", node.real(0), node.const(gamma.reshape(wide)))
+    out = node.emit("Add", out, node.const(beta.reshape(wide)))
+    fused = node.view.node.fused
+    node.store(node.emit("Relu", out) if fused is not None and fused.after is Activation.RELU else out)
+
+
+def _real_parameters(node: LoweredNode, unit: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    params = node.view.tensor(0).quant
+    assert params is not None
+    gamma = node.view.tensor(1).value().astype(np.float64) * unit
+    beta = node.view.tensor(2).value().astype(np.float64) * unit + params.zero_point * gamma
+    return (gamma / params.scale).astype(np.float32), beta.astype(np.float32)
+
+
+@lowers("LRN")
+def lrn(node: LoweredNode) -> None:
+    given = {
+        "size": int(node.attrs.get("size", 1)), "alpha": float(node.attrs.get("alpha", 1e-4)),
+        "beta": float(node.attrs.get("beta", 0.75)), "bias": float(node.attrs.get("bias", 1.0)),
+    }  # fmt: skip
+    shape = node.view.tensor(0).shape
+    if len(shape) < 2:
+        raise node.refuse(f"rank {len(shape)}")
+    x = node.real(0)
+    if len(shape) != 4:
+        x = node.emit("Reshape", x, node.ints(shape[0], shape[1], 1, prod(shape[2:])))
+    found = node.emit("LRN", x, **given)
+    node.store(found if len(shape) == 4 else node.emit("Reshape", found, node.ints(*shape)))
+
+
+@lowers("MeanVarianceNormalization")
+def mean_variance(node: LoweredNode) -> None:
+    axes, x = list(node.attrs.get("axes") or (0, 2, 3)), node.real(0)
+    centred = node.emit("Sub", x, _mean(node, x, axes))
+    deviation = node.emit("Sqrt", _mean(node, _square(node, centred), axes))
+    node.store(node.emit("Div", centred, node.emit("Add", deviation, node.const(1e-9))))
+
+
+@lowers("GroupNormalization")
+def group_norm(node: LoweredNode) -> None:
+    """Gamma and beta per channel, or per group."""
+    shape, groups = node.view.tensor(0).shape, int(node.attrs.get("num_groups", 1))
+    cells = node.emit("Reshape", node.real(0), node.ints(shape[0], groups, -1))
+    centred = node.emit("Sub", cells, _mean(node, cells, [2]))
+    variance = node.emit(
+        "Add", _mean(node, _square(node, centred), [2]), node.const(node.attrs.get("epsilon", 1e-5))
+    )
+    normal = node.emit("Div", centred, node.emit("Sqrt", variance))
+    out = node.emit("Reshape", normal, node.ints(*shape))
+    wide = (1, -1, *([1] * (len(shape) - 2)))
+    for position, kind in ((1, "Mul"), (2, "Add")):
+        if not node.view.is_const(position):
+            raise node.refuse("gamma or beta that the network computes")
+        each = node.constant(position).reshape(-1)
+        out = node.emit(kind, out, node.const(np.repeat(each, shape[1] // each.size).reshape(wide)))
+    node.store(out)

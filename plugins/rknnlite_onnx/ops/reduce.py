@@ -1,0 +1,75 @@
+"""Reductions, arg-reductions, top-k."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..registry import LoweredNode, lowers
+
+__all__: list[str] = []
+
+_NOT_DEFINED = ("ReduceLogSum", "ReduceLogSumExp")
+_WIDE = (np.int32, np.int64, np.float32, np.float64)
+
+
+@lowers(
+    "ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
+    "ReduceLogSum", "ReduceLogSumExp",
+)  # fmt: skip
+def reduction(node: LoweredNode) -> None:
+    """The CPU reference adds exponentials as they are, the operator of ONNX less the largest."""
+    kind, rank = node.view.node.op, len(node.view.tensor(0).shape)
+    axes = [a % rank for a in node.view.ints(1, "axes") or range(rank)]
+    x = _wide(node, exact_means=kind == "ReduceMean")
+    if kind == "ReduceLogSumExp":
+        x, kind = node.emit("Exp", x), "ReduceLogSum"
+    if kind == "ReduceSum":
+        found = node.emit(kind, x, node.ints(*axes), keepdims=1)
+    elif kind == "ReduceLogSum":
+        found = node.emit("Log", node.emit("ReduceSum", x, node.ints(*axes), keepdims=1))
+    else:
+        found = node.emit(kind, x, axes=axes, keepdims=1)
+    shaped = node.emit("Reshape", found, node.ints(*node.outputs[0].shape))
+    if node.typed(0).kind in "iub":
+        node.store_whole(shaped)
+    else:
+        node.store(shaped, nan=node.view.node.op in _NOT_DEFINED)
+
+
+def _wide(node: LoweredNode, exact_means: bool) -> str:
+    """Reals, or integers in a type that engines reduce."""
+    if node.typed(0).kind not in "iub":
+        return node.real(0)
+    return node.emitter.cast(node.native(0), np.float64 if exact_means else np.int64)
+
+
+@lowers("ArgMax", "ArgMin")
+def arg_reduce(node: LoweredNode) -> None:
+    """The order of quantised values is that of their integers."""
+    index, last = node.view.tensor(0).index, int(bool(node.attrs.get("select_last_index")))
+    axis = int(node.attrs.get("axis", 0))
+    if not node.view.is_const(0) and node.carrier.is_quantised(index):
+        x = node.carrier.get(index, node.carrier.home(index))
+    else:
+        x = node.native(0)
+        if node.typed(0) not in (np.dtype(np.float32), np.dtype(np.int32)):
+            x = node.emitter.cast(x, np.float64)
+    found = node.emit(node.view.node.op, x, axis=axis, keepdims=1, select_last_index=last)
+    node.store_whole(node.emit("Reshape", found, node.ints(*node.outputs[0].shape)))
+
+
+@lowers("TopK")
+def top_k(node: LoweredNode) -> None:
+    axis = int(node.attrs.get("axis", -1)) % len(node.view.tensor(0).shape)
+    x = node.native(0)
+    if node.typed(0) not in [np.dtype(kind) for kind in _WIDE]:
+        x = node.emitter.cast(x, np.int64)
+    how = {"axis": axis, "largest": int(node.attrs.get("largest", 1)), "sorted": 1}
+    count = node.ints(node.outputs[0].shape[axis])
+    for position, name in enumerate(node.emitter.nodes("TopK", [x, count], 2, **how)):
+        if position >= len(node.outputs):
+            break
+        if position or node.typed(0).kind in "iub":
+            node.store_whole(name, position)
+        else:
+            node.store(name)

@@ -1,0 +1,72 @@
+"""Resize and grid sampling."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.graph.resizing import AxisStep, resize_steps
+
+from ..registry import LoweredNode, lowers
+
+__all__: list[str] = []
+
+
+@lowers("Resize", "Upsample")
+def resize(node: LoweredNode) -> None:
+    """Axis by axis, with stored places: engines differ in how they compute those."""
+    steps = resize_steps(node.view)
+    if all(step.weight is None for step in steps):
+        value, rep = node.moving()
+        node.moved(_nearest(node, value, steps), rep)
+        return
+    value = node.real(0)
+    for step in steps:
+        value = _taken(node, value, step) if step.weight is None else _linear(node, value, step)
+    node.store(value)
+
+
+def _nearest(node: LoweredNode, value: str, steps: list[AxisStep]) -> str:
+    """Whole factors as one Resize, which engines are fast with."""
+    source, target = node.view.tensor(0).shape, node.outputs[0].shape
+    repeated = all(
+        np.array_equal(step.low, np.repeat(np.arange(source[step.axis]), target[step.axis] // source[step.axis]))
+        for step in steps
+    )  # fmt: skip
+    if steps and repeated and len(source) == 4 and source[:2] == target[:2]:
+        scales = node.const([b // a for a, b in zip(source, target)])
+        how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", "mode": "nearest"}
+        return node.emit("Resize", value, "", scales, **how)
+    for step in steps:
+        value = _taken(node, value, step)
+    return value if steps else node.emit("Identity", value)
+
+
+def _taken(node: LoweredNode, value: str, step: AxisStep) -> str:
+    return _gathered(node, value, step.low, step.axis)
+
+
+def _gathered(node: LoweredNode, value: str, places: NDArray[np.intp], axis: int) -> str:
+    return node.emit("Gather", value, node.const(places, np.int64), axis=axis)
+
+
+def _linear(node: LoweredNode, value: str, step: AxisStep) -> str:
+    assert step.weight is not None and step.high is not None
+    below = _taken(node, value, step)
+    rise = node.emit("Sub", _gathered(node, value, step.high, step.axis), below)
+    return node.emit("Add", below, node.emit("Mul", rise, node.const(step.weight)))
+
+
+_MODES = {"bicubic": "bicubic", "cubic": "bicubic", "nearest": "nearest"}
+
+
+@lowers("GridSample")
+def grid_sample(node: LoweredNode) -> None:
+    how = {
+        "align_corners": int(bool(node.attrs.get("align_corners", 0))),
+        "mode": _MODES.get(str(node.attrs.get("mode")), "bilinear"),
+        "padding_mode": str(node.attrs.get("padding_mode") or "zeros"),
+    }
+    if len(node.view.tensor(0).shape) != 4:
+        raise node.refuse(f"rank {len(node.view.tensor(0).shape)}")
+    node.store(node.emit("GridSample", node.real(0), node.real(1), **how))

@@ -1,0 +1,1 @@
+"""Graphs lowered to ONNX, run by onnxruntime beside the numpy kernels."""

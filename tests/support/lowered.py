@@ -1,0 +1,183 @@
+"""Nodes lowered to ONNX and run by onnxruntime, each alone, beside the numpy kernels on the same operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
+
+from rknnlite.graph import Graph, Node, Tensor
+from rknnlite.quant import RANGES
+from rknnlite.spi.lowering import Form, NotLowered, Segment
+from rknnlite.tensor import DType
+
+Array = np.ndarray
+_NOISE = 2.0**-20
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one result of a lowered node, or ``reason`` why it is not lowered, compares with the numpy kernel's.
+
+    ``different`` is the number of elements that differ (of float16 by more than one unit in the last place), ``worst`` the
+    largest difference: in steps of a quantised tensor, in units in the last place of float16, in real numbers otherwise.
+    Units of float16 are at least a millionth of the largest result: that is what sums leave of terms that cancel out.
+    """
+
+    node: Node
+    tensor: Tensor
+    different: int = 0
+    worst: float = 0.0
+    reason: str = ""
+    off: float = 0.0
+    """The largest difference as it is."""
+
+    @property
+    def same(self) -> float:
+        """The part of elements that do not differ."""
+        return 1 - self.different / max(1, prod(self.tensor.shape))
+
+    def __str__(self) -> str:
+        text = self.reason or f"{self.same:.6f} the same, worst {self.worst:g}"
+        return f"{self.node.label()} -> {self.tensor.dtype.short}{list(self.tensor.shape)}: {text}"
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> dict[int, Array]:
+    """Values of the graph inputs, as a plan carries them."""
+    rng = np.random.default_rng(seed)
+    return {index: _random(rng, graph.tensors[index]) for index in graph.inputs}
+
+
+def _random(rng: np.random.Generator, tensor: Tensor) -> Array:
+    if tensor.quant is not None:
+        low, high = RANGES.get(tensor.dtype, (-(2**15), 2**15 - 1))
+        whole = rng.integers(low, high + 1, tensor.shape) - tensor.quant.zero_point
+        return whole.astype(np.float32)
+    if tensor.dtype is DType.FLOAT16:
+        return rng.normal(size=tensor.shape).astype(np.float16).astype(np.float32)
+    if tensor.dtype.is_float:
+        return rng.normal(size=tensor.shape).astype(np.float32)
+    return rng.integers(0, 2, tensor.shape).astype(tensor.dtype.numpy)
+
+
+class _Recorder(Watch):
+    def __init__(self) -> None:
+        self.taken: list[tuple[Step, dict[int, Array], dict[int, Array]]] = []
+        self._operands: dict[int, Array] = {}
+
+    def before(self, step: Step, values: dict[int, Array]) -> None:
+        self._operands = {index: values[index] for index in step.sources}
+
+    def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
+        self.taken.append((step, self._operands, {index: values[index] for index in step.targets}))
+
+
+def recorded(
+    graph: Graph, feeds: Mapping[int, Array]
+) -> list[tuple[Node, dict[int, Array], dict[int, Array]]]:
+    """(node, its operands, its results) of every node that the numpy kernels compute."""
+    recorder = _Recorder()
+    ExecutionPlan(graph, "a model").run(feeds, recorder)
+    return [(step.node, operands, results) for step, operands, results in recorder.taken]
+
+
+def run(
+    graph: Graph, nodes: Sequence[Node], feeds: Mapping[int, Array], outputs: Sequence[int], form: Form
+) -> list[Array]:
+    """Some nodes of a graph as one segment in onnxruntime."""
+    import onnxruntime
+    from rknnlite_onnx.lowering import OnnxLowering
+
+    segment = Segment(nodes, list(feeds), list(outputs))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry(
+        "session.disable_quant_qdq", "1"
+    )  # sums would be rounded before they are added
+    session = onnxruntime.InferenceSession(
+        OnnxLowering().segment(graph, segment, form), options, providers=["CPUExecutionProvider"]
+    )
+    named = {segment.tensor_name(index): value for index, value in feeds.items()}
+    found: list[Array] = session.run(None, named)
+    return found
+
+
+def judged(graph: Graph, form: Form, feeds: Mapping[int, Array] | None = None) -> Iterator[Verdict]:
+    """Every node alone, fed with the operands that the numpy kernels had."""
+    for node, operands, results in recorded(graph, random_inputs(graph) if feeds is None else feeds):
+        yield from judged_alone(graph, node, operands, results, form)
+
+
+def judged_alone(
+    graph: Graph, node: Node, operands: Mapping[int, Array], results: Mapping[int, Array], form: Form
+) -> Iterator[Verdict]:
+    """One node on given operands beside the given results."""
+    tensors = [graph.tensors[index] for index in results]
+    try:
+        found = run(graph, [node], operands, list(results), form)
+    except NotLowered as error:
+        yield Verdict(node, tensors[0], reason=f"not lowered: {error}")
+        return
+    for tensor, mine, wanted in zip(tensors, found, results.values()):
+        yield compared(node, tensor, mine, wanted)
+
+
+def compared(node: Node, tensor: Tensor, mine: Array, wanted: Array) -> Verdict:
+    """One result beside the numpy kernel's."""
+    if mine.shape != wanted.shape or mine.dtype != wanted.dtype:
+        reason = f"{mine.dtype}{mine.shape} instead of {wanted.dtype}{wanted.shape}"
+        return Verdict(node, tensor, wanted.size, np.inf, reason)
+    floating = mine.dtype.kind == "f"
+    other = mine != wanted
+    if floating:
+        other &= ~(np.isnan(mine) & np.isnan(wanted))
+    if not other.any():
+        return Verdict(node, tensor)
+    with np.errstate(invalid="ignore"):
+        off = np.where(other, np.abs(mine.astype(np.float64) - wanted), 0)
+    plain = float(np.where(np.isnan(off), np.inf, off).max())
+    if tensor.dtype is DType.FLOAT16:
+        size = np.where(np.isfinite(wanted), np.abs(wanted), 0)
+        unit = np.spacing(np.maximum(size, 2.0**-14).astype(np.float16)).astype(np.float64)
+        off = off / np.maximum(unit, size.max() * _NOISE)
+        other &= ~(off <= 1)
+    return Verdict(
+        node, tensor, int(other.sum()), float(np.where(np.isnan(off), np.inf, off).max()), off=plain
+    )
+
+
+_INEXACT = (
+    "MatMul", "Attention", "Softmax", "Norm", "LSTM", "GRU", "RNN", "Gemm", "Einsum", "Sigmoid", "Tanh", "Swish", "Gelu",
+    "Mish", "Softplus", "Elu", "Celu", "Selu", "Exp", "Log", "Erf", "Pow", "Sin", "sin", "Cos", "cos", "Tan", "tan",
+    "Softsign", "Sqrt", "Glu", "GridSample", "LRN", "Variance", "Reduce", "Global", "LpPool", "DFT", "Det", "RoiAlign",
+)  # fmt: skip
+_SHARE, _FEW = 0.001, 3
+_HALF, _SINGLE = 2e-3, 1e-4
+
+
+def exact(verdict: Verdict) -> bool:
+    """Whether the result of a node is to be the same to the byte: no transcendental function, no sum of floats."""
+    node, stored = verdict.node, verdict.tensor
+    if stored.quant is None and stored.dtype.is_float:
+        return False
+    return not any(part in node.op for part in _INEXACT) or node.op in ("ReduceMax", "ReduceMin")
+
+
+def accepted(verdict: Verdict, largest: float) -> bool:
+    """Whether a lowered node computes what the numpy kernel does; ``largest`` is the kernel's largest result.
+
+    Integers are the same, or neighbours in 0.1 %; floating results differ by what another order of adding makes.
+    """
+    if verdict.reason or exact(verdict):
+        return not verdict.reason and not verdict.different
+    few = verdict.different <= max(_FEW, _SHARE * prod(verdict.tensor.shape))
+    if verdict.tensor.quant is not None or not verdict.tensor.dtype.is_float:
+        return few and verdict.worst <= 1
+    if verdict.tensor.dtype is DType.FLOAT16:
+        return few and verdict.off <= _HALF * largest
+    return verdict.off <= _SINGLE * largest
