@@ -9,9 +9,10 @@ data and signed weights only.
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
+from onnx import TensorProto
 
 from rknnlite.graph import Graph, Tensor
 from rknnlite.quant import RANGES
@@ -48,10 +49,14 @@ def element_zero(tensor: Tensor) -> int:
 
 
 class Carrier:
-    """Finds and stores values by tensor index."""
+    """Finds and stores values by tensor index.
 
-    def __init__(self, emitter: Emitter, graph: Graph, form: Form) -> None:
+    ``stored`` is the graph as the file has it, where ``graph`` is another form of it: the same nodes and tensor indices.
+    """
+
+    def __init__(self, emitter: Emitter, graph: Graph, form: Form, stored: Optional[Graph] = None) -> None:
         self.emitter, self.graph, self.form = emitter, graph, form
+        self.stored = graph if stored is None else stored
         self._names: dict[tuple[int, Rep], str] = {}
 
     def is_quantised(self, index: int) -> bool:
@@ -77,6 +82,14 @@ class Carrier:
     def put(self, index: int, rep: Rep, name: str) -> None:
         """Note a value."""
         self._names[index, rep] = name
+
+    def held(self) -> dict[tuple[int, Rep], str]:
+        """All values that are there, for ``restore``."""
+        return dict(self._names)
+
+    def restore(self, held: dict[tuple[int, Rep], str]) -> None:
+        """Forget all values that were not there then."""
+        self._names = dict(held)
 
     def get(self, index: int, rep: Rep) -> str:
         """A value in a form, converted if need be."""
@@ -149,7 +162,9 @@ class Carrier:
         e = self.emitter
         if tensor.dtype is DType.FLOAT16:
             return e.cast(e.cast(name, np.float16), np.float32)
-        if tensor.dtype is DType.BFLOAT16 or tensor.dtype is DType.FLOAT32:
+        if tensor.dtype is DType.BFLOAT16:
+            return e.cast(e.node("Cast", name, to=int(TensorProto.BFLOAT16)), np.float32)
+        if tensor.dtype is DType.FLOAT32:
             return name
         return e.cast(name, tensor.dtype.numpy)
 

@@ -116,6 +116,11 @@ class LoweredNode:
         """A real result."""
         self.carrier.store_real(self.outputs[position].index, name)
 
+    def store_typed(self, name: str, kind: Any, position: int = 0) -> None:
+        """A result whose element type (numpy's) may not be that of reals: flags, integers."""
+        floating = self.carrier.typed(self.outputs[position].index) == np.float32
+        self.store(self.emitter.cast(name, np.float32) if floating and kind != np.float32 else name, position)
+
     # -- elements that only move -----------------------------------------------------------------------------
 
     def same_steps(self, source: int = 0, target: int = 0) -> bool:

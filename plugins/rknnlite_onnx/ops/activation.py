@@ -45,7 +45,7 @@ for _kind, _name in {
 
 @lowers("exDataConvert")
 def convert(node: LoweredNode) -> None:
-    node.store(node.native(0))
+    node.store_typed(node.native(0), node.typed(0))
 
 
 @lowers("LeakyRelu")
@@ -103,20 +103,20 @@ def clip(node: LoweredNode) -> None:
 
 @lowers("Cast")
 def cast(node: LoweredNode) -> None:
-    value = node.native(0)
+    value, kind = node.native(0), node.typed(0)
     if node.attrs.get("to") == _ONNX_BOOL:
-        value = node.emitter.cast(value, bool)
-    node.store(value)
+        value, kind = node.emitter.cast(value, bool), np.bool_
+    node.store_typed(value, kind)
 
 
 @lowers("Not")
 def logical_not(node: LoweredNode) -> None:
-    node.store(node.emit("Not", node.emitter.cast(node.native(0), bool)))
+    node.store_typed(node.emit("Not", node.emitter.cast(node.native(0), bool)), np.bool_)
 
 
 @lowers("IsNaN")
 def is_nan(node: LoweredNode) -> None:
-    node.store(node.emit("IsNaN", node.real(0)))
+    node.store_typed(node.emit("IsNaN", node.real(0)), np.bool_)
 
 
 @lowers("ThresholdedRelu")

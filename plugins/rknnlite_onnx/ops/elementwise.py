@@ -46,7 +46,7 @@ for _kind, _onnx in _FOLDED.items():
 def _compared(kind: str, onnx: str) -> None:
     def write(node: LoweredNode) -> None:
         first, second = _operands(node)
-        node.store(node.emit(onnx, first, second))
+        node.store_typed(node.emit(onnx, first, second), np.bool_)
 
     lowers(kind)(write)
 
@@ -58,7 +58,7 @@ for _kind, _onnx in _COMPARED.items():
 @lowers("And", "Or", "Xor")
 def logical(node: LoweredNode) -> None:
     first, second = (node.emitter.cast(node.native(i), bool) for i in (0, 1))
-    node.store(node.emit(node.view.node.op, first, second))
+    node.store_typed(node.emit(node.view.node.op, first, second), np.bool_)
 
 
 @lowers("Div")
