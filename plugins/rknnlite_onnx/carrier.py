@@ -3,13 +3,13 @@
 REAL values are float32 (integers and bools without steps keep their type). CENTRED are the integers of a quantised tensor
 less their zero point, in float32, as the CPU reference carries them: padding is 0, products are exact below 2**24.
 ELEMENTS are the same in 8 bits, always unsigned: int8 is raised by 128, since engines have fast products of unsigned
-data and signed weights only.
+data and signed weights only. LAST are elements with the channels last (rank 4), as matrix products leave them.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from onnx import TensorProto
@@ -33,6 +33,7 @@ class Rep(enum.Enum):
     REAL = "real"
     CENTRED = "centred"
     ELEMENTS = "elements"
+    LAST = "channels last"
 
 
 def centred_range(tensor: Tensor) -> tuple[float, float]:
@@ -49,10 +50,14 @@ def element_zero(tensor: Tensor) -> int:
 
 
 class Carrier:
-    """Finds and stores values by tensor index."""
+    """Finds and stores values by tensor index.
 
-    def __init__(self, emitter: Emitter, graph: Graph, form: Form) -> None:
+    ``stored`` is the graph as the file has it, where ``graph`` is another form of it: the same nodes and tensor indices.
+    """
+
+    def __init__(self, emitter: Emitter, graph: Graph, form: Form, stored: Optional[Graph] = None) -> None:
         self.emitter, self.graph, self.form = emitter, graph, form
+        self.stored = graph if stored is None else stored
         self._names: dict[tuple[int, Rep], str] = {}
 
     def is_quantised(self, index: int) -> bool:
@@ -78,6 +83,14 @@ class Carrier:
     def put(self, index: int, rep: Rep, name: str) -> None:
         """Note a value."""
         self._names[index, rep] = name
+
+    def held(self) -> dict[tuple[int, Rep], str]:
+        """All values that are there, for ``restore``."""
+        return dict(self._names)
+
+    def restore(self, held: dict[tuple[int, Rep], str]) -> None:
+        """Forget all values that were not there then."""
+        self._names = dict(held)
 
     def get(self, index: int, rep: Rep) -> str:
         """A value in a form, converted if need be."""

@@ -15,6 +15,7 @@ from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType
 
 from ..carrier import Rep, centred_range, element_zero
+from ..qdq import stored_weights
 from ..registry import LoweredNode, lowers
 from .stage import Guarded, in_elements, write_stage
 
@@ -123,15 +124,23 @@ def _conv(node: LoweredNode, conv: ConvParams, data: str, weight: Array, bias: O
 
 def _float_sum(node: LoweredNode, conv: ConvParams) -> str:
     weight = conv.weight().astype(np.float32)
-    if node.form is Form.QDQ:
-        from ..qdq import weight_name
-
+    if node.form is Form.QDQ and (stored := _stored_weights(node, conv)):
         geometry = Geometry.of(node, conv, weight)
-        names = [_cropped(node, node.real(0), geometry), weight_name(node, conv, geometry)]
+        names = [_cropped(node, node.real(0), geometry), stored]
         if conv.bias is not None and conv.bias.any():
             names.append(node.const(conv.bias))
         return node.emit(_kind(conv), *names, **geometry.attrs)
     return _conv(node, conv, node.real(0), weight, conv.bias)
+
+
+def _stored_weights(node: LoweredNode, conv: ConvParams) -> Optional[str]:
+    """The file's own 8 bits."""
+    graph = node.carrier.stored
+    origin = next(each for each in graph.nodes if each.index == node.view.node.index)
+    axis = 1 if conv.transposed and not conv.depthwise else 0
+    return stored_weights(
+        node.emitter, origin, graph, lambda whole: Geometry.of(node, conv, whole).weight, axis
+    )
 
 
 def _sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -> tuple[str, float]:
