@@ -124,7 +124,11 @@ def efficientnet_b0() -> nn.Module:
         for i in range(count):
             mid, step = channels * expand, stride if i == 0 else 1
             block: list[nn.Module] = [conv(channels, mid, 1, act=SILU)] if expand > 1 else []
-            block += [depthwise(mid, kernel, step, SILU), _Gate(mid, channels // 4), conv(mid, width, 1, act=None)]
+            block += [
+                depthwise(mid, kernel, step, SILU),
+                _Gate(mid, channels // 4),
+                conv(mid, width, 1, act=None),
+            ]
             body = nn.Sequential(*block)
             layers.append(Residual(body) if step == 1 and channels == width else body)
             channels = width
@@ -141,8 +145,12 @@ class C3(nn.Module):
     def __init__(self, cin: int, cout: int, depth: int = 1, shortcut: bool = True) -> None:
         super().__init__()
         mid = cout // 2
-        bodies = [nn.Sequential(conv(mid, mid, 1, act=SILU), conv(mid, mid, 3, act=SILU)) for _ in range(depth)]
-        self.long = nn.Sequential(conv(cin, mid, 1, act=SILU), *(Residual(b) if shortcut else b for b in bodies))
+        bodies = [
+            nn.Sequential(conv(mid, mid, 1, act=SILU), conv(mid, mid, 3, act=SILU)) for _ in range(depth)
+        ]
+        self.long = nn.Sequential(
+            conv(cin, mid, 1, act=SILU), *(Residual(b) if shortcut else b for b in bodies)
+        )
         self.short, self.last = conv(cin, mid, 1, act=SILU), conv(2 * mid, cout, 1, act=SILU)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -308,7 +316,15 @@ _ALL = [
     _case("mobilenetv2", mobilenetv2, 224, calibration_steps=4),
     _case("mobilenetv3_small", mobilenetv3_small, 224, calibration_steps=4),
     _case("efficientnet_b0", efficientnet_b0, 224, calibration_steps=4),
-    _case("yolov5s_640", Yolo5s, 640, targets=("rk3588.i8", "rk3588.fp16"), calibration_steps=2, samples=3, **ZERO_TO_ONE),
+    _case(
+        "yolov5s_640",
+        Yolo5s,
+        640,
+        targets=("rk3588.i8", "rk3588.fp16"),
+        calibration_steps=2,
+        samples=3,
+        **ZERO_TO_ONE,
+    ),
     _case("yolov5s_320", Yolo5s, 320, calibration_steps=3, samples=4, **ZERO_TO_ONE),
     _case("yolov8n_320", Yolo8n, 320, calibration_steps=3, samples=4, **ZERO_TO_ONE),
     _case("unet_128", UNet, 128, **ZERO_TO_ONE),

@@ -10,33 +10,23 @@ from .engine import Engine
 __all__ = ["exact_in_bytes"]
 
 _CHANNELS, _SIZE = 32, 6
+_ZERO_IN, _ZERO_OUT = 7, 120
 
 
 def exact_in_bytes(engine: Engine) -> bool:
-    """Run a convolution with the largest products, a zero point per channel, padding and ties; False for any doubt."""
-    try:
-        import onnx
-        from onnx import helper, numpy_helper
+    """Run a convolution and a matrix product; False for any doubt.
 
-        data, weight, zeros, bias, factor = _operands()
-        stored = {
-            "one": np.float32(1), "x0": np.uint8(7), "w": weight, "f": factor, "w0": zeros, "y0": np.uint8(120),
-            "b": bias,
-        }  # fmt: skip
-        node = helper.make_node(
-            "QLinearConv", ["x", "one", "x0", "w", "f", "w0", "one", "y0", "b"], ["y"], pads=[1, 1, 1, 1]
-        )
-        entry, result = (
-            helper.make_tensor_value_info(name, onnx.TensorProto.UINT8, [1, _CHANNELS, _SIZE, _SIZE])
-            for name in "xy"
-        )
-        constants = [numpy_helper.from_array(np.asarray(v), k) for k, v in stored.items()]
-        graph = helper.make_graph([node], "probe", [entry], [result], constants)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        (found,) = engine.compile(model.SerializeToString(), ["y"], 1).run([data])
-    except Exception:  # an engine without the operator, or with fewer forms of it
+    They have the largest products, a zero point per channel, padding and sums that lie between two steps.
+    """
+    data, weight, zeros, bias, factor = _operands()
+    rows = data.transpose(0, 2, 3, 1)
+    try:
+        found, sums = engine.compile(_network(weight, zeros, bias, factor), ["y", "s"], 1).run([data, rows])
+    except Exception:  # an engine without one of the operators, or with fewer forms of it
         return False
-    return bool(np.array_equal(found, _expected(data, weight, zeros, bias, factor)))
+    expected = _expected(data, weight, zeros, bias, factor)
+    products = (rows.astype(np.int64) - _ZERO_IN) @ (weight[:, :, 0, 0].T.astype(np.int64) - zeros)
+    return bool(np.array_equal(found, expected) and np.array_equal(sums, products))
 
 
 def _operands() -> tuple[Array, ...]:
@@ -48,10 +38,33 @@ def _operands() -> tuple[Array, ...]:
     return data, weight, zeros, bias, (2.0 ** random.integers(-16, -12, _CHANNELS)).astype(np.float32)
 
 
+def _network(weight: Array, zeros: Array, bias: Array, factor: Array) -> bytes:
+    from onnx import TensorProto, helper, numpy_helper
+
+    stored = {
+        "one": np.float32(1), "x0": np.uint8(_ZERO_IN), "w": weight, "f": factor, "w0": zeros, "y0": np.uint8(_ZERO_OUT),
+        "b": bias, "m": np.ascontiguousarray(weight[:, :, 0, 0].T),
+    }  # fmt: skip
+    operands = ["x", "one", "x0", "w", "f", "w0", "one", "y0", "b"]
+    nodes = [
+        helper.make_node("QLinearConv", operands, ["y"], pads=[1, 1, 1, 1]),
+        helper.make_node("MatMulInteger", ["r", "m", "x0", "w0"], ["s"]),
+    ]
+    planes, last = [1, _CHANNELS, _SIZE, _SIZE], [1, _SIZE, _SIZE, _CHANNELS]
+    info = helper.make_tensor_value_info
+    entries = [info("x", TensorProto.UINT8, planes), info("r", TensorProto.UINT8, last)]
+    results = [info("y", TensorProto.UINT8, planes), info("s", TensorProto.INT32, last)]
+    constants = [numpy_helper.from_array(np.asarray(value), name) for name, value in stored.items()]
+    graph = helper.make_graph(nodes, "probe", entries, results, constants)
+    opsets = [helper.make_opsetid("", 17)]
+    model: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    return model
+
+
 def _expected(data: Array, weight: Array, zeros: Array, bias: Array, factor: Array) -> Array:
-    padded = np.pad(data.astype(np.int64) - 7, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    padded = np.pad(data.astype(np.int64) - _ZERO_IN, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
-    centred = weight.astype(np.int64) - zeros.reshape(-1, 1, 1, 1)
+    centred = weight.astype(np.int64) - zeros.reshape(-1, 1, 1, 1).astype(np.int64)
     sums = np.einsum("nchwij,ocij->nohw", windows, centred) + bias.reshape(1, -1, 1, 1)
-    scaled = np.rint(sums.astype(np.float32) * factor.reshape(1, -1, 1, 1)) + 120
+    scaled = np.rint(sums.astype(np.float32) * factor.reshape(1, -1, 1, 1)) + _ZERO_OUT
     return np.clip(scaled, 0, 255).astype(np.uint8)
