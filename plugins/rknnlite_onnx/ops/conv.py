@@ -224,7 +224,7 @@ def _in_bytes(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array) -
     one, kind = e.constant(1.0), np.int8
     names = [
         carrier.get(x.index, Rep.ELEMENTS), one, e.constant(element_zero(x), np.uint8),
-        e.constant(stored, kind), e.constant(factor), e.constant(zeros, kind),
+        e.constant(stored, kind), e.constant(factor), e.constant(zeros, kind, shared=False),
         one, e.constant(element_zero(y), np.uint8), e.constant(np.rint(bias), np.int32),
     ]  # fmt: skip
     carrier.put(y.index, Rep.ELEMENTS, e.node("QLinearConv", *names, **geometry.attrs))
