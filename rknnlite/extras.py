@@ -64,6 +64,7 @@ EXTRAS = {
             ("python3-onnx",),
             "onnxruntime",
         ),
+        Extra("openvino", "another engine, for x86", ("onnx", "openvino"), ("python3-onnx",), "openvino"),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),
         Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import threading
@@ -88,7 +89,8 @@ class Island:
         return plugins.lowering(self.engine.lowering).segment(self.graph, self.segment, self.form)
 
     def forget(self) -> None:
-        """After a fork, which the threads of engines do not survive."""
+        """After a fork, which the threads of engines do not survive: whoever dropped a program would wait for them."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._programs))
         self._programs, self._lock = {}, threading.Lock()
 
 

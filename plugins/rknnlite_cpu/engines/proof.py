@@ -17,7 +17,7 @@ from rknnlite.tensor import DType
 
 from ..values import Array
 
-__all__ = ["agrees", "random_value"]
+__all__ = ["agrees", "is_floating", "random_value"]
 
 _SHARE = 0.999
 _HALF_PRECISION, _SINGLE = 2e-3, 1e-4
@@ -44,14 +44,15 @@ def random_value(tensor: Tensor, random: np.random.Generator) -> Array:
 
 def agrees(graph: Graph, node: Node, expected: Sequence[Array], found: Sequence[Array]) -> bool:
     """Whether the results of one node are those of its numpy kernel."""
-    floating = _is_floating(node)
+    floating = is_floating(node)
     return all(
         _same(graph.tensors[index], a.reshape(graph.tensors[index].shape), b, floating)
         for index, a, b in zip(node.outputs, expected, found)
     )
 
 
-def _is_floating(node: Node) -> bool:
+def is_floating(node: Node) -> bool:
+    """Whether results of a node hang on the last bit of a float."""
     table = node.fused is not None and node.fused.after is Activation.TABLE
     by_steps = table and node.fused is not None and node.fused.function in ("HardSigmoid", "HardSwish")
     return not by_steps and any(part in node.op for part in _FLOATING)

@@ -1,0 +1,1 @@
+"""Engines held against the numpy kernels."""

@@ -1,0 +1,62 @@
+"""Every genuine file of the repository on an engine: the bytes of the numpy kernels, as near to the vendor's simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rknnlite_cpu.engines.proof import is_floating
+
+from rknnlite.spi import Context
+from rknnlite.tensor import DType
+from tests.cpu.test_corpus import CASES, graph_of
+from tests.support.corpus import genuine, goldens, open_cpu
+
+SINGLE, HALF = 1e-4, 2e-3
+
+
+def on(path: Path, engine: str) -> Context:
+    return open_cpu(path, extra={"engine": engine})
+
+
+@pytest.mark.parametrize("path,archive", CASES, ids=lambda p: p.stem)
+def test_same_bytes_as_the_numpy_kernels(path: Path, archive: Path) -> None:
+    with on(path, "numpy") as slow, on(path, "onnxruntime") as fast:
+        floating = any(is_floating(node) for node in graph_of(slow).nodes)
+        for golden in goldens(archive):
+            if slow.shapes:
+                shapes = [array.shape for array in golden.inputs]
+                slow.set_shapes(shapes)
+                fast.set_shapes(shapes)
+            ours, theirs = (context.infer(golden.inputs, raw=True) for context in (slow, fast))
+            for attr, a, b, simulated in zip(slow.outputs, ours, theirs, golden.outputs):
+                check(attr.dtype, a, b, floating)
+                if attr.dtype in (DType.INT8, DType.UINT8) and a.data.shape == simulated.shape:
+                    real = [(r.data.astype(np.float32) - r.zero_point) * r.scale for r in (a, b)]
+                    near, far = (np.mean(np.abs(r - simulated) > 0.5 * a.scale) for r in reversed(real))
+                    assert near <= far + 0.002, "further from the simulator than the numpy kernels"
+
+
+def check(dtype: DType, ours: object, theirs: object, floating: bool) -> None:
+    a, b = np.asarray(ours.data), np.asarray(theirs.data)  # type: ignore[attr-defined]
+    assert a.dtype == b.dtype and a.shape == b.shape
+    if dtype.is_float:
+        largest = float(np.abs(a).max(initial=1e-6))
+        np.testing.assert_allclose(b, a, rtol=0, atol=(HALF if dtype is DType.FLOAT16 else SINGLE) * largest)
+    elif not floating:
+        assert np.array_equal(a, b)
+    else:
+        distance = np.abs(a.astype(np.int64) - b.astype(np.int64))
+        assert distance.max(initial=0) <= 2 and np.count_nonzero(distance) <= max(1, 0.005 * a.size)
+
+
+@pytest.mark.parametrize(
+    "name", ["dense.rk3588.i8", "conv_relu.rk3576.i8", "batch_four.rk3588.i8", "resize.rk3588.i8"]
+)
+def test_openvino_gives_the_same_bytes(name: str) -> None:
+    pytest.importorskip("openvino")
+    golden = goldens(genuine(name).with_suffix(".npz"))[0]
+    with on(genuine(name), "numpy") as slow, on(genuine(name), "openvino") as fast:
+        for a, b in zip(slow.infer(golden.inputs, raw=True), fast.infer(golden.inputs, raw=True)):
+            assert np.array_equal(a.data, b.data)
