@@ -39,6 +39,7 @@ _ROLES = {
     TensorKind.ACTIVATION: TensorRole.ACTIVATION, TensorKind.WEIGHT: TensorRole.CONST,
     TensorKind.OPERAND: TensorRole.CONST,
 }  # fmt: skip
+_PARAMETRIC = ("Elu", "ExSwish")  # functions behind a convolution that have a parameter
 _NOT_GIVEN = -1  # instead of a tensor number
 _SCRATCH = "_compute_zone"  # behind the name of the first result of a recurrent node
 _BYTES_PER_TABLE = 24  # no tensor or node takes less of a genuine file
@@ -276,6 +277,11 @@ class _Builder:
         operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
         regs = self.stages.registers(node.index, output)
         node.stage = self.stages.read(node, regs, output, source, operand)
+        if node.fused is not None and node.fused.function in _PARAMETRIC and node.stage.lut is None:
+            from .assumed import function_parameter  # few files have such layers
+
+            parameter = function_parameter(node, self.family.places, regs, self.given)
+            node.stage.parameters = (parameter,)
         self._scale_of_sum(node)
         node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
         if node.fused is not None and node.fused.convolves:

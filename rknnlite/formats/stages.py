@@ -24,6 +24,7 @@ __all__ = ["ConstBytes", "DataUse", "StageReader", "data_use"]
 ConstBytes = Callable[[str], Optional[memoryview]]
 """Looks up the bytes of a constant tensor by name, None when there is none."""
 
+_WHOLE = (DType.INT8, DType.INT16)
 _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
 _MULTIPLIER_BITS = 14  # multipliers per channel are fractions of 2**14
 _SMALL = struct.Struct("<16I")
@@ -140,7 +141,7 @@ class StageReader:
         if fused.before in _SLOPED and fused.join is Join.ADD:
             if places.slope_shift is not None and not self._floating(source):
                 stage.second_scale = 2.0 ** -places.slope_shift.of(regs)
-        elif fused.join is Join.ADD and source is DType.INT8 and not fused.applies(*_SLOPED):
+        elif fused.join is Join.ADD and source in _WHOLE and not fused.applies(*_SLOPED):
             stage.second_scale = self._second_scale(regs, operand)
 
     def _read_slope(self, stage: Stage, regs: Registers, output: str, source: DType) -> None:

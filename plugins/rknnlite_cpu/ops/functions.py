@@ -139,12 +139,14 @@ class TableFunction:
 TABLE_FUNCTIONS = {
     "Sigmoid": TableFunction(sigmoid, 2596.596),
     "Tanh": TableFunction(np.tanh, 5425.294),
-    "Elu": TableFunction(elu, _ELU_UNITS, lambda stage: (elu_alpha(stage.lut.high),) if stage.lut else ()),
+    "Elu": TableFunction(
+        elu, _ELU_UNITS, lambda stage: (elu_alpha(stage.lut.high),) if stage.lut else stage.parameters
+    ),
     "HardSwish": TableFunction(hard_swish, 5461.29),
     "HardSigmoid": TableFunction(hard_sigmoid, 32768, line=True),
     "Softplus": TableFunction(softplus, 2596.537),
     "ExSwish": TableFunction(
-        silu, _SILU_UNITS, lambda stage: (silu_beta(stage.lut.high),) if stage.lut else ()
+        silu, _SILU_UNITS, lambda stage: (silu_beta(stage.lut.high),) if stage.lut else stage.parameters
     ),
     "ExGelu": TableFunction(gelu, 5792.494),
     "ExMish": TableFunction(mish, 3276.82),
