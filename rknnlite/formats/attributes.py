@@ -71,10 +71,11 @@ UNIONS: Unions = {
     UnionCode.CAST: {0: ("saturate", "i"), 1: ("to", "i")},
     UnionCode.GRID_SAMPLE: {0: ("align_corners", "i"), 1: ("mode", "s"), 2: ("padding_mode", "s")},
     UnionCode.EX_LSTM: {
+        2: ("activations", "ss"), 4: ("clip", "f"),
         5: ("direction", "s"), 6: ("h_layout", "s"), 8: ("x_layout", "s"), 9: ("y_layout", "s"),
     },
 }  # fmt: skip
-"""Union code -> {slot: (attribute name, kind)}; kinds: s text, i int, f float, is ints."""
+"""Union code -> {slot: (attribute name, kind)}; kinds: s text, ss texts, i int, f float, is ints."""
 MINI_UNIONS = {**UNIONS, UnionCode.GRU: {0: ("hidden_size", "i"), 1: ("linear_before_reset", "i")}}
 """The same in the mini format, which has no direction."""
 _PASSED_OVER: dict[int, frozenset[int]] = {
@@ -88,7 +89,7 @@ _PASSED_OVER: dict[int, frozenset[int]] = {
         frozenset({0}),
     ),
     UnionCode.EX_GRU: frozenset({0}),
-    UnionCode.EX_LSTM: frozenset({0, 1, 2, 3, 11}),
+    UnionCode.EX_LSTM: frozenset({0, 1, 3, 11}),
 }
 """Slots that verified files fill and nobody has to read: names of automatic padding, sizes of recurrent nodes."""
 _MOST_SLOTS = 24
@@ -155,4 +156,6 @@ def _field(union: Table, slot: int, kind: str) -> Any:
         return union.i32(slot)
     if kind == "f":
         return union.f32(slot)
+    if kind == "ss":
+        return union.strings(slot)[:64]
     return union.i32s(slot)[:64].tolist()

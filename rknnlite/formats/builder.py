@@ -24,7 +24,7 @@ from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, shape_of
 from .flatbuffer import Table
 from .frame import MINI
 from .fused import fused_op
-from .guesses import about_container, about_registers, say
+from .guesses import about_attributes, about_container, about_defaults, about_registers, say
 from .inferred import GivenAttributes, inferred_attributes
 from .matmul_steps import attention_steps, hidden_attributes, product_steps
 from .model import NO_ATTRIBUTES, Attributes
@@ -193,8 +193,10 @@ class _Builder:
         )  # fmt: skip
         if op in ("InputOperator", "OutputOperator"):
             return node
+        node.doubts += about_attributes(node)
         if not self.complete and (not node.attrs or LEFT_OUT.get(op, "") not in ("", *node.attrs)):
             node.attrs = {**node.attrs, **self._attributes(node)}
+            node.doubts += about_defaults(node)
         if not outputs:
             raise ModelInvalid(f"node {node.label()} has no outputs")
         check_operands(node, listed, self.tensors, known, self.producers)
@@ -285,9 +287,11 @@ class _Builder:
         self._scale_of_sum(node)
         node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
         if node.fused is not None and node.fused.convolves:
-            self.convolutions.read(node, node.fused, regs)
             node.doubts += about_registers(self.family.word, regs)
-        elif node.op in RECURRENT_GATES:
+            self.convolutions.read(node, node.fused, regs)
+            return
+        node.doubts += about_registers(self.family.word, regs, node.op, convolution=False)
+        if node.op in RECURRENT_GATES:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
             read = attention_steps if node.op == "exSDPAttention" else product_steps

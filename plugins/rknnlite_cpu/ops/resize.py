@@ -10,6 +10,11 @@ from ..values import Array, Kernel, decode, encode
 
 __all__: list[str] = []
 
+_PLACES = (
+    "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn", "tf_crop_and_resize",
+)  # fmt: skip
+_NEIGHBOURS = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
+
 
 def coordinates(mode: str, count: int, size: int, scale: float) -> Array:
     """Source coordinate of each of ``count`` outputs along an axis of ``size`` inputs."""
@@ -40,10 +45,9 @@ def nearest(position: Array, mode: str) -> Array:
 def resize(view: NodeView) -> Kernel:
     """Separable over the axes whose size changes."""
     source, target = view.tensor(0), view.outputs[0]
-    mode = str(view.attrs.get("mode") or "nearest")
-    where = str(view.attrs.get("coordinate_transformation_mode") or "half_pixel")
-    if mode not in ("nearest", "linear"):
-        raise view.fail(f"resize mode {mode!r} is not supported; use nearest or linear")
+    mode = view.choice("mode", "nearest", "linear")
+    where = view.choice("coordinate_transformation_mode", *_PLACES)
+    neighbour = view.choice("nearest_mode", *_NEIGHBOURS)
     if len(source.shape) != len(target.shape) or 0 in source.shape:
         raise view.fail(f"cannot resize {list(source.shape)} to {list(target.shape)}")
     stored = view.constant(2).reshape(-1).tolist() if view.has(2) and view.is_const(2) else []
@@ -54,7 +58,7 @@ def resize(view: NodeView) -> Kernel:
             continue
         position = coordinates(where, count, size, scale)
         if mode == "nearest":
-            index = nearest(position, str(view.attrs.get("nearest_mode") or "round_prefer_floor"))
+            index = nearest(position, neighbour)
             steps.append((axis, np.clip(index, 0, size - 1).astype(np.intp), None, None))
             continue
         position = np.clip(position, 0, size - 1)
@@ -74,12 +78,18 @@ def resize(view: NodeView) -> Kernel:
     return run
 
 
-@real_op("GridSample", rank=4)
+def _grid_modes(view: NodeView) -> tuple[str, str]:
+    return (
+        view.choice("mode", "bilinear", "linear", "nearest", "bicubic", "cubic"),
+        view.choice("padding_mode", "zeros", "border", "reflection"),
+    )
+
+
+@real_op("GridSample", rank=4, check=_grid_modes)
 def grid_sample(view: NodeView, x: Array, grid: Array) -> Array:
     """ONNX GridSample on [N, C, H, W] with grid [N, OH, OW, 2]."""
     align = bool(view.attrs.get("align_corners", 0))
-    mode = str(view.attrs.get("mode") or "bilinear")
-    padding = str(view.attrs.get("padding_mode") or "zeros")
+    mode, padding = _grid_modes(view)
     size = np.array([x.shape[3], x.shape[2]], np.float64)
     g = grid.astype(np.float64)
     place = (g + 1) / 2 * (size - 1) if align else ((g + 1) * size - 1) / 2
