@@ -20,7 +20,7 @@ from .register_map import Registers
 
 __all__ = [
     "CONTROL_REGISTERS", "NUMBERS", "SEEN", "SEEN_ELSEWHERE", "SWITCHES", "WORDLESS", "WORDS", "about_attributes",
-    "about_container", "about_defaults", "about_registers", "say", "text",
+    "about_container", "about_defaults", "about_registers", "about_strides", "say", "text",
 ]  # fmt: skip
 
 _UNSEEN_CONTAINERS = (3, 5)
@@ -44,6 +44,16 @@ def about_container(container: int, toolkit: str) -> list[str]:
             f"it was made by toolkit {version.group()}; what is known about files was measured up to {newest}"
         )
     return found
+
+
+def about_strides(family: str) -> list[str]:
+    """What is inferred of the attributes that a runtime would report; no numbers depend on it, so it is not logged."""
+    if family in _ASKED:
+        return []
+    return [
+        "no runtime for its SoC was asked: w_stride and size_with_stride of its inputs and outputs are those of RK3588, "
+        "compare them with what a board reports"
+    ]
 
 
 def about_registers(
@@ -127,6 +137,9 @@ _V1 = dict.fromkeys((0x4040, 0x4060, 0x4070, 0x501C, 0x5028, 0x5034), _ALL)
 _V2 = dict.fromkeys((0x4050, 0x4060, 0x407C, 0x501C, 0x5028, 0x5034), _ALL)
 _T3 = dict.fromkeys((0x4050, 0x4060, 0x4070, 0x501C, 0x5028, 0x5034), _ALL)
 _W1 = {0x4030: _ALL, 0x404C: 0xF00FFFFF, 0x501C: _ALL, 0x5034: _ALL}  # bits 27:20 of 404c are a shift
+_ASKED = frozenset(
+    {"RKNPU v2", "RKNPU lite", "RKNPU t4", "RKNPU t3", "RKNPU w1"}
+)  # librknnrt 1.6.0, librknnmrt 2.3.2
 _POOLING = 0x6024
 _METHODS = {"MaxPool": 0x11, "AveragePool": 0x10}
 _OF_ALL = {0x4108: _ALL}  # how tables are looked up
