@@ -57,7 +57,7 @@ def build_graph(model: FlatModel, index: int, attributes: Attributes = NO_ATTRIB
         raise ModelInvalid(
             f"damaged file: its graph cannot be read ({type(error).__name__}: {error}); copy it again"
         ) from error
-    graph.doubts = about_container(model.container, model.toolkit_version)
+    graph.doubts = [*about_container(model.container, model.toolkit_version), *model.doubts]
     say(graph, model.said)
     return graph
 
@@ -194,6 +194,9 @@ class _Builder:
         if op in ("InputOperator", "OutputOperator"):
             return node
         node.doubts += about_attributes(node)
+        place = table.i8(NodeSlot.PLACE)
+        if place not in (NodePlace.CPU, NodePlace.NPU):
+            node.doubts.append(f"the code {place} for where it runs is not known; the CPU is taken")
         if not self.complete and (not node.attrs or LEFT_OUT.get(op, "") not in ("", *node.attrs)):
             node.attrs = {**node.attrs, **self._attributes(node)}
             node.doubts += about_defaults(node)
@@ -298,6 +301,12 @@ class _Builder:
             operands = [self.tensors[i] for i in node.inputs]
             steps = read(self.family, self.program, node.index, operands, self.tensors[node.outputs[0]])
             node.attrs.update(steps)
+            if (
+                node.op == "exSDPAttention"
+                and self.tensors[node.outputs[0]].dtype is DType.INT8
+                and not steps
+            ):
+                node.doubts.append("its registers do not tell the steps of its scores; they are not rounded")
 
     def _scale_of_sum(self, node: Node) -> None:
         """Give a stored int32 scalar without a scale the unit of the sum that it takes part in.

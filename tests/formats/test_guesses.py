@@ -26,7 +26,8 @@ from rknnlite.formats.guesses import (
     about_container,
     about_registers,
 )
-from rknnlite.formats.slots import UnionCode
+from rknnlite.formats.slots import NodePlace, UnionCode
+from rknnlite.formats.storage import Storage
 from rknnlite.graph import Graph, Guess, Node, Tensor, TensorRole
 from rknnlite.tensor import DType
 from tests.support import swept
@@ -260,3 +261,29 @@ def test_a_genuine_file_with_another_word_speaks() -> None:
     assert data.count(b"half_pixel") >= 1
     graph = ModelFile(data.replace(b"half_pixel", b"half_pixes")).model.graph()
     assert any("coordinate_transformation_mode is 'half_pixes'" in guess.fact for guess in graph.guesses)
+
+
+def test_a_place_that_nobody_knows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NodePlace, "CPU", 5)
+    (guess,) = swept.model("pad_wrap", "rk3588.i8").model.graph().guesses
+    assert (
+        guess.node.startswith("Pad")
+        and guess.fact == "the code 0 for where it runs is not known; the CPU is taken"
+    )
+
+
+def test_missing_numbers_of_a_table_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = ModelFile(genuine("espcn_like.rv1126b.i8"))
+    assert not file.model.graph().guesses
+    named = Storage.named
+    monkeypatch.setattr(
+        Storage, "named", lambda self, name: None if name.endswith("BNcfgTensor") else named(self, name)
+    )
+    facts = {guess.fact for guess in file.model.graph().guesses}
+    assert facts == {"the constant with multiplier and offset of its table is missing; 0 is taken"}
+
+
+def test_scores_that_are_not_rounded_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rknnlite.formats.builder.attention_steps", lambda *_: {})
+    facts = [guess.fact for guess in ModelFile(genuine("attention.rk3588.i8")).model.graph().guesses]
+    assert facts == ["its registers do not tell the steps of its scores; they are not rounded"]
