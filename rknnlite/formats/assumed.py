@@ -49,7 +49,7 @@ def function_parameter(node: Node, places: RegisterMap, regs: Registers, given: 
     between = "" if high == float("inf") and low <= 0 else f" (its registers say {low:.3g} to {high:.3g})"
     node.doubts.append(
         f"alpha of its {node.fused.function.replace('Ex', 'ex')} is not in the file; {alpha:.4g} is taken{between}; give "
-        f'attributes={{"{node.name}": {{"alpha": ...}}}} if it is another'
+        f'attributes={{"{node.op}": {{"alpha": ...}}}}, or by the node\'s name, if it is another'
     )
     return alpha
 
