@@ -50,7 +50,20 @@ EXTRAS = {
             ("python3-jinja2",),
             "tokenizers",
         ),
-        Extra("onnx", "ONNX files in compare", ("onnx", "onnxruntime"), ("python3-onnx",), "onnxruntime"),
+        Extra(
+            "fast",
+            "an engine under the CPU reference",
+            ("onnx", "onnxruntime"),
+            ("python3-onnx",),
+            "onnxruntime",
+        ),
+        Extra(
+            "onnx",
+            "ONNX files: compare, export-onnx, port",
+            ("onnx", "onnxruntime"),
+            ("python3-onnx",),
+            "onnxruntime",
+        ),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),
         Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),
     )

@@ -15,6 +15,7 @@ from .spi import Backend, CustomOp, OpHost
 
 if TYPE_CHECKING:
     from .spi.command import Command
+    from .spi.lowering import Lowering
 
 __all__ = ["hookimpl", "hookspec", "mistakes"]
 
@@ -44,6 +45,11 @@ def rknnlite_register_op_hosts(register: Callable[[OpHost], None]) -> None:
 @hookspec
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer commands for the ``rknnlite`` command line: call ``register(command)`` for each."""
+
+
+@hookspec
+def rknnlite_register_lowerings(register: Callable[[Lowering], None]) -> None:
+    """Offer other forms of graphs, such as ONNX: call ``register(lowering)`` for each."""
 
 
 def mistakes(plugin: Any) -> Iterator[str]:

@@ -13,7 +13,7 @@ import pluggy
 
 from . import config, hookspecs
 from .errors import BackendUnavailable, ParamInvalid
-from .extras import EntryPoint, entry_points
+from .extras import EntryPoint, entry_points, missing
 from .log import logger
 from .spi import Backend
 from .spi.custom_op import CustomOp, as_custom_op
@@ -23,6 +23,7 @@ from .spi.types import Options, Probe
 
 if TYPE_CHECKING:
     from .spi.command import Command
+    from .spi.lowering import Lowering
 
 __all__ = [
     "GROUP",
@@ -300,6 +301,20 @@ def commands() -> dict[str, Command]:
                 logger.warning(
                     "plugin %s: its command %s is skipped: no Command, or the name is taken", plugin, name
                 )
+    return found
+
+
+@functools.cache
+def lowerings() -> dict[str, Lowering]:
+    """Other forms of graphs by name."""
+    return _by_name("rknnlite_register_lowerings")
+
+
+def lowering(name: str) -> Lowering:
+    """The lowering of that name; raises BackendUnavailable with what is to be installed."""
+    found = lowerings().get(name)
+    if found is None:
+        raise missing("onnx", f"writing {name} files")
     return found
 
 

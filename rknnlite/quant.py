@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from .errors import ParamInvalid
 from .tensor import DType, QuantParams
 
-__all__ = ["RANGES", "dequantise", "quantise", "to_integer"]
+__all__ = ["RANGES", "dequantise", "largest_sum", "quantise", "split_for_exactness", "to_integer"]
+
+_EXACT = 1 << 24
 
 RANGES = {
     DType.INT4: (-8, 7),
@@ -52,3 +54,36 @@ def to_integer(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
         info = np.iinfo(dtype)
         values = np.clip(np.nan_to_num(values.astype(np.float64)), float(info.min), float(info.max))
     return values.astype(dtype)
+
+
+def split_for_exactness(weight: NDArray[Any], low: float, high: float) -> list[slice]:
+    """Cut the input channels of integer weights [OC, IC, kh, kw] so that float32 sums stay exact.
+
+    A float32 matrix product of integers is exact while every partial sum stays below 2**24; parts are to be added in
+    float64.
+    ``low`` and ``high`` bound the integers that the weights are multiplied with.
+    """
+    if largest_sum(weight, (1, 2, 3), low, high).max(initial=0) < _EXACT:
+        return [slice(0, weight.shape[1])]
+    worst = largest_sum(weight, (2, 3), low, high)  # what each pair of channels can add
+    parts: list[slice] = []
+    start = 0
+    total = np.zeros(weight.shape[0])
+    for channel in range(weight.shape[1]):
+        total += worst[:, channel]
+        if total.max() >= _EXACT and channel > start:
+            parts.append(slice(start, channel))
+            start = channel
+            total = worst[:, channel].copy()
+    parts.append(slice(start, weight.shape[1]))
+    return parts
+
+
+def largest_sum(weight: NDArray[Any], axes: tuple[int, ...], low: float, high: float) -> NDArray[np.float64]:
+    """Largest |sum| over ``axes`` of weight * x for x in [low, high]."""
+    magnitude = np.abs(weight).sum(axis=axes, dtype=np.float64)
+    total = weight.sum(axis=axes, dtype=np.float64)
+    positive, negative = (magnitude + total) / 2, (magnitude - total) / 2
+    up, down = max(high, 0.0), max(-low, 0.0)
+    found: NDArray[np.float64] = np.maximum(positive * up + negative * down, positive * down + negative * up)
+    return found

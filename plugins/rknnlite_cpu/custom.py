@@ -11,12 +11,12 @@ import numpy as np
 
 from rknnlite.errors import RknnError
 from rknnlite.graph import Node, Tensor
+from rknnlite.graph.view import NodeView
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.spi.custom_op import take_results
 from rknnlite.tensor import DType, Layout, TensorAttr
 
-from .node_view import NodeView
 from .values import Array, decode, encode
 
 __all__ = ["CustomNode"]

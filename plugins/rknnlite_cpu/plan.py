@@ -12,11 +12,11 @@ import numpy as np
 from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ModelUnsupported, OutOfMemory, RknnError
 from rknnlite.graph import Graph, Node
+from rknnlite.graph.view import NodeView
 from rknnlite.spi import CustomOp, UseBuiltin
 from rknnlite.spi.custom_op import unregistered
 
 from .custom import CustomNode
-from .node_view import NodeView
 from .ops import builder_of
 from .registry import Builder
 from .values import Array, Kernel

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from rknnlite.graph import Accumulator, TensorRole
+from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
-from .node_view import NodeView
 from .values import Array, Kernel, decode, encode, round_f16
 
 __all__ = ["Builder", "builder_for", "check_operands", "move_op", "op", "real_kernel", "real_op"]

@@ -45,9 +45,9 @@ EXTRAS = {
     "rknnlite.llm.tokenizer": {"tokenizers"},
 }
 """Imported where they are used, with a message that names the extra."""
-PLUGINS_NEED = {"numpy", "cv2", "psutil", "pyopencl"}
+PLUGINS_NEED = {"numpy", "cv2", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino"}
 FLAT = {
-    "__init__", "__main__", "_version", "errors", "log", "config", "extras", "tensor", "layout", "quant", "graph",
+    "__init__", "__main__", "_version", "errors", "log", "config", "extras", "tensor", "layout", "quant",
     "socs", "hookspecs", "plugins", "choosing", "runtime", "spi_llm",
 }  # fmt: skip
 """All modules of the core that lie in no room; what is new goes into one."""

@@ -16,16 +16,17 @@ MOST = 110
 """Modules of ours behind the first open of a network on the CPU reference."""
 
 MAY_LOAD = [
-    r"rknnlite(\.(_version|choosing|config|errors|extras|graph|hookspecs|layout|log|plugins|quant|runtime|socs|tensor))?",
+    r"rknnlite(\.(_version|choosing|config|errors|extras|hookspecs|layout|log|plugins|quant|runtime|socs|tensor))?",
     r"rknnlite\.formats(\.(?!llm|safetensors|mini|rknn_classic)\w+)?",
     r"rknnlite\.spi(\.(?!llm|matmul|command|dumps)\w+)?",
     r"rknnlite\.files(\.reading)?",  # what maps the model
+    r"rknnlite\.graph(\.(tables|view))?",
     r"rknnlite\.native(\.\w+)?",
     r"rknnlite_cpu(\.(?!llm\b|matmul\b)\w+)?(\.\w+)?",
     r"rknnlite_rknnrt(\.(backend|loader|device))?",  # what probing needs
     r"rknnlite_rknn3rt(\.(backend|loader))?",
     r"rknnlite_cplugin(\.discovery)?|rknnlite\.abi(\.rknn_op)?",  # where operators lie
-    r"rknnlite_(opencl|riscv)",
+    r"rknnlite_(onnx|opencl|riscv)",
 ]
 
 

@@ -14,11 +14,12 @@ from rknnlite_cpu.kernels.conv import (
     conv2d,
     depthwise2d,
     pad2d,
-    split_for_exactness,
     whole_plane,
     windows,
 )
 from rknnlite_cpu.ops.requantise import apply_stage, bias_column
+
+from rknnlite.quant import split_for_exactness
 
 INT8 = (-255.0, 255.0)  # centred int8: q - zero point
 

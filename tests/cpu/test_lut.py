@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rknnlite_cpu.kernels.lut import DenseLut, interpolate
+from rknnlite_cpu.kernels.lut import DenseLut
 
 from rknnlite.graph import Lut
+from rknnlite.graph.tables import interpolate
 
 
 def sigmoid_table(**changes: float) -> Lut:

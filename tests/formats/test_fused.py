@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from rknnlite_cpu.ops.functions import TABLE_FUNCTIONS
 from rknnlite_cpu.registry import builder_for
 
 from rknnlite.formats import ModelFile
 from rknnlite.formats.fused import fused_op
 from rknnlite.graph import Accumulator, Activation, FusedOp, Join
+from rknnlite.graph.tables import TABLE_FUNCTIONS
 from tests.support.corpus import genuine
 
 CONV, TRANSPOSED, OPERAND = Accumulator.CONV, Accumulator.CONV_TRANSPOSE, Accumulator.OPERAND

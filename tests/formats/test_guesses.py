@@ -9,7 +9,6 @@ import struct
 import numpy as np
 import pytest
 from rknnlite_cpu import ops, registry
-from rknnlite_cpu.node_view import NodeView
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile
@@ -29,6 +28,7 @@ from rknnlite.formats.guesses import (
 from rknnlite.formats.slots import NodePlace, UnionCode
 from rknnlite.formats.storage import Storage
 from rknnlite.graph import Graph, Guess, Node, Tensor, TensorRole
+from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 from tests.support import swept
 from tests.support.corpus import DATA, EXAMPLES, genuine, open_cpu

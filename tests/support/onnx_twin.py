@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_cpu.fidelity import float_graph
 
 from rknnlite.formats import ModelFile
 from rknnlite.graph import Graph, Node
+from rknnlite.graph.real import float_graph
 
 
 def write_twin(model: Path, target: Path) -> Path:

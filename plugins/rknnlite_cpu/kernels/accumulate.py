@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .conv import ConvSpec, conv2d, depthwise2d, pad2d, split_for_exactness, whole_plane, windows
+from rknnlite.quant import split_for_exactness
+
+from .conv import ConvSpec, conv2d, depthwise2d, pad2d, whole_plane, windows
 from .opencv import depthwise_layer
 
 __all__ = ["Accumulate", "accumulator"]

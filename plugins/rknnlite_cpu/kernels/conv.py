@@ -1,8 +1,4 @@
-"""Convolution of float32 arrays in NCHW: readable numpy kernels, and the exactness rule for integers.
-
-A float32 matrix product of integers is exact while every partial sum stays below 2**24. ``split_for_exactness``
-cuts the input channels so that each part does; parts are added in float64.
-"""
+"""Convolution of float32 arrays in NCHW: readable numpy kernels."""
 
 from __future__ import annotations
 
@@ -16,10 +12,9 @@ from numpy.typing import NDArray
 from .buffers import empty
 from .parallel import channel_blocks, matmul, parts_of, run_blocks
 
-__all__ = ["ConvSpec", "conv2d", "depthwise2d", "pad2d", "split_for_exactness", "whole_plane", "windows"]
+__all__ = ["ConvSpec", "conv2d", "depthwise2d", "pad2d", "whole_plane", "windows"]
 
 Array = NDArray[Any]
-_EXACT = 1 << 24
 _WINDOW_ELEMENTS = 1 << 19  # 2 MiB of copied windows at a time: in the cache, and few calls
 
 
@@ -178,33 +173,3 @@ def _phase(padded: Array, key: tuple[int, int], strides: tuple[int, int], size: 
     flat = np.zeros((len(padded), *size), np.float32)
     flat[:, : part.shape[1], : part.shape[2]] = part
     return flat.reshape(len(padded), -1)
-
-
-def split_for_exactness(weight: Array, low: float, high: float) -> list[slice]:
-    """Cut the input channels of integer weights [OC, IC, kh, kw] so that float32 sums stay exact.
-
-    ``low`` and ``high`` bound the integers that the weights are multiplied with.
-    """
-    if _largest_sum(weight, (1, 2, 3), low, high).max(initial=0) < _EXACT:
-        return [slice(0, weight.shape[1])]
-    worst = _largest_sum(weight, (2, 3), low, high)  # what each pair of channels can add
-    parts: list[slice] = []
-    start = 0
-    total = np.zeros(weight.shape[0])
-    for channel in range(weight.shape[1]):
-        total += worst[:, channel]
-        if total.max() >= _EXACT and channel > start:
-            parts.append(slice(start, channel))
-            start = channel
-            total = worst[:, channel].copy()
-    parts.append(slice(start, weight.shape[1]))
-    return parts
-
-
-def _largest_sum(weight: Array, axes: tuple[int, ...], low: float, high: float) -> Array:
-    """Largest |sum| over ``axes`` of weight * x for x in [low, high]."""
-    magnitude = np.abs(weight).sum(axis=axes, dtype=np.float64)
-    total = weight.sum(axis=axes, dtype=np.float64)
-    positive, negative = (magnitude + total) / 2, (magnitude - total) / 2
-    up, down = max(high, 0.0), max(-low, 0.0)
-    return np.maximum(positive * up + negative * down, positive * down + negative * up)

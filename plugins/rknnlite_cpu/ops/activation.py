@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from rknnlite.graph.tables import elu_alpha, silu_beta
+from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
-from ..kernels.lut import DenseLut
-from ..node_view import NodeView
 from ..registry import op, real_kernel, real_op
 from ..values import Array, Kernel, centred_range, decode, encode
 from . import functions
-from .functions import elu_alpha, silu_beta
 
 __all__: list[str] = []
 
@@ -57,6 +56,8 @@ def _from_table(view: NodeView, inputs: Array) -> Array:
     """Results for all inputs from the activation table of the file: index = stored value * multiplier + offset."""
     stage, source, target = view.node.stage, view.tensor(0).quant, view.outputs[0]
     assert stage is not None and stage.lut is not None and source is not None and target.quant is not None
+    from ..kernels.lut import DenseLut
+
     low, high = centred_range(target)
     dense = DenseLut(
         stage.lut, stage.scale, stage.zero_point - target.quant.zero_point, float(low), float(high)

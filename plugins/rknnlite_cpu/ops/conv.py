@@ -7,13 +7,13 @@ from typing import Optional
 import numpy as np
 
 from rknnlite.graph import Accumulator, ConvParams, Tensor
+from rknnlite.graph.tables import TABLE_FUNCTIONS
+from rknnlite.graph.view import NodeView
 
 from ..kernels.accumulate import Accumulate, accumulator
 from ..kernels.conv import ConvSpec
-from ..node_view import NodeView
 from ..registry import op
 from ..values import Array, Kernel, centred_range, decode
-from .functions import TABLE_FUNCTIONS
 from .requantise import apply_stage, bias_column, output_stage
 
 __all__: list[str] = []

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from rknnlite.graph.view import NodeView
 from rknnlite.quant import RANGES
 
-from ..node_view import NodeView
 from ..registry import check_operands, op, real_kernel, real_op
 from ..values import Array, Kernel
 

@@ -1,27 +1,21 @@
 """Activation functions on real values, float32 in and out, for fused and separate nodes.
 
-``TABLE_FUNCTIONS`` is the list of what the NPU evaluates by table behind a convolution: a fused activation is a row there,
-with its function, the unit of its table, and how parameters that no attribute holds are read off the node's stage.
+``LOOKED_UP`` has the function of each row of ``rknnlite.graph.tables.TABLE_FUNCTIONS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.graph import Stage
-
 __all__ = [
-    "TABLE_FUNCTIONS", "TableFunction", "elu", "elu_alpha", "erf", "gelu", "hard_sigmoid", "hard_swish", "mish",
-    "sigmoid", "silu", "silu_beta", "softplus",
+    "LOOKED_UP", "elu", "erf", "gelu", "hard_sigmoid", "hard_swish", "mish", "sigmoid", "silu", "softplus",
 ]  # fmt: skip
 
 _ONE = np.float32(1)
-_ELU_UNITS, _SILU_UNITS = 3276.80, 2824.787
 
 
 Array = NDArray[Any]
@@ -83,72 +77,15 @@ def hard_swish(x: Array) -> Array:
     return x * np.clip(x / np.float32(6) + np.float32(0.5), 0, 1)
 
 
-# -- parameters that only tables hold ------------------------------------------------------------------------
-
-
-def elu_alpha(high: Array) -> float:
-    """Alpha of a fused Elu from its table: code(x) = 32768 * alpha * exp(x) - 32768 below zero."""
-    below = np.flatnonzero(high < 0)
-    if not len(below):
-        return 1.0
-    k = int(below[-1])
-    x = (32 * k - 16384) / _ELU_UNITS
-    return round(float((high[k] + 32768) / 32768 * np.exp(-x)), 3)
-
-
-def silu_beta(high: Array) -> float:
-    """Beta of x * sigmoid(beta * x) from its table (1.702 is the "quick GELU")."""
-    if high[512] <= 0:
-        return 1.0
-    x = np.arange(513) * 32 / _SILU_UNITS
-
-    def distance(beta: float) -> float:
-        f = x / (1 + np.exp(-beta * x))
-        return float(np.square(high / high[512] - f / f[512]).sum())
-
-    low, top = 0.1, 8.0
-    for _ in range(60):  # ternary search: the distance has one minimum
-        a, b = low + (top - low) / 3, top - (top - low) / 3
-        low, top = (low, b) if distance(a) < distance(b) else (a, top)
-    beta = round((low + top) / 2, 4)
-    return 1.0 if abs(beta - 1) < 0.002 else beta
-
-
-# -- what follows a convolution ------------------------------------------------------------------------------
-
-
-def _nothing(stage: Stage) -> tuple[float, ...]:
-    return ()
-
-
-@dataclass(frozen=True)
-class TableFunction:
-    """A function behind a convolution that the NPU evaluates by table.
-
-    ``index_units``: index units of the table per 1.0, the same on all SoCs (docs/rknn-format.md, section 8).
-    ``parameters``: further arguments of the function, read off the stage of a node. ``line``: the table is the line
-    0.5 + index / 32768 between 0 and 1, and slope and offset lie in the stage.
-    """
-
-    function: Callable[..., Array]
-    index_units: float
-    parameters: Callable[[Stage], tuple[float, ...]] = _nothing
-    line: bool = False
-
-
-TABLE_FUNCTIONS = {
-    "Sigmoid": TableFunction(sigmoid, 2596.596),
-    "Tanh": TableFunction(np.tanh, 5425.294),
-    "Elu": TableFunction(
-        elu, _ELU_UNITS, lambda stage: (elu_alpha(stage.lut.high),) if stage.lut else stage.parameters
-    ),
-    "HardSwish": TableFunction(hard_swish, 5461.29),
-    "HardSigmoid": TableFunction(hard_sigmoid, 32768, line=True),
-    "Softplus": TableFunction(softplus, 2596.537),
-    "ExSwish": TableFunction(
-        silu, _SILU_UNITS, lambda stage: (silu_beta(stage.lut.high),) if stage.lut else stage.parameters
-    ),
-    "ExGelu": TableFunction(gelu, 5792.494),
-    "ExMish": TableFunction(mish, 3276.82),
+LOOKED_UP: dict[str, Callable[..., Array]] = {
+    "Sigmoid": sigmoid,
+    "Tanh": np.tanh,
+    "Elu": elu,
+    "HardSwish": hard_swish,
+    "HardSigmoid": hard_sigmoid,
+    "Softplus": softplus,
+    "ExSwish": silu,
+    "ExGelu": gelu,
+    "ExMish": mish,
 }
 """By the name that follows ``Conv`` in the type of a node."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from rknnlite.errors import InputInvalid
+from rknnlite.graph.view import NodeView
 
-from ..node_view import NodeView
 from ..registry import real_op
 from ..values import Array
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rknnlite.graph.view import NodeView
+
 from ..kernels.parallel import matmul
-from ..node_view import NodeView
 from ..registry import real_op
 from ..values import Array
 from .norm import softmax

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from rknnlite.graph.view import NodeView
+
 from ..kernels.buffers import empty
 from ..kernels.conv import ConvSpec, pad2d, windows
 from ..kernels.parallel import channel_blocks, run_blocks
-from ..node_view import NodeView
 from ..registry import op, real_op
 from ..values import Array, Kernel, decode, encode
 

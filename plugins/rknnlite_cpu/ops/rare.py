@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from ..node_view import NodeView
+from rknnlite.graph.view import NodeView
+
 from ..registry import move_op, op, real_kernel, real_op
 from ..values import Array, Kernel
 from .functions import sigmoid

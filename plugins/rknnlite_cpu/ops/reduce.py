@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..node_view import NodeView
+from rknnlite.graph.view import NodeView
+
 from ..registry import real_op
 from ..values import Array
 

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from ..node_view import NodeView
+from rknnlite.graph.view import NodeView
+
 from ..registry import real_op
 from ..values import Array
 

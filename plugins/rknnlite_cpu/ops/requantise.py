@@ -14,14 +14,14 @@ import numpy as np
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.graph import Activation, ConvParams, FusedOp, Join, Stage, Tensor
+from rknnlite.graph.tables import TABLE_FUNCTIONS
+from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty
-from ..kernels.lut import DenseLut
 from ..kernels.parallel import channel_blocks, run_blocks
-from ..node_view import NodeView
 from ..values import Array, centred_range, encode
-from .functions import TABLE_FUNCTIONS, hard_sigmoid
+from .functions import LOOKED_UP, hard_sigmoid
 
 __all__ = ["OutputStage", "apply_stage", "bias_column", "output_stage"]
 
@@ -163,6 +163,8 @@ def _table_stage(conv: ConvParams, stage: Stage, y: Tensor) -> OutputStage:
     """Index = acc * multiplier + offset, dense look-up, all in the NPU's own integers."""
     lut = stage.lut
     assert lut is not None and conv.multiplier is not None and y.quant is not None
+    from ..kernels.lut import DenseLut  # few networks have a table that is used
+
     low, high = centred_range(y)
     dense = DenseLut(lut, stage.scale, stage.zero_point - y.quant.zero_point, float(low), float(high))
     factor = _factor(conv.multiplier * lut.multiplier)
@@ -249,14 +251,14 @@ def _limited(real: Array, activation: Optional[Activation], stage: Stage) -> Arr
 
 def _real_function(view: NodeView, fused: FusedOp, stage: Stage) -> Callable[[Array], Array]:
     """The function of a fused activation; parameters that no attribute holds are read off its stage."""
-    row = TABLE_FUNCTIONS[fused.function]
+    row, function = TABLE_FUNCTIONS[fused.function], LOOKED_UP[fused.function]
     if not row.line:
         parameters = row.parameters(stage)
-        return lambda x: row.function(x, *parameters)
+        return lambda x: function(x, *parameters)
     if stage.float_line is None or not stage.float_line[0]:
         raise ModelUnsupported(
             f"node {view.node.label()}: the converter left its slope out of the file; convert this layer in "
             "float16 or int8"
         )
     slope, offset = stage.float_line[0] / row.index_units, 0.5 + stage.float_line[1] / row.index_units
-    return lambda x: row.function(x, slope, offset)
+    return lambda x: function(x, slope, offset)

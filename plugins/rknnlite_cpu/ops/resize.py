@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..node_view import NodeView
+from rknnlite.graph.view import NodeView
+
 from ..registry import op, real_op
 from ..values import Array, Kernel, decode, encode
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from rknnlite.graph import RECURRENT_GATES, RecurrentParams
+from rknnlite.graph.view import NodeView
 
-from ..node_view import NodeView
 from ..registry import real_op
 from ..values import Array
 from .functions import sigmoid

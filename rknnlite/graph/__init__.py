@@ -14,7 +14,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from .tensor import DType, QuantParams
+from ..tensor import DType, QuantParams
 
 __all__ = [
     "RECURRENT_GATES", "Accumulator", "Activation", "ConvParams", "FusedOp", "Graph", "Guess", "Join", "Lut",

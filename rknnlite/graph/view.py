@@ -1,22 +1,23 @@
-"""A node with its tensors, as the builder of an operator sees it."""
+"""A node with its tensors, as whoever makes something of it sees it: a kernel, nodes of another format."""
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rknnlite.errors import ModelInvalid
-from rknnlite.graph import Graph, Node, Tensor, TensorRole
-from rknnlite.tensor import DType
-
-from .values import Array
+from ..errors import ModelInvalid
+from ..tensor import DType
+from . import Graph, Node, Tensor, TensorRole
 
 __all__ = ["NodeView"]
 
+Array = NDArray[Any]
+
 
 class NodeView:
-    """A node with its tensors, as the builder of an operator sees it."""
+    """One node of a graph; operands are asked for by their position."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
         self.graph = graph

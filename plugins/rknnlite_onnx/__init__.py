@@ -1,0 +1,23 @@
+"""Graphs as ONNX: segments for engines, ``rknnlite export-onnx``, ``rknnlite port``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from rknnlite import hookimpl
+
+if TYPE_CHECKING:
+    from rknnlite.spi.lowering import Lowering
+
+__all__ = ["rknnlite_register_lowerings"]
+
+
+@hookimpl
+def rknnlite_register_lowerings(register: Callable[[Lowering], None]) -> None:
+    """Offer the lowering ``onnx`` where the package onnx is installed."""
+    if find_spec("onnx") is not None:
+        from .lowering import OnnxLowering
+
+        register(OnnxLowering())

@@ -1,0 +1,160 @@
+"""The values of a graph while it is lowered: each in the forms that its readers ask for, converted once.
+
+REAL values are float32 (integers and bools without steps keep their type). CENTRED are the integers of a quantised tensor
+less their zero point, in float32, as the CPU reference carries them: padding is 0, products are exact below 2**24.
+ELEMENTS are the same in 8 bits, always unsigned: int8 is raised by 128, since engines have fast products of unsigned
+data and signed weights only.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from rknnlite.graph import Graph, Tensor
+from rknnlite.quant import RANGES
+from rknnlite.spi.lowering import Form
+from rknnlite.tensor import DType
+
+from .emitter import Emitter
+
+__all__ = ["Carrier", "Rep", "centred_range", "element_zero"]
+
+_RAISED = 128
+_F16_LARGEST = 65504.0
+
+
+class Rep(enum.Enum):
+    """A form of a value."""
+
+    REAL = "real"
+    CENTRED = "centred"
+    ELEMENTS = "elements"
+
+
+def centred_range(tensor: Tensor) -> tuple[float, float]:
+    """Smallest and largest centred value of a quantised tensor."""
+    assert tensor.quant is not None
+    low, high = RANGES.get(tensor.dtype, (-(2**31), 2**31 - 1))
+    return float(low - tensor.quant.zero_point), float(high - tensor.quant.zero_point)
+
+
+def element_zero(tensor: Tensor) -> int:
+    """Zero point of the unsigned elements of an 8-bit tensor."""
+    assert tensor.quant is not None
+    return tensor.quant.zero_point + (_RAISED if tensor.dtype is DType.INT8 else 0)
+
+
+class Carrier:
+    """Finds and stores values by tensor index."""
+
+    def __init__(self, emitter: Emitter, graph: Graph, form: Form) -> None:
+        self.emitter, self.graph, self.form = emitter, graph, form
+        self._names: dict[tuple[int, Rep], str] = {}
+
+    def is_quantised(self, index: int) -> bool:
+        """Whether a tensor carries integers with steps in this graph."""
+        return self.graph.tensors[index].quant is not None
+
+    def in_bytes(self, index: int) -> bool:
+        """Whether a tensor is to be carried in 8 bits."""
+        tensor = self.graph.tensors[index]
+        small = tensor.quant is not None and tensor.dtype in (DType.INT8, DType.UINT8)
+        return small and self.form is Form.EXACT_INT8 and 0 <= element_zero(tensor) <= 255
+
+    def has(self, index: int, rep: Rep) -> bool:
+        """Whether a value is there in a form without converting."""
+        return (index, rep) in self._names
+
+    def home(self, index: int) -> Rep:
+        """The form in which a tensor is stored."""
+        if self.in_bytes(index):
+            return Rep.ELEMENTS
+        return Rep.CENTRED if self.is_quantised(index) else Rep.REAL
+
+    def put(self, index: int, rep: Rep, name: str) -> None:
+        """Note a value."""
+        self._names[index, rep] = name
+
+    def get(self, index: int, rep: Rep) -> str:
+        """A value in a form, converted if need be."""
+        key = (index, rep)
+        if key not in self._names:
+            self._names[key] = self._convert(index, rep)
+        return self._names[key]
+
+    def _convert(self, index: int, rep: Rep) -> str:
+        tensor = self.graph.tensors[index]
+        if tensor.quant is None:
+            return self._names[index, Rep.REAL]
+        if rep is Rep.REAL:
+            return self.scaled(index, tensor.quant.scale)
+        if rep is Rep.CENTRED:
+            return self._widened(index, 1.0)
+        return self._quantised(self.get(index, Rep.CENTRED), tensor, 1.0)
+
+    def scaled(self, index: int, scale: float) -> str:
+        """Centred values times ``scale``, rounded once as the reference does."""
+        if (index, Rep.CENTRED) not in self._names and (index, Rep.ELEMENTS) in self._names:
+            return self._widened(index, scale)
+        centred = self.get(index, Rep.CENTRED)
+        return centred if scale == 1 else self.emitter.node("Mul", centred, self.emitter.constant(scale))
+
+    def _widened(self, index: int, scale: float) -> str:
+        tensor, e = self.graph.tensors[index], self.emitter
+        zero = e.constant(element_zero(tensor), np.uint8)
+        return e.node("DequantizeLinear", self._names[index, Rep.ELEMENTS], e.constant(scale), zero)
+
+    def _quantised(self, name: str, tensor: Tensor, scale: float) -> str:
+        e = self.emitter
+        return e.node("QuantizeLinear", name, e.constant(scale), e.constant(element_zero(tensor), np.uint8))
+
+    # -- storing -------------------------------------------------------------------------------------------
+
+    def store_real(self, index: int, name: str) -> None:
+        """A real result: quantised, rounded to its floating type, or cast."""
+        tensor, e = self.graph.tensors[index], self.emitter
+        if tensor.quant is None:
+            self.put(index, Rep.REAL, self.rounded(name, tensor))
+        elif self.in_bytes(index):
+            self.put(index, Rep.ELEMENTS, self._quantised(name, tensor, tensor.quant.scale))
+        else:
+            steps = e.node("Div", name, e.constant(tensor.quant.scale))
+            self.put(index, Rep.CENTRED, self.clipped(e.node("Round", steps), tensor))
+
+    def store_centred(
+        self, index: int, name: str, limits: tuple[float, float] | None = None, rounded: bool = False
+    ) -> None:
+        """Centred values before rounding, or, with ``rounded``, behind it; ``limits`` where they are tighter."""
+        tensor, e = self.graph.tensors[index], self.emitter
+        low, high = centred_range(tensor)
+        tight = limits is not None and (limits[0] > low or limits[1] < high)
+        if self.in_bytes(index):
+            if tight:
+                name = self.clipped(name, tensor, limits)
+            self.put(index, Rep.ELEMENTS, self._quantised(name, tensor, 1.0))
+            return
+        whole = name if rounded else e.node("Round", name)
+        self.put(index, Rep.CENTRED, self.clipped(whole, tensor, limits if tight else None))
+
+    def clipped(self, name: str, tensor: Tensor, limits: tuple[float, float] | None = None) -> str:
+        """Centred values within what a tensor can store, or tighter limits."""
+        low, high = limits or centred_range(tensor)
+        return self.emitter.node("Clip", name, self.emitter.constant(low), self.emitter.constant(high))
+
+    def rounded(self, name: str, tensor: Tensor) -> str:
+        """A value without steps as its tensor stores it."""
+        e = self.emitter
+        if tensor.dtype is DType.FLOAT16:
+            return e.cast(e.cast(name, np.float16), np.float32)
+        if tensor.dtype is DType.BFLOAT16 or tensor.dtype is DType.FLOAT32:
+            return name
+        return e.cast(name, tensor.dtype.numpy)
+
+    def typed(self, index: int) -> Any:
+        """numpy's element type of a tensor's REAL values."""
+        tensor = self.graph.tensors[index]
+        floating = tensor.quant is not None or tensor.dtype.is_float
+        return np.dtype(np.float32) if floating else np.dtype(tensor.dtype.numpy)

@@ -1,0 +1,116 @@
+"""Nodes and constants of an ONNX graph in the making."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+__all__ = ["IR_VERSION", "OPSET", "Emitter"]
+
+Array = NDArray[Any]
+OPSET = 17
+"""The newest that onnxruntime 1.16, OpenVINO 2023 and OpenCV 4.6 read."""
+IR_VERSION = 8
+
+
+class Emitter:
+    """Collects nodes in order of execution; equal small constants are stored once.
+
+    ``prefix`` of the names that nobody else gives is the name of the node that is being written.
+    """
+
+    def __init__(self) -> None:
+        self.prefix = ""
+        self._nodes: list[Any] = []
+        self._constants: dict[str, Any] = {}
+        self._known: dict[tuple[Any, ...], str] = {}
+        self._taken: set[str] = set()
+        self._renamed: dict[str, str] = {}
+        self.domains: set[str] = set()
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing has yet."""
+        name, count = hint, 1
+        while name in self._taken:
+            count += 1
+            name = f"{hint}_{count}"
+        self._taken.add(name)
+        return name
+
+    def reserve(self, name: str) -> None:
+        """Keep a name for ``rename``."""
+        self._taken.add(name)
+
+    def node(self, kind: str, *inputs: str, **attrs: Any) -> str:
+        """Add a node with one result; its name."""
+        return self.nodes(kind, inputs, 1, **attrs)[0]
+
+    def nodes(
+        self, kind: str, inputs: Sequence[str], count: int, domain: str = "", **attrs: Any
+    ) -> list[str]:
+        """Add a node with several results; their names."""
+        stem = f"{self.prefix}/{kind}" if self.prefix else kind
+        name = self.fresh(stem)
+        outputs = [self.fresh(f"{name}:{i}") for i in range(count)]
+        given = {key: value for key, value in attrs.items() if value is not None}
+        self._nodes.append(helper.make_node(kind, list(inputs), outputs, name=name, domain=domain, **given))
+        if domain:
+            self.domains.add(domain)
+        return outputs
+
+    def constant(self, value: Any, dtype: Any = np.float32, hint: str = "") -> str:
+        """A stored array; its name."""
+        array = np.ascontiguousarray(value, dtype) if np.ndim(value) else np.asarray(value, dtype)
+        key = (array.dtype.str, array.shape, array.tobytes()) if array.size <= 64 else None
+        if key is not None and key in self._known:
+            return self._known[key]
+        name = self.fresh(hint or f"{self.prefix or 'constant'}/c")
+        self._constants[name] = numpy_helper.from_array(array, name)
+        if key is not None:
+            self._known[key] = name
+        return name
+
+    def ints(self, values: Iterable[int]) -> str:
+        """A stored list of int64, as shapes and axes are given."""
+        return self.constant(list(values), np.int64)
+
+    def cast(self, name: str, dtype: Any) -> str:
+        """To another element type; ``dtype`` is numpy's."""
+        return self.node("Cast", name, to=int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype))))
+
+    def rename(self, old: str, new: str) -> None:
+        """Call a result by a name that was reserved."""
+        self._renamed[old] = new
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a name is that of a stored array."""
+        return name in self._constants
+
+    def model(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], name: str, infos: Sequence[Any] = ()
+    ) -> ModelProto:
+        """All of it, with the constants that are used."""
+        for node in self._nodes:
+            node.input[:] = [self._renamed.get(each, each) for each in node.input]
+            node.output[:] = [self._renamed.get(each, each) for each in node.output]
+        used = {each for node in self._nodes for each in node.input}
+        stored = [tensor for key, tensor in self._constants.items() if key in used]
+        graph = helper.make_graph(
+            self._nodes, name, list(inputs), list(outputs), stored, value_info=list(infos)
+        )
+        opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in sorted(self.domains))]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rknnlite")
+
+
+def value_info(name: str, dtype: Any, shape: Sequence[Any]) -> Any:
+    """What an input or output is; ``dtype`` is numpy's."""
+    kind = (
+        TensorProto.FLOAT
+        if np.dtype(dtype) == np.float32
+        else helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    )
+    return helper.make_tensor_value_info(name, kind, list(shape))

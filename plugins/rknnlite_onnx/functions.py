@@ -1,0 +1,69 @@
+"""Activation functions written as ONNX nodes, on float32 reals: the same formulas as the CPU reference computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .emitter import Emitter
+
+__all__ = ["FUNCTIONS", "Function", "hard_line"]
+
+Function = Callable[..., str]
+"""(emitter, name of the values, parameters) -> name of the results."""
+
+
+def hard_line(e: Emitter, x: str, slope: float, offset: float) -> str:
+    """slope * x + offset between 0 and 1."""
+    line = e.node("Add", e.node("Mul", x, e.constant(slope)), e.constant(offset))
+    return e.node("Clip", line, e.constant(0.0), e.constant(1.0))
+
+
+def _sigmoid(e: Emitter, x: str) -> str:
+    return e.node("Sigmoid", x)
+
+
+def _tanh(e: Emitter, x: str) -> str:
+    return e.node("Tanh", x)
+
+
+def _elu(e: Emitter, x: str, alpha: float = 1.0) -> str:
+    return e.node("Elu", x, alpha=float(alpha))
+
+
+def _silu(e: Emitter, x: str, beta: float = 1.0) -> str:
+    inner = x if beta == 1 else e.node("Mul", x, e.constant(beta))
+    return e.node("Mul", x, e.node("Sigmoid", inner))
+
+
+def _gelu(e: Emitter, x: str) -> str:
+    wide = e.node("Add", e.node("Erf", e.node("Mul", x, e.constant(0.7071067811865476))), e.constant(1.0))
+    return e.node("Mul", e.node("Mul", x, e.constant(0.5)), wide)
+
+
+def _softplus(e: Emitter, x: str) -> str:
+    return e.node("Softplus", x)
+
+
+def _mish(e: Emitter, x: str) -> str:
+    return e.node("Mul", x, e.node("Tanh", e.node("Softplus", x)))
+
+
+def _hard_swish(e: Emitter, x: str) -> str:
+    line = e.node("Add", e.node("Div", x, e.constant(np.float32(6))), e.constant(0.5))
+    return e.node("Mul", x, e.node("Clip", line, e.constant(0.0), e.constant(1.0)))
+
+
+FUNCTIONS: dict[str, Function] = {
+    "Sigmoid": _sigmoid,
+    "Tanh": _tanh,
+    "Elu": _elu,
+    "HardSwish": _hard_swish,
+    "HardSigmoid": hard_line,
+    "Softplus": _softplus,
+    "ExSwish": _silu,
+    "ExGelu": _gelu,
+    "ExMish": _mish,
+}
+"""By the names of ``rknnlite.graph.tables.TABLE_FUNCTIONS``."""

@@ -1,0 +1,220 @@
+"""Convolutions: what fills the accumulator. ``stage`` writes what follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.graph import Accumulator, ConvParams
+from rknnlite.graph.tables import TABLE_FUNCTIONS
+from rknnlite.quant import largest_sum, split_for_exactness
+from rknnlite.spi.lowering import Form
+from rknnlite.tensor import DType
+
+from ..carrier import Rep, centred_range, element_zero
+from ..registry import LoweredNode, lowers
+from .stage import Guarded, in_elements, write_stage
+
+__all__ = ["Geometry"]
+
+Array = NDArray[Any]
+_EXACT = 1 << 24
+_BYTE = 256
+
+_COMPUTED = (
+    "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "MulRelu", "ReluMul", "ReluAdd", "ClipAdd",
+    "LeakyReluAdd", "PReluAdd",
+)  # fmt: skip
+
+
+def _names() -> list[str]:
+    looked_up = [name for word in TABLE_FUNCTIONS for name in (word, word.replace("Ex", "ex", 1))]
+    bases = (Accumulator.CONV, Accumulator.CONV_TRANSPOSE)
+    return [f"{base.value}{word}" for base in bases for word in (*_COMPUTED, *looked_up)]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Attributes of an ONNX convolution, and what has to be cut off its input first (negative padding)."""
+
+    attrs: dict[str, Any]
+    crop: tuple[int, int, int, int]
+    """(top, left, bottom, right), not negative."""
+    weight: Array
+
+    @classmethod
+    def of(cls, node: LoweredNode, conv: ConvParams, weight: Array) -> Geometry:
+        """Transposed convolutions are written as such; the file has their kernels flipped, as forward ones."""
+        (ih, iw), (oh, ow) = node.view.tensor(0).shape[2:], node.outputs[0].shape[2:]
+        (kh, kw), (sy, sx), (dy, dx), (top, left) = weight.shape[2:], conv.strides, conv.dilations, conv.pads
+        group = weight.shape[0] if conv.depthwise else 1
+        attrs: dict[str, Any] = {
+            "strides": [sy, sx],
+            "dilations": [dy, dx],
+            "kernel_shape": [kh, kw],
+            "group": group,
+        }
+        if conv.transposed:
+            bottom = (ih - 1) * sy + dy * (kh - 1) + 1 - oh - top
+            right = (iw - 1) * sx + dx * (kw - 1) + 1 - ow - left
+            more = [max(0, -bottom), max(0, -right)]
+            attrs.update(pads=[top, left, bottom + more[0], right + more[1]], output_padding=more)
+            flipped = weight[:, :, ::-1, ::-1]
+            return cls(
+                attrs,
+                (0, 0, 0, 0),
+                np.ascontiguousarray(flipped if conv.depthwise else flipped.swapaxes(0, 1)),
+            )
+        bottom = (oh - 1) * sy + dy * (kh - 1) + 1 - ih - top
+        right = (ow - 1) * sx + dx * (kw - 1) + 1 - iw - left
+        pads = [top, left, bottom, right]
+        attrs["pads"] = [max(0, p) for p in pads]
+        return cls(attrs, (max(0, -top), max(0, -left), max(0, -bottom), max(0, -right)), weight)
+
+
+@lowers(*_names())
+def convolution(node: LoweredNode) -> None:
+    """Accumulator, bias and output stage of one node."""
+    conv, stage, fused = node.view.node.conv, node.view.node.stage, node.view.node.fused
+    if conv is None or stage is None or fused is None:
+        raise node.refuse("it has no decoded parameters")
+    x = node.view.tensor(0)
+    if len(x.shape) != 4 or (conv.transposed and min(conv.pads) < 0):
+        raise node.refuse(f"a convolution of {list(x.shape)} with padding {list(conv.pads)}")
+    if not conv.quantised:
+        acc = Guarded(_float_sum(node, conv), None)
+        write_stage(node, fused, conv, stage, acc)
+        return
+    if x.quant is None or conv.zero_point is None or conv.multiplier is None:
+        raise node.refuse("quantised weights on an input that is not quantised")
+    stored = conv.weight().astype(np.float32)
+    weight = stored - conv.zero_point.reshape(-1, 1, 1, 1)
+    bias = np.zeros(len(weight)) if conv.bias is None else conv.bias.astype(np.float64)
+    bias = bias + x.quant.zero_point * weight.sum(axis=(1, 2, 3), dtype=np.float64)
+    if in_elements(node, fused, conv, stage) and _in_bytes(node, conv, stored, bias):
+        return
+    wide = x.dtype is DType.INT16
+    name, limit = (_wide_sum if wide else _sum)(node, conv, weight, bias)
+    write_stage(node, fused, conv, stage, Guarded(name, limit))
+
+
+def _cropped(node: LoweredNode, name: str, geometry: Geometry) -> str:
+    """Rows and columns cut off that the convolution does not see."""
+    if not any(geometry.crop):
+        return name
+    (h, w), (top, left, bottom, right) = node.view.tensor(0).shape[2:], geometry.crop
+    return node.emit("Slice", name, node.ints(top, left), node.ints(h - bottom, w - right), node.ints(2, 3))
+
+
+def _kind(conv: ConvParams) -> str:
+    return "ConvTranspose" if conv.transposed else "Conv"
+
+
+def _conv(node: LoweredNode, conv: ConvParams, data: str, weight: Array, bias: Optional[Array]) -> str:
+    geometry = Geometry.of(node, conv, weight)
+    names = [_cropped(node, data, geometry), node.const(geometry.weight)]
+    if bias is not None and bias.any():
+        names.append(node.const(bias))
+    return node.emit(_kind(conv), *names, **geometry.attrs)
+
+
+def _float_sum(node: LoweredNode, conv: ConvParams) -> str:
+    weight = conv.weight().astype(np.float32)
+    if node.form is Form.QDQ:
+        from ..qdq import weight_name
+
+        geometry = Geometry.of(node, conv, weight)
+        names = [_cropped(node, node.real(0), geometry), weight_name(node, conv, geometry)]
+        if conv.bias is not None and conv.bias.any():
+            names.append(node.const(conv.bias))
+        return node.emit(_kind(conv), *names, **geometry.attrs)
+    return _conv(node, conv, node.real(0), weight, conv.bias)
+
+
+def _sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -> tuple[str, float]:
+    """Exact sums in float32, and their largest magnitude. Input channels are cut so that every partial sum is exact."""
+    low, high = centred_range(node.view.tensor(0))
+    limit = float((largest_sum(weight, (1, 2, 3), low, high) + np.abs(bias)).max(initial=0))
+    data = node.centred(0)
+    if limit < _EXACT:
+        return _conv(node, conv, data, weight, bias), limit
+    if conv.depthwise:
+        raise node.refuse(f"sums of {limit:.0f} in a depthwise convolution")
+    parts = split_for_exactness(weight, low, high)
+    sums = []
+    for part in parts:
+        cut = node.emit("Slice", data, node.ints(part.start), node.ints(part.stop), node.ints(1))
+        sums.append(_conv(node, conv, cut if len(parts) > 1 else data, weight[:, part], None))
+    return _added(node, sums, bias), limit
+
+
+def _added(node: LoweredNode, sums: list[str], bias: Array) -> str:
+    """Sums and bias added in double, rounded to float32 once."""
+    e = node.emitter
+    total = e.cast(sums[0], np.float64)
+    for each in sums[1:]:
+        total = e.node("Add", total, e.cast(each, np.float64))
+    if bias.any():
+        total = e.node("Add", total, e.constant(bias.reshape(1, -1, 1, 1), np.float64))
+    return e.cast(total, np.float32)
+
+
+def _wide_sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -> tuple[str, float]:
+    """int16 data as 256 * high + low, each of which has exact sums; put together in double."""
+    e, data = node.emitter, node.centred(0)
+    high = e.node("Floor", e.node("Div", data, e.constant(float(_BYTE))))
+    low = e.node("Sub", data, e.node("Mul", high, e.constant(float(_BYTE))))
+    whole: Optional[str] = None
+    for half, bounds, unit in ((high, (-128.0, 127.0), _BYTE), (low, (0.0, 255.0), 1)):
+        if conv.depthwise:
+            parts = [slice(0, 1)]
+        else:
+            parts = split_for_exactness(weight, *bounds)
+        for part in parts:
+            several = len(parts) > 1
+            cut = (
+                e.node("Slice", half, e.ints([part.start]), e.ints([part.stop]), e.ints([1]))
+                if several
+                else half
+            )
+            made = e.cast(_conv(node, conv, cut, weight[:, part], None), np.float64)
+            if unit != 1:
+                made = e.node("Mul", made, e.constant(float(unit), np.float64))
+            whole = made if whole is None else e.node("Add", whole, made)
+    assert whole is not None
+    if bias.any():
+        whole = e.node("Add", whole, e.constant(bias.reshape(1, -1, 1, 1), np.float64))
+    return e.cast(whole, np.float32), float("inf")
+
+
+def _in_bytes(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array) -> bool:
+    """The whole node as one QLinearConv, which adds in int32 and rounds as the NPU does; False where it cannot be.
+
+    Engines are slow with depthwise weights that have zero points; those go the way of float32.
+    """
+    x, y, stage = node.view.tensor(0), node.outputs[0], node.view.node.stage
+    assert conv.zero_point is not None and conv.multiplier is not None and stage is not None
+    zeros = conv.zero_point.astype(np.float64)
+    fits = stored.min() >= -128 and stored.max() <= 127 and zeros.min() >= -128 and zeros.max() <= 127
+    if (
+        not fits
+        or conv.transposed
+        or (conv.depthwise and zeros.any())
+        or np.abs(bias).max(initial=0) >= 2**31
+    ):
+        return False
+    geometry, e, carrier = Geometry.of(node, conv, stored), node.emitter, node.carrier
+    if any(geometry.crop):
+        return False
+    factor = np.asarray(conv.multiplier * stage.scale * stage.second_scale, np.float64).astype(np.float32)
+    one, kind = e.constant(1.0), np.int8
+    names = [
+        carrier.get(x.index, Rep.ELEMENTS), one, e.constant(element_zero(x), np.uint8),
+        e.constant(stored, kind), e.constant(factor), e.constant(zeros, kind),
+        one, e.constant(element_zero(y), np.uint8), e.constant(np.rint(bias), np.int32),
+    ]  # fmt: skip
+    carrier.put(y.index, Rep.ELEMENTS, e.node("QLinearConv", *names, **geometry.attrs))
+    return True

@@ -1,0 +1,90 @@
+"""Element-wise functions of several operands, with broadcasting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..registry import LoweredNode, lowers
+
+__all__: list[str] = []
+
+_FOLDED = {
+    "Add": "Add", "Sub": "Sub", "Mul": "Mul", "Max": "Max", "Min": "Min", "Sum": "Add", "AddRelu": "Add",
+    "SubRelu": "Sub", "MulRelu": "Mul",
+}  # fmt: skip
+_COMPARED = {
+    "Less": "Less", "Greater": "Greater", "LessOrEqual": "LessOrEqual", "GreaterOrEqual": "GreaterOrEqual",
+    "Equal": "Equal",
+}  # fmt: skip
+
+
+def _operands(node: LoweredNode) -> list[str]:
+    """All that are given: reals, or integers where all of them are."""
+    positions = [i for i in range(len(node.view.inputs)) if node.has(i)]
+    kinds = [node.typed(i) for i in positions]
+    if all(kind.kind in "iu" for kind in kinds):
+        wide = np.result_type(*kinds)
+        return [node.native(i) if kind == wide else node.emitter.cast(node.native(i), wide)
+                for i, kind in zip(positions, kinds)]  # fmt: skip
+    return [node.real(i) for i in positions]
+
+
+def _folded(kind: str, onnx: str) -> None:
+    def write(node: LoweredNode) -> None:
+        first, *others = _operands(node)
+        for other in others:
+            first = node.emit(onnx, first, other)
+        node.store(node.emit("Relu", first) if kind.endswith("Relu") else first)
+
+    lowers(kind)(write)
+
+
+for _kind, _onnx in _FOLDED.items():
+    _folded(_kind, _onnx)
+
+
+def _compared(kind: str, onnx: str) -> None:
+    def write(node: LoweredNode) -> None:
+        first, second = _operands(node)
+        node.store(node.emit(onnx, first, second))
+
+    lowers(kind)(write)
+
+
+for _kind, _onnx in _COMPARED.items():
+    _compared(_kind, _onnx)
+
+
+@lowers("And", "Or", "Xor")
+def logical(node: LoweredNode) -> None:
+    first, second = (node.emitter.cast(node.native(i), bool) for i in (0, 1))
+    node.store(node.emit(node.view.node.op, first, second))
+
+
+@lowers("Div")
+def divide(node: LoweredNode) -> None:
+    """Integers are cut off, and what is divided by 0 is as if divided by 1."""
+    first, second = _operands(node)
+    if all(node.typed(i).kind in "iu" for i in (0, 1)):
+        zero, one = (node.emitter.constant(v, node.typed(1)) for v in (0, 1))
+        second = node.emit("Where", node.emit("Equal", second, zero), one, second)
+    node.store(node.emit("Div", first, second))
+
+
+@lowers("Pow")
+def power(node: LoweredNode) -> None:
+    node.store(node.emit("Pow", *_operands(node)))
+
+
+@lowers("Mean")
+def mean(node: LoweredNode) -> None:
+    first, *others = _operands(node)
+    for other in others:
+        first = node.emit("Add", first, other)
+    node.store(node.emit("Div", first, node.const(len(others) + 1)))
+
+
+@lowers("Where")
+def where(node: LoweredNode) -> None:
+    condition = node.emitter.cast(node.native(0), bool)
+    node.store(node.emit("Where", condition, node.real(1), node.real(2)))

@@ -1,0 +1,196 @@
+"""Operators that only move elements, in whatever form those are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..carrier import Rep, centred_range, element_zero
+from ..registry import LoweredNode, lowers
+
+__all__: list[str] = []
+
+
+def _along(node: LoweredNode, rank: int, default: int = 0) -> int:
+    axis = node.attrs.get("axis", default)
+    if not isinstance(axis, int) or not -rank <= axis < rank:
+        raise node.refuse(f"axis {axis!r} of a rank {rank} tensor")
+    return axis % rank
+
+
+@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def reshape(node: LoweredNode) -> None:
+    value, rep = node.moving()
+    node.moved(node.emit("Reshape", value, node.ints(*node.outputs[0].shape)), rep)
+
+
+@lowers("Identity")
+def identity(node: LoweredNode) -> None:
+    value, rep = node.moving()
+    node.moved(node.emit("Identity", value), rep)
+
+
+@lowers("Transpose")
+def transpose(node: LoweredNode) -> None:
+    rank = len(node.view.tensor(0).shape)
+    perm = list(node.attrs.get("perm") or range(rank)[::-1])
+    value, rep = node.moving()
+    node.moved(node.emit("Transpose", value, perm=perm), rep)
+
+
+@lowers("Concat")
+def concat(node: LoweredNode) -> None:
+    """Inputs are requantised to the output's steps, those that have them already are not touched."""
+    target, carrier = node.outputs[0], node.carrier
+    axis = _along(node, len(target.shape))
+    rep = carrier.home(target.index)
+    if target.quant is not None and any(node.view.is_const(i) for i in range(len(node.view.inputs))):
+        raise node.refuse("a constant among the inputs")
+    parts = []
+    for position, tensor in enumerate(node.view.inputs):
+        if tensor is None:
+            continue
+        if target.quant is None:
+            parts.append(carrier.rounded(node.native(position), target))
+        elif node.same_steps(position):
+            parts.append(carrier.get(tensor.index, rep))
+        else:
+            parts.append(_requantised(node, position, rep))
+    carrier.put(target.index, rep, node.emit("Concat", *parts, axis=axis))
+
+
+def _requantised(node: LoweredNode, position: int, rep: Rep) -> str:
+    """One operand in the steps of the result."""
+    target, e = node.outputs[0], node.emitter
+    assert target.quant is not None
+    scale = e.constant(target.quant.scale)
+    if rep is Rep.ELEMENTS:
+        return e.node(
+            "QuantizeLinear", node.real(position), scale, e.constant(element_zero(target), np.uint8)
+        )
+    return node.carrier.clipped(e.node("Round", e.node("Div", node.real(position), scale)), target)
+
+
+@lowers("Split")
+def split(node: LoweredNode) -> None:
+    axis = _along(node, len(node.view.tensor(0).shape))
+    sizes = [tensor.shape[axis] for tensor in node.outputs]
+    value, rep = node.moving()
+    made = node.emitter.nodes("Split", [value, node.ints(*sizes)], len(sizes), axis=axis)
+    for position, name in enumerate(made):
+        node.moved(name, rep, position)
+
+
+@lowers("Slice")
+def slice_(node: LoweredNode) -> None:
+    shape = node.view.tensor(0).shape
+    starts, ends = node.view.ints(1, "starts"), node.view.ints(2, "ends")
+    if starts is None or ends is None:
+        raise node.refuse("its starts and ends are not stored as constants")
+    axes = node.view.ints(3, "axes") or list(range(len(starts)))
+    steps = node.view.ints(4, "steps") or [1] * len(starts)
+    starts = [
+        min(start, shape[axis] - 1) if step < 0 else start for start, axis, step in zip(starts, axes, steps)
+    ]
+    value, rep = node.moving()
+    made = node.emit(
+        "Slice", value, node.ints(*starts), node.ints(*ends), node.ints(*axes), node.ints(*steps)
+    )
+    node.moved(made, rep)
+
+
+@lowers("Expand")
+def expand(node: LoweredNode) -> None:
+    value, rep = node.moving()
+    node.moved(node.emit("Expand", value, node.ints(*node.outputs[0].shape)), rep)
+
+
+@lowers("Tile")
+def tile(node: LoweredNode) -> None:
+    source, shape = node.view.tensor(0).shape, node.outputs[0].shape
+    repeats = node.view.ints(1, "repeats") or [b // max(a, 1) for a, b in zip(source, shape)]
+    value, rep = node.moving()
+    node.moved(node.emit("Tile", value, node.ints(*repeats)), rep)
+
+
+@lowers("Pad")
+def pad(node: LoweredNode) -> None:
+    source, target = node.view.tensor(0), node.outputs[0]
+    pads = node.view.ints(1, "pads")
+    if pads is None or len(pads) < 2 * len(source.shape):
+        raise node.refuse(f"its pads {pads} do not fit rank {len(source.shape)}")
+    mode = str(node.attrs.get("mode") or "constant")
+    fill: Any = node.view.constant(2).reshape(-1)[0] if node.has(2) else node.attrs.get("value", 0)
+    value, rep = node.moving()
+    width = node.ints(*pads)
+    if mode != "constant":
+        node.moved(node.emit("Pad", value, width, mode="reflect" if mode == "reflect" else "edge"), rep)
+        return
+    if rep in (Rep.CENTRED, Rep.ELEMENTS):
+        assert target.quant is not None
+        steps = np.rint(np.float32(fill) / np.float32(target.quant.scale))
+        low, high = centred_range(target)
+        filler = np.clip(steps, low, high) + (element_zero(target) if rep is Rep.ELEMENTS else 0)
+        made = node.emit(
+            "Pad", value, width, node.const(filler, np.uint8 if rep is Rep.ELEMENTS else np.float32)
+        )
+    else:
+        made = node.emit("Pad", value, width, node.const(fill, node.typed(0)))
+    node.moved(made, rep)
+
+
+@lowers("SpaceToDepth")
+def space_to_depth(node: LoweredNode) -> None:
+    value, rep = node.moving()
+    node.moved(_reordered(node, value, *_to_depth(node)), rep)
+
+
+def _to_depth(node: LoweredNode) -> tuple[list[int], list[int]]:
+    n, c, h, w = node.view.tensor(0).shape
+    block = int(node.attrs.get("blocksize", 1))
+    return [n, c, h // block, block, w // block, block], [0, 3, 5, 1, 2, 4]
+
+
+def _reordered(node: LoweredNode, value: str, cells: list[int], perm: list[int]) -> str:
+    """Cut into cells, put in another order, and joined to the shape of the result."""
+    turned = node.emit("Transpose", node.emit("Reshape", value, node.ints(*cells)), perm=perm)
+    return node.emit("Reshape", turned, node.ints(*node.outputs[0].shape))
+
+
+@lowers("DepthToSpace")
+def depth_to_space(node: LoweredNode) -> None:
+    n, c, h, w = node.view.tensor(0).shape
+    block = int(node.attrs.get("blocksize", 1))
+    if node.attrs.get("mode") == "CRD":
+        cells, perm = [n, c // block**2, block, block, h, w], [0, 1, 4, 2, 5, 3]
+    else:
+        cells, perm = [n, block, block, c // block**2, h, w], [0, 3, 4, 1, 5, 2]
+    value, rep = node.moving()
+    node.moved(_reordered(node, value, cells, perm), rep)
+
+
+@lowers("Trilu")
+def trilu(node: LoweredNode) -> None:
+    k = int(node.view.constant(1).reshape(-1)[0]) if node.has(1) else 0
+    node.store(
+        node.emit("Trilu", node.native(0), node.const(k, np.int64), upper=int(node.attrs.get("upper", 1)))
+    )
+
+
+@lowers("exWindow")
+def window(node: LoweredNode) -> None:
+    """Windows of a picture side by side, and back; see the CPU reference."""
+    counts, sizes = (list(node.attrs.get(name) or []) for name in ("num_windows", "window_sizes"))
+    mode, shape = node.attrs.get("mode"), node.view.tensor(0).shape
+    if mode not in ("partition", "partition_num_first", "reverse") or len(counts) != 2 or len(sizes) != 2:
+        raise node.refuse(f"mode {mode!r} of {counts} windows of {sizes}")
+    order = [0, 1, 2, 4, 3, 5]
+    if mode == "reverse":
+        inner = [*counts, *sizes]
+    elif mode == "partition":
+        inner = [counts[0], sizes[0], counts[1], sizes[1]]
+    else:
+        inner, order = [sizes[0], counts[0], sizes[1], counts[1]], [0, 1, 3, 5, 2, 4]
+    value, rep = node.moving()
+    node.moved(_reordered(node, value, [*shape[:2], *inner], order), rep)

@@ -1,0 +1,166 @@
+"""Who writes which type of node, and what a writer sees of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.graph import Accumulator, Tensor, TensorRole
+from rknnlite.graph.view import NodeView
+from rknnlite.spi.lowering import Form, NotLowered
+from rknnlite.tensor import DType
+
+from .carrier import Carrier, Rep
+from .emitter import Emitter
+
+__all__ = ["LoweredNode", "Writer", "lowers", "writer_of"]
+
+Array = NDArray[Any]
+
+
+@dataclass
+class LoweredNode:
+    """One node that is being written: its operands by position, and where results go.
+
+    Names are those of ONNX values. ``emit`` adds a node; ``real``, ``centred`` and ``stored`` ask for operands.
+    """
+
+    view: NodeView
+    carrier: Carrier
+
+    @property
+    def emitter(self) -> Emitter:
+        """Where nodes go."""
+        return self.carrier.emitter
+
+    @property
+    def form(self) -> Form:
+        """What is being written."""
+        return self.carrier.form
+
+    @property
+    def attrs(self) -> Any:
+        """Attributes of the node."""
+        return self.view.attrs
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """Tensors of the results."""
+        return self.view.outputs
+
+    def refuse(self, why: str) -> NotLowered:
+        """To be raised: this node cannot be written."""
+        return NotLowered(why)
+
+    def emit(self, kind: str, *inputs: str, **attrs: Any) -> str:
+        """Add a node with one result."""
+        return self.emitter.node(kind, *inputs, **attrs)
+
+    def const(self, value: Any, dtype: Any = np.float32) -> str:
+        """A stored array or number, float32 unless told otherwise."""
+        return self.emitter.constant(value, dtype)
+
+    def ints(self, *values: int) -> str:
+        """A stored list of int64."""
+        return self.emitter.ints(values)
+
+    # -- operands ------------------------------------------------------------------------------------------
+
+    def index(self, position: int) -> int:
+        """Tensor index of an operand."""
+        return self.view.tensor(position).index
+
+    def has(self, position: int) -> bool:
+        """Whether an operand is given."""
+        return self.view.has(position)
+
+    def real(self, position: int) -> str:
+        """An operand as float32 reals."""
+        if self.view.is_const(position):
+            return self.const(self.constant(position))
+        index = self.index(position)
+        name = self.carrier.get(index, Rep.REAL)
+        return name if self.carrier.typed(index) == np.float32 else self.emitter.cast(name, np.float32)
+
+    def native(self, position: int) -> str:
+        """An operand as reals, or as integers or bools where it has no steps."""
+        if self.view.is_const(position):
+            value = self.view.constant(position)
+            return self.const(value, value.dtype)
+        return self.carrier.get(self.index(position), Rep.REAL)
+
+    def typed(self, position: int) -> Any:
+        """numpy's element type of ``native``."""
+        if self.view.is_const(position):
+            return self.view.constant(position).dtype
+        return self.carrier.typed(self.index(position))
+
+    def centred(self, position: int) -> str:
+        """A quantised operand as centred integers in float32."""
+        return self.carrier.get(self.index(position), Rep.CENTRED)
+
+    def constant(self, position: int) -> Array:
+        """The real values of a constant operand, rounded to float16 where layers on the NPU do that."""
+        value, node = self.view.constant(position), self.view.node
+        norm = node.fused is not None and node.fused.accumulator is Accumulator.BATCH_NORM
+        rounded = node.on_npu and self.outputs[0].dtype is DType.FLOAT16 and value.dtype == np.float32
+        return value.astype(np.float16).astype(np.float32) if rounded and not norm else value
+
+    # -- results -------------------------------------------------------------------------------------------
+
+    def store(self, name: str, position: int = 0) -> None:
+        """A real result."""
+        self.carrier.store_real(self.outputs[position].index, name)
+
+    # -- elements that only move -----------------------------------------------------------------------------
+
+    def same_steps(self, source: int = 0, target: int = 0) -> bool:
+        """Whether an operand and a result are stored alike, so that elements may move as they are."""
+        x, y = self.view.tensor(source), self.outputs[target]
+        unrounded = x.role is TensorRole.INPUT and x.dtype.is_float
+        return x.quant == y.quant and x.dtype is y.dtype and not unrounded
+
+    def moving(self, position: int = 0) -> tuple[str, Optional[Rep]]:
+        """An operand to be moved: as stored (and in which form), or in real values (None)."""
+        if self.view.is_const(position):
+            return self.native(position), None
+        index = self.index(position)
+        if not all(self.same_steps(position, i) for i in range(len(self.outputs))):
+            return self.native(position), None
+        rep = self.carrier.home(index)
+        for other in (Rep.ELEMENTS, Rep.CENTRED):
+            if rep is not Rep.REAL and self.carrier.has(index, other):
+                rep = other  # what is there already moves for nothing
+                break
+        return self.carrier.get(index, rep), rep
+
+    def moved(self, name: str, rep: Optional[Rep], position: int = 0) -> None:
+        """Note the result of a move that began with ``moving``."""
+        if rep is None:
+            self.store(name, position)
+        else:
+            self.carrier.put(self.outputs[position].index, rep, name)
+
+
+Writer = Callable[[LoweredNode], None]
+_WRITERS: dict[str, Writer] = {}
+
+
+def lowers(*kinds: str) -> Callable[[Writer], Writer]:
+    """Register who writes nodes of these types."""
+
+    def wrap(writer: Writer) -> Writer:
+        for kind in kinds:
+            _WRITERS[kind] = writer
+        return writer
+
+    return wrap
+
+
+def writer_of(kind: str) -> Optional[Writer]:
+    """Who writes nodes of a type, None where nobody does."""
+    return _WRITERS.get(kind)
