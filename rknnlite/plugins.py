@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -53,6 +54,26 @@ NOT_INSTALLED = "not installed"
 _DEBIAN_ALONE = {"cplugin", "opencl", "riscv"}
 
 
+class _Manager(pluggy.PluginManager):
+    """Looks for marks at functions of a module only; pluggy examines whatever lies in it at length."""
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        return None if _no_hook(plugin, name) else super().parse_hookimpl_opts(plugin, name)
+
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
+        return None if _no_hook(module_or_class, name) else super().parse_hookspec_opts(module_or_class, name)
+
+
+def _no_hook(holder: Any, name: str) -> bool:
+    """Whether what a module has there cannot be a hook or its specification: no function, or one without a mark."""
+    if not isinstance(holder, ModuleType) or name not in vars(holder):
+        return False
+    thing = vars(holder)[name]
+    if isinstance(thing, FunctionType):
+        return not {f"{GROUP}_impl", f"{GROUP}_spec"} & vars(thing).keys()
+    return not isinstance(thing, (MethodType, classmethod, staticmethod))
+
+
 @functools.cache
 def manager() -> pluggy.PluginManager:
     """The one plugin manager; entry points are loaded on the first call.
@@ -60,7 +81,7 @@ def manager() -> pluggy.PluginManager:
     ``RKNNLITE_DISABLE`` (comma separated names) leaves plugins out. One that cannot be imported is named in
     a warning and skipped; the others work.
     """
-    plugins = pluggy.PluginManager(GROUP)
+    plugins = _Manager(GROUP)
     plugins.add_hookspecs(hookspecs)
     forget_problems()
     values: dict[str, str] = {}

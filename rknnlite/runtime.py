@@ -51,7 +51,8 @@ def open_model(
         extra: options of the backend. ``collect_perf=True`` times every run, for ``perf_table``. CPU reference:
             ``fidelity="float"`` computes the dequantised network in float, ``"npu"`` (default) as the NPU does,
             ``"table"`` also its activations by table;
-            ``attributes={node or type: {name: value}}``, those that a mini or old container does not store;
+            ``attributes={node or type: {name: value}}``, those that a mini or old container does not store, and
+            ``alpha`` of functions in int16 and bfloat16 layers;
             ``postprocess``, the path of a post-process plugin made for RK1820/RK1828 (or a ``PostProcess``), whose
             results take the place of the model's outputs.
 

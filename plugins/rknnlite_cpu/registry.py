@@ -31,11 +31,14 @@ def op(*names: str) -> Callable[[Builder], Builder]:
     return wrap
 
 
-def real_op(*names: str, rank: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def real_op(
+    *names: str, rank: int = 0, check: Callable[[NodeView], Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function on real values: ``fn(view, *operands) -> array or tuple of arrays``.
 
     Operands are dequantised before and results quantised after the call; absent ones are None. Parameters
-    without default are operands that must be there; ``rank``, where given, is that of each of them.
+    without default are operands that must be there; ``rank``, where given, is that of each of them. ``check`` refuses
+    nodes when the model is opened.
     """
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,6 +46,8 @@ def real_op(*names: str, rank: int = 0) -> Callable[[Callable[..., Any]], Callab
 
         def build(view: NodeView) -> Kernel:
             check_operands(view, least, rank)
+            if check is not None:
+                check(view)
             return real_kernel(view, function)
 
         op(*names)(build)

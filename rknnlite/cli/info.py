@@ -135,7 +135,8 @@ def _guesses(model: Model) -> list[Guess]:
         graphs = [model.graph(index) for index in range(max(1, len(model.shapes)))]
     except ModelInvalid:
         return []
-    return list(dict.fromkeys(guess for graph in graphs for guess in graph.guesses))
+    reported = [Guess("", fact) for fact in guesses.about_strides(model.family)]
+    return list(dict.fromkeys([*(guess for graph in graphs for guess in graph.guesses), *reported]))
 
 
 def _fields(attr: TensorAttr) -> dict[str, Any]:

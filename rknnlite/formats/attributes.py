@@ -43,6 +43,7 @@ UNIONS: Unions = {
         0: ("mode", "s"), 1: ("output_height", "i"), 2: ("output_width", "i"), 3: ("sampling_ratio", "i"),
         4: ("spatial_scale", "f"),
     },
+    UnionCode.MAX_UNPOOL: {0: ("kernel_shape", "is"), 2: ("strides", "is")},
     UnionCode.MAX_ROI_POOL: {0: ("pooled_shape", "is"), 1: ("spatial_scale", "f")},
     UnionCode.PAD: {0: ("mode", "s")},
     UnionCode.LRN: {0: ("alpha", "f"), 1: ("beta", "f"), 2: ("bias", "f"), 3: ("size", "i")},
@@ -68,15 +69,21 @@ UNIONS: Unions = {
     UnionCode.EX_WINDOW: {0: ("mode", "s"), 1: ("num_windows", "is"), 2: ("window_sizes", "is")},
     UnionCode.EX_NORM: {0: ("mode", "s"), 1: ("epsilon", "f"), 2: ("axes", "is")},
     UnionCode.TOP_K: {0: ("axis", "i"), 1: ("largest", "i"), 2: ("sorted", "i")},
+    UnionCode.HARDMAX: {0: ("axis", "i")},
+    UnionCode.MOD: {0: ("fmod", "i")},
     UnionCode.CAST: {0: ("saturate", "i"), 1: ("to", "i")},
     UnionCode.GRID_SAMPLE: {0: ("align_corners", "i"), 1: ("mode", "s"), 2: ("padding_mode", "s")},
     UnionCode.EX_LSTM: {
+        2: ("activations", "ss"), 4: ("clip", "f"),
         5: ("direction", "s"), 6: ("h_layout", "s"), 8: ("x_layout", "s"), 9: ("y_layout", "s"),
     },
 }  # fmt: skip
-"""Union code -> {slot: (attribute name, kind)}; kinds: s text, i int, f float, is ints."""
-MINI_UNIONS = {**UNIONS, UnionCode.GRU: {0: ("hidden_size", "i"), 1: ("linear_before_reset", "i")}}
-"""The same in the mini format, which has no direction."""
+"""Union code -> {slot: (attribute name, kind)}; kinds: s text, ss texts, i int, f float, is ints."""
+MINI_UNIONS = {
+    **{code: slots for code, slots in UNIONS.items() if code not in (UnionCode.HARDMAX, UnionCode.MOD)},
+    UnionCode.GRU: {0: ("hidden_size", "i"), 1: ("linear_before_reset", "i")},
+}
+"""The same in the mini format, which has no direction. Its later numbers are others."""
 _PASSED_OVER: dict[int, frozenset[int]] = {
     **dict.fromkeys(
         (
@@ -88,7 +95,7 @@ _PASSED_OVER: dict[int, frozenset[int]] = {
         frozenset({0}),
     ),
     UnionCode.EX_GRU: frozenset({0}),
-    UnionCode.EX_LSTM: frozenset({0, 1, 2, 3, 11}),
+    UnionCode.EX_LSTM: frozenset({0, 1, 3, 11}),
 }
 """Slots that verified files fill and nobody has to read: names of automatic padding, sizes of recurrent nodes."""
 _MOST_SLOTS = 24
@@ -155,4 +162,6 @@ def _field(union: Table, slot: int, kind: str) -> Any:
         return union.i32(slot)
     if kind == "f":
         return union.f32(slot)
+    if kind == "ss":
+        return union.strings(slot)[:64]
     return union.i32s(slot)[:64].tolist()

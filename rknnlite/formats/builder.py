@@ -24,7 +24,7 @@ from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, shape_of
 from .flatbuffer import Table
 from .frame import MINI
 from .fused import fused_op
-from .guesses import about_container, about_registers, say
+from .guesses import about_attributes, about_container, about_defaults, about_registers, say
 from .inferred import GivenAttributes, inferred_attributes
 from .matmul_steps import attention_steps, hidden_attributes, product_steps
 from .model import NO_ATTRIBUTES, Attributes
@@ -39,6 +39,7 @@ _ROLES = {
     TensorKind.ACTIVATION: TensorRole.ACTIVATION, TensorKind.WEIGHT: TensorRole.CONST,
     TensorKind.OPERAND: TensorRole.CONST,
 }  # fmt: skip
+_PARAMETRIC = ("Elu", "ExSwish")  # functions behind a convolution that have a parameter
 _NOT_GIVEN = -1  # instead of a tensor number
 _SCRATCH = "_compute_zone"  # behind the name of the first result of a recurrent node
 _BYTES_PER_TABLE = 24  # no tensor or node takes less of a genuine file
@@ -56,7 +57,7 @@ def build_graph(model: FlatModel, index: int, attributes: Attributes = NO_ATTRIB
         raise ModelInvalid(
             f"damaged file: its graph cannot be read ({type(error).__name__}: {error}); copy it again"
         ) from error
-    graph.doubts = about_container(model.container, model.toolkit_version)
+    graph.doubts = [*about_container(model.container, model.toolkit_version), *model.doubts]
     say(graph, model.said)
     return graph
 
@@ -192,8 +193,13 @@ class _Builder:
         )  # fmt: skip
         if op in ("InputOperator", "OutputOperator"):
             return node
+        node.doubts += about_attributes(node)
+        place = table.i8(NodeSlot.PLACE)
+        if place not in (NodePlace.CPU, NodePlace.NPU):
+            node.doubts.append(f"the code {place} for where it runs is not known; the CPU is taken")
         if not self.complete and (not node.attrs or LEFT_OUT.get(op, "") not in ("", *node.attrs)):
             node.attrs = {**node.attrs, **self._attributes(node)}
+            node.doubts += about_defaults(node)
         if not outputs:
             raise ModelInvalid(f"node {node.label()} has no outputs")
         check_operands(node, listed, self.tensors, known, self.producers)
@@ -276,18 +282,31 @@ class _Builder:
         operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
         regs = self.stages.registers(node.index, output)
         node.stage = self.stages.read(node, regs, output, source, operand)
+        if node.fused is not None and node.fused.function in _PARAMETRIC and node.stage.lut is None:
+            from .assumed import function_parameter  # few files have such layers
+
+            parameter = function_parameter(node, self.family.places, regs, self.given)
+            node.stage.parameters = (parameter,)
         self._scale_of_sum(node)
         node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
         if node.fused is not None and node.fused.convolves:
-            self.convolutions.read(node, node.fused, regs)
             node.doubts += about_registers(self.family.word, regs)
-        elif node.op in RECURRENT_GATES:
+            self.convolutions.read(node, node.fused, regs)
+            return
+        node.doubts += about_registers(self.family.word, regs, node.op, convolution=False)
+        if node.op in RECURRENT_GATES:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
             read = attention_steps if node.op == "exSDPAttention" else product_steps
             operands = [self.tensors[i] for i in node.inputs]
             steps = read(self.family, self.program, node.index, operands, self.tensors[node.outputs[0]])
             node.attrs.update(steps)
+            if (
+                node.op == "exSDPAttention"
+                and self.tensors[node.outputs[0]].dtype is DType.INT8
+                and not steps
+            ):
+                node.doubts.append("its registers do not tell the steps of its scores; they are not rounded")
 
     def _scale_of_sum(self, node: Node) -> None:
         """Give a stored int32 scalar without a scale the unit of the sum that it takes part in.

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import Accumulator, Activation, ConvParams, FusedOp, Node, Stage, Tensor, TensorRole
-from ..log import logger
 from ..tensor import DType
 from . import weights
 from .checks import check_convolution
@@ -31,6 +30,7 @@ __all__ = ["ConvReader"]
 
 _SLOPE_TYPES = {
     (DType.INT8, DType.INT16), (DType.INT8, DType.FLOAT32), (DType.INT16, DType.INT16), (DType.INT16, DType.FLOAT16),
+    (DType.INT16, DType.FLOAT32),
     (DType.FLOAT16, DType.FLOAT16), (DType.BFLOAT16, DType.BFLOAT16), (DType.FLOAT16, DType.FLOAT32),
     (DType.BFLOAT16, DType.FLOAT32),
 }  # fmt: skip
@@ -50,7 +50,7 @@ class ConvReader:
         self._tables = tables
         self._storage = storage
         self._weights = WeightReader(family, tables, storage)
-        self._warned = False
+        self._means: dict[str, float] = {}
 
     def read(self, node: Node, fused: FusedOp, regs: Registers) -> None:
         """Decode a node of the NPU: fills ``node.conv``, leaves only run-time operands in ``node.inputs``."""
@@ -64,6 +64,10 @@ class ConvReader:
             check_convolution(node, conv, y, self._family, regs)
         if slope is not None:
             conv.slope = self._slope(slope, x, node)
+        if x.dtype is DType.INT16 and self._family.unshifted_sums and conv.multiplier is not None:
+            from .assumed import doubtful_sums  # few files are int16
+
+            doubtful_sums(node, conv, x, y, w, self._means)
         node.doubts += _doubts(conv, node, x, y, slope, [self._tensors[i] for i in rest[1:]])
         node.inputs = [x.index, *extra]
         if fetches:
@@ -154,7 +158,7 @@ class ConvReader:
             transposed=transposed, strides=strides, dilations=dilations, pads=pads,
         )  # fmt: skip
         if conv.quantised:
-            self._integer_operands(conv, node, bias, use, weight.zero_point, x.dtype)
+            self._integer_operands(conv, node, bias, use, weight.zero_point)
             limits = self._family.places.int_limits
             clipped = node.fused is not None and node.fused.applies(Activation.CLIP) and x.dtype is DType.INT8
             if clipped and limits is not None and conv.multiplier is not None and node.stage is not None:
@@ -169,7 +173,7 @@ class ConvReader:
 
     def _integer_operands(
         self, conv: ConvParams, node: Node, bias: Optional[int], use: DataUse,
-        beside: Optional[NDArray[np.float32]], dtype: DType,
+        beside: Optional[NDArray[np.float32]],
     ) -> None:  # fmt: skip
         """Bias, zero points and multipliers of int8 and int16 layers; ``beside``: zero points of the weights."""
         stage, channels = node.stage, conv.weight_shape[0]
@@ -191,12 +195,6 @@ class ConvReader:
         )
         multiplier = np.full(channels, use.common_multiplier) if blob.multiplier is None else blob.multiplier
         conv.multiplier = multiplier * stage.pre_scale
-        if dtype is DType.INT16 and self._family.hidden_truncation and not self._warned:
-            self._warned = True
-            logger.warning(
-                "int16 model for rk3588, rk3566 or rk3568: the file does not say where the NPU shifts its "
-                "accumulator; layers with large biases or average pooling may be too large by 2 or 4"
-            )
 
     def _float_bias(self, conv: ConvParams, node: Node, bias: Optional[int]) -> None:
         if bias is not None:
@@ -222,8 +220,9 @@ class ConvReader:
         if tensor.dtype is DType.BFLOAT16:
             stored = from_bfloat(stored)
         values: NDArray[np.float32] = stored.astype(np.float32)
-        lost = tensor.dtype is DType.INT32 or not values.size or np.median(np.abs(values)) <= _ROUNDED_SLOPE
-        if x.dtype is DType.INT16 and lost:
+        whole = not tensor.dtype.is_float
+        lost = not values.size or (whole and np.median(np.abs(values)) <= _ROUNDED_SLOPE)
+        if x.dtype is DType.INT16 and (lost or tensor.dtype is DType.INT32):
             raise ModelUnsupported(
                 f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in "
                 "float16 (they are rounded to whole numbers)"

@@ -21,7 +21,7 @@ class NpuFamily:
 
     Stages: ``small_constants``: some parameters lie in constants beside the node. ``half_slopes``: slopes of int16 layers
     are float16. ``offset_after_shift``: table offsets are in units of the shifted index, else of its multiplier as well.
-    ``hidden_truncation``: the shift of int16 accumulators is in no register.
+    ``unshifted_sums``: sums of int16 layers that do not fit the steps of their bias come out too large (``assumed``).
 
     Weights: ``bias_group``: channels per record of a bias blob. ``joined_bias``: records hold zero points of two groups.
     ``paired_depthwise``: depthwise integers are followed by their zero points, in int8 ``pair_run`` at a time.
@@ -36,7 +36,7 @@ class NpuFamily:
     small_constants: bool = False
     half_slopes: bool = False
     offset_after_shift: bool = False
-    hidden_truncation: bool = False
+    unshifted_sums: bool = False
     joined_bias: bool = False
     paired_depthwise: bool = True
     pair_run: int = 2
@@ -45,7 +45,7 @@ class NpuFamily:
 
 
 _RK3588 = NpuFamily(
-    "RKNPU v2", V1, bias_group=8, offset_after_shift=True, hidden_truncation=True, paired_depthwise=False,
+    "RKNPU v2", V1, bias_group=8, offset_after_shift=True, unshifted_sums=True, paired_depthwise=False,
     compressed_by_bytes=False,
 )  # fmt: skip
 _RK3576 = NpuFamily(

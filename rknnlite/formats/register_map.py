@@ -123,7 +123,8 @@ class RegisterMap:
     where the lower limit of an int16 Clip is in the file.
 
     Tables: ``table_index`` and ``table_offset`` make an index, ``table_unused`` is set without one; ``table_low`` and
-    ``table_high`` are slopes beyond the ends, ``table_steps`` logarithms, ``table_starts`` the first indices.
+    ``table_high`` are slopes beyond the ends, ``table_steps`` logarithms, ``table_starts`` the first indices, ``table_ends`` what
+    the lower table begins and the upper one begins or ends with.
 
     Products: ``operand_factor`` scales a second operand, ``input_factor`` the first one; ``third_multiplies`` and
     ``third_adds`` are fields that are not 0 where a product multiplies by, and else adds, a further operand.
@@ -146,6 +147,7 @@ class RegisterMap:
     table_unused: Optional[Field] = None
     table_steps: tuple[Field, Field] = (Field(0x410C, 8, 5), Field(0x410C, 16, 5))
     table_starts: Optional[tuple[Field, Field]] = None
+    table_ends: Optional[tuple[Field, Field]] = None
     strides: Optional[tuple[Field, Field]] = None
     dilations: tuple[Field, Field] = (Field(0x1014, 21, 5), Field(0x1014, 16, 5))
     kernel: Optional[tuple[Field, Field]] = None
@@ -313,6 +315,7 @@ V2B = replace(
     table_offset=Field(_BN, signed=True),
     table_low=None,
     table_high=(Field(0x4170, 0, 16, signed=True), Field(0x4184, 0, 5)),
+    table_ends=(Field(0x4188, 16, 16, signed=True), Field(0x4190, 16, 16, signed=True)),
 )
 
 T3 = RegisterMap(

@@ -82,7 +82,7 @@ def read(data: memoryview, version: int) -> RknnClassic:
     model.platforms = _platforms(model)
     model.platform = model.platforms[0]
     if version < _FIRST_WITH_MEANS:
-        model.attrs = {**attrs, **{io.name: _pixels(io, version) for io in model.inputs}}
+        model.attrs = {**attrs, **{io.name: _pixels(io, version, model) for io in model.inputs}}
         model.inputs, model.outputs = model.io()
     return model
 
@@ -95,15 +95,18 @@ def _platforms(model: RknnClassic) -> tuple[str, ...]:
     return tuple(soc.name for soc in named)
 
 
-def _pixels(io: IoTensor, version: int) -> dict[str, Any]:
+def _pixels(io: IoTensor, version: int, model: RknnClassic) -> dict[str, Any]:
     """Mean and std of an input whose file does not store them: stored = pixel - 128."""
     if io.quant is None:
         return {}
     if io.quant.zero_point != _PIXEL_ZERO_POINT:
-        logger.warning(
-            "input %s: container version %d does not store mean and std, and its zero point is %d, not %d; "
-            "values are taken as they are, so subtract mean and divide by std before, or convert the network again",
-            io.name, version, io.quant.zero_point, _PIXEL_ZERO_POINT,
-        )  # fmt: skip
+        fact = (
+            f"input {io.name}: container version {version} does not store mean and std, and its zero point is "
+            f"{io.quant.zero_point}, not {_PIXEL_ZERO_POINT}; values are taken as they are, so subtract mean and divide by std "
+            "before, or convert the network again"
+        )
+        logger.warning("%s", fact)
+        model.doubts.append(fact)
+        model.said.add(fact)  # who only reads the metadata has to know it, too
         return {}
     return {"mean": [0.0], "std": [1.0 / io.quant.scale]}

@@ -223,6 +223,7 @@ class UnionCode:
     RESIZE: Final = 26
     ROI_ALIGN: Final = 27
     MAX_ROI_POOL: Final = 28
+    MAX_UNPOOL: Final = 29
     PAD: Final = 30
     LRN: Final = 31
     SPACE_TO_DEPTH: Final = 33
@@ -238,9 +239,11 @@ class UnionCode:
     EX_GRU: Final = 67
     GRU: Final = 71
     EX_GLU: Final = 77
+    MOD: Final = 83
     EX_WINDOW: Final = 86
     EX_NORM: Final = 87
     TOP_K: Final = 89
+    HARDMAX: Final = 90
     CAST: Final = 96
     GRID_SAMPLE: Final = 97
     EX_LSTM: Final = 98

@@ -24,6 +24,7 @@ __all__ = ["ConstBytes", "DataUse", "StageReader", "data_use"]
 ConstBytes = Callable[[str], Optional[memoryview]]
 """Looks up the bytes of a constant tensor by name, None when there is none."""
 
+_WHOLE = (DType.INT8, DType.INT16)
 _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
 _MULTIPLIER_BITS = 14  # multipliers per channel are fractions of 2**14
 _SMALL = struct.Struct("<16I")
@@ -77,14 +78,20 @@ class StageReader:
         found: dict[int, int] = {}
         for kind in kinds:
             words: tuple[int, ...] = (0,) * 16
-            for name in (f"{tensor}_{kind}Cfg_{kind.upper()}cfgTensor", f"{tensor}_{kind.upper()}cfgTensor"):
-                data = self._consts(name)
-                if data is not None and len(data) >= _SMALL.size:
-                    words = _SMALL.unpack_from(data)
-                    break
+            data = self._small_bytes(tensor, kind)
+            if data is not None:
+                words = _SMALL.unpack_from(data)
             words = self._places.in_order(kind, words, regs)
             found.update({SMALL_CONSTANTS[kind] + 4 * i: word for i, word in enumerate(words)})
         return found
+
+    def _small_bytes(self, tensor: str, kind: str) -> Optional[memoryview]:
+        """The BS or BN constant of a tensor, None where it is absent or too short."""
+        for name in (f"{tensor}_{kind}Cfg_{kind.upper()}cfgTensor", f"{tensor}_{kind.upper()}cfgTensor"):
+            data = self._consts(name)
+            if data is not None and len(data) >= _SMALL.size:
+                return data
+        return None
 
     def read(self, node: Node, regs: Registers, output: str, source: DType, operand: str = "") -> Stage:
         """The stage of one node.
@@ -104,6 +111,11 @@ class StageReader:
         )
         if node.fused is not None:
             self._read_fused(stage, node.fused, node.op, regs, output, source, operand)
+            looked_up = node.fused.after is Activation.TABLE and source in _WHOLE
+            if looked_up and self._family.small_constants and self._small_bytes(output, "Bn") is None:
+                node.doubts.append(
+                    "the constant with multiplier and offset of its table is missing; 0 is taken"
+                )
         if places.table_unused is None or not places.table_unused.of(regs):
             self._read_table(stage, node.index, regs, source)
         return stage
@@ -140,7 +152,7 @@ class StageReader:
         if fused.before in _SLOPED and fused.join is Join.ADD:
             if places.slope_shift is not None and not self._floating(source):
                 stage.second_scale = 2.0 ** -places.slope_shift.of(regs)
-        elif fused.join is Join.ADD and source is DType.INT8 and not fused.applies(*_SLOPED):
+        elif fused.join is Join.ADD and source in _WHOLE and not fused.applies(*_SLOPED):
             stage.second_scale = self._second_scale(regs, operand)
 
     def _read_slope(self, stage: Stage, regs: Registers, output: str, source: DType) -> None:

@@ -13,6 +13,10 @@ from .view import NodeView
 __all__ = ["AxisStep", "coordinates", "nearest", "resize_steps"]
 
 Array = NDArray[Any]
+_PLACES = (
+    "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn", "tf_crop_and_resize",
+)  # fmt: skip
+_NEIGHBOURS = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,9 @@ def nearest(position: Array, mode: str) -> Array:
 def resize_steps(view: NodeView) -> list[AxisStep]:
     """The axes whose size changes, in the order in which they are resized; raises ModelInvalid."""
     source, target = view.tensor(0), view.outputs[0]
-    mode = str(view.attrs.get("mode") or "nearest")
-    where = str(view.attrs.get("coordinate_transformation_mode") or "half_pixel")
-    if mode not in ("nearest", "linear"):
-        raise view.fail(f"resize mode {mode!r} is not supported; use nearest or linear")
+    mode = view.choice("mode", "nearest", "linear")
+    where = view.choice("coordinate_transformation_mode", *_PLACES)
+    neighbour = view.choice("nearest_mode", *_NEIGHBOURS)
     if len(source.shape) != len(target.shape) or 0 in source.shape:
         raise view.fail(f"cannot resize {list(source.shape)} to {list(target.shape)}")
     stored = view.constant(2).reshape(-1).tolist() if view.has(2) and view.is_const(2) else []
@@ -67,7 +70,7 @@ def resize_steps(view: NodeView) -> list[AxisStep]:
             continue
         position = coordinates(where, count, size, scale)
         if mode == "nearest":
-            index = nearest(position, str(view.attrs.get("nearest_mode") or "round_prefer_floor"))
+            index = nearest(position, neighbour)
             steps.append(AxisStep(axis, np.clip(index, 0, size - 1).astype(np.intp)))
             continue
         position = np.clip(position, 0, size - 1)

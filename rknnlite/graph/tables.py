@@ -104,11 +104,15 @@ class TableFunction:
 TABLE_FUNCTIONS = {
     "Sigmoid": TableFunction(2596.596),
     "Tanh": TableFunction(5425.294),
-    "Elu": TableFunction(_ELU_UNITS, lambda stage: (elu_alpha(stage.lut.high),) if stage.lut else ()),
+    "Elu": TableFunction(
+        _ELU_UNITS, lambda stage: (elu_alpha(stage.lut.high),) if stage.lut else stage.parameters
+    ),
     "HardSwish": TableFunction(5461.29),
     "HardSigmoid": TableFunction(32768, line=True),
     "Softplus": TableFunction(2596.537),
-    "ExSwish": TableFunction(_SILU_UNITS, lambda stage: (silu_beta(stage.lut.high),) if stage.lut else ()),
+    "ExSwish": TableFunction(
+        _SILU_UNITS, lambda stage: (silu_beta(stage.lut.high),) if stage.lut else stage.parameters
+    ),
     "ExGelu": TableFunction(5792.494),
     "ExMish": TableFunction(3276.82),
 }

@@ -31,6 +31,13 @@ class NodeView:
         """An error that names the node."""
         return ModelInvalid(f"node {self.node.label()}: {text}")
 
+    def choice(self, name: str, *known: str) -> str:
+        """The word of attribute ``name``, the first of ``known`` where it is absent; any other is refused, not guessed."""
+        word = str(self.attrs.get(name) or known[0])
+        if word not in known:
+            raise self.fail(f"{name} {word!r} is not supported; known are {', '.join(known)}")
+        return word
+
     def is_const(self, position: int) -> bool:
         """Whether operand ``position`` is stored in the file."""
         tensor = self.inputs[position] if position < len(self.inputs) else None

@@ -13,14 +13,14 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from ..errors import ModelInvalid, RknnError, RunTimeout, shown
 from ..native.childprocess import ChildProcess, exactly
 from .bpe import Encoded
-from .budget import whole_setting
+from .budget import RenderStopped, whole_setting
 
 __all__ = ["SPLITS", "TokenizerApart", "expressions", "receive", "send", "trusted"]
 
@@ -92,6 +92,8 @@ class TokenizerApart:
         self._limit = whole_setting("tokenizer_ms", _MILLISECONDS) / 1000
         self._lock = threading.Lock()
         self._child: Optional[ChildProcess] = None
+        self._asking: Optional[int] = None  # the thread that waits for an answer
+        self._ended = False
         with self._lock:
             self._running()
 
@@ -103,9 +105,17 @@ class TokenizerApart:
         """Text of some tokens."""
         return str(self._ask("decode", [list(ids), skip_special_tokens], len(ids)))
 
+    def end(self, threads: Container[int]) -> None:
+        """End what one of these threads computes, in which RenderStopped is raised; any thread may call."""
+        child = self._child
+        if child is not None and self._asking in threads:
+            self._ended = True
+            child.end()
+
     def _ask(self, step: str, argument: Any, size: int) -> Any:
         with self._lock:
             child = self._running()
+            self._ended, self._asking = False, threading.get_ident()
             try:
                 answer = _exchange(child, step, {step: argument}, self._limit)
             except RunTimeout:
@@ -115,10 +125,14 @@ class TokenizerApart:
                     f"{self._shown()}. Take the model from a source that you trust, or allow more (setting tokenizer_ms)"
                 ) from None
             except RknnError as error:
+                if self._ended:
+                    raise RenderStopped from None
                 raise ModelInvalid(
                     f"{self.path}: the tokenizer used up its memory or crashed ({error}); it uses the regular expressions "
                     f"{self._shown()}. Take the model from a source that you trust"
                 ) from None
+            finally:
+                self._asking = None
         if "error" in answer:
             raise ModelInvalid(f"{self.path}: unusable tokenizer: {answer['error']}; it uses {self._shown()}")
         return answer["result"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported, ParamInvalid
-from ..files.reading import read_text
+from ..files.reading import is_stream, read_text
 from ..files.writing import write_file, writing
 from ..formats import ModelFile
 from ..formats import llm as container
@@ -170,6 +170,8 @@ class _Source:
         self.directory = directory
         self._files: dict[str, SafeTensors] = {}
         for path in sorted(directory.glob("*.safetensors")):
+            if is_stream(path):
+                raise ModelInvalid(f"{path}: it is a pipe, a socket or a device, no safetensors file")
             file = SafeTensors(ModelFile(path).data, str(path))
             self._files.update(dict.fromkeys(file.names, file))
         if not self._files:

@@ -130,6 +130,10 @@ class GuardedSession(LlmSession):
 
     def stop(self) -> None:
         self._stop.set()
+        tokenizer = self.callbacks.tokenizer
+        end = getattr(getattr(tokenizer, "__self__", tokenizer), "end_encoding", None)
+        if end is not None:
+            end(self._inside)
 
     def _stop_and_wait(self, future: Future[RunSummary]) -> None:
         self.stop()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..extras import missing
 from ..files.reading import read_text
 from .apart import SPLITS, TokenizerApart, expressions, trusted
 from .bpe import ByteLevelBpe, Recipe, recipe
+from .budget import RenderStopped
 from .gguf import Value, read_gguf
 from .package import file_bytes
 
@@ -63,7 +64,7 @@ class Tokenizer:
     def _typed_errors(self) -> Iterator[None]:
         try:
             yield
-        except RknnError:
+        except (RknnError, RenderStopped):
             raise
         except BaseException as error:  # the package raises bare Exception, and PanicException, which is none
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
@@ -71,6 +72,11 @@ class Tokenizer:
             raise ModelInvalid(
                 f"{self._label}: unusable tokenizer: {shown(error)}; export the model again"
             ) from None
+
+    def end_encoding(self, threads: Container[int]) -> None:
+        """End a call of one of these threads, in which RenderStopped is raised; only a hostile tokenizer computes long."""
+        if isinstance(self._tokenizer, TokenizerApart):
+            self._tokenizer.end(threads)
 
     def __len__(self) -> int:
         return len(self.tokens)

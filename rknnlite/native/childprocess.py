@@ -85,6 +85,10 @@ class ChildProcess:
             self._kill(f"was interrupted in {step}")
             raise
 
+    def end(self) -> None:
+        """Kill it, from any thread; whoever waits for its answer gets RknnError."""
+        self._process.kill()
+
     def close(self) -> None:
         """Let it end by closing the socket, or make it; calling it again does nothing."""
         self._over = self._over or "is closed"

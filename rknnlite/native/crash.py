@@ -52,8 +52,8 @@ def calls(what: str) -> Callable[[Method], Method]:
 
 def name_crashes() -> None:
     """Have crashes reported, unless the program has a handler of its own for them."""
+    import _signal  # type: ignore[import-not-found]  # signal makes enumerations of it, which cost more than all this
     import faulthandler
-    import signal
 
-    if not faulthandler.is_enabled() and signal.getsignal(signal.SIGSEGV) is signal.SIG_DFL:
+    if not faulthandler.is_enabled() and _signal.getsignal(_signal.SIGSEGV) == _signal.SIG_DFL:
         faulthandler.enable(file=2)  # the descriptor: sys.stderr may be none, or no file

@@ -76,3 +76,24 @@ def test_reading_a_model_builds_nothing_and_needs_no_masked_arrays() -> None:
 def test_named_tuples_are_objects_in_json() -> None:
     assert as_json([QuantParams(0.5, -3)]) == [{"scale": 0.5, "zero_point": -3}]
     assert as_json(Probe(True, "here"))["reason"] == "here"
+
+
+def test_reporting_crashes_needs_no_enumerations_of_signals() -> None:
+    assert "signal" not in run(
+        f"{BEFORE}from rknnlite.native.crash import name_crashes; name_crashes()\n{NEW}"
+    )
+
+
+def test_few_things_in_plugins_are_examined() -> None:
+    """pluggy looks at every name of a module for several thousand instructions; only functions can be hooks."""
+    counted = (
+        "import inspect, pluggy._manager as m\n"
+        "seen, real = [], m.inspect.getattr_static\n"
+        "inspect.getattr_static = lambda *a: (seen.append(a[1]), real(*a))[1]\n"
+        "from rknnlite.plugins import backends\n"
+        "backends()\n"
+        "print(*seen)"
+    )
+    examined = run(counted)
+    assert len(examined) <= 30, examined
+    assert not {"annotations", "logging", "functools"} & set(examined)

@@ -83,6 +83,11 @@ def test_other_zero_points_are_taken_as_they_are(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.WARNING, "rknnlite"):
         context = open_cpu(identity(2, (0.5, 0)))
     assert "input x: container version 2 does not store mean and std" in caplog.text
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "rknnlite"):
+        model = ModelFile(identity(2, (0.5, 0))).model
+        (guess,) = [guess for guess in model.graph().guesses if "mean and std" in guess.fact]
+    assert guess.node == "" and caplog.text.count("does not store mean and std") == 1
     assert np.array_equal(
         context.infer([np.full((1, 2, 2, 3), 3.0, np.float32)])[0], np.full((1, 3, 2, 2), 3.0)
     )

@@ -110,3 +110,12 @@ def test_half_precision_has_scale_one() -> None:
     assert all("type=FP16, qnt_type=AFFINE, zp=0, scale=1.000000" in str(attr) for attr in attrs)
     assert default_attr(0, io((1, 9), DType.INT64), 1, True, soc).quant is None
     assert default_attr(0, io((1, 9), I8), 1, True, soc).quant == SCALE
+
+
+@pytest.mark.parametrize(
+    ("soc", "native", "row"), [("rv1106", (1, 1, 12, 12, 16), 12), ("rk3588", (1, 2, 12, 12, 16), 0)]
+)
+def test_rows_of_a_native_output_of_twelve_columns(soc: str, native: tuple[int, ...], row: int) -> None:
+    attr = native_output(0, io((1, 12, 12, 12), native=native), 1, soc_of(soc))
+    assert (attr.layout, attr.dims, attr.w_stride) == (Layout.NC1HWC2, native, row)
+    assert default_attr(0, io((1, 12, 12, 12), native=native), 1, False, soc_of(soc)).w_stride == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,16 @@ from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.llm.apart import SPLITS, TokenizerApart, trusted
 from rknnlite.llm.gguf import read_gguf, write_gguf
 from rknnlite.llm.tokenizer import HF_JSON, Tokenizer
+from rknnlite.spi.llm import (
+    CallState,
+    InferParams,
+    LlmCallbacks,
+    LlmContext,
+    LlmParams,
+    PromptInput,
+    VocabInfo,
+)
+from tests.llm.conftest import Maker, embed_of
 from tests.support.corpus import EXAMPLES
 
 FILE = EXAMPLES / "llm_chat" / "models" / "tiny.tokenizer.gguf"
@@ -114,3 +126,29 @@ def test_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNLITE_TOKENIZER_MS", "soon")
     with pytest.raises(ParamInvalid, match="RKNNLITE_TOKENIZER_MS"):
         Tokenizer(file_with(tmp_path, **split_by(HOSTILE)))
+
+
+def test_stopping_a_session_ends_its_tokenizer(tmp_path: Path, context: LlmContext, package: Maker) -> None:
+    """Ten seconds are the tokenizer's limit; the session does not wait for it."""
+    tokenizer = Tokenizer(file_with(tmp_path, **split_by(HOSTILE)))
+    assert isinstance(tokenizer._tokenizer, TokenizerApart)
+    callbacks = LlmCallbacks(embed=embed_of(package()), tokenizer=tokenizer)
+    with context.session(LlmParams(vocab=VocabInfo(ignore_eos_token=True)), callbacks) as session:
+        future = session.run_async(PromptInput(ENDLESS), InferParams(max_new_tokens=2))
+        while tokenizer._tokenizer._asking is None:
+            assert not future.done()
+            time.sleep(0.01)
+        session.stop()
+        assert future.result(5).state == CallState.STOP
+        assert tokenizer.decode(tokenizer.encode("usable afterwards")) == "usable afterwards"
+
+
+def test_a_stop_is_for_the_threads_of_the_session_alone(tmp_path: Path) -> None:
+    tokenizer = Tokenizer(file_with(tmp_path, **split_by(HOSTILE)))
+    asked = threading.Thread(target=lambda: tokenizer.encode("short"))
+    asked.start()
+    tokenizer.end_encoding({threading.get_ident()})
+    asked.join()
+    assert tokenizer._tokenizer._child.alive  # type: ignore[union-attr]
+    tokenizer.end_encoding(())
+    assert tokenizer.encode("short")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -206,3 +207,10 @@ def test_bfloat16_is_read_as_float32(tmp_path: Path) -> None:
     write_safetensors(tmp_path / "x", {"a": ("BF16", bits)}, {})
     read = SafeTensors(ModelFile(tmp_path / "x").data).float32("a")
     assert np.allclose(read, values, rtol=0.01)
+
+
+def test_a_pipe_among_the_weights_is_refused_without_waiting(tmp_path: Path, example: Path) -> None:
+    folder = shutil.copytree(example.parent.parent / "trained", tmp_path / "hf")
+    os.mkfifo(folder / "more.safetensors")
+    with pytest.raises(ModelInvalid, match=r"more\.safetensors: it is a pipe"):
+        export_llm(folder, tmp_path / "out", weights="f32")

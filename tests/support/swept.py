@@ -1,4 +1,4 @@
-"""Archives of tests/data/swept: a case of tools/sweep, its files for several targets, the simulator's answers."""
+"""Archives of ``tools/sweep pack``: cases with their files for several targets and the simulator's answers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def members(archive: Path) -> dict[str, bytes]:
     """The files of an archive by name."""
     with tarfile.open(archive) as tar:
         return {info.name: tar.extractfile(info).read() for info in tar}  # type: ignore[union-attr]
+
+
+def stems(archive: Path) -> list[str]:
+    """``soc.type`` of every file of an archive, in one of several cases ``case/soc.type``."""
+    return sorted(name.removesuffix(".rknn") for name in members(archive) if name.endswith(".rknn"))
 
 
 def arrays(archive: Path, prefix: str) -> list[np.ndarray]:

@@ -121,3 +121,11 @@ def test_internal_memory_counts_inputs_and_outputs(target: str, internal: int) -
     """The converter's own figures: 9.25 and 6.71875 KiB. One convolution, so no tensor is internal but those."""
     with open_cpu(heads(target)[0]) as context:
         assert context.memory().internal == internal
+
+
+def test_an_output_asked_for_as_nhwc_has_no_row_padding() -> None:
+    source, _ = heads("rk3588.i8")
+    with open_cpu(source) as context:
+        attrs = context.attrs(AttrKind.NATIVE_NHWC_OUTPUT)
+        assert [(attr.layout, attr.w_stride) for attr in attrs] == [(Layout.NHWC, 0)] * len(attrs)
+        assert 4096 <= context.memory().internal <= 16384

@@ -99,15 +99,18 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _pack(args: argparse.Namespace) -> None:
-    from pack import pack
+    from pack import Packed, pack
 
     args.out.mkdir(parents=True, exist_ok=True)
     patterns = args.target.split(",")
     targets = [target for target in TARGETS if any(fnmatch.fnmatch(target, p) for p in patterns)]
-    for name, entry in json.loads((args.cache / INDEX).read_text()).items():
-        if fnmatch.fnmatch(name, args.only):
-            size = pack(args.cache / entry["folder"], name, entry, targets, args.out)
-            print(f"{name}: {size} bytes")
+    cases = [
+        Packed(name, args.cache / entry["folder"], entry["judge"], entry["attributes"], targets)
+        for name, entry in json.loads((args.cache / INDEX).read_text()).items()
+        if any(fnmatch.fnmatch(name, pattern) for pattern in args.only.split(","))
+    ]
+    for name, group in [(args.together, cases)] if args.together else [(case.name, [case]) for case in cases]:
+        print(f"{name}: {pack(group, args.out / f'{name}.tar.xz')} bytes")
 
 
 def main() -> None:
@@ -130,6 +133,7 @@ def main() -> None:
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
     pack = commands.choices["pack"]
     pack.add_argument("--out", type=Path, required=True, help="folder of the archives")
+    pack.add_argument("--together", metavar="NAME", help="one archive of that name for all cases")
     run.add_argument("--markdown", type=Path, help="write the report there")
     run.add_argument("--verdicts", action="store_true", help="note the verdicts of random cases")
     run.add_argument("--verbose", action="store_true", help="show the cases that match, too")

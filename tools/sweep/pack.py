@@ -1,40 +1,65 @@
-"""Cases of the cache as archives for ``tests/data/swept``: one per case, all of its targets together.
+"""Cases of the cache as archives for the tests: all targets of a case together, or many cases in one archive.
 
-The files of one network differ little from SoC to SoC, so that together they take a tenth of their size. An archive
-``<case>.tar.xz`` holds ``case.json`` (how it is judged, attributes of its nodes), ``in0.npy`` and so on, and per
-target ``<soc>.<dtype>.rknn`` and ``<soc>.<dtype>.out0.npy``: what the simulator answers.
+The files of one network differ little from SoC to SoC, and small ones of one SoC are nearly alike, so that together they take a
+tenth to a twentieth of their size. An archive holds per case ``case.json`` (how it is judged, attributes of its nodes),
+``in0.npy`` and so on, and per target ``<soc>.<dtype>.rknn`` and ``<soc>.<dtype>.out0.npy``: what the simulator answers. In
+an archive of several cases these names begin with ``<case>/``. tests/support/swept.py reads both.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import lzma
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["pack"]
+__all__ = ["Packed", "pack"]
+
+_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 26}]
 
 
-def pack(folder: Path, name: str, entry: Mapping[str, Any], targets: Sequence[str], out: Path) -> int:
-    """Write the archive of one case from its converted ``targets``; returns its size in bytes."""
-    archive = out / f"{name}.tar.xz"
-    with tarfile.open(archive, "w:xz", preset=9) as tar:
-        for member, data in _members(folder, entry, targets):
-            info = tarfile.TarInfo(member)  # no time and no owner: the same cache gives the same bytes
+@dataclass(frozen=True)
+class Packed:
+    """A case: its entry in the index of the cache, and which of its targets are kept, where they are converted."""
+
+    name: str
+    folder: Path
+    judge: str
+    attributes: dict[str, Any]
+    targets: Sequence[str]
+
+
+def pack(cases: Sequence[Packed], archive: Path) -> int:
+    """Write an archive; returns its size in bytes."""
+    members = [
+        (f"{case.name}/{name}" if len(cases) > 1 else name, data)
+        for case in cases
+        for name, data in _members(case)
+    ]
+    if len(cases) > 1:  # alike files beside each other
+        members.sort(key=lambda member: member[0].partition("/")[::-2])
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as tar:
+        for name, data in members:
+            info = tarfile.TarInfo(name)  # no time and no owner: the same cache gives the same bytes
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
-    return archive.stat().st_size
+    packed = lzma.compress(plain.getvalue(), filters=_FILTERS)
+    archive.write_bytes(packed)
+    return len(packed)
 
 
-def _members(folder: Path, entry: Mapping[str, Any], targets: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    yield "case.json", json.dumps({key: entry[key] for key in ("judge", "attributes")}).encode()
+def _members(case: Packed) -> Iterator[tuple[str, bytes]]:
+    yield "case.json", json.dumps({"judge": case.judge, "attributes": case.attributes}).encode()
     shared: dict[str, bytes] = {}
-    for target in targets:
-        answers = folder / f"{target}.npz"
+    for target in case.targets:
+        answers = case.folder / f"{target}.npz"
         if not answers.exists():
             continue
         with np.load(answers) as stored:
@@ -43,8 +68,8 @@ def _members(folder: Path, entry: Mapping[str, Any], targets: Sequence[str]) -> 
             if key.startswith("out"):
                 yield f"{target}.{key}.npy", data
             elif shared.setdefault(key, data) != data:
-                raise ValueError(f"{folder.name}: {target} has another {key}, inputs are per case")
-        yield f"{target}.rknn", (folder / f"{target}.rknn").read_bytes()
+                raise ValueError(f"{case.name}: {target} has another {key}, inputs are per case")
+        yield f"{target}.rknn", (case.folder / f"{target}.rknn").read_bytes()
     for key, data in shared.items():
         yield f"{key}.npy", data
 

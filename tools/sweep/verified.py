@@ -1,8 +1,8 @@
-"""Adds to rknnlite/formats/guesses.py: values of control registers that layers of compared files have.
+"""Adds to rknnlite/formats/guesses.py what nodes of compared files have: control registers, words and switches.
 
     python tools/sweep/verified.py FOLDER_OR_FILE...
 
-Give it tests/data, examples, and caches of sweeps whose results match the simulator; what a file has that is not in the table
+Give it tests/data, examples, and files of sweeps whose results match the simulator; what a file has that is not in the tables
 is told when it is loaded.
 """
 
@@ -12,28 +12,137 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile, guesses
+from rknnlite.formats.attributes import MINI_UNIONS, UNIONS, read_attributes
 from rknnlite.formats.builder import _Builder
 from rknnlite.formats.flat_model import FlatModel
-from rknnlite.formats.guesses import CONTROL_REGISTERS, SEEN
-from rknnlite.formats.slots import RootSlot
+from rknnlite.formats.frame import MINI
+from rknnlite.formats.fused import fused_op
+from rknnlite.formats.slots import GraphSlot, NodePlace, NodeSlot, RootSlot
+from rknnlite.graph import Accumulator
 
-_WIDTH = 120
+_WIDTH = 128
 _TABLE = Path(guesses.__file__)
 _MARK = "SEEN: dict"
+_CUSTOM = "cst"
+_SILENT = ("InputOperator", "OutputOperator")
+Values = dict[int, set[int]]
 
 
-def _layers(model: FlatModel) -> Iterator[tuple[str, dict[int, int]]]:
-    """(family word, registers) of every convolution on the NPU."""
-    graphs = list(model.flat.tables(RootSlot.GRAPHS))
-    for number, table in enumerate(graphs):
-        graph = model.graph(number)
-        program = _Builder(model, table, graphs[0], {}).program
-        for node in graph.nodes:
-            if node.on_npu and node.conv is not None:
-                yield model.family, dict(program.first(node.index))
+class Seen:
+    """What the tables hold, and what is added."""
+
+    def __init__(self) -> None:
+        self.registers: dict[bool, dict[str, Values]] = {
+            convolves: {
+                family: {register: set(values) for register, values in table.get(family, {}).items()}
+                for family in guesses.CONTROL_REGISTERS
+            }
+            for convolves, table in ((True, guesses.SEEN), (False, guesses.SEEN_ELSEWHERE))
+        }
+        self.words: dict[str, dict[str, set[Any]]] = {
+            op: {name: set(values) for name, values in names.items()} for op, names in guesses.WORDS.items()
+        }
+        self.words.update({op: {} for op in guesses.WORDLESS})
+
+    def add(self, model: FlatModel) -> None:
+        """All nodes of a file. Raises ModelInvalid."""
+        graphs = list(model.flat.tables(RootSlot.GRAPHS))
+        unions = MINI_UNIONS if model.container == MINI else UNIONS
+        for graph in graphs:
+            program = _Builder(model, graph, graphs[0], {}).program
+            for index, node in enumerate(graph.tables(GraphSlot.NODES)):
+                op = "" if node.empty else node.string(NodeSlot.TYPE)
+                if not op or op in _SILENT:
+                    continue
+                fused = fused_op(op)
+                convolves = fused is not None and fused.convolves
+                if node.i8(NodeSlot.PLACE) == NodePlace.NPU:
+                    self._add_registers(model.family, convolves, dict(program.first(index)))
+                attrs = read_attributes(
+                    node, op, node.i8(NodeSlot.UNION_CODE), node.table(NodeSlot.UNION), unions
+                )
+                if fused is not None and fused.accumulator is not Accumulator.OPERAND:
+                    op = fused.accumulator.value
+                if not op.startswith(_CUSTOM):
+                    self._add_words(op, attrs)
+
+    def _add_registers(self, family: str, convolves: bool, registers: dict[int, int]) -> None:
+        for register, mask in {**guesses.CONTROL_REGISTERS[family], **guesses._OF_ALL}.items():
+            if register in registers:
+                values = self.registers[convolves][family].setdefault(register, set())
+                values.add(registers[register] & mask)
+
+    def _add_words(self, op: str, attrs: dict[str, Any]) -> None:
+        words = self.words.setdefault(op, {})
+        for name, value in attrs.items():
+            if name in guesses._FREE or name in guesses.NUMBERS:
+                continue
+            if isinstance(value, str) or name in guesses.SWITCHES:
+                words.setdefault(name, set()).add(value)
+            else:
+                words.setdefault(name, set())
+
+    def text(self) -> str:
+        """The end of the module."""
+        lines = [
+            f"{_MARK}[str, dict[int, tuple[int, ...]]] = {{",
+            *_registers(self.registers[True]),
+            "}  # fmt: skip",
+        ]
+        lines += ['"""NPU family -> register -> values in convolutions."""']
+        lines += [
+            "SEEN_ELSEWHERE: dict[str, dict[int, tuple[int, ...]]] = {",
+            *_registers(self.registers[False]),
+        ]
+        lines += ["}  # fmt: skip", '"""The same of all other nodes: pooling, sums, products, tables."""']
+        lines += ["WORDS: dict[str, dict[str, tuple[Any, ...]]] = {"]
+        for op, names in sorted(self.words.items()):
+            if not names:
+                continue
+            pairs = ", ".join(f'"{name}": {_tuple(sorted(values))}' for name, values in sorted(names.items()))
+            lines += _wrapped(f'"{op}": {{{pairs}}},', 4)
+        lines += [
+            "}  # fmt: skip",
+            '"""Type of nodes -> attribute -> its values, as far as those are words or switches."""',
+        ]
+        plain = ", ".join(f'"{op}"' for op, names in sorted(self.words.items()) if not names)
+        lines += [
+            "WORDLESS = frozenset({",
+            *_wrapped(plain, 4),
+            "})  # fmt: skip",
+            '"""Types without."""',
+            "",
+        ]
+        return "\n".join(lines)
+
+
+def _registers(tables: dict[str, Values]) -> Iterator[str]:
+    for family, registers in tables.items():
+        yield f'    "{family}": {{'
+        for register, values in sorted(registers.items()):
+            yield from _wrapped(
+                f"{register:#06x}: ({', '.join(f'{value:#x}' for value in sorted(values))},),", 8
+            )
+        yield "    },"
+
+
+def _tuple(values: list[Any]) -> str:
+    words = [f'"{value}"' if isinstance(value, str) else repr(value) for value in values]
+    return f"({', '.join(words)}{',' * (len(words) == 1)})"
+
+
+def _wrapped(words: str, indent: int) -> list[str]:
+    return textwrap.wrap(
+        words,
+        _WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 4),
+        break_long_words=False,
+    )
 
 
 def _files(arguments: list[str]) -> Iterator[Path]:
@@ -41,32 +150,16 @@ def _files(arguments: list[str]) -> Iterator[Path]:
         yield from sorted(path.rglob("*.rknn")) if path.is_dir() else [path]
 
 
-def _text(seen: dict[str, dict[int, set[int]]]) -> str:
-    lines = [f"{_MARK}[str, dict[int, frozenset[int]]] = {{"]
-    for family, registers in seen.items():
-        lines.append(f'    "{family}": {{')
-        for register, values in registers.items():
-            words = f"{register:#06x}: frozenset({{{', '.join(f'{value:#x}' for value in sorted(values))}}}),"
-            lines += textwrap.wrap(words, _WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 12)
-        lines.append("    },")
-    return "\n".join([*lines, "}  # fmt: skip", ""])
-
-
 def main() -> None:
-    """Read every file and write the table with what is new."""
-    seen = {
-        family: {register: set(values) for register, values in rows.items()} for family, rows in SEEN.items()
-    }
+    """Read every file and write the tables with what is new."""
+    seen = Seen()
     for path in _files(sys.argv[1:]):
         try:
-            for family, registers in _layers(ModelFile(path).model):  # type: ignore[arg-type]
-                for register, mask in CONTROL_REGISTERS[family].items():
-                    if register in registers:
-                        seen[family][register].add(registers[register] & mask)
+            seen.add(ModelFile(path).model)  # type: ignore[arg-type]
         except ModelInvalid as error:
             print(f"{path}: {error}", file=sys.stderr)
     text = _TABLE.read_text()
-    _TABLE.write_text(text[: text.index(_MARK)] + _text(seen))
+    _TABLE.write_text(text[: text.index(_MARK)] + seen.text())
 
 
 if __name__ == "__main__":

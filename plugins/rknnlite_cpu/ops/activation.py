@@ -109,12 +109,15 @@ def hard_sigmoid(view: NodeView, x: Array) -> Array:
 @unary("exSwish")
 def silu(view: NodeView, x: Array) -> Array:
     lut = view.node.stage.lut if view.node.stage else None
-    return functions.silu(x, silu_beta(lut.high) if lut is not None else 1.0)
+    beta = view.attrs.get("beta")  # stored where the node has no table
+    return functions.silu(x, silu_beta(lut.high) if lut is not None else 1.0 if beta is None else float(beta))
 
 
-@unary("exGelu", "Gelu")
-def gelu(view: NodeView, x: Array) -> Array:
-    return functions.gelu(x)
+@op("exGelu", "Gelu")
+def gelu(view: NodeView) -> Kernel:
+    """The exact one; the other kind is refused."""
+    view.choice("approximate", "none")
+    return _unary_kernel(view, lambda view, x: functions.gelu(x))
 
 
 @op("Clip")

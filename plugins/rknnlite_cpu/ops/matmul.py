@@ -46,7 +46,7 @@ def ex_matmul(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Arr
     out = matmul(a[:, :, 0].transpose(0, 2, 1), b[:, :, 0])[:, :, None]
     if c is None:
         return out
-    return out * c if view.attrs.get("c_type", "mul") == "mul" else out + c
+    return out * c if view.choice("c_type", "mul", "add") == "mul" else out + c
 
 
 @real_op("exSDPAttention", rank=4)

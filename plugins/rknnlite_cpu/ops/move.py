@@ -122,16 +122,16 @@ def tile(view: NodeView) -> Mover:
 
 @op("Pad")
 def pad(view: NodeView) -> Kernel:
-    """Modes constant (value operand), reflect, edge; negative pads crop."""
+    """Modes constant (value operand), reflect, edge, wrap; negative pads crop."""
     source, target = view.tensor(0), view.outputs[0]
     rank = len(source.shape)
+    mode = view.choice("mode", "constant", "reflect", "edge", "wrap")
     pads = view.ints(1, "pads")
     if pads is None or len(pads) < 2 * rank:
         raise view.fail(f"its pads {pads} do not fit rank {rank}")
     width = list(zip(pads[:rank], pads[rank : 2 * rank]))
     if tuple(n + a + b for n, (a, b) in zip(source.shape, width)) != target.shape:
         raise view.fail(f"pads {pads} do not turn {list(source.shape)} into {list(target.shape)}")
-    mode = str(view.attrs.get("mode") or "constant")
     fill: Any = view.constant(2).reshape(-1)[0] if view.has(2) else view.attrs.get("value", 0)
     crop = tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(source.shape, width))
     grow = [(max(0, a), max(0, b)) for a, b in width]
@@ -142,7 +142,7 @@ def pad(view: NodeView) -> Kernel:
         x = values[0] if same else encode(decode(values[0], source), target)
         if mode == "constant":
             return [np.pad(x[crop], grow, constant_values=filler)]
-        return [np.pad(x[crop], grow, mode="reflect" if mode == "reflect" else "edge")]
+        return [np.pad(x[crop], grow, mode=mode)]  # type: ignore[call-overload]
 
     return run
 
@@ -164,7 +164,7 @@ def space_to_depth(view: NodeView) -> Mover:
 def depth_to_space(view: NodeView) -> Mover:
     n, c, h, w = view.tensor(0).shape
     block = int(view.attrs.get("blocksize", 1))
-    shape, crd = view.outputs[0].shape, view.attrs.get("mode") == "CRD"
+    shape, crd = view.outputs[0].shape, view.choice("mode", "DCR", "CRD") == "CRD"
 
     def run(x: Array) -> Array:
         if crd:

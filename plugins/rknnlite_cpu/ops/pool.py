@@ -40,6 +40,8 @@ def max_pool(view: NodeView) -> Kernel:
     """The largest value of each window; requantised where the scales differ."""
     spec, x, y = _spec(view), view.tensor(0), view.outputs[0]
     same = x.quant == y.quant and x.dtype is y.dtype
+    if len(view.outputs) > 1 and view.attrs.get("storage_order"):
+        raise view.fail("places counted by columns (storage_order 1) are not supported")
 
     def run(values: list[Array]) -> list[Array]:
         pooled = maximum(values[0], spec)

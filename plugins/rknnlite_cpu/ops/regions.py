@@ -17,17 +17,20 @@ _MOST_SAMPLES = 1 << 16
 """Per bin and direction; a box that needs more is no box in a picture."""
 
 
-@real_op("RoiAlign")
+def _half_pixel(view: NodeView) -> bool:
+    """Whether corners lie half an element before the box; the vendor's converter takes means only."""
+    view.choice("mode", "avg")
+    return view.choice("coordinate_transformation_mode", "output_half_pixel", "half_pixel") == "half_pixel"
+
+
+@real_op("RoiAlign", check=_half_pixel)
 def roi_align(view: NodeView, x: Array, boxes: Array, items: Array) -> Array:
     """The mean of bilinear samples in each bin of each box (left, top, right, bottom).
 
     Both directions are independent: a bin is a weighted sum of rows, and of columns. Files that do not say
     ``coordinate_transformation_mode`` are of operator sets before 16, which had no such attribute.
     """
-    mode = view.attrs.get("mode") or "avg"
-    if mode != "avg":
-        raise view.fail(f"mode {mode!r} is not supported; the vendor's converter takes avg only")
-    half = view.attrs.get("coordinate_transformation_mode") == "half_pixel"
+    half = _half_pixel(view)
     shift, least = np.float32(0.5 * half), np.float32(-np.inf if half else 1.0)
     ratio = int(view.attrs.get("sampling_ratio", 0))
     *_, height, width = view.outputs[0].shape

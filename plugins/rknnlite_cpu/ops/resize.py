@@ -33,12 +33,18 @@ def resize(view: NodeView) -> Kernel:
     return run
 
 
-@real_op("GridSample", rank=4)
+def _grid_modes(view: NodeView) -> tuple[str, str]:
+    return (
+        view.choice("mode", "bilinear", "linear", "nearest", "bicubic", "cubic"),
+        view.choice("padding_mode", "zeros", "border", "reflection"),
+    )
+
+
+@real_op("GridSample", rank=4, check=_grid_modes)
 def grid_sample(view: NodeView, x: Array, grid: Array) -> Array:
     """ONNX GridSample on [N, C, H, W] with grid [N, OH, OW, 2]."""
     align = bool(view.attrs.get("align_corners", 0))
-    mode = str(view.attrs.get("mode") or "bilinear")
-    padding = str(view.attrs.get("padding_mode") or "zeros")
+    mode, padding = _grid_modes(view)
     size = np.array([x.shape[3], x.shape[2]], np.float64)
     g = grid.astype(np.float64)
     place = (g + 1) / 2 * (size - 1) if align else ((g + 1) * size - 1) / 2

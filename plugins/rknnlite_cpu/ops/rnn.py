@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rknnlite.graph import RecurrentParams
+from rknnlite.graph import RECURRENT_GATES, RecurrentParams
 from rknnlite.graph.view import NodeView
 
 from ..registry import real_op
@@ -16,7 +16,18 @@ from .functions import sigmoid
 __all__: list[str] = []
 
 
-@real_op("exLSTM", "LSTM", "exGRU", "GRU")
+def _check_gates(view: NodeView) -> None:
+    """Refuse what few networks have and the steps below do not do."""
+    usual = ["Sigmoid", "Tanh", "Tanh"] if RECURRENT_GATES[view.node.op] == 4 else ["Sigmoid", "Tanh"]
+    names = [name for name in view.attrs.get("activations") or () if name]
+    if names not in ([], usual, usual * 2):
+        raise view.fail(f"activations {names} are not supported, only {', '.join(usual)}")
+    for name in ("clip", "input_forget"):
+        if view.attrs.get(name):
+            raise view.fail(f"{name} {view.attrs[name]} is not supported")
+
+
+@real_op("exLSTM", "LSTM", "exGRU", "GRU", check=_check_gates)
 def recurrent(
     view: NodeView, x: Array, lengths: Array | None = None, h0: Array | None = None, c0: Array | None = None
 ) -> tuple[Array, ...]:
@@ -88,7 +99,13 @@ _RNN_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@real_op("RNN")
+def _check_rnn(view: NodeView) -> None:
+    view.choice("direction", "forward", "reverse", "bidirectional")
+    if view.attrs.get("clip"):
+        raise view.fail(f"clip {view.attrs['clip']} is not supported")
+
+
+@real_op("RNN", check=_check_rnn)
 def plain_rnn(
     view: NodeView, x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None,
     h0: Array | None = None,
@@ -100,6 +117,7 @@ def plain_rnn(
         raise view.fail(
             f"activations {names} are not supported; use one of {', '.join(_RNN_FUNCTIONS)} per direction"
         )
+    backwards = view.attrs.get("direction") == "reverse"
     limits = np.full(x.shape[1], x.shape[0]) if lengths is None else lengths.reshape(-1).astype(np.int64)
     y = np.zeros((x.shape[0], directions, x.shape[1], hidden), np.float32)
     last = np.zeros((directions, x.shape[1], hidden), np.float32) if h0 is None else h0.astype(np.float32)
@@ -107,7 +125,7 @@ def plain_rnn(
         function = _RNN_FUNCTIONS[names[d]]
         bias = 0 if b is None else b[d, :hidden] + b[d, hidden:]
         order = range(x.shape[0])
-        for t in order if d == 0 and view.attrs.get("direction") != "reverse" else order[::-1]:
+        for t in order[::-1] if backwards or d == 1 else order:
             alive = (t < limits)[:, None]
             h = np.where(alive, function(x[t] @ w[d].T + last[d] @ r[d].T + bias), last[d])
             last[d], y[t, d] = h, np.where(alive, h, 0)
