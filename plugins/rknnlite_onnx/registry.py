@@ -120,6 +120,11 @@ class LoweredNode:
             name = self.emit("Where", self.emit("IsNaN", name), zero, name)
         self.carrier.store_real(target.index, name)
 
+    def store_finite(self, name: str, position: int = 0) -> None:
+        """A real result that is NaN only where a floating operand is not finite."""
+        live = [tensor for i, tensor in enumerate(self.view.inputs) if tensor and not self.view.is_const(i)]
+        self.store(name, position, nan=any(tensor.quant is None for tensor in live))
+
     def store_whole(self, name: str, position: int = 0) -> None:
         """A bool or integer result, whatever its tensor stores it as."""
         whole = self.carrier.typed(self.outputs[position].index).kind in "iub"

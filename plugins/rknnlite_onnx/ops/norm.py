@@ -17,12 +17,12 @@ __all__: list[str] = []
 
 @lowers("exSoftmax13", "Softmax")
 def softmax(node: LoweredNode) -> None:
-    node.store(node.emit("Softmax", node.real(0), axis=int(node.attrs.get("axis", -1))), nan=True)
+    node.store_finite(node.emit("Softmax", node.real(0), axis=int(node.attrs.get("axis", -1))))
 
 
 @lowers("LogSoftmax")
 def log_softmax(node: LoweredNode) -> None:
-    node.store(node.emit("LogSoftmax", node.real(0), axis=int(node.attrs.get("axis", -1))), nan=True)
+    node.store_finite(node.emit("LogSoftmax", node.real(0), axis=int(node.attrs.get("axis", -1))))
 
 
 def _mean(node: LoweredNode, name: str, axes: Sequence[int], keepdims: int = 1) -> str:
@@ -61,7 +61,7 @@ def norm(node: LoweredNode) -> None:
     for position, kind in ((1, "Mul"), (2, "Add")):
         if node.has(position):
             out = node.emit(kind, out, _along(node, position, axes))
-    node.store(out, nan=True)
+    node.store_finite(out)
 
 
 def _along(node: LoweredNode, position: int, axes: Sequence[int]) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType
 
+from ..carrier import Rep
 from ..registry import LoweredNode, lowers
 
 __all__: list[str] = []
@@ -47,6 +48,10 @@ def max_pool(node: LoweredNode) -> None:
         DType.FLOAT16, DType.FLOAT32,
     ):  # fmt: skip
         raise node.refuse("pooling of integers")
+    if rep is Rep.ELEMENTS:  # onnxruntime pools floats 8 to 40 times as fast as bytes
+        pooled = node.emit("MaxPool", node.emitter.cast(value, np.float32), **_window(node))
+        node.moved(node.emitter.cast(pooled, np.uint8), rep)
+        return
     node.moved(node.emit("MaxPool", value, **_window(node)), rep)
 
 
