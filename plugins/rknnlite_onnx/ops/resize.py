@@ -20,10 +20,31 @@ def resize(node: LoweredNode) -> None:
         value, rep = node.moving()
         node.moved(_nearest(node, value, steps), rep)
         return
-    value = node.real(0)
+    node.store(_along_axes(node, node.real(0), steps))
+
+
+def _along_axes(node: LoweredNode, value: str, steps: list[AxisStep]) -> str:
+    """Axis by axis; the last is turned to where whole rows are copied: single elements take engines 2 to 6 times as long."""
+    rank = len(node.outputs[0].shape)
+    turn = [*range(rank - 2), rank - 1, rank - 2]
     for step in steps:
-        value = _taken(node, value, step) if step.weight is None else _linear(node, value, step)
-    node.store(value)
+        if step.axis < rank - 1 or rank < 2:
+            value = _step(node, value, step, step.axis)
+            continue
+        turned = _step(node, node.emit("Transpose", value, perm=turn), step, rank - 2)
+        value = node.emit("Transpose", turned, perm=turn)
+    return value
+
+
+def _step(node: LoweredNode, value: str, step: AxisStep, axis: int) -> str:
+    """One axis, which lies at ``axis``."""
+    below = _gathered(node, value, step.low, axis)
+    if step.high is None or step.weight is None:
+        return below
+    rank = len(node.outputs[0].shape)
+    weight = step.weight.reshape([-1 if i == axis else 1 for i in range(rank)])
+    rise = node.emit("Sub", _gathered(node, value, step.high, axis), below)
+    return node.emit("Add", below, node.emit("Mul", rise, node.const(weight)))
 
 
 def _nearest(node: LoweredNode, value: str, steps: list[AxisStep]) -> str:
@@ -37,24 +58,11 @@ def _nearest(node: LoweredNode, value: str, steps: list[AxisStep]) -> str:
         scales = node.const([b // a for a, b in zip(source, target)])
         how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", "mode": "nearest"}
         return node.emit("Resize", value, "", scales, **how)
-    for step in steps:
-        value = _taken(node, value, step)
-    return value if steps else node.emit("Identity", value)
-
-
-def _taken(node: LoweredNode, value: str, step: AxisStep) -> str:
-    return _gathered(node, value, step.low, step.axis)
+    return _along_axes(node, value, steps) if steps else node.emit("Identity", value)
 
 
 def _gathered(node: LoweredNode, value: str, places: NDArray[np.intp], axis: int) -> str:
     return node.emit("Gather", value, node.const(places, np.int64), axis=axis)
-
-
-def _linear(node: LoweredNode, value: str, step: AxisStep) -> str:
-    assert step.weight is not None and step.high is not None
-    below = _taken(node, value, step)
-    rise = node.emit("Sub", _gathered(node, value, step.high, step.axis), below)
-    return node.emit("Add", below, node.emit("Mul", rise, node.const(step.weight)))
 
 
 _MODES = {"bicubic": "bicubic", "cubic": "bicubic", "nearest": "nearest"}
