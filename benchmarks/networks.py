@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from case import FAMILIES, Case, Input
 from layers import Residual, SqueezeExcite, conv, depthwise
-from nets_detection import C3, SPPF, C2f, Yolo8
+from nets_detection import C2f, Yolo8
 from nets_whole import VisionTransformer, image
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -99,7 +99,79 @@ def mobilenetv3_small() -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(576, 1024), nn.Hardswish(), nn.Linear(1024, 1000))
 
 
+class _Gate(nn.Module):
+    """Squeeze and excite as EfficientNet has it: SiLU inside, a sigmoid outside."""
+
+    def __init__(self, channels: int, inner: int) -> None:
+        super().__init__()
+        self.down, self.up = nn.Conv2d(channels, inner, 1), nn.Conv2d(inner, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x times a factor per channel."""
+        pooled = F.adaptive_avg_pool2d(x, 1)
+        return x * torch.sigmoid(self.up(F.silu(self.down(pooled))))
+
+
+def efficientnet_b0() -> nn.Module:
+    """EfficientNet-B0: SiLU, squeeze and excite, 5x5 depthwise; 5.3 million weights."""
+    plan = (
+        (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5),
+        (6, 320, 1, 1, 3),
+    )  # fmt: skip
+    layers: list[nn.Module] = [conv(3, 32, 3, 2, SILU)]
+    channels = 32
+    for expand, width, count, stride, kernel in plan:
+        for i in range(count):
+            mid, step = channels * expand, stride if i == 0 else 1
+            block: list[nn.Module] = [conv(channels, mid, 1, act=SILU)] if expand > 1 else []
+            block += [
+                depthwise(mid, kernel, step, SILU),
+                _Gate(mid, channels // 4),
+                conv(mid, width, 1, act=None),
+            ]
+            body = nn.Sequential(*block)
+            layers.append(Residual(body) if step == 1 and channels == width else body)
+            channels = width
+    layers += [conv(320, 1280, 1, act=SILU), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000)]
+    return nn.Sequential(*layers)
+
+
 # -- detectors -----------------------------------------------------------------------------------------------
+
+
+class C3(nn.Module):
+    """Two halves, one through bottlenecks, concatenated: the block of YOLOv5."""
+
+    def __init__(self, cin: int, cout: int, depth: int = 1, shortcut: bool = True) -> None:
+        super().__init__()
+        mid = cout // 2
+        bodies = [
+            nn.Sequential(conv(mid, mid, 1, act=SILU), conv(mid, mid, 3, act=SILU)) for _ in range(depth)
+        ]
+        self.long = nn.Sequential(
+            conv(cin, mid, 1, act=SILU), *(Residual(b) if shortcut else b for b in bodies)
+        )
+        self.short, self.last = conv(cin, mid, 1, act=SILU), conv(2 * mid, cout, 1, act=SILU)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Both halves side by side."""
+        return self.last(torch.cat([self.long(x), self.short(x)], 1))
+
+
+class SPPF(nn.Module):
+    """Three poolings one after the other, concatenated."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        mid = channels // 2
+        self.first, self.last = conv(channels, mid, 1, act=SILU), conv(4 * mid, channels, 1, act=SILU)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The input and what one, two and three poolings make of it."""
+        parts = [self.first(x)]
+        for _ in range(3):
+            parts.append(F.max_pool2d(parts[-1], 5, 1, 2))
+        return self.last(torch.cat(parts, 1))
 
 
 class Yolo5s(nn.Module):
@@ -243,7 +315,16 @@ _ALL = [
     _case("resnet18", resnet18, 224, calibration_steps=4),
     _case("mobilenetv2", mobilenetv2, 224, calibration_steps=4),
     _case("mobilenetv3_small", mobilenetv3_small, 224, calibration_steps=4),
-    _case("yolov5s_640", Yolo5s, 640, targets=("rk3588.i8",), calibration_steps=2, samples=3, **ZERO_TO_ONE),
+    _case("efficientnet_b0", efficientnet_b0, 224, calibration_steps=4),
+    _case(
+        "yolov5s_640",
+        Yolo5s,
+        640,
+        targets=("rk3588.i8", "rk3588.fp16"),
+        calibration_steps=2,
+        samples=3,
+        **ZERO_TO_ONE,
+    ),
     _case("yolov5s_320", Yolo5s, 320, calibration_steps=3, samples=4, **ZERO_TO_ONE),
     _case("yolov8n_320", Yolo8n, 320, calibration_steps=3, samples=4, **ZERO_TO_ONE),
     _case("unet_128", UNet, 128, **ZERO_TO_ONE),

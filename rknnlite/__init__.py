@@ -21,7 +21,7 @@ from .spi import Context, CustomOp, RawOutput
 from .tensor import DType, Layout, QuantParams, TensorAttr
 
 if TYPE_CHECKING:
-    from .accuracy import compare
+    from .accuracy import compare, to_onnx
     from .llm import open_llm
     from .matmul import Matmul
     from .pool import Pool
@@ -45,9 +45,10 @@ __all__ = [
     "load_custom_ops",
     "open",
     "open_llm",
+    "to_onnx",
 ]
 
-_ROOMS = {"Matmul": "matmul", "Pool": "pool", "compare": "accuracy", "open_llm": "llm"}
+_ROOMS = {"Matmul": "matmul", "Pool": "pool", "compare": "accuracy", "open_llm": "llm", "to_onnx": "accuracy"}
 """Names whose room is imported when they are first used: a program that opens one model needs none of them."""
 
 

@@ -50,6 +50,7 @@ KEYS = {
         Key("library", "RKNNLITE_LIBRARY", "the vendor's runtime library, or the folder that holds it"),
         Key("rknn3_library", "RKNNLITE_RKNN3_LIBRARY", "the same for RK1820/RK1828: librknn3_api.so"),
         Key("threads", "RKNNLITE_THREADS", "threads of the CPU reference besides BLAS"),
+        Key("engine", "RKNNLITE_ENGINE", "what runs networks on the CPU reference: numpy, onnxruntime, openvino"),
         Key("opencv", "RKNNLITE_OPENCV", "0: the CPU reference computes without OpenCV"),
         Key("cache", "RKNNLITE_CACHE", "folder for helper programs that are built on first use"),
         Key("dump_dir", "RKNNLITE_DUMP_DIR", "folder for the tensors of runs at log level 5"),

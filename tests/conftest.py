@@ -35,6 +35,9 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RKNNLITE_BACKEND", "RKNNLITE_SOC", "RKNNLITE_DISABLE", "RKNN_LOG_LEVEL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RKNNLITE_CONFIG", "")  # no configuration file either
+    monkeypatch.setenv(
+        "RKNNLITE_ENGINE", "numpy"
+    )  # the definition; tests/cpu/engines hold the engines against it
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)

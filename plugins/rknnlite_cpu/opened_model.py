@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
+from rknnlite import config
 from rknnlite.formats import NO_ATTRIBUTES, Attributes, Model, ModelFile
 from rknnlite.log import level
 from rknnlite.socs import Soc
@@ -18,6 +21,8 @@ from .zerocopy import lender
 
 if TYPE_CHECKING:
     from rknnlite.spi.dumps import DumpWriter, SideDump
+
+    from .engines.engine import Engine
 
 __all__ = ["OpenedModel", "Settings"]
 
@@ -41,6 +46,8 @@ class OpenedModel:
     times: bool
     dumps: bool
     """Every run writes its tensors."""
+    engine: Optional[Engine] = None
+    """What computes as long as nobody looks on; None: the numpy kernels."""
 
     @classmethod
     def of(cls, file: ModelFile, soc: Soc, options: OpenOptions) -> OpenedModel:
@@ -61,12 +68,18 @@ class OpenedModel:
             logs=logs,
             times=logs or bool(options.extra.get("collect_perf")),
             dumps=asked >= _LOG_TENSORS,
+            engine=_engine(options.extra.get("engine")),
         )
 
     @property
     def label(self) -> str:
         """What errors call the model."""
         return self.file.label
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Of the file's bytes: what is known of one file holds for its copies."""
+        return hashlib.sha256(self.file.data).hexdigest()
 
     @property
     def timing_note(self) -> str:
@@ -112,6 +125,16 @@ class OpenedModel:
     def coherence(self) -> CacheCoherence:
         """Caches that flush by themselves, unless the options leave that to the program."""
         return CacheCoherence(*(self.options.extra.get(f"flush_{way}puts", True) for way in ("in", "out")))
+
+
+def _engine(given: object) -> Optional[Engine]:
+    """See ``engines.choice.chosen``; nothing is loaded for the numpy kernels."""
+    asked = given if given is not None else config.get("engine")
+    if asked == "numpy":
+        return None
+    from .engines.choice import chosen
+
+    return chosen(given)
 
 
 @dataclass

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 
@@ -20,6 +22,9 @@ from .custom import CustomNode
 from .ops import builder_of
 from .registry import Builder
 from .values import Array, Kernel
+
+if TYPE_CHECKING:
+    from .engines.accelerator import Accelerator, Island
 
 __all__ = ["MARKERS", "ExecutionPlan", "Step", "Watch"]
 
@@ -39,6 +44,21 @@ class Step:
     drops: list[int] = field(default_factory=list)
 
 
+class LateKernel:
+    """The kernel of a node that is prepared when it is first called: an engine computes the node as long as nobody looks."""
+
+    __slots__ = ("_kernel", "_make")
+
+    def __init__(self, make: Callable[[], Kernel]) -> None:
+        self._make = make
+        self._kernel: Optional[Kernel] = None
+
+    def __call__(self, values: list[Array]) -> list[Array]:
+        if self._kernel is None:
+            self._kernel = self._make()
+        return self._kernel(values)
+
+
 class Watch:
     """Looks on while a plan runs; a subclass overrides what it needs."""
 
@@ -53,7 +73,7 @@ class ExecutionPlan:
     """Runs one graph. Built once; ``run`` may be called any number of times, one caller at a time.
 
     ``declared`` are the custom operators that the file names: those may be registered later, other unknown node
-    types are refused at once.
+    types are refused at once. ``accelerator`` has an engine compute what it can, as long as nobody looks on.
     """
 
     def __init__(
@@ -62,13 +82,17 @@ class ExecutionPlan:
         model_name: str,
         ops: Mapping[str, CustomOp] | None = None,
         declared: Collection[str] = (),
+        accelerator: Optional[Accelerator] = None,
     ) -> None:
         self.graph = graph
         self._model_name = model_name
         self._declared = declared
         self._custom: dict[int, CustomNode] = {}
+        self._accelerator = accelerator
+        self._late = accelerator.late if accelerator is not None else frozenset()
+        self._fast: Optional[list[Step]] = None
         self.steps = [self._step(node, ops or {}) for node in graph.nodes if node.op not in MARKERS]
-        self._plan_drops()
+        _plan_drops(self.steps, graph.outputs)
 
     def register(self, op: CustomOp) -> None:
         """Give the nodes of the operator's type to it; whoever computed them is closed when it is ready."""
@@ -83,11 +107,13 @@ class ExecutionPlan:
                     raise
                 if previous is not None:
                     previous.close()
+        if self._accelerator is not None:
+            self._accelerator, self._fast = self._accelerator.without(op.op_type), None
 
     def twin(self, ops: Mapping[str, CustomOp]) -> ExecutionPlan:
         """The same plan for another caller: weights are shared, custom operators get nodes of their own."""
         other = copy.copy(self)
-        other._custom = {}
+        other._custom, other._fast = {}, None
         other.steps = [replace(step) for step in self.steps]
         for step in other.steps:
             if step.node.index in self._custom:
@@ -122,7 +148,8 @@ class ExecutionPlan:
                 pass  # the operator leaves this node to the reference
         builder = builder_of(node.op)
         if builder is not None:
-            return self._prepared(builder, view)
+            prepare = partial(_prepared, builder, view.graph, node, self._model_name)
+            return LateKernel(prepare) if node.index in self._late else prepare()
         if node.op in ops:
             raise ModelUnsupported(
                 f"{self._model_name}: custom operator {node.op} leaves node {node.label()} to the runtime's own "
@@ -144,35 +171,10 @@ class ExecutionPlan:
 
         return kernel
 
-    def _prepared(self, builder: Builder, view: NodeView) -> Kernel:
-        node = view.node
-        try:
-            return builder(view)
-        except RknnError as error:
-            raise type(error)(f"{self._model_name}: {error}") from None
-        except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
-            raise ModelInvalid(
-                f"{self._model_name}: node {node.label()} cannot be prepared, its operands do not fit: {error}"
-            ) from error
-        except MemoryError as error:
-            raise OutOfMemory(
-                f"{self._model_name}: node {node.label()} cannot be prepared: {error}"
-            ) from None
-
-    def _plan_drops(self) -> None:
-        keep = set(self.graph.outputs)
-        last: dict[int, Step] = {}
-        for step in self.steps:
-            for index in (*step.sources, *step.targets):
-                last[index] = step
-        for index, step in last.items():
-            if index not in keep:
-                step.drops.append(index)
-
     def run(self, inputs: Mapping[int, Array], watch: Watch | None = None) -> dict[int, Array]:
         """Values of the graph inputs by tensor index -> values of the graph outputs; ``watch`` looks on."""
         values: dict[int, Array] = dict(inputs)
-        for step in self.steps:
+        for step in self.steps if watch is not None or self._accelerator is None else self._accelerated():
             if watch is None:
                 self._run_step(step, values)
             else:
@@ -186,6 +188,30 @@ class ExecutionPlan:
         if missing:
             raise ModelInvalid(f"{self._model_name}: no node computes the outputs {missing}")
         return {index: values[index] for index in self.graph.outputs}
+
+    def _accelerated(self) -> list[Step]:
+        """The steps with islands in the place of the nodes that an engine computes."""
+        if self._fast is None:
+            assert self._accelerator is not None
+            islands = self._accelerator.islands({step.node.index: step.kernel for step in self.steps})
+            first = {island.segment.nodes[0].index: island for island in islands}
+            inside = {node.index for island in islands for node in island.segment.nodes}
+            fast: list[Step] = []
+            for step in self.steps:
+                if step.node.index in first:
+                    fast.append(_island_step(first[step.node.index], self.graph))
+                elif step.node.index not in inside:
+                    fast.append(replace(step, drops=[]))
+                self._put_off(step, inside)
+            _plan_drops(fast, self.graph.outputs)
+            self._fast = fast
+        return self._fast
+
+    def _put_off(self, step: Step, inside: Collection[int]) -> None:
+        """Give back the weights of a numpy kernel that an island has proven to be needless."""
+        builder = builder_of(step.node.op)
+        if step.node.index in inside and builder is not None and not isinstance(step.kernel, LateKernel):
+            step.kernel = LateKernel(partial(_prepared, builder, self.graph, step.node, self._model_name))
 
     def target(self, node: Node) -> str:
         """Where the runtime on a board computes a node: ``NPU``, ``CPU``, ``GPU``."""
@@ -220,3 +246,35 @@ class ExecutionPlan:
             f"{self._model_name}: node {step.node.label()} gives shape {list(result.shape)}, "
             f"the file says {list(shape)}"
         )
+
+
+def _prepared(builder: Builder, graph: Graph, node: Node, model_name: str) -> Kernel:
+    try:
+        return builder(NodeView(graph, node))
+    except RknnError as error:
+        raise type(error)(f"{model_name}: {error}") from None
+    except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
+        raise ModelInvalid(
+            f"{model_name}: node {node.label()} cannot be prepared, its operands do not fit: {error}"
+        ) from error
+    except MemoryError as error:
+        raise OutOfMemory(f"{model_name}: node {node.label()} cannot be prepared: {error}") from None
+
+
+def _plan_drops(steps: Sequence[Step], outputs: Sequence[int]) -> None:
+    keep = set(outputs)
+    last: dict[int, Step] = {}
+    for step in steps:
+        for index in (*step.sources, *step.targets):
+            last[index] = step
+    for index, step in last.items():
+        if index not in keep:
+            step.drops.append(index)
+
+
+def _island_step(island: Island, graph: Graph) -> Step:
+    """One step for all nodes of an island."""
+    segment = island.segment
+    node = Node(-1, f"{len(segment.nodes)} nodes on {island.engine.name}", island.label, [], [])
+    shapes = [graph.tensors[index].shape for index in segment.outputs]
+    return Step(node, island.run, list(segment.inputs), list(segment.outputs), shapes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from rknnlite.formats import IoTensor
 from rknnlite.formats.tensor_attrs import default_attr, native_input, native_output
@@ -19,6 +19,9 @@ from .opened_model import OpenedModel
 from .plan import ExecutionPlan
 
 __all__ = ["IoAttrs", "PreparedShapes", "ShapeVariant"]
+
+if TYPE_CHECKING:
+    from .engines.accelerator import Accelerator
 
 Feed = Union[InputFeed, FloatFeed]
 
@@ -67,7 +70,9 @@ class ShapeVariant:
         opened.file.check()
         with file.naming():
             graph = model.graph(number, opened.attributes)
-        plan = ExecutionPlan(graph_for(opened.fidelity, graph), file.label, ops, model.custom_ops)
+        computed = graph_for(opened.fidelity, graph)
+        accelerator = _accelerator(opened, number, computed, ops)
+        plan = ExecutionPlan(computed, file.label, ops, model.custom_ops, accelerator)
         ins, outs = model.io(number)
         attrs = IoAttrs.of(opened, ins, outs)
         with file.naming():
@@ -143,3 +148,22 @@ class PreparedShapes:
         for variant in self.prepared.values():
             variant.plan.close()
         self.prepared.clear()
+
+
+def _accelerator(
+    opened: OpenedModel, number: int, graph: Graph, ops: Mapping[str, CustomOp]
+) -> Optional[Accelerator]:
+    """The engine's part of a graph; None where there is no engine."""
+    if opened.engine is None:
+        return None
+    from .engines.accelerator import Accelerator
+    from .engines.store import Store
+
+    types = {node.op for node in graph.nodes}
+    key = (
+        opened.digest, number, opened.fidelity.value, sorted(opened.attributes.items(), key=str), opened.engine.version,
+        sorted(types.intersection(ops)),
+    )  # fmt: skip
+    return Accelerator(
+        opened.engine, graph, opened.label, types.intersection(ops), Store(key), opened.file.check
+    )

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING
 from rknnlite import hookimpl
 
 if TYPE_CHECKING:
+    from rknnlite.spi.command import Command
     from rknnlite.spi.lowering import Lowering
 
-__all__ = ["rknnlite_register_lowerings"]
+__all__ = ["rknnlite_register_commands", "rknnlite_register_lowerings"]
+
+
+@hookimpl
+def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
+    """Offer what people ask for; without the package onnx the commands say what to install."""
+    from .export import COMMAND
+
+    register(COMMAND)
 
 
 @hookimpl

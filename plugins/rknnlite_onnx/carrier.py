@@ -3,13 +3,13 @@
 REAL values are float32 (integers and bools without steps keep their type). CENTRED are the integers of a quantised tensor
 less their zero point, in float32, as the CPU reference carries them: padding is 0, products are exact below 2**24.
 ELEMENTS are the same in 8 bits, always unsigned: int8 is raised by 128, since engines have fast products of unsigned
-data and signed weights only.
+data and signed weights only. LAST are elements with the channels last (rank 4), as matrix products leave them.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from onnx import TensorProto
@@ -21,8 +21,9 @@ from rknnlite.tensor import DType
 
 from .emitter import Emitter
 
-__all__ = ["Carrier", "Rep", "centred_range", "element_zero"]
+__all__ = ["FROM_LAST", "TO_LAST", "Carrier", "Rep", "centred_range", "element_zero"]
 
+TO_LAST, FROM_LAST = [0, 2, 3, 1], [0, 3, 1, 2]
 _RAISED = 128
 _F16_LARGEST = 65504.0
 
@@ -33,6 +34,7 @@ class Rep(enum.Enum):
     REAL = "real"
     CENTRED = "centred"
     ELEMENTS = "elements"
+    LAST = "channels last"
 
 
 def centred_range(tensor: Tensor) -> tuple[float, float]:
@@ -49,10 +51,14 @@ def element_zero(tensor: Tensor) -> int:
 
 
 class Carrier:
-    """Finds and stores values by tensor index."""
+    """Finds and stores values by tensor index.
 
-    def __init__(self, emitter: Emitter, graph: Graph, form: Form) -> None:
+    ``stored`` is the graph as the file has it, where ``graph`` is another form of it: the same nodes and tensor indices.
+    """
+
+    def __init__(self, emitter: Emitter, graph: Graph, form: Form, stored: Optional[Graph] = None) -> None:
         self.emitter, self.graph, self.form = emitter, graph, form
+        self.stored = graph if stored is None else stored
         self._names: dict[tuple[int, Rep], str] = {}
 
     def is_quantised(self, index: int) -> bool:
@@ -79,6 +85,14 @@ class Carrier:
         """Note a value."""
         self._names[index, rep] = name
 
+    def held(self) -> dict[tuple[int, Rep], str]:
+        """All values that are there, for ``restore``."""
+        return dict(self._names)
+
+    def restore(self, held: dict[tuple[int, Rep], str]) -> None:
+        """Forget all values that were not there then."""
+        self._names = dict(held)
+
     def get(self, index: int, rep: Rep) -> str:
         """A value in a form, converted if need be."""
         key = (index, rep)
@@ -94,19 +108,27 @@ class Carrier:
             return self.scaled(index, tensor.quant.scale)
         if rep is Rep.CENTRED:
             return self._widened(index, 1.0)
+        if rep is Rep.LAST:
+            return self.emitter.node("Transpose", self.get(index, Rep.ELEMENTS), perm=TO_LAST)
+        if self.has(index, Rep.LAST):
+            return self.emitter.node("Transpose", self._names[index, Rep.LAST], perm=FROM_LAST)
         return self._quantised(self.get(index, Rep.CENTRED), tensor, 1.0)
 
     def scaled(self, index: int, scale: float) -> str:
         """Centred values times ``scale``, rounded once as the reference does."""
-        if (index, Rep.CENTRED) not in self._names and (index, Rep.ELEMENTS) in self._names:
+        if not self.has(index, Rep.CENTRED) and (self.has(index, Rep.ELEMENTS) or self.has(index, Rep.LAST)):
             return self._widened(index, scale)
         centred = self.get(index, Rep.CENTRED)
         return centred if scale == 1 else self.emitter.node("Mul", centred, self.emitter.constant(scale))
 
-    def _widened(self, index: int, scale: float) -> str:
+    def scaled_last(self, index: int, scale: float) -> str:
+        """The same of an 8-bit tensor with the channels last."""
+        return self._widened(index, scale, Rep.LAST)
+
+    def _widened(self, index: int, scale: float, rep: Rep = Rep.ELEMENTS) -> str:
         tensor, e = self.graph.tensors[index], self.emitter
         zero = e.constant(element_zero(tensor), np.uint8)
-        return e.node("DequantizeLinear", self._names[index, Rep.ELEMENTS], e.constant(scale), zero)
+        return e.node("DequantizeLinear", self.get(index, rep), e.constant(scale), zero)
 
     def _quantised(self, name: str, tensor: Tensor, scale: float) -> str:
         e = self.emitter
@@ -114,30 +136,37 @@ class Carrier:
 
     # -- storing -------------------------------------------------------------------------------------------
 
-    def store_real(self, index: int, name: str) -> None:
-        """A real result: quantised, rounded to its floating type, or cast."""
+    def store_real(self, index: int, name: str, elements: Rep = Rep.ELEMENTS) -> None:
+        """A real result: quantised, rounded to its floating type, or cast.
+
+        ``elements`` LAST: its channels are last, and it is an 8-bit tensor.
+        """
         tensor, e = self.graph.tensors[index], self.emitter
         if tensor.quant is None:
             self.put(index, Rep.REAL, self.rounded(name, tensor))
         elif self.in_bytes(index):
-            self.put(index, Rep.ELEMENTS, self._quantised(name, tensor, tensor.quant.scale))
+            self.put(index, elements, self._quantised(name, tensor, tensor.quant.scale))
         else:
             steps = e.node("Div", name, e.constant(tensor.quant.scale))
             self.put(index, Rep.CENTRED, self.clipped(e.node("Round", steps), tensor))
 
     def store_centred(
-        self, index: int, name: str, limits: tuple[float, float] | None = None, rounded: bool = False
+        self,
+        index: int,
+        name: str,
+        limits: tuple[float, float] | None = None,
+        elements: Rep = Rep.ELEMENTS,
     ) -> None:
-        """Centred values before rounding, or, with ``rounded``, behind it; ``limits`` where they are tighter."""
+        """Centred values before rounding; ``limits`` where they are tighter, ``elements`` as for ``store_real``."""
         tensor, e = self.graph.tensors[index], self.emitter
         low, high = centred_range(tensor)
         tight = limits is not None and (limits[0] > low or limits[1] < high)
         if self.in_bytes(index):
             if tight:
                 name = self.clipped(name, tensor, limits)
-            self.put(index, Rep.ELEMENTS, self._quantised(name, tensor, 1.0))
+            self.put(index, elements, self._quantised(name, tensor, 1.0))
             return
-        whole = name if rounded else e.node("Round", name)
+        whole = e.node("Round", name)
         self.put(index, Rep.CENTRED, self.clipped(whole, tensor, limits if tight else None))
 
     def clipped(self, name: str, tensor: Tensor, limits: tuple[float, float] | None = None) -> str:

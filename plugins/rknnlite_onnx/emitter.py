@@ -29,6 +29,7 @@ class Emitter:
         self._constants: dict[str, Any] = {}
         self._known: dict[tuple[Any, ...], str] = {}
         self._taken: set[str] = set()
+        self._titles: set[str] = set()
         self._renamed: dict[str, str] = {}
         self.domains: set[str] = set()
 
@@ -41,9 +42,30 @@ class Emitter:
         self._taken.add(name)
         return name
 
-    def reserve(self, name: str) -> None:
-        """Keep a name for ``rename``."""
-        self._taken.add(name)
+    def reserve(self, name: str) -> str:
+        """Keep a name for ``rename``; where it is taken, another like it."""
+        return self.fresh(name)
+
+    def mark(self) -> int:
+        """How many nodes there are, for ``forget`` and ``entitle``."""
+        return len(self._nodes)
+
+    def forget(self, mark: int) -> None:
+        """Take back the nodes since a mark."""
+        del self._nodes[mark:]
+
+    def entitle(self, mark: int, title: str, kind: str) -> None:
+        """Give the name of a node of the network to the one that stands for it: the first whose type begins ``kind``."""
+        written = self._nodes[mark:]
+        if not written or not title:
+            return
+        named = next((node for node in written if kind.startswith(node.op_type)), written[-1])
+        name, count = title, 1
+        while name in self._titles:
+            count += 1
+            name = f"{title}_{count}"
+        self._titles.add(name)
+        named.name = name
 
     def node(self, kind: str, *inputs: str, **attrs: Any) -> str:
         """Add a node with one result; its name."""
@@ -56,8 +78,10 @@ class Emitter:
         stem = f"{self.prefix}/{kind}" if self.prefix else kind
         name = self.fresh(stem)
         outputs = [self.fresh(f"{name}:{i}") for i in range(count)]
-        given = {key: value for key, value in attrs.items() if value is not None}
-        self._nodes.append(helper.make_node(kind, list(inputs), outputs, name=name, domain=domain, **given))
+        node = helper.make_node(kind, list(inputs), outputs, name=name, domain=domain)
+        given = sorted(attrs.items())  # one by one: their names may be those of parameters
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in given if value is not None)
+        self._nodes.append(node)
         if domain:
             self.domains.add(domain)
         return outputs

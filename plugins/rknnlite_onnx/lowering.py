@@ -7,35 +7,14 @@ from typing import Any
 
 from rknnlite.formats import IoTensor
 from rknnlite.graph import Graph, Node
-from rknnlite.graph.view import NodeView
-from rknnlite.spi.lowering import Form, Lowering, NotLowered, Segment
+from rknnlite.spi.lowering import Form, Lowering, Segment
 
 from . import ops
 from .carrier import Carrier, Rep
 from .emitter import Emitter, value_info
-from .registry import LoweredNode
+from .writing import write_node
 
-__all__ = ["OnnxLowering", "write_node"]
-
-
-def write_node(carrier: Carrier, node: Node) -> None:
-    """Write one node; raises NotLowered, ModelInvalid."""
-    writer = ops.writer_for(node.op)
-    if writer is None:
-        raise NotLowered("ONNX has no operator for it, and nobody writes it")
-    carrier.emitter.prefix = node.name or f"{node.op}_{node.index}"
-    try:
-        writer(LoweredNode(NodeView(carrier.graph, node), carrier))
-    except (
-        ValueError,
-        IndexError,
-        TypeError,
-        KeyError,
-        ZeroDivisionError,
-        OverflowError,
-        AttributeError,
-    ) as error:
-        raise NotLowered(f"its operands do not fit: {type(error).__name__}: {error}") from error
+__all__ = ["OnnxLowering"]
 
 
 class OnnxLowering(Lowering):
@@ -77,6 +56,6 @@ class OnnxLowering(Lowering):
     def network(
         self, graph: Graph, ins: Sequence[IoTensor], outs: Sequence[IoTensor], form: Form, **options: Any
     ) -> Any:
-        from .network import write_network
+        from .network import options_of, write_network
 
-        return write_network(graph, ins, outs, form, **options)
+        return write_network(graph, ins, outs, form, options_of(options))

@@ -143,8 +143,6 @@ class LoweredNode:
             name = self.emit("Clip", wide, low, self.const(high, np.float64))
         self.store(name, position)
 
-    # -- elements that only move -----------------------------------------------------------------------------
-
     def same_steps(self, source: int = 0, target: int = 0) -> bool:
         """Whether an operand and a result are stored alike, so that elements may move as they are."""
         x, y = self.view.tensor(source), self.outputs[target]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .comparison import Comparison
+from .onnx_export import to_onnx
 from .session import compare
 from .tensor_error import Distance, TensorError
 
-__all__ = ["Comparison", "Distance", "TensorError", "compare"]
+__all__ = ["Comparison", "Distance", "TensorError", "compare", "to_onnx"]

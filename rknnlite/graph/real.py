@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from ..tensor import DType
 from . import Accumulator, Activation, ConvParams, FusedOp, Graph, Join, Node, Stage, Tensor, TensorRole
 from .tables import TABLE_FUNCTIONS
 
-__all__ = ["float_graph"]
+__all__ = ["float_graph", "weight_steps"]
 
 Array = NDArray[Any]
 
@@ -55,16 +55,29 @@ def _real_node(node: Node, graph: Graph, tensors: list[Tensor]) -> Node:
 def _real_convolution(node: Node, fused: FusedOp, conv: ConvParams, stage: Stage, graph: Graph) -> Node:
     """Weights and bias in the units of what the output stage works on; see ``ops.requantise`` for the integer form."""
     x, y = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
-    if x.quant is None or conv.zero_point is None or conv.multiplier is None:
+    steps = weight_steps(node, graph)
+    if x.quant is None or conv.zero_point is None or steps is None:
         return node  # damaged: preparing the node says so
-    unit = conv.multiplier * _unit(node, fused, stage, graph, y)
-    load = partial(_real_weight, conv.weight, conv.zero_point, unit / x.quant.scale)
+    unit = steps * x.quant.scale
+    load = partial(_real_weight, conv.weight, conv.zero_point, steps)
     bias = np.zeros(len(unit)) if conv.bias is None else np.asarray(conv.bias, np.float64)
     if x.quant.zero_point:
         centred = conv.weight().astype(np.float32) - conv.zero_point.reshape(-1, 1, 1, 1)
         bias = bias + x.quant.zero_point * centred.sum(axis=(1, 2, 3), dtype=np.float64)
     real = replace(conv, weight=load, quantised=False, bias=bias * unit, zero_point=None, multiplier=None)
     return replace(node, conv=real, stage=_real_stage(fused, stage, y))
+
+
+def weight_steps(node: Node, graph: Graph) -> Optional[Array]:
+    """Real value of one step of the stored weights per output channel; None where a node has no such weights."""
+    conv, stage, fused = node.conv, node.stage, node.fused
+    if conv is None or stage is None or fused is None or not conv.quantised or conv.multiplier is None:
+        return None
+    x, y = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if x.quant is None:
+        return None
+    found: Array = conv.multiplier * _unit(node, fused, stage, graph, y) / x.quant.scale
+    return found
 
 
 def _real_weight(load: Callable[[], Array], zero_point: Array, unit: Array) -> Array:

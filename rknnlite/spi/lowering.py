@@ -10,7 +10,7 @@ import abc
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from ..formats import IoTensor
 from ..graph import Graph, Node
@@ -35,6 +35,10 @@ class Form(enum.Enum):
 
 class NotLowered(Exception):
     """A node that cannot be written in the form that was asked for; the text says why."""
+
+    def __init__(self, why: str, node: Optional[Node] = None) -> None:
+        super().__init__(why)
+        self.node = node
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rknnlite import plugins
 from rknnlite.cli.program import BUILT_IN
 from tests.support.corpus import ROOT
 
@@ -17,8 +18,9 @@ def test_man_pages(tmp_path: Path) -> None:
     subprocess.run([sys.executable, ROOT / "tools" / "man.py", tmp_path], check=True, cwd=ROOT)
     assert {p.name for p in tmp_path.iterdir()} == {
         "rknnlite.1",
-        *(f"rknnlite-{name}.1" for name in BUILT_IN),
+        *(f"rknnlite-{name}.1" for name in (*BUILT_IN, *plugins.commands())),
     }
+    assert (tmp_path / "rknnlite-export-onnx.1").exists(), "what our own plugins offer has a page, too"
     run = (tmp_path / "rknnlite-run.1").read_text()
     assert "\\fB\\-\\-core\\-mask\\fR \\fIMASK\\fR" in run
     assert ".SH EXAMPLES" in run

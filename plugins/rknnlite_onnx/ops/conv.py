@@ -15,8 +15,10 @@ from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType
 
 from ..carrier import Rep, centred_range, element_zero
+from ..qdq import stored_weights
 from ..registry import LoweredNode, lowers
-from .stage import Guarded, in_elements, write_stage
+from .product import product, product_pays
+from .stage import Sums, in_elements, write_stage
 
 __all__ = ["Geometry"]
 
@@ -85,8 +87,7 @@ def convolution(node: LoweredNode) -> None:
     if len(x.shape) != 4 or (conv.transposed and min(conv.pads) < 0):
         raise node.refuse(f"a convolution of {list(x.shape)} with padding {list(conv.pads)}")
     if not conv.quantised:
-        acc = Guarded(_float_sum(node, conv), None)
-        write_stage(node, fused, conv, stage, acc)
+        write_stage(node, fused, conv, stage, Sums(_float_sum(node, conv)))
         return
     if x.quant is None or conv.zero_point is None or conv.multiplier is None:
         raise node.refuse("quantised weights on an input that is not quantised")
@@ -96,9 +97,11 @@ def convolution(node: LoweredNode) -> None:
     bias = bias + x.quant.zero_point * weight.sum(axis=(1, 2, 3), dtype=np.float64)
     if in_elements(node, fused, conv, stage) and _in_bytes(node, conv, stored, bias):
         return
-    wide = x.dtype is DType.INT16
-    name, limit = (_wide_sum if wide else _sum)(node, conv, weight, bias)
-    write_stage(node, fused, conv, stage, Guarded(name, limit))
+    if product_pays(node, conv, stored, bias):
+        sums = product(node, conv, stored, bias)
+    else:
+        sums = Sums((_wide_sum if x.dtype is DType.INT16 else _sum)(node, conv, weight, bias))
+    write_stage(node, fused, conv, stage, sums)
 
 
 def _cropped(node: LoweredNode, name: str, geometry: Geometry) -> str:
@@ -123,24 +126,32 @@ def _conv(node: LoweredNode, conv: ConvParams, data: str, weight: Array, bias: O
 
 def _float_sum(node: LoweredNode, conv: ConvParams) -> str:
     weight = conv.weight().astype(np.float32)
-    if node.form is Form.QDQ:
-        from ..qdq import weight_name
-
+    if node.form is Form.QDQ and (stored := _stored_weights(node, conv)):
         geometry = Geometry.of(node, conv, weight)
-        names = [_cropped(node, node.real(0), geometry), weight_name(node, conv, geometry)]
+        names = [_cropped(node, node.real(0), geometry), stored]
         if conv.bias is not None and conv.bias.any():
             names.append(node.const(conv.bias))
         return node.emit(_kind(conv), *names, **geometry.attrs)
     return _conv(node, conv, node.real(0), weight, conv.bias)
 
 
-def _sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -> tuple[str, float]:
-    """Exact sums in float32, and their largest magnitude. Input channels are cut so that every partial sum is exact."""
+def _stored_weights(node: LoweredNode, conv: ConvParams) -> Optional[str]:
+    """The file's own 8 bits."""
+    graph = node.carrier.stored
+    origin = next(each for each in graph.nodes if each.index == node.view.node.index)
+    axis = 1 if conv.transposed and not conv.depthwise else 0
+    return stored_weights(
+        node.emitter, origin, graph, lambda whole: Geometry.of(node, conv, whole).weight, axis
+    )
+
+
+def _sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -> str:
+    """Exact sums in float32. Input channels are cut so that every partial sum is exact."""
     low, high = centred_range(node.view.tensor(0))
     limit = float((largest_sum(weight, (1, 2, 3), low, high) + np.abs(bias)).max(initial=0))
     data = node.centred(0)
     if limit < _EXACT:
-        return _conv(node, conv, data, weight, bias), limit
+        return _conv(node, conv, data, weight, bias)
     if conv.depthwise:
         raise node.refuse(f"sums of {limit:.0f} in a depthwise convolution")
     parts = split_for_exactness(weight, low, high)
@@ -148,7 +159,7 @@ def _sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -> tup
     for part in parts:
         cut = node.emit("Slice", data, node.ints(part.start), node.ints(part.stop), node.ints(1))
         sums.append(_conv(node, conv, cut if len(parts) > 1 else data, weight[:, part], None))
-    return _added(node, sums, bias), limit
+    return _added(node, sums, bias)
 
 
 def _added(node: LoweredNode, sums: list[str], bias: Array) -> str:
@@ -162,7 +173,7 @@ def _added(node: LoweredNode, sums: list[str], bias: Array) -> str:
     return e.cast(total, np.float32)
 
 
-def _wide_sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -> tuple[str, float]:
+def _wide_sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -> str:
     """int16 data as 256 * high + low, each of which has exact sums; put together in double."""
     e, data = node.emitter, node.centred(0)
     high = e.node("Floor", e.node("Div", data, e.constant(float(_BYTE))))
@@ -187,7 +198,7 @@ def _wide_sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -
     assert whole is not None
     if bias.any():
         whole = e.node("Add", whole, e.constant(bias.reshape(1, -1, 1, 1), np.float64))
-    return e.cast(whole, np.float32), float("inf")
+    return e.cast(whole, np.float32)
 
 
 def _in_bytes(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array) -> bool:

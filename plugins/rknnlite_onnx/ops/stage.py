@@ -15,11 +15,11 @@ from rknnlite.graph import Activation, ConvParams, FusedOp, Join, Stage
 from rknnlite.graph.tables import TABLE_FUNCTIONS, dense_table
 from rknnlite.tensor import DType
 
-from ..carrier import Rep, centred_range
+from ..carrier import TO_LAST, Rep, centred_range
 from ..functions import FUNCTIONS, hard_line
 from ..registry import LoweredNode
 
-__all__ = ["Guarded", "in_elements", "write_stage"]
+__all__ = ["Sums", "in_elements", "write_stage"]
 
 Array = NDArray[Any]
 _LIMITED = (Activation.RELU, Activation.CLIP)
@@ -27,11 +27,22 @@ _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
 _GUARD = float(2**40)
 
 
-class Guarded(NamedTuple):
-    """Accumulators; ``limit`` is the largest magnitude of integer ones, None for floating ones."""
+class Sums(NamedTuple):
+    """Accumulators of a convolution; with ``last`` their channels are last, as matrix products leave them."""
 
     name: str
-    limit: Optional[float]
+    last: bool = False
+
+    def per_channel(self, values: Any) -> Array:
+        """float32 numbers per channel, to be broadcast against the sums."""
+        shape = (1, 1, 1, -1) if self.last else (1, -1, 1, 1)
+        return np.asarray(values, np.float64).astype(np.float32).reshape(shape)
+
+    def laid(self, array: Array) -> Array:
+        """A stored array [.., C, H, W], each size whole or 1, as the sums lie."""
+        if not self.last:
+            return array
+        return array.reshape((1,) * (4 - array.ndim) + array.shape).transpose(TO_LAST)
 
 
 def in_elements(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage) -> bool:
@@ -50,7 +61,7 @@ def in_elements(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stag
     return fused.after is Activation.RELU and stage.clip is None and centred_range(y)[0] >= 0
 
 
-def write_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage, acc: Guarded) -> None:
+def write_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage, acc: Sums) -> None:
     """Write what follows the accumulator."""
     if not (conv.quantised and node.outputs[0].quant):
         _float_stage(node, fused, conv, stage, acc.name)
@@ -60,19 +71,16 @@ def write_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stag
         _integer_stage(node, fused, conv, stage, acc)
 
 
-def _times(node: LoweredNode, acc: Guarded, factor: Any) -> str:
+def _times(node: LoweredNode, acc: Sums, factor: Any) -> str:
     """Accumulators times a factor per channel.
 
     Optimisers fold a factor into the weights of a convolution, where it is no longer exact. Limits that nothing reaches
     stop them.
     """
-    e = node.emitter
-    held = e.node("Clip", acc.name, e.constant(-_GUARD), e.constant(_GUARD))
-    return e.node("Mul", held, e.constant(_factor(factor)))
-
-
-def _factor(values: Any) -> Array:
-    return np.asarray(values, np.float64).astype(np.float32).reshape(1, -1, 1, 1)
+    e, held = node.emitter, acc.name
+    if not acc.last:
+        held = e.node("Clip", held, e.constant(-_GUARD), e.constant(_GUARD))
+    return e.node("Mul", held, e.constant(acc.per_channel(factor)))
 
 
 def _leaky(node: LoweredNode, name: str, slope: Array) -> str:
@@ -102,14 +110,28 @@ def _operand_scale(node: LoweredNode) -> float:
     return 1.0 if params is None else params.scale
 
 
-def _operand(node: LoweredNode, unit: np.float32) -> str:
-    """The second operand times a factor."""
+def _operand(node: LoweredNode, unit: np.float32, acc: Sums) -> str:
+    """The second operand times a factor, as the sums lie."""
     if node.view.is_const(1):
-        return node.const(node.view.constant(1) * unit)
+        return node.const(acc.laid(node.view.constant(1) * unit))
+    if acc.last:
+        return _turned(node, unit)
     if node.view.tensor(1).quant is None:
         name = node.real(1)
         return name if unit == 1 else node.emit("Mul", name, node.const(unit))
     return node.carrier.scaled(node.index(1), float(unit))
+
+
+def _turned(node: LoweredNode, unit: np.float32) -> str:
+    """The second operand times a factor, with the channels last."""
+    if node.carrier.in_bytes(node.index(1)) and len(node.view.tensor(1).shape) == 4:
+        return node.carrier.scaled_last(node.index(1), float(unit))
+    value = node.real(1) if node.view.tensor(1).quant is None else node.centred(1)
+    value = value if unit == 1 else node.emit("Mul", value, node.const(unit))
+    rank = len(node.view.tensor(1).shape)
+    if rank < 4:
+        value = node.emit("Unsqueeze", value, node.ints(*range(4 - rank)))
+    return node.emit("Transpose", value, perm=TO_LAST)
 
 
 def _limits(stage: Stage) -> tuple[float, float]:
@@ -118,7 +140,7 @@ def _limits(stage: Stage) -> tuple[float, float]:
     return -np.inf if low is None else low * unit, np.inf if high is None else high * unit
 
 
-def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage, acc: Guarded) -> None:
+def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage, acc: Sums) -> None:
     y, e = node.outputs[0], node.emitter
     assert conv.multiplier is not None and y.quant is not None
     low, high = centred_range(y)
@@ -128,6 +150,8 @@ def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: S
     if fused.join is Join.MUL and node.view.is_const(1) and (stored := node.view.tensor(1).quant) is not None:
         scale = scale / stored.scale
     slope = _slope(node, conv, stage, fused)
+    if slope is not None:
+        slope = acc.laid(slope)
     if fused.after is Activation.CLIP:
         low, high = (float(np.clip(np.rint(np.float32(limit)), low, high)) for limit in _limits(stage))
     if stage.clip is not None:
@@ -140,27 +164,31 @@ def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: S
         value = _leaky(node, value, slope)
     if node.has(1):
         if fused.join is Join.MUL:
-            value = e.node("Mul", value, _plain_operand(node))
+            value = e.node("Mul", value, _plain_operand(node, acc))
         else:
-            value = e.node("Add", value, _operand(node, np.float32(_operand_scale(node) / y.quant.scale)))
+            value = e.node(
+                "Add", value, _operand(node, np.float32(_operand_scale(node) / y.quant.scale), acc)
+            )
     if fused.after in _SLOPED and slope is not None:
         value = _leaky(node, value, slope)
     whole = all(limit == np.rint(limit) for limit in (low, high))
     if whole:
-        node.carrier.store_centred(y.index, value, (low, high))
+        node.carrier.store_centred(y.index, value, (low, high), _elements(acc))
     else:  # limits between two steps, of int16: what is cut off there stays there
         clipped = e.node("Clip", e.node("Round", value), e.constant(low), e.constant(high))
         node.carrier.put(y.index, Rep.CENTRED, clipped)
 
 
-def _plain_operand(node: LoweredNode) -> str:
+def _plain_operand(node: LoweredNode, acc: Sums) -> str:
     """The second operand as it is carried; constants are real."""
     if node.view.is_const(1):
-        return node.const(node.view.constant(1))
+        return node.const(acc.laid(node.view.constant(1)))
+    if acc.last:
+        return _turned(node, np.float32(1))
     return node.real(1) if node.view.tensor(1).quant is None else node.centred(1)
 
 
-def _function_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage, acc: Guarded) -> None:
+def _function_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage, acc: Sums) -> None:
     """The function itself, or, of a line, the steps of its table."""
     row, e = TABLE_FUNCTIONS[fused.function], node.emitter
     assert conv.multiplier is not None
@@ -173,12 +201,17 @@ def _function_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: 
     scale = stage.lut.multiplier if stage.lut is not None else stage.index_scale
     real = _times(node, acc, conv.multiplier * scale * (1 / row.index_units))
     if row.line:
-        node.store(hard_line(e, real, 1.0, stage.index_offset / row.index_units + 0.5))
+        found = hard_line(e, real, 1.0, stage.index_offset / row.index_units + 0.5)
     else:
-        node.store(FUNCTIONS[fused.function](e, real, *row.parameters(stage)))
+        found = FUNCTIONS[fused.function](e, real, *row.parameters(stage))
+    node.carrier.store_real(node.outputs[0].index, found, _elements(acc))
 
 
-def _table_stage(node: LoweredNode, conv: ConvParams, stage: Stage, acc: Guarded) -> None:
+def _elements(acc: Sums) -> Rep:
+    return Rep.LAST if acc.last else Rep.ELEMENTS
+
+
+def _table_stage(node: LoweredNode, conv: ConvParams, stage: Stage, acc: Sums) -> None:
     """The table of the file: rounded indices, the results of all of them stored."""
     y, e, lut = node.outputs[0], node.emitter, stage.lut
     assert lut is not None and conv.multiplier is not None and y.quant is not None
@@ -190,7 +223,7 @@ def _table_stage(node: LoweredNode, conv: ConvParams, stage: Stage, acc: Guarded
     index = e.node("Clip", index, e.constant(float(first)), e.constant(float(first + len(table) - 1)))
     index = e.node("Round", e.node("Sub", index, e.constant(float(first))))
     found = e.node("Gather", e.constant(table.astype(np.float32)), e.cast(index, np.int32))
-    node.carrier.store_centred(y.index, found)
+    node.carrier.store_centred(y.index, found, elements=_elements(acc))
 
 
 def _float_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage, name: str) -> None:
@@ -198,7 +231,7 @@ def _float_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Sta
     stored_first = not (conv.quantised or (fused.join is None and fused.after in (None, *_LIMITED)))
     if conv.quantised:
         assert conv.multiplier is not None
-        name = _times(node, Guarded(name, None), conv.multiplier * stage.scale)
+        name = _times(node, Sums(name), conv.multiplier * stage.scale)
     slope = _slope(node, conv, stage, fused)
 
     def rounded(value: str) -> str:
@@ -210,7 +243,7 @@ def _float_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Sta
     if fused.before in _SLOPED and slope is not None:
         name = rounded(e.node("PRelu", name, e.constant(slope[0])))
     if node.has(1):
-        other = _operand(node, np.float32(_operand_scale(node)))
+        other = _operand(node, np.float32(_operand_scale(node)), Sums(name))
         name = e.node("Mul" if fused.join is Join.MUL else "Add", name, other)
     name = _limited(node, name, fused.after, stage)
     if fused.after in _SLOPED and slope is not None:

@@ -1,0 +1,44 @@
+"""The contract of an engine: it compiles a lowered segment and runs it."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+
+from rknnlite.spi.lowering import Form
+
+from ..values import Array
+
+__all__ = ["Engine", "Program"]
+
+
+class Program(abc.ABC):
+    """A compiled segment; several threads may run it at once."""
+
+    @abc.abstractmethod
+    def run(self, values: Sequence[Array]) -> list[Array]:
+        """Values of the segment's inputs, in order -> values of its outputs, float32 as a plan carries them."""
+
+
+class Engine(abc.ABC):
+    """One library that runs lowered segments. ``lowering`` names the format that it reads."""
+
+    name = ""
+    lowering = "onnx"
+
+    @property
+    @abc.abstractmethod
+    def version(self) -> str:
+        """What results may depend on: versions, and which instructions the machine has."""
+
+    @property
+    @abc.abstractmethod
+    def form(self) -> Form:
+        """The fastest form whose products are exact here; found out once."""
+
+    @abc.abstractmethod
+    def compile(self, model: bytes, outputs: Sequence[str], threads: int) -> Program:
+        """A program of a segment, whose results are asked for in the order of ``outputs``.
+
+        Whatever it raises makes the caller compute without it.
+        """

@@ -1,0 +1,67 @@
+"""``rknnlite export-onnx``: a model as an ONNX file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rknnlite.accuracy import to_onnx
+from rknnlite.files.writing import write_file
+from rknnlite.spi.command import Command, Console, Exit
+from rknnlite.spi.lowering import Form
+
+__all__ = ["COMMAND"]
+
+
+class ExportOnnx(Command):
+    """See the module."""
+
+    name = "export-onnx"
+    help = "write a model as an ONNX network"
+    examples = (
+        "rknnlite export-onnx model.rknn model.onnx",
+        "rknnlite export-onnx model.rknn model.onnx --form qdq --normalise",
+        "rknnlite export-onnx model.rknn model.onnx --batch 0",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("model", type=Path, metavar="MODEL", help="the .rknn file")
+        parser.add_argument("out", type=Path, metavar="OUT", help="the .onnx file to write")
+        parser.add_argument(
+            "--form",
+            choices=[form.value for form in Form],
+            default=Form.FLOAT.value,
+            help="float: dequantised (default); qdq: float with the file's steps; fp16: tensors stored as float16; exact, "
+            "exact-int8: the NPU's integers, carried in float32 or in 8 bits",
+        )
+        parser.add_argument(
+            "--normalise",
+            action="store_true",
+            help="inputs are pixels: means and deviations are part of the graph",
+        )
+        parser.add_argument(
+            "--batch",
+            type=int,
+            metavar="N",
+            help="items in each run, 0 for any number; default: as the file has it",
+        )
+
+    def run(self, args: argparse.Namespace, console: Console) -> int:
+        network = to_onnx(args.model, args.form, args.normalise, args.batch)
+        from .network import FIXED_SHAPE, NOT_WRITTEN  # behind to_onnx, which says what to install
+
+        content = network.SerializeToString()
+        write_file(args.out, content)
+        told = {each.key: each.value for each in network.metadata_props}
+        strange = told.pop(NOT_WRITTEN, "").splitlines()
+        size, nodes = len(content), len(network.graph.node)
+        data = {"out": args.out, "bytes": size, "nodes": nodes, NOT_WRITTEN: strange, **told}
+        lines = [f"{args.out}: {size} bytes, {nodes} nodes, form {args.form}"]
+        lines += [f"in the domain rknnlite: {each}" for each in strange]
+        if FIXED_SHAPE in told:
+            lines.append(f"for one shape only: {told[FIXED_SHAPE]}")
+        console.report(data, "\n".join(lines))
+        return Exit.OK
+
+
+COMMAND = ExportOnnx()
