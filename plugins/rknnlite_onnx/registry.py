@@ -43,6 +43,11 @@ class LoweredNode:
         return self.carrier.form
 
     @property
+    def exact(self) -> bool:
+        """Whether the numbers are to be the CPU reference's to the byte; else engines compute as they like."""
+        return self.form in (Form.EXACT, Form.EXACT_INT8)
+
+    @property
     def attrs(self) -> Any:
         """Attributes of the node."""
         return self.view.attrs

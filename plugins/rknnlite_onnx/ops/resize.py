@@ -14,13 +14,33 @@ __all__: list[str] = []
 
 @lowers("Resize", "Upsample")
 def resize(node: LoweredNode) -> None:
-    """Axis by axis, with stored places: engines differ in how they compute those."""
+    """Axis by axis, with stored places, where the bytes count: engines differ in how they compute those."""
     steps = resize_steps(node.view)
+    if not node.exact and node.attrs.get("coordinate_transformation_mode") != "tf_half_pixel_for_nn":
+        node.store(_as_it_is(node))
+        return
     if all(step.weight is None for step in steps):
         value, rep = node.moving()
         node.moved(_nearest(node, value, steps), rep)
         return
     node.store(_along_axes(node, node.real(0), steps))
+
+
+def _as_it_is(node: LoweredNode) -> str:
+    """With the scales of the file, where those give its shape, else with sizes."""
+    source, target = node.view.tensor(0).shape, node.outputs[0].shape
+    stored = node.view.constant(2).reshape(-1) if node.has(2) and node.view.is_const(2) else np.zeros(0)
+    scaled = len(stored) == len(source) and tuple(int(n * s) for n, s in zip(source, stored)) == target
+    sizes = ["", node.const(stored)] if scaled else ["", "", node.ints(*target)]
+    nearest = str(node.attrs.get("mode") or "nearest") == "nearest"
+    how = {
+        "mode": "nearest" if nearest else "linear",
+        "coordinate_transformation_mode": str(
+            node.attrs.get("coordinate_transformation_mode") or "half_pixel"
+        ),
+        "nearest_mode": str(node.attrs.get("nearest_mode") or "round_prefer_floor") if nearest else None,
+    }
+    return node.emit("Resize", node.real(0), *sizes, **how)
 
 
 def _along_axes(node: LoweredNode, value: str, steps: list[AxisStep]) -> str:
