@@ -91,6 +91,15 @@ def _leaky(node: LoweredNode, name: str, slope: Array) -> str:
     )
 
 
+def _sloped(node: LoweredNode, name: str, slope: Array) -> str:
+    """The negative part times a slope; engines are slow with PRelu, people read it more easily."""
+    if (slope == slope.flat[0]).all():
+        return node.emit("LeakyRelu", name, alpha=float(slope.flat[0]))
+    if not node.exact:
+        return node.emit("PRelu", name, node.const(slope[0]))
+    return _leaky(node, name, slope)
+
+
 def _slope(node: LoweredNode, conv: ConvParams, stage: Stage, fused: FusedOp) -> Optional[Array]:
     """[1, OC, 1, 1] or [1, OC, OH, OW] factor of the negative part."""
     oh, ow = node.outputs[0].shape[2:]
@@ -241,13 +250,13 @@ def _float_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Sta
         name = rounded(name)
     name = _limited(node, name, fused.before, stage)
     if fused.before in _SLOPED and slope is not None:
-        name = rounded(e.node("PRelu", name, e.constant(slope[0])))
+        name = rounded(_sloped(node, name, slope))
     if node.has(1):
         other = _operand(node, np.float32(_operand_scale(node)), Sums(name))
         name = e.node("Mul" if fused.join is Join.MUL else "Add", name, other)
     name = _limited(node, name, fused.after, stage)
     if fused.after in _SLOPED and slope is not None:
-        name = e.node("PRelu", name, e.constant(slope[0]))
+        name = _sloped(node, name, slope)
     elif fused.after is Activation.TABLE:
         name = _real_function(node, fused, stage, name)
     node.store(name)
