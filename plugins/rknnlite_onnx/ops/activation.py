@@ -11,7 +11,7 @@ from rknnlite.graph.tables import dense_table, elu_alpha, silu_beta
 from rknnlite.tensor import DType
 
 from ..carrier import Rep, centred_range, element_zero
-from ..functions import FUNCTIONS, hard_line
+from ..functions import FUNCTIONS, hard_line, sloped
 from ..registry import LoweredNode, Writer, lowers
 
 __all__: list[str] = []
@@ -188,7 +188,7 @@ def prelu(node: LoweredNode) -> None:
     slope = node.constant(1)
     if slope.ndim < rank and slope.size == node.view.tensor(0).shape[1]:
         slope = slope.reshape(-1, *([1] * (rank - 2)))
-    node.store(node.emit("PRelu", node.real(0), node.const(slope)))
+    node.store(sloped(node.emitter, node.real(0), slope, node.exact))
 
 
 @lowers("Hardmax")

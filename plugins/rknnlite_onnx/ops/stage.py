@@ -16,7 +16,7 @@ from rknnlite.graph.tables import TABLE_FUNCTIONS, dense_table
 from rknnlite.tensor import DType
 
 from ..carrier import TO_LAST, Rep, centred_range
-from ..functions import FUNCTIONS, hard_line
+from ..functions import FUNCTIONS, hard_line, leaky, sloped
 from ..registry import LoweredNode
 
 __all__ = ["Sums", "in_elements", "write_stage"]
@@ -81,23 +81,6 @@ def _times(node: LoweredNode, acc: Sums, factor: Any) -> str:
     if not acc.last:
         held = e.node("Clip", held, e.constant(-_GUARD), e.constant(_GUARD))
     return e.node("Mul", held, e.constant(acc.per_channel(factor)))
-
-
-def _leaky(node: LoweredNode, name: str, slope: Array) -> str:
-    e = node.emitter
-    zero = e.constant(0.0)
-    return e.node(
-        "Add", e.node("Max", name, zero), e.node("Mul", e.node("Min", name, zero), e.constant(slope))
-    )
-
-
-def _sloped(node: LoweredNode, name: str, slope: Array) -> str:
-    """The negative part times a slope; engines are slow with PRelu, people read it more easily."""
-    if (slope == slope.flat[0]).all():
-        return node.emit("LeakyRelu", name, alpha=float(slope.flat[0]))
-    if not node.exact:
-        return node.emit("PRelu", name, node.const(slope[0]))
-    return _leaky(node, name, slope)
 
 
 def _slope(node: LoweredNode, conv: ConvParams, stage: Stage, fused: FusedOp) -> Optional[Array]:
@@ -170,7 +153,7 @@ def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: S
         first = _limits(stage) if fused.before is Activation.CLIP else (0.0, np.inf)
         value = e.node("Clip", value, e.constant(first[0]), e.constant(first[1]))
     elif fused.before in _SLOPED and slope is not None:
-        value = _leaky(node, value, slope)
+        value = leaky(node.emitter, value, slope)
     if node.has(1):
         if fused.join is Join.MUL:
             value = e.node("Mul", value, _plain_operand(node, acc))
@@ -179,7 +162,7 @@ def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: S
                 "Add", value, _operand(node, np.float32(_operand_scale(node) / y.quant.scale), acc)
             )
     if fused.after in _SLOPED and slope is not None:
-        value = _leaky(node, value, slope)
+        value = leaky(node.emitter, value, slope)
     whole = all(limit == np.rint(limit) for limit in (low, high))
     if whole:
         node.carrier.store_centred(y.index, value, (low, high), _elements(acc))
@@ -250,13 +233,13 @@ def _float_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Sta
         name = rounded(name)
     name = _limited(node, name, fused.before, stage)
     if fused.before in _SLOPED and slope is not None:
-        name = rounded(_sloped(node, name, slope))
+        name = rounded(sloped(node.emitter, name, slope[0], node.exact))
     if node.has(1):
         other = _operand(node, np.float32(_operand_scale(node)), Sums(name))
         name = e.node("Mul" if fused.join is Join.MUL else "Add", name, other)
     name = _limited(node, name, fused.after, stage)
     if fused.after in _SLOPED and slope is not None:
-        name = _sloped(node, name, slope)
+        name = sloped(node.emitter, name, slope[0], node.exact)
     elif fused.after is Activation.TABLE:
         name = _real_function(node, fused, stage, name)
     node.store(name)
