@@ -6,6 +6,7 @@ tie rule; measured).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -80,9 +81,12 @@ def split_for_exactness(weight: NDArray[Any], low: float, high: float) -> list[s
 
 
 def largest_sum(weight: NDArray[Any], axes: tuple[int, ...], low: float, high: float) -> NDArray[np.float64]:
-    """Largest |sum| over ``axes`` of weight * x for x in [low, high]."""
-    magnitude = np.abs(weight).sum(axis=axes, dtype=np.float64)
-    total = weight.sum(axis=axes, dtype=np.float64)
+    """Largest |sum| over ``axes`` of integer ``weight`` * x for x in [low, high]."""
+    size = np.abs(weight)
+    count = math.prod(weight.shape[axis] for axis in axes)
+    exact = weight.dtype == np.float32 and count * float(size.max(initial=0)) < _EXACT
+    kind = np.float32 if exact else np.float64  # adding in double takes four times as long
+    magnitude, total = (part.sum(axis=axes, dtype=kind).astype(np.float64) for part in (size, weight))
     positive, negative = (magnitude + total) / 2, (magnitude - total) / 2
     up, down = max(high, 0.0), max(-low, 0.0)
     found: NDArray[np.float64] = np.maximum(positive * up + negative * down, positive * down + negative * up)

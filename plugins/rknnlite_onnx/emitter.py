@@ -86,10 +86,10 @@ class Emitter:
             self.domains.add(domain)
         return outputs
 
-    def constant(self, value: Any, dtype: Any = np.float32, hint: str = "") -> str:
-        """A stored array; its name."""
+    def constant(self, value: Any, dtype: Any = np.float32, hint: str = "", shared: bool = True) -> str:
+        """A stored array; its name. Without ``shared`` nobody else reads it."""
         array = np.ascontiguousarray(value, dtype) if np.ndim(value) else np.asarray(value, dtype)
-        key = (array.dtype.str, array.shape, array.tobytes()) if array.size <= 64 else None
+        key = (array.dtype.str, array.shape, array.tobytes()) if shared and array.size <= 64 else None
         if key is not None and key in self._known:
             return self._known[key]
         name = self.fresh(hint or f"{self.prefix or 'constant'}/c")

@@ -43,12 +43,12 @@ def _network(weight: Array, zeros: Array, bias: Array, factor: Array) -> bytes:
 
     stored = {
         "one": np.float32(1), "x0": np.uint8(_ZERO_IN), "w": weight, "f": factor, "w0": zeros, "y0": np.uint8(_ZERO_OUT),
-        "b": bias, "m": np.ascontiguousarray(weight[:, :, 0, 0].T),
+        "b": bias, "m0": zeros, "m": np.ascontiguousarray(weight[:, :, 0, 0].T),
     }  # fmt: skip
     operands = ["x", "one", "x0", "w", "f", "w0", "one", "y0", "b"]
     nodes = [
         helper.make_node("QLinearConv", operands, ["y"], pads=[1, 1, 1, 1]),
-        helper.make_node("MatMulInteger", ["r", "m", "x0", "w0"], ["s"]),
+        helper.make_node("MatMulInteger", ["r", "m", "x0", "m0"], ["s"]),
     ]
     planes, last = [1, _CHANNELS, _SIZE, _SIZE], [1, _SIZE, _SIZE, _CHANNELS]
     info = helper.make_tensor_value_info

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.graph import Accumulator, ConvParams
+from rknnlite.graph import Accumulator, ConvParams, FusedOp
 from rknnlite.graph.tables import TABLE_FUNCTIONS
 from rknnlite.quant import largest_sum, split_for_exactness
 from rknnlite.spi.lowering import Form
@@ -18,7 +18,7 @@ from ..carrier import Rep, centred_range, element_zero
 from ..qdq import stored_weights
 from ..registry import LoweredNode, lowers
 from .product import product, product_pays
-from .stage import Sums, in_elements, write_stage
+from .stage import Sums, in_elements, integer_limits, write_stage
 
 __all__ = ["Geometry"]
 
@@ -95,7 +95,7 @@ def convolution(node: LoweredNode) -> None:
     weight = stored - conv.zero_point.reshape(-1, 1, 1, 1)
     bias = np.zeros(len(weight)) if conv.bias is None else conv.bias.astype(np.float64)
     bias = bias + x.quant.zero_point * weight.sum(axis=(1, 2, 3), dtype=np.float64)
-    if in_elements(node, fused, conv, stage) and _in_bytes(node, conv, stored, bias):
+    if in_elements(node, fused) and _in_bytes(node, conv, fused, stored, bias):
         return
     if product_pays(node, conv, stored, bias):
         sums = product(node, conv, stored, bias)
@@ -201,7 +201,7 @@ def _wide_sum(node: LoweredNode, conv: ConvParams, weight: Array, bias: Array) -
     return e.cast(whole, np.float32)
 
 
-def _in_bytes(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array) -> bool:
+def _in_bytes(node: LoweredNode, conv: ConvParams, fused: FusedOp, stored: Array, bias: Array) -> bool:
     """The whole node as one QLinearConv, which adds in int32 and rounds as the NPU does; False where it cannot be.
 
     Engines are slow with depthwise weights that have zero points; those go the way of float32.
@@ -215,6 +215,7 @@ def _in_bytes(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array) -
         or conv.transposed
         or (conv.depthwise and zeros.any())
         or np.abs(bias).max(initial=0) >= 2**31
+        or (bias != np.rint(bias)).any()
     ):
         return False
     geometry, e, carrier = Geometry.of(node, conv, stored), node.emitter, node.carrier
@@ -224,8 +225,13 @@ def _in_bytes(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array) -
     one, kind = e.constant(1.0), np.int8
     names = [
         carrier.get(x.index, Rep.ELEMENTS), one, e.constant(element_zero(x), np.uint8),
-        e.constant(stored, kind), e.constant(factor), e.constant(zeros, kind),
+        e.constant(stored, kind), e.constant(factor), e.constant(zeros, kind, shared=False),
         one, e.constant(element_zero(y), np.uint8), e.constant(np.rint(bias), np.int32),
     ]  # fmt: skip
-    carrier.put(y.index, Rep.ELEMENTS, e.node("QLinearConv", *names, **geometry.attrs))
+    found = e.node("QLinearConv", *names, **geometry.attrs)
+    limits, zero = integer_limits(node, fused, stage), element_zero(y)
+    if limits != centred_range(y):
+        low, high = (e.constant(limit + zero, np.uint8) for limit in limits)
+        found = e.node("Clip", found, low, high)
+    carrier.put(y.index, Rep.ELEMENTS, found)
     return True

@@ -63,7 +63,7 @@ def product(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array) -> 
         _windows(node, conv, zero),
         e.constant(matrix, np.int8),
         zero,
-        e.constant(conv.zero_point, np.int8),
+        e.constant(conv.zero_point, np.int8, shared=False),
     )
     sums = e.node("Add", sums, e.constant(np.rint(bias), np.int32))
     return Sums(e.cast(sums, np.float32), last=True)

@@ -19,7 +19,7 @@ from ..carrier import TO_LAST, Rep, centred_range
 from ..functions import FUNCTIONS, hard_line, leaky, sloped
 from ..registry import LoweredNode
 
-__all__ = ["Sums", "in_elements", "write_stage"]
+__all__ = ["Sums", "in_elements", "integer_limits", "write_stage"]
 
 Array = NDArray[Any]
 _LIMITED = (Activation.RELU, Activation.CLIP)
@@ -45,20 +45,26 @@ class Sums(NamedTuple):
         return array.reshape((1,) * (4 - array.ndim) + array.shape).transpose(TO_LAST)
 
 
-def in_elements(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage) -> bool:
-    """Whether the stage is a factor, rounding and the limits of 8 bits, which QLinearConv does by itself."""
-    x, y = node.view.tensor(0), node.outputs[0]
-    carrier = node.carrier
-    if not (
-        carrier.in_bytes(x.index)
-        and carrier.in_bytes(y.index)
-        and fused.join is None
-        and fused.before is None
-    ):
-        return False
-    if fused.after is None:
-        return stage.clip is None
-    return fused.after is Activation.RELU and stage.clip is None and centred_range(y)[0] >= 0
+def in_elements(node: LoweredNode, fused: FusedOp) -> bool:
+    """Whether the stage is a factor, rounding and limits, which QLinearConv does by itself."""
+    x, y, stage = node.view.tensor(0), node.outputs[0], node.view.node.stage
+    small = node.carrier.in_bytes(x.index) and node.carrier.in_bytes(y.index)
+    plain = fused.join is None and fused.before is None and fused.after in (None, *_LIMITED)
+    return small and plain and stage is not None and stage.clip is None
+
+
+def integer_limits(node: LoweredNode, fused: FusedOp, stage: Stage) -> tuple[float, float]:
+    """Smallest and largest centred result."""
+    y = node.outputs[0]
+    assert y.quant is not None
+    low, high = centred_range(y)
+    if fused.after is Activation.RELU:
+        low = max(low, 0.0)
+    if fused.after is Activation.CLIP:
+        low, high = (float(np.clip(np.rint(np.float32(limit)), low, high)) for limit in _limits(stage))
+    if stage.clip is not None:
+        low, high = (float(np.float32(min(max(v / y.quant.scale, low), high))) for v in stage.clip)
+    return low, high
 
 
 def write_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage, acc: Sums) -> None:
@@ -135,19 +141,13 @@ def _limits(stage: Stage) -> tuple[float, float]:
 def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage, acc: Sums) -> None:
     y, e = node.outputs[0], node.emitter
     assert conv.multiplier is not None and y.quant is not None
-    low, high = centred_range(y)
-    if fused.after is Activation.RELU:
-        low = max(low, 0.0)
+    low, high = integer_limits(node, fused, stage)
     scale = conv.multiplier * stage.scale * stage.second_scale
     if fused.join is Join.MUL and node.view.is_const(1) and (stored := node.view.tensor(1).quant) is not None:
         scale = scale / stored.scale
     slope = _slope(node, conv, stage, fused)
     if slope is not None:
         slope = acc.laid(slope)
-    if fused.after is Activation.CLIP:
-        low, high = (float(np.clip(np.rint(np.float32(limit)), low, high)) for limit in _limits(stage))
-    if stage.clip is not None:
-        low, high = (float(np.float32(min(max(v / y.quant.scale, low), high))) for v in stage.clip)
     value = _times(node, acc, scale)
     if fused.before in _LIMITED:
         first = _limits(stage) if fused.before is Activation.CLIP else (0.0, np.inf)
