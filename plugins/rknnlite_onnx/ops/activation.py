@@ -188,7 +188,11 @@ def prelu(node: LoweredNode) -> None:
     slope = node.constant(1)
     if slope.ndim < rank and slope.size == node.view.tensor(0).shape[1]:
         slope = slope.reshape(-1, *([1] * (rank - 2)))
-    node.store(sloped(node.emitter, node.real(0), slope, node.exact))
+    elif slope.ndim > rank:
+        slope = slope.reshape(slope.shape[slope.ndim - rank :])
+    found = sloped(node.emitter, node.real(0), slope, node.exact)
+    shape = node.outputs[0].shape
+    node.store(found if len(shape) == rank else node.emit("Reshape", found, node.ints(*shape)))
 
 
 @lowers("Hardmax")
