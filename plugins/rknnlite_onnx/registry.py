@@ -43,6 +43,11 @@ class LoweredNode:
         return self.carrier.form
 
     @property
+    def exact(self) -> bool:
+        """Whether the numbers are to be the CPU reference's to the byte; else engines compute as they like."""
+        return self.form in (Form.EXACT, Form.EXACT_INT8)
+
+    @property
     def attrs(self) -> Any:
         """Attributes of the node."""
         return self.view.attrs
@@ -119,6 +124,11 @@ class LoweredNode:
             zero = self.const(-target.quant.zero_point * target.quant.scale)
             name = self.emit("Where", self.emit("IsNaN", name), zero, name)
         self.carrier.store_real(target.index, name)
+
+    def store_finite(self, name: str, position: int = 0) -> None:
+        """A real result that is NaN only where a floating operand is not finite."""
+        live = [tensor for i, tensor in enumerate(self.view.inputs) if tensor and not self.view.is_const(i)]
+        self.store(name, position, nan=any(tensor.quant is None for tensor in live))
 
     def store_whole(self, name: str, position: int = 0) -> None:
         """A bool or integer result, whatever its tensor stores it as."""

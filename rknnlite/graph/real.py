@@ -21,6 +21,8 @@ from .tables import TABLE_FUNCTIONS
 __all__ = ["float_graph", "weight_steps"]
 
 Array = NDArray[Any]
+_STORED_BETWEEN = ("score_step", "score_zero_point", "weight_step")
+"""The steps in which attention stores its scores and its softmax as int8."""
 
 
 def float_graph(graph: Graph) -> Graph:
@@ -46,6 +48,8 @@ def _real_node(node: Node, graph: Graph, tensors: list[Tensor]) -> Node:
         return _real_norm(node, graph, tensors)
     if node.op == "HardSigmoid":
         return _real_line(node, graph)
+    if node.op == "exSDPAttention":
+        return replace(node, attrs={name: v for name, v in node.attrs.items() if name not in _STORED_BETWEEN})
     return node
 
 

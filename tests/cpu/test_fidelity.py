@@ -9,6 +9,8 @@ import pytest
 
 import rknnlite
 from rknnlite.errors import ParamInvalid
+from rknnlite.formats import ModelFile
+from rknnlite.graph.real import float_graph
 from rknnlite.spi import Context
 from tests.support.corpus import DATA, EXAMPLES, answers_of, genuine, golden_of, goldens, open_cpu
 from tests.support.onnx_twin import write_twin
@@ -162,3 +164,14 @@ def test_stored_elements_are_the_same_with_tables() -> None:
     (real,) = context.infer(golden.inputs)
     ((stored, scale, zero),) = context.infer(golden.inputs, raw=True)
     assert np.allclose((stored.astype(np.float32) - zero) * scale, real)
+
+
+def test_attention_in_float_rounds_nothing_in_between() -> None:
+    """int8 stores the scores and their softmax as int8; the registers tell the steps."""
+    graph = ModelFile(genuine("attention.rk3588.i8")).model.graph()
+    (node,) = (node for node in graph.nodes if node.op == "exSDPAttention")
+    (real,) = (node for node in float_graph(graph).nodes if node.op == "exSDPAttention")
+    assert "score_step" in node.attrs and not {
+        name for name in real.attrs if name.endswith(("_step", "_point"))
+    }
+    assert real.attrs["scale"] == node.attrs["scale"]

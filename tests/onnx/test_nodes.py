@@ -10,12 +10,14 @@ import pytest
 pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
 pytest.importorskip("onnxruntime", reason="pip install rknnlite[onnx]")
 
+from rknnlite_cpu.fidelity import table_graph
+
 from rknnlite.errors import RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.graph import Graph
 from rknnlite.spi.lowering import Form
 from tests.cpu.test_swept import models
-from tests.support.corpus import DATA, EXAMPLES
+from tests.support.corpus import DATA, EXAMPLES, genuine
 from tests.support.lowered import accepted, judged_alone, random_inputs, recorded
 from tests.support.swept import members
 
@@ -59,6 +61,19 @@ def test_exact_in_bytes(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_all_of_them_in_bytes(path: Path) -> None:
     checked_file(path, Form.EXACT_INT8)
+
+
+@pytest.mark.parametrize("form", [Form.EXACT, Form.EXACT_INT8], ids=lambda form: form.value)
+@pytest.mark.parametrize("name", ["acts_alone.rk3588.i8", "acts_alone.rv1106.i8", "act_silu.rk3588.i8"])
+def test_by_the_tables_of_the_file(name: str, form: Form) -> None:
+    """To the byte: what is left is a look-up."""
+    graph = table_graph(ModelFile(genuine(name)).model.graph())
+    looked_up = [node for node in graph.nodes if node.stage is not None and node.stage.by_table]
+    assert looked_up
+    for node, operands, results in recorded(graph, random_inputs(graph)):
+        if node in looked_up:
+            for verdict in judged_alone(graph, node, operands, results, form):
+                assert not verdict.reason and not verdict.different, str(verdict)
 
 
 @pytest.mark.parametrize(("archive", "target"), models())

@@ -210,6 +210,12 @@ def test_a_constant_among_what_is_joined(form: Form) -> None:
     check(graph, {0: np.arange(6, dtype=np.float32).reshape(2, 3)}, form, 0)
 
 
+def test_a_slope_of_more_dimensions_than_its_values() -> None:
+    operands = [tensor("x", (1, 32)), constant(np.full((1, 1, 1), 0.3, np.float32))]
+    graph = one_node("PRelu", operands, [tensor("y", (1, 1, 32))]).graph
+    check(graph, {0: real(1, 32)}, Form.EXACT)
+
+
 def test_bfloat16_is_rounded() -> None:
     graph, feeds = made("Relu", [np.abs(real(1, 64))], (1, 64), {}, [])
     graph.tensors[graph.outputs[0]].dtype = DType.BFLOAT16

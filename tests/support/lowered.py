@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
+import pytest
 from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
 
 from rknnlite.graph import Graph, Node, Tensor
@@ -88,23 +91,23 @@ def run(
     graph: Graph, nodes: Sequence[Node], feeds: Mapping[int, Array], outputs: Sequence[int], form: Form
 ) -> list[Array]:
     """Some nodes of a graph as one segment in onnxruntime."""
-    import onnxruntime
     from rknnlite_onnx.lowering import OnnxLowering
 
+    engine = engine_of_tests()
+    if form is Form.EXACT_INT8 and engine.form is not form:
+        pytest.skip(f"{engine.version} does not compute in bytes exactly")
     segment = Segment(nodes, list(feeds), list(outputs))
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry(
-        "session.disable_quant_qdq", "1"
-    )  # sums would be rounded before they are added
-    session = onnxruntime.InferenceSession(
-        OnnxLowering().segment(graph, segment, form), options, providers=["CPUExecutionProvider"]
-    )
-    named = {segment.tensor_name(index): value for index, value in feeds.items()}
-    found: list[Array] = session.run(None, named)
-    return found
+    names = [segment.tensor_name(index) for index in outputs]
+    program = engine.compile(OnnxLowering().segment(graph, segment, form), names, 1)
+    return list(program.run(list(feeds.values())))
+
+
+@functools.cache
+def engine_of_tests() -> Any:
+    """The engine that runs segments, with the settings that users get."""
+    from rknnlite_cpu.engines.with_onnxruntime import OnnxRuntime
+
+    return OnnxRuntime()
 
 
 def judged(graph: Graph, form: Form, feeds: Mapping[int, Array] | None = None) -> Iterator[Verdict]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from rknnlite.spi.lowering import Form
-
 from ..registry import LoweredNode, lowers
 
 __all__: list[str] = []
@@ -74,19 +72,19 @@ def ex_matmul(node: LoweredNode) -> None:
 @lowers("exSDPAttention")
 def attention(node: LoweredNode) -> None:
     """[heads, d, 1, tokens] each -> softmax(scale * q^T k + mask^T) v in the same layout."""
-    steps, stored = node.attrs, node.form is not Form.FLOAT
+    steps = node.attrs
     products = node.emit("MatMul", _flat(node, node.real(0), 0, True), _flat(node, node.real(1), 1))
     scores = _times(node, products, np.float32(steps.get("scale", 1.0)))
     if node.has(3):
         scores = node.emit("Add", scores, _flat(node, node.real(3), 3, True))
-    if "score_step" in steps and stored:
+    if "score_step" in steps:
         zero = steps["score_zero_point"]
         scores = _through_steps(node, scores, steps["score_step"], (-128 - zero, 127 - zero))
     elif "score_step" not in steps and node.has(3) and (params := node.view.tensor(3).quant) is not None:
         unit = node.const(params.scale)
         scores = node.emit("Mul", node.emit("Round", node.emit("Div", scores, unit)), unit)
     weights = node.emit("Softmax", scores, axis=-1)
-    if "weight_step" in steps and stored:
+    if "weight_step" in steps:
         weights = _through_steps(node, weights, steps["weight_step"], (0, 255))
     turned = node.emit("Transpose", weights, perm=[0, 2, 1])
     out = node.emit("MatMul", _flat(node, node.real(2), 2), turned)

@@ -17,12 +17,12 @@ __all__: list[str] = []
 
 @lowers("exSoftmax13", "Softmax")
 def softmax(node: LoweredNode) -> None:
-    node.store(node.emit("Softmax", node.real(0), axis=int(node.attrs.get("axis", -1))), nan=True)
+    node.store_finite(node.emit("Softmax", node.real(0), axis=int(node.attrs.get("axis", -1))))
 
 
 @lowers("LogSoftmax")
 def log_softmax(node: LoweredNode) -> None:
-    node.store(node.emit("LogSoftmax", node.real(0), axis=int(node.attrs.get("axis", -1))), nan=True)
+    node.store_finite(node.emit("LogSoftmax", node.real(0), axis=int(node.attrs.get("axis", -1))))
 
 
 def _mean(node: LoweredNode, name: str, axes: Sequence[int], keepdims: int = 1) -> str:
@@ -30,7 +30,9 @@ def _mean(node: LoweredNode, name: str, axes: Sequence[int], keepdims: int = 1) 
 
 
 def _precise_mean(node: LoweredNode, name: str, axes: Sequence[int]) -> str:
-    """Added in double."""
+    """Added in double, as the CPU reference does, where that is asked for."""
+    if not node.exact:
+        return _mean(node, name, axes)
     wide = _mean(node, node.emitter.cast(name, np.float64), axes)
     return node.emitter.cast(wide, np.float32)
 
@@ -46,6 +48,9 @@ def norm(node: LoweredNode) -> None:
     mode = str(attrs.get("mode") or "layer")
     eps = node.const(attrs.get("epsilon", attrs.get("eps", 1e-5)))
     axes = [int(a) % len(shape) for a in attrs.get("axes") or [int(attrs.get("axis", -1))]]
+    if mode == "layer" and not node.exact and axes == list(range(axes[0], len(shape))):
+        node.store(_layer_norm(node, x, axes))
+        return
     if mode == "layer":
         x = node.emit("Sub", x, _precise_mean(node, x, axes))
     if mode in ("layer", "rms"):
@@ -61,7 +66,24 @@ def norm(node: LoweredNode) -> None:
     for position, kind in ((1, "Mul"), (2, "Add")):
         if node.has(position):
             out = node.emit(kind, out, _along(node, position, axes))
-    node.store(out, nan=True)
+    node.store_finite(out)
+
+
+def _layer_norm(node: LoweredNode, x: str, axes: Sequence[int]) -> str:
+    """As the one operator that readers of ONNX know."""
+    shape = [node.view.tensor(0).shape[axis] for axis in axes]
+    gamma = _flat(node, 1, shape) if node.has(1) else node.const(np.ones(shape))
+    beta = [_flat(node, 2, shape)] if node.has(2) else []
+    eps = float(node.attrs.get("epsilon", node.attrs.get("eps", 1e-5)))
+    return node.emit("LayerNormalization", x, gamma, *beta, axis=axes[0], epsilon=eps)
+
+
+def _flat(node: LoweredNode, position: int, shape: Sequence[int]) -> str:
+    if prod(node.view.tensor(position).shape) != prod(shape):
+        raise node.refuse(f"gamma or beta of shape {list(node.view.tensor(position).shape)}")
+    if node.view.is_const(position):
+        return node.const(node.constant(position).reshape(shape))
+    return node.emit("Reshape", node.real(position), node.ints(*shape))
 
 
 def _along(node: LoweredNode, position: int, axes: Sequence[int]) -> str:

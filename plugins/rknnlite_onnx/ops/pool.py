@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType
 
+from ..carrier import Rep
 from ..registry import LoweredNode, lowers
 
 __all__: list[str] = []
@@ -47,6 +47,10 @@ def max_pool(node: LoweredNode) -> None:
         DType.FLOAT16, DType.FLOAT32,
     ):  # fmt: skip
         raise node.refuse("pooling of integers")
+    if rep is Rep.ELEMENTS:  # onnxruntime pools floats 8 to 40 times as fast as bytes
+        pooled = node.emit("MaxPool", node.emitter.cast(value, np.float32), **_window(node))
+        node.moved(node.emitter.cast(pooled, np.uint8), rep)
+        return
     node.moved(node.emit("MaxPool", value, **_window(node)), rep)
 
 
@@ -56,8 +60,7 @@ def average_pool(node: LoweredNode) -> None:
     _check_rank(node)
     window, counted = _window(node), bool(node.attrs.get("count_include_pad"))
     beyond = counted and window["pads"] != _given_pads(node)
-    exact = node.form in (Form.EXACT, Form.EXACT_INT8) and node.outputs[0].quant is not None
-    if exact or beyond or "dilations" in window:
+    if (node.exact and node.outputs[0].quant is not None) or beyond or "dilations" in window:
         _ordered_average(node, window, counted)
         return
     node.store(node.emit("AveragePool", node.real(0), count_include_pad=int(counted), **window))

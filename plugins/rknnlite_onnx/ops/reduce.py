@@ -46,10 +46,9 @@ def _wide(node: LoweredNode, exact_means: bool) -> str:
 @lowers("ArgMax", "ArgMin")
 def arg_reduce(node: LoweredNode) -> None:
     """The order of quantised values is that of their integers."""
-    index, last = node.view.tensor(0).index, int(bool(node.attrs.get("select_last_index")))
-    axis = int(node.attrs.get("axis", 0))
-    if not node.view.is_const(0) and node.carrier.is_quantised(index):
-        x = node.carrier.get(index, node.carrier.home(index))
+    axis, last = int(node.attrs.get("axis", 0)), int(bool(node.attrs.get("select_last_index")))
+    if not node.view.is_const(0) and node.view.tensor(0).quant is not None:
+        x = node.centred(0)
     else:
         x = node.native(0)
         if node.typed(0) not in (np.dtype(np.float32), np.dtype(np.int32)):

@@ -16,7 +16,7 @@ from rknnlite.graph.tables import TABLE_FUNCTIONS, dense_table
 from rknnlite.tensor import DType
 
 from ..carrier import TO_LAST, Rep, centred_range
-from ..functions import FUNCTIONS, hard_line
+from ..functions import FUNCTIONS, hard_line, leaky, sloped
 from ..registry import LoweredNode
 
 __all__ = ["Sums", "in_elements", "integer_limits", "write_stage"]
@@ -89,14 +89,6 @@ def _times(node: LoweredNode, acc: Sums, factor: Any) -> str:
     return e.node("Mul", held, e.constant(acc.per_channel(factor)))
 
 
-def _leaky(node: LoweredNode, name: str, slope: Array) -> str:
-    e = node.emitter
-    zero = e.constant(0.0)
-    return e.node(
-        "Add", e.node("Max", name, zero), e.node("Mul", e.node("Min", name, zero), e.constant(slope))
-    )
-
-
 def _slope(node: LoweredNode, conv: ConvParams, stage: Stage, fused: FusedOp) -> Optional[Array]:
     """[1, OC, 1, 1] or [1, OC, OH, OW] factor of the negative part."""
     oh, ow = node.outputs[0].shape[2:]
@@ -161,7 +153,7 @@ def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: S
         first = _limits(stage) if fused.before is Activation.CLIP else (0.0, np.inf)
         value = e.node("Clip", value, e.constant(first[0]), e.constant(first[1]))
     elif fused.before in _SLOPED and slope is not None:
-        value = _leaky(node, value, slope)
+        value = leaky(node.emitter, value, slope)
     if node.has(1):
         if fused.join is Join.MUL:
             value = e.node("Mul", value, _plain_operand(node, acc))
@@ -170,7 +162,7 @@ def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: S
                 "Add", value, _operand(node, np.float32(_operand_scale(node) / y.quant.scale), acc)
             )
     if fused.after in _SLOPED and slope is not None:
-        value = _leaky(node, value, slope)
+        value = leaky(node.emitter, value, slope)
     whole = all(limit == np.rint(limit) for limit in (low, high))
     if whole:
         node.carrier.store_centred(y.index, value, (low, high), _elements(acc))
@@ -241,13 +233,13 @@ def _float_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Sta
         name = rounded(name)
     name = _limited(node, name, fused.before, stage)
     if fused.before in _SLOPED and slope is not None:
-        name = rounded(e.node("PRelu", name, e.constant(slope[0])))
+        name = rounded(sloped(node.emitter, name, slope[0], node.exact))
     if node.has(1):
         other = _operand(node, np.float32(_operand_scale(node)), Sums(name))
         name = e.node("Mul" if fused.join is Join.MUL else "Add", name, other)
     name = _limited(node, name, fused.after, stage)
     if fused.after in _SLOPED and slope is not None:
-        name = e.node("PRelu", name, e.constant(slope[0]))
+        name = sloped(node.emitter, name, slope[0], node.exact)
     elif fused.after is Activation.TABLE:
         name = _real_function(node, fused, stage, name)
     node.store(name)
