@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
+from ..quant import RANGES, dequantise, quantise
 from ..tensor import DType, QuantParams
 from . import weights
 from .attributes import LEFT_OUT, MINI_UNIONS, NEEDED, UNIONS, read_attributes, unread_attributes
@@ -204,6 +205,8 @@ class _Builder:
             self.convolutions.read_plain(node, fused)
         elif op in RECURRENT_GATES:
             self._recurrent(node)
+        else:
+            self._round_constants(node)
         operands = [self.tensors[i] if i >= 0 else None for i in node.inputs]
         check_shapes(node, operands, [self.tensors[i] for i in node.outputs])
         return node
@@ -289,6 +292,19 @@ class _Builder:
             steps = read(self.family, self.program, node.index, operands, self.tensors[node.outputs[0]])
             node.attrs.update(steps)
 
+    def _round_constants(self, node: Node) -> None:
+        """Float constants of a layer on the CPU: where the file names their step, the vendor's simulator rounds them to
+        it. Single numbers stay."""
+        dtype = self.tensors[node.outputs[0]].dtype
+        for tensor in (self.tensors[i] for i in node.inputs if i >= 0):
+            if tensor.load is None or tensor.dtype is not DType.FLOAT32 or prod(tensor.shape) < 2:
+                continue
+            table = self.tables[tensor.index]
+            scales, zeros = table.f32s(TensorSlot.SCALES), table.i32s(TensorSlot.ZERO_POINTS)
+            if dtype in RANGES and len(scales) == len(zeros) == 1 and 0 < scales[0] < np.inf:
+                step = QuantParams(float(scales[0]), int(zeros[0]))
+                tensor.load = partial(_in_steps, tensor.load, step, dtype)
+
     def _scale_of_sum(self, node: Node) -> None:
         """Give a stored int32 scalar without a scale the unit of the sum that it takes part in.
 
@@ -339,6 +355,14 @@ def _range(table: Table, quant: QuantParams | None) -> tuple[float, float] | Non
     if quant is not None and quant.zero_point in (-128, 127):
         return (-128 - quant.zero_point) * quant.scale, (127 - quant.zero_point) * quant.scale
     return None
+
+
+def _in_steps(load: Callable[[], NDArray[Any]], step: QuantParams, dtype: DType) -> NDArray[Any]:
+    """Values rounded to ``step``; as they are where it is too fine to hold them, for it is not that of ``dtype`` then."""
+    values = load()
+    with np.errstate(invalid="ignore"):  # not a number: nor is it rounded
+        rounded = dequantise(quantise(values, step, dtype), step)
+    return rounded if (np.abs(rounded - values) <= step.scale).all() else values
 
 
 def _constant(storage: Storage, table: Table, tensor: Tensor) -> NDArray[Any]:

@@ -89,8 +89,7 @@ def _max_indices(x: Array, spec: ConvSpec) -> Array:
 def average_pool(view: NodeView, x: Array) -> Array:
     """Mean over each window; padding counts only with count_include_pad."""
     spec = _spec(view)
-    padded = windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec)
-    total = padded.sum(axis=(2, 3), dtype=np.float32)
+    total = _sum_in_order(windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec))
     if view.attrs.get("count_include_pad"):
         top, left = spec.pads
         pads = list(view.attrs.get("pads", [0, 0, 0, 0]))
@@ -101,6 +100,16 @@ def average_pool(view: NodeView, x: Array) -> Array:
         ones = pad2d(np.ones((1, 1, *spec.in_size), np.float32), spec.padding)
     counts = windows(np.ascontiguousarray(ones), spec).sum(axis=(2, 3), dtype=np.float32)
     return total / np.maximum(counts, 1)
+
+
+def _sum_in_order(parts: Array) -> Array:
+    """Sum [N, C, KH, KW, OH, OW] over the window, row by row as the vendor's simulator does: of int8 values many means
+    are ties, and the last bit decides them."""
+    rows, columns = parts.shape[2:4]
+    total = np.zeros((*parts.shape[:2], *parts.shape[4:]), np.float32)
+    for place in range(rows * columns):
+        total += parts[:, :, place // columns, place % columns]
+    return total
 
 
 @real_op("GlobalAveragePool")
