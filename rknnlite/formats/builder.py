@@ -333,8 +333,9 @@ class _Builder:
         blobs = [self.storage.of(t.index) for t in tensors[1:]]
         output = self.tensors[node.outputs[0]]
         with_constants = partial(self.stages.of_gates, output.name)
+        state = self.tensors[node.inputs[5]] if len(node.inputs) > 5 and node.inputs[5] >= 0 else None
         node.recurrent = read_recurrent(
-            node, tensors, blobs, output.shape, self.family, self.program, with_constants
+            node, tensors, blobs, output.shape, self.family, self.program, with_constants, state
         )
         lengths = node.inputs[4] if len(node.inputs) > 4 else -1
         if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:

@@ -16,6 +16,8 @@ CASES = {
     ),  # float weights of a CPU layer, rounded to the step that the file names
     "binary.0004": ("rk3588.i8", "rv1106.i8"),  # the same of a Max
     "layer_norm.0004": ("rv1106.i8",),  # the same of a normalisation
+    "lstm_states": ("rk3588.i8",),  # the recurrent weights count in steps of the initial state
+    "recurrent.0011": ("rv1103b.i8",),  # LSTM of a CPU: one step for all float weights
     "pool.0011": ("rk3588.i8",),  # means of int8 values are ties: the order of the sum decides
     "resize.0012": ("rk3588.i8",),  # the same of four corners
 }
