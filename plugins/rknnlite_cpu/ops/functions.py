@@ -94,7 +94,7 @@ def elu_alpha(high: Array) -> float:
         return 1.0
     k = int(below[-1])
     x = (32 * k - 16384) / _ELU_UNITS
-    return round(float((high[k] + 32768) / 32768 * np.exp(-x)), 3)
+    return round(float((high[k] + 32768) / 32768 * np.exp(-x)), 4)
 
 
 def silu_beta(high: Array) -> float:
