@@ -36,7 +36,7 @@ from rknnlite.spi import Input
 from rknnlite.tensor import DType, TensorAttr
 
 from .feed import InputFeed
-from .ops.functions import TABLE_FUNCTIONS
+from .ops.functions import TABLE_FUNCTIONS, hard_sigmoid_line
 from .values import Array, decode
 
 __all__ = ["Fidelity", "FloatFeed", "float_graph", "graph_for"]
@@ -218,8 +218,7 @@ def _real_line(node: Node, graph: Graph) -> Node:
     params = graph.tensors[node.inputs[0]].quant if node.inputs and node.inputs[0] >= 0 else None
     if "alpha" in node.attrs or lut is None or params is None:
         return node
-    line = {
-        "alpha": lut.multiplier / params.scale / 32768,
-        "beta": 0.5 + (params.zero_point * lut.multiplier + lut.offset) / 32768,
-    }
-    return replace(node, attrs={**node.attrs, **line})
+    alpha, beta = hard_sigmoid_line(
+        lut.multiplier / params.scale, params.zero_point * lut.multiplier + lut.offset
+    )
+    return replace(node, attrs={**node.attrs, "alpha": alpha, "beta": beta})

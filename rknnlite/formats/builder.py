@@ -26,7 +26,7 @@ from .flatbuffer import Table
 from .frame import MINI
 from .fused import fused_op
 from .guesses import about_container, about_registers, say
-from .inferred import GivenAttributes, inferred_attributes
+from .inferred import GivenAttributes, axis_inside, inferred_attributes
 from .matmul_steps import attention_steps, hidden_attributes, product_steps
 from .model import NO_ATTRIBUTES, Attributes
 from .slots import GraphSlot, NodePlace, NodeSlot, RootSlot, TensorKind, TensorSlot
@@ -73,6 +73,7 @@ class _Builder:
         self.complete = model.complete_attributes
         self.unions = MINI_UNIONS if model.container == MINI else UNIONS
         self.given = GivenAttributes(attributes)
+        self.reshaped: dict[int, tuple[int, ...]] = {}  # result of a Reshape -> the shape before
         self.source = f"container version {model.container:#x} (toolkit {model.toolkit_version})"
         tensors, nodes = graph.count(GraphSlot.TENSORS), graph.count(GraphSlot.NODES)
         if max(tensors, nodes) > self.limit:
@@ -193,6 +194,8 @@ class _Builder:
         )  # fmt: skip
         if op in ("InputOperator", "OutputOperator"):
             return node
+        if op == "Reshape" and inputs and inputs[0] >= 0 and outputs:
+            self.reshaped[outputs[0]] = self.tensors[inputs[0]].shape
         if not self.complete and (not node.attrs or LEFT_OUT.get(op, "") not in ("", *node.attrs)):
             node.attrs = {**node.attrs, **self._attributes(node)}
         if not outputs:
@@ -251,6 +254,9 @@ class _Builder:
         """Attributes that the file leaves out: told by the caller, or by the tensors of the node."""
         told = self.given.of(node)
         if told is not None:
+            network = self.reshaped.get(node.inputs[0]) if node.inputs else None
+            if network is not None and "axis" in told:
+                told["axis"] = axis_inside(told["axis"], network, self.tensors[node.inputs[0]].shape)
             return told
         operands = [self.tensors[i] for i in node.inputs if i >= 0]
         found = inferred_attributes(node, operands, [self.tensors[i] for i in node.outputs])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rknnlite_cpu.ops.functions import hard_sigmoid, hard_sigmoid_line
+from rknnlite_cpu.ops.functions import elu_alpha, hard_sigmoid, hard_sigmoid_line
 
 from tests.support.corpus import open_cpu
 from tests.support.swept import FOLDER, arrays, model
@@ -46,3 +46,8 @@ def test_the_slope_of_a_hard_sigmoid_is_the_number_that_its_16_bits_stand_for() 
 def test_a_line_that_is_no_short_number_stays_as_it_was_read() -> None:
     assert hard_sigmoid_line(7189.0, 128.5) == (7189 / 32768, 0.5 + 128.5 / 32768)
     assert hard_sigmoid_line(7187.3, 0.0) == (7187.3 / 32768, 0.5)
+
+
+def test_alpha_of_a_fused_elu_is_read_to_four_places() -> None:
+    x = (32 * np.arange(513) - 16384) / 3276.8
+    assert elu_alpha(np.trunc(32768 * 0.8825 * np.exp(x) - 32768)) == 0.8825

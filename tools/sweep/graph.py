@@ -210,6 +210,6 @@ class Case:
 
     def digest(self) -> str:
         """Changes when the graph or its inputs change."""
-        model, sources = self._built()
-        text = model.SerializeToString(deterministic=True) + repr((sources, self.config)).encode()
+        text = self.make().SerializeToString(deterministic=True)
+        text += repr((self.record()[0].sources, self.config)).encode()
         return hashlib.sha256(text).hexdigest()[:10]
