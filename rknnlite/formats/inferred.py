@@ -56,7 +56,7 @@ def axis_inside(axis: Any, network: tuple[int, ...], inside: tuple[int, ...]) ->
     Told attributes count the network's dimensions; an axis that has one element in the file only is such a one.
     """
     rank = len(network)
-    if not isinstance(axis, int) or not -rank <= axis < rank < len(inside) or inside[axis % rank] != 1:
+    if not isinstance(axis, int) or not -rank <= axis < rank < len(inside) or inside[axis] != 1:
         return axis
     wide = [place for place, size in enumerate(inside) if size != 1]
     if network[axis] == 1 or [inside[place] for place in wide] != [size for size in network if size != 1]:

@@ -10,11 +10,7 @@ from tests.support.corpus import open_cpu
 from tests.support.swept import FOLDER, arrays, model
 
 CASES = {
-    "rnn": (
-        "rk3588.i8",
-        "rv1106.i8",
-    ),  # float weights of a CPU layer, rounded to the step that the file names
-    "binary.0004": ("rk3588.i8", "rv1106.i8"),  # the same of a Max
+    "binary.0004": ("rk3588.i8", "rv1106.i8"),  # Max on the CPU: floats rounded to the step in the file
     "layer_norm.0004": ("rv1106.i8",),  # the same of a normalisation
     "lstm_states": ("rk3588.i8",),  # the recurrent weights count in steps of the initial state
     "recurrent.0011": ("rv1103b.i8",),  # LSTM of a CPU: one step for all float weights
