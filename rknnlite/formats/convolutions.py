@@ -32,7 +32,7 @@ __all__ = ["ConvReader"]
 _SLOPE_TYPES = {
     (DType.INT8, DType.INT16), (DType.INT8, DType.FLOAT32), (DType.INT16, DType.INT16), (DType.INT16, DType.FLOAT16),
     (DType.FLOAT16, DType.FLOAT16), (DType.BFLOAT16, DType.BFLOAT16), (DType.FLOAT16, DType.FLOAT32),
-    (DType.BFLOAT16, DType.FLOAT32),
+    (DType.BFLOAT16, DType.FLOAT32), (DType.INT16, DType.FLOAT32),
 }  # fmt: skip
 """(type of the data, type of the slopes) of verified layers."""
 
@@ -223,6 +223,7 @@ class ConvReader:
             stored = from_bfloat(stored)
         values: NDArray[np.float32] = stored.astype(np.float32)
         lost = tensor.dtype is DType.INT32 or not values.size or np.median(np.abs(values)) <= _ROUNDED_SLOPE
+        lost = lost and tensor.dtype is not DType.FLOAT32  # one slope for all channels is whole
         if x.dtype is DType.INT16 and lost:
             raise ModelUnsupported(
                 f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in "
