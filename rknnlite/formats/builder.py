@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
+from ..quant import RANGES, dequantise, quantise
 from ..tensor import DType, QuantParams
 from . import weights
 from .attributes import LEFT_OUT, MINI_UNIONS, NEEDED, UNIONS, read_attributes, unread_attributes
@@ -25,7 +26,7 @@ from .flatbuffer import Table
 from .frame import MINI
 from .fused import fused_op
 from .guesses import about_attributes, about_container, about_defaults, about_registers, say
-from .inferred import GivenAttributes, inferred_attributes
+from .inferred import GivenAttributes, axis_inside, inferred_attributes
 from .matmul_steps import attention_steps, hidden_attributes, product_steps
 from .model import NO_ATTRIBUTES, Attributes
 from .slots import GraphSlot, NodePlace, NodeSlot, RootSlot, TensorKind, TensorSlot
@@ -73,6 +74,7 @@ class _Builder:
         self.complete = model.complete_attributes
         self.unions = MINI_UNIONS if model.container == MINI else UNIONS
         self.given = GivenAttributes(attributes)
+        self.reshaped: dict[int, tuple[int, ...]] = {}  # result of a Reshape -> the shape before
         self.source = f"container version {model.container:#x} (toolkit {model.toolkit_version})"
         tensors, nodes = graph.count(GraphSlot.TENSORS), graph.count(GraphSlot.NODES)
         if max(tensors, nodes) > self.limit:
@@ -197,6 +199,8 @@ class _Builder:
         place = table.i8(NodeSlot.PLACE)
         if place not in (NodePlace.CPU, NodePlace.NPU):
             node.doubts.append(f"the code {place} for where it runs is not known; the CPU is taken")
+        if op == "Reshape" and inputs and inputs[0] >= 0 and outputs:
+            self.reshaped[outputs[0]] = self.tensors[inputs[0]].shape
         if not self.complete and (not node.attrs or LEFT_OUT.get(op, "") not in ("", *node.attrs)):
             node.attrs = {**node.attrs, **self._attributes(node)}
             node.doubts += about_defaults(node)
@@ -210,6 +214,8 @@ class _Builder:
             self.convolutions.read_plain(node, fused)
         elif op in RECURRENT_GATES:
             self._recurrent(node)
+        else:
+            self._round_constants(node)
         operands = [self.tensors[i] if i >= 0 else None for i in node.inputs]
         check_shapes(node, operands, [self.tensors[i] for i in node.outputs])
         return node
@@ -254,6 +260,9 @@ class _Builder:
         """Attributes that the file leaves out: told by the caller, or by the tensors of the node."""
         told = self.given.of(node)
         if told is not None:
+            network = self.reshaped.get(node.inputs[0]) if node.inputs else None
+            if network is not None and "axis" in told:
+                told["axis"] = axis_inside(told["axis"], network, self.tensors[node.inputs[0]].shape)
             return told
         operands = [self.tensors[i] for i in node.inputs if i >= 0]
         found = inferred_attributes(node, operands, [self.tensors[i] for i in node.outputs])
@@ -308,6 +317,19 @@ class _Builder:
             ):
                 node.doubts.append("its registers do not tell the steps of its scores; they are not rounded")
 
+    def _round_constants(self, node: Node) -> None:
+        """Float constants of a layer on the CPU: where the file names their step, the vendor's simulator rounds them to
+        it. Single numbers stay."""
+        dtype = self.tensors[node.outputs[0]].dtype
+        for tensor in (self.tensors[i] for i in node.inputs if i >= 0):
+            if tensor.load is None or tensor.dtype is not DType.FLOAT32 or prod(tensor.shape) < 2:
+                continue
+            table = self.tables[tensor.index]
+            scales, zeros = table.f32s(TensorSlot.SCALES), table.i32s(TensorSlot.ZERO_POINTS)
+            if dtype in RANGES and len(scales) == len(zeros) == 1 and 0 < scales[0] < np.inf:
+                step = QuantParams(float(scales[0]), int(zeros[0]))
+                tensor.load = partial(_in_steps, tensor.load, step, dtype)
+
     def _scale_of_sum(self, node: Node) -> None:
         """Give a stored int32 scalar without a scale the unit of the sum that it takes part in.
 
@@ -336,8 +358,9 @@ class _Builder:
         blobs = [self.storage.of(t.index) for t in tensors[1:]]
         output = self.tensors[node.outputs[0]]
         with_constants = partial(self.stages.of_gates, output.name)
+        state = self.tensors[node.inputs[5]] if len(node.inputs) > 5 and node.inputs[5] >= 0 else None
         node.recurrent = read_recurrent(
-            node, tensors, blobs, output.shape, self.family, self.program, with_constants
+            node, tensors, blobs, output.shape, self.family, self.program, with_constants, state
         )
         lengths = node.inputs[4] if len(node.inputs) > 4 else -1
         if lengths >= 0 and self.tensors[lengths].role is TensorRole.CONST:
@@ -358,6 +381,14 @@ def _range(table: Table, quant: QuantParams | None) -> tuple[float, float] | Non
     if quant is not None and quant.zero_point in (-128, 127):
         return (-128 - quant.zero_point) * quant.scale, (127 - quant.zero_point) * quant.scale
     return None
+
+
+def _in_steps(load: Callable[[], NDArray[Any]], step: QuantParams, dtype: DType) -> NDArray[Any]:
+    """Values rounded to ``step``; as they are where it is too fine to hold them, for it is not that of ``dtype`` then."""
+    values = load()
+    with np.errstate(invalid="ignore"):  # not a number: nor is it rounded
+        rounded = dequantise(quantise(values, step, dtype), step)
+    return rounded if (np.abs(rounded - values) <= step.scale).all() else values
 
 
 def _constant(storage: Storage, table: Table, tensor: Tensor) -> NDArray[Any]:

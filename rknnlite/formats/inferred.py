@@ -14,7 +14,7 @@ from ..graph import Node, Tensor
 from ..tensor import DType
 from .model import Attributes
 
-__all__ = ["GivenAttributes", "inferred_attributes"]
+__all__ = ["GivenAttributes", "axis_inside", "inferred_attributes"]
 
 _ONNX_BOOL = 9
 Found = Optional[dict[str, Any]]
@@ -48,6 +48,20 @@ class GivenAttributes:
                 + ("the model stores its own" if there else "no node has that name or type")
                 + "; give attributes only for nodes that an error message asks for"
             )
+
+
+def axis_inside(axis: Any, network: tuple[int, ...], inside: tuple[int, ...]) -> Any:
+    """Where an axis of the network lies in the shape that the converter gave a tensor, with dimensions of one between.
+
+    Told attributes count the network's dimensions; an axis that has one element in the file only is such a one.
+    """
+    rank = len(network)
+    if not isinstance(axis, int) or not -rank <= axis < rank < len(inside) or inside[axis] != 1:
+        return axis
+    wide = [place for place, size in enumerate(inside) if size != 1]
+    if network[axis] == 1 or [inside[place] for place in wide] != [size for size in network if size != 1]:
+        return axis
+    return wide[sum(size != 1 for size in network[: axis % rank])]
 
 
 def inferred_attributes(node: Node, inputs: list[Tensor], outputs: list[Tensor]) -> dict[str, Any]:

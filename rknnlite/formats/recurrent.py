@@ -22,15 +22,19 @@ __all__ = ["WithConstants", "read_plain_recurrent", "read_recurrent"]
 
 WithConstants = Callable[[int, Registers], Registers]
 
+_HIDDEN_STEP = 1 / 127
+"""Of h, which lies between -1 and 1; where the network is fed an initial h, its steps are that one's."""
+
 
 def read_recurrent(
     node: Node, tensors: list[Tensor], blobs: list[memoryview], output: tuple[int, ...],
-    family: NpuFamily, program: RegisterProgram, with_constants: WithConstants,
+    family: NpuFamily, program: RegisterProgram, with_constants: WithConstants, state: Optional[Tensor] = None,
 ) -> RecurrentParams:  # fmt: skip
     """Decode W, R and B of a node.
 
     Args:
         tensors: x, W, R, B as listed by the node. blobs: stored bytes of W, R, B. output: shape of the first output.
+        state: the initial h, where the node has one.
         with_constants: adds what some families keep in small constants to the registers of x W (0) or h R (1).
     """
     gates = RECURRENT_GATES[node.op]
@@ -68,7 +72,9 @@ def read_recurrent(
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
     )  # fmt: skip
     if quantised:
-        _quantised(params, x, blobs[2], padded, _products(family, program, node, with_constants), node)
+        products = _products(family, program, node, with_constants)
+        hidden_step = _HIDDEN_STEP if state is None or state.quant is None else state.quant.scale
+        _quantised(params, x, hidden_step, blobs[2], padded, products, node)
     else:
         _float_bias(params, blobs[2], padded, node)
     return params
@@ -129,9 +135,10 @@ def _stand_in(bias: Tensor, shape: tuple[int, int]) -> bool:
 
 
 def _stepped(tensor: Tensor, scales: NDArray[Any], zeros: NDArray[Any], whole: DType) -> NDArray[np.float32]:
-    """The rows of a float32 matrix, rounded to steps of int8 (of int16 beside int16 data) where the file names them."""
+    """The rows of a float32 matrix, rounded to steps of int8 (of int16 beside int16 data) where the file names them,
+    one per row or one for all."""
     rows = tensor.value().astype(np.float32).reshape(-1, tensor.shape[-1])
-    if len(scales) != len(rows) or len(zeros) != len(rows) or not (scales > 0).all():
+    if len(scales) not in (1, len(rows)) or len(zeros) != len(scales) or not (scales > 0).all():
         return rows
     step, zero = scales.reshape(-1, 1), zeros.reshape(-1, 1).astype(np.float32)
     low, high = RANGES[DType.INT16 if whole is DType.INT16 else DType.INT8]
@@ -184,9 +191,10 @@ class _Product:
 
 
 def _quantised(
-    params: RecurrentParams, x: Tensor, blob: memoryview, padded: int, products: list[_Product], node: Node
-) -> None:
-    """int8 LSTM: integers to real values with the output scales of x W and h R."""
+    params: RecurrentParams, x: Tensor, hidden_step: float, blob: memoryview, padded: int, products: list[_Product],
+    node: Node,
+) -> None:  # fmt: skip
+    """int8 LSTM: integers to real values with the output scales of x W and h R; h has steps of ``hidden_step``."""
     if x.quant is None:
         raise ModelInvalid(f"node {node.label()}: int8 weights on an input that is not quantised")
     if len(products) < 2 or products[0].uses != products[1].uses:
@@ -213,7 +221,7 @@ def _quantised(
     params.w_bias = ((w_bias + x.quant.zero_point * w_int.sum(axis=-1)) * w_step).astype(np.float32)
     params.r_bias = (r_bias * r_step).astype(np.float32)
     params.w = (w_int * w_step[..., None] / x.quant.scale).astype(np.float32)
-    params.r = (r_int * r_step[..., None] * 127).astype(np.float32)
+    params.r = (r_int * r_step[..., None] / hidden_step).astype(np.float32)
 
 
 def _products(

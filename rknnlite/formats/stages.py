@@ -149,7 +149,7 @@ class StageReader:
                     f'the limits of {op} that gives "{output}" are incomplete: for this SoC the converter leaves the '
                     "lower limit of an int16 layer out when it is not 0; convert this layer in int8 or float16"
                 )
-        if fused.before in _SLOPED and fused.join is Join.ADD:
+        if fused.before in _SLOPED and fused.join in (Join.ADD, Join.MUL):
             if places.slope_shift is not None and not self._floating(source):
                 stage.second_scale = 2.0 ** -places.slope_shift.of(regs)
         elif fused.join is Join.ADD and source in _WHOLE and not fused.applies(*_SLOPED):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..quant import RANGES
 from ..tensor import DType
 from . import Accumulator, Activation, ConvParams, FusedOp, Graph, Join, Node, Stage, Tensor, TensorRole
-from .tables import TABLE_FUNCTIONS
+from .tables import TABLE_FUNCTIONS, hard_sigmoid_line
 
 __all__ = ["float_graph", "weight_steps"]
 
@@ -165,8 +165,7 @@ def _real_line(node: Node, graph: Graph) -> Node:
     params = graph.tensors[node.inputs[0]].quant if node.inputs and node.inputs[0] >= 0 else None
     if "alpha" in node.attrs or lut is None or params is None:
         return node
-    line = {
-        "alpha": lut.multiplier / params.scale / 32768,
-        "beta": 0.5 + (params.zero_point * lut.multiplier + lut.offset) / 32768,
-    }
-    return replace(node, attrs={**node.attrs, **line})
+    alpha, beta = hard_sigmoid_line(
+        lut.multiplier / params.scale, params.zero_point * lut.multiplier + lut.offset
+    )
+    return replace(node, attrs={**node.attrs, "alpha": alpha, "beta": beta})

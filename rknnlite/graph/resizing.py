@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .view import NodeView
 
-__all__ = ["AxisStep", "coordinates", "nearest", "resize_steps"]
+__all__ = ["Ends", "Linear", "coordinates", "nearest", "resize_steps"]
 
 Array = NDArray[Any]
 _PLACES = (
@@ -19,14 +20,23 @@ _PLACES = (
 _NEIGHBOURS = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
 
 
-@dataclass(frozen=True)
-class AxisStep:
-    """One axis of a Resize: elements ``low``, or ``low + (high - low) * weight``, whose shape broadcasts."""
+class Ends(NamedTuple):
+    """Along an axis, per output: its two neighbours and how much of each it has."""
 
-    axis: int
     low: NDArray[np.intp]
-    high: Optional[NDArray[np.intp]] = None
-    weight: Optional[NDArray[np.float32]] = None
+    high: NDArray[np.intp]
+    before: NDArray[np.float32]
+    after: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear Resize by axis. With ``corners`` it is one sum of four products over axes 2 and 3, both of which are there:
+    element (row, column) times its two weights' product, in the order low-low, low-high, high-low, high-high.
+    """
+
+    ends: Mapping[int, Ends]
+    corners: bool
 
 
 def coordinates(mode: str, count: int, size: int, scale: float) -> Array:
@@ -54,28 +64,34 @@ def nearest(position: Array, mode: str) -> Array:
     return np.ceil(position - 0.5)
 
 
-def resize_steps(view: NodeView) -> list[AxisStep]:
-    """The axes whose size changes, in the order in which they are resized; raises ModelInvalid."""
-    source, target = view.tensor(0), view.outputs[0]
+def resize_steps(view: NodeView) -> Linear | dict[int, NDArray[np.intp]]:
+    """How a Resize goes; of a nearest one which element is taken, for each axis whose size changes; raises ModelInvalid."""
+    source, target = view.tensor(0).shape, view.outputs[0].shape
     mode = view.choice("mode", "nearest", "linear")
     where = view.choice("coordinate_transformation_mode", *_PLACES)
     neighbour = view.choice("nearest_mode", *_NEIGHBOURS)
-    if len(source.shape) != len(target.shape) or 0 in source.shape:
-        raise view.fail(f"cannot resize {list(source.shape)} to {list(target.shape)}")
+    if len(source) != len(target) or 0 in source:
+        raise view.fail(f"cannot resize {list(source)} to {list(target)}")
     stored = view.constant(2).reshape(-1).tolist() if view.has(2) and view.is_const(2) else []
-    steps = []
-    for axis, (size, count) in enumerate(zip(source.shape, target.shape)):
-        scale = stored[axis] if len(stored) == len(source.shape) and stored[axis] > 0 else count / size
-        if size == count and scale == 1:
-            continue
-        position = coordinates(where, count, size, scale)
-        if mode == "nearest":
-            index = nearest(position, neighbour)
-            steps.append(AxisStep(axis, np.clip(index, 0, size - 1).astype(np.intp)))
-            continue
-        position = np.clip(position, 0, size - 1)
-        low = np.floor(position).astype(np.intp)
-        shape = [-1 if i == axis else 1 for i in range(len(source.shape))]
-        weight = (position - low).astype(np.float32).reshape(shape)
-        steps.append(AxisStep(axis, low, np.minimum(low + 1, size - 1), weight))
-    return steps
+    places: dict[int, Array] = {}
+    for axis, (size, count) in enumerate(zip(source, target)):
+        scale = stored[axis] if len(stored) == len(source) and stored[axis] > 0 else count / size
+        if size != count or scale != 1:
+            places[axis] = coordinates(where, count, size, scale)
+    if mode == "nearest":
+        return {
+            axis: np.clip(nearest(at, neighbour), 0, source[axis] - 1).astype(np.intp)
+            for axis, at in places.items()
+        }
+    corners = len(source) == 4 and bool(places) and min(places) >= 2
+    axes = (2, 3) if corners else places
+    return Linear({axis: _ends(places.get(axis), source[axis], target[axis]) for axis in axes}, corners)
+
+
+def _ends(position: Optional[Array], size: int, count: int) -> Ends:
+    at = np.arange(count, dtype=np.float32) if position is None else position.astype(np.float32)
+    at = np.clip(at, np.float32(0), np.float32(size - 1))
+    low = np.floor(at).astype(np.intp)
+    high = np.minimum(low + 1, size - 1)
+    half = np.where(low == high, np.float32(0.5), np.float32(0))  # the last one, twice
+    return Ends(low, high, np.abs(at - high.astype(np.float32)) + half, at - low.astype(np.float32) + half)

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from . import Lut, Stage
 
-__all__ = ["TABLE_FUNCTIONS", "TableFunction", "dense_table", "elu_alpha", "interpolate", "silu_beta"]
+__all__ = [
+    "TABLE_FUNCTIONS",
+    "TableFunction",
+    "dense_table",
+    "elu_alpha",
+    "hard_sigmoid_line",
+    "interpolate",
+    "silu_beta",
+]
 
 Array = NDArray[Any]
 _ELU_UNITS, _SILU_UNITS = 3276.80, 2824.787
@@ -62,7 +70,7 @@ def elu_alpha(high: Array) -> float:
         return 1.0
     k = int(below[-1])
     x = (32 * k - 16384) / _ELU_UNITS
-    return round(float((high[k] + 32768) / 32768 * np.exp(-x)), 3)
+    return round(float((high[k] + 32768) / 32768 * np.exp(-x)), 4)
 
 
 def silu_beta(high: Array) -> float:
@@ -81,6 +89,19 @@ def silu_beta(high: Array) -> float:
         low, top = (low, b) if distance(a) < distance(b) else (a, top)
     beta = round((low + top) / 2, 4)
     return 1.0 if abs(beta - 1) < 0.002 else beta
+
+
+def hard_sigmoid_line(slope: float, offset: float) -> tuple[float, float]:
+    """(alpha, beta) of a HardSigmoid whose table is the line 0.5 + index / 32768, with index = slope * x + offset.
+
+    The slope is a 16-bit number. Where beta is 0.5, a short decimal or one over a whole number that it may stand for is
+    taken: scales that fit the range (alpha 0.2 on [-2.5, 2.5]) make every second result a tie, and the last bit decides them.
+    """
+    alpha, beta = slope / 32768, 0.5 + offset / 32768
+    if offset or not alpha:
+        return alpha, beta
+    exact = (*(round(alpha, digits) for digits in (1, 2, 3)), 1 / max(1, round(1 / alpha)))
+    return next((number for number in exact if abs(number - alpha) <= alpha * 2.0**-14), alpha), beta
 
 
 def _nothing(stage: Stage) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ import pytest
 import rknnlite
 from rknnlite.errors import ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.inferred import inferred_attributes
+from rknnlite.formats.inferred import axis_inside, inferred_attributes
 from rknnlite.graph import Node, Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
 from tests.support.corpus import genuine
@@ -135,3 +135,17 @@ def test_attributes_for_nobody(name: str, attributes: Any, complaint: str) -> No
 def test_stored_attributes_stay() -> None:
     with pytest.raises(ParamInvalid, match="'MaxPool': the model stores its own"):
         ModelFile(genuine("pooling.rk3588.i8")).model.graph(0, {"MaxPool": {"kernel_shape": [9, 9]}})
+
+
+def test_a_told_axis_counts_the_dimensions_of_the_network() -> None:
+    """The converter puts dimensions of one between those of vectors and sequences."""
+    assert axis_inside(2, (1, 9, 4), (1, 9, 1, 4)) == 3
+    assert axis_inside(1, (1, 13), (1, 1, 1, 13)) == 3
+    assert axis_inside(-1, (1, 9, 4), (1, 9, 4, 1)) == 2
+
+
+def test_an_axis_of_the_file_stays() -> None:
+    assert axis_inside(1, (1, 9, 4), (1, 9, 1, 4)) == 1
+    assert axis_inside(3, (1, 9, 4), (1, 9, 1, 4)) == 3
+    assert axis_inside(2, (1, 36, 4), (1, 4, 1, 36)) == 2
+    assert axis_inside("no axis", (1, 9, 4), (1, 9, 1, 4)) == "no axis"

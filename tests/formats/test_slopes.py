@@ -48,3 +48,13 @@ def test_int16_slopes_that_are_no_slopes() -> None:
         ModelUnsupported, match="left the slopes of int16 PRelu out; convert this layer in float16"
     ):
         reader._slope(slopes, x, NODE)
+
+
+def test_one_slope_for_all_channels_of_int16_is_a_float() -> None:
+    """It is small, but not one that was rounded to a whole number; such files were refused."""
+    reader = ConvReader.__new__(ConvReader)
+    x = Tensor(0, "x", DType.INT16, SHAPE, TensorRole.ACTIVATION)
+    reader._tensors = [x, Tensor(1, "y", DType.INT16, SHAPE, TensorRole.ACTIVATION)]
+    stored = np.full((1, 1, 1, 1), 0.25, np.float32)
+    slopes = Tensor(2, "s", DType.FLOAT32, stored.shape, TensorRole.CONST, load=lambda: stored)
+    assert reader._slope(slopes, x, NODE).tolist() == [0.25] * 3

@@ -89,7 +89,7 @@ def _check(args: argparse.Namespace) -> None:
 
     entries = verdicts.read()
     for soc, count in verdicts.counts(entries).items():
-        proven = count.nearer + count.rounding
+        proven = count.right - count.match
         print(
             f"{soc:8}{count.converted:6} converted{count.match:6} match{proven:4} proven{100 * count.share:8.2f} %"
         )

@@ -162,6 +162,20 @@ def _gated_relu(n: Net) -> str:
     return n.op("Mul", values, n.op("Sigmoid", n.x(1, 9, 5, 7)))
 
 
+def _gated_slope(kind: str) -> Callable[[Net], str]:
+    """A gate on a convolution with a slope below zero: one node with the product."""
+
+    def build(n: Net) -> str:
+        values = n.conv(n.x(1, 3, 5, 7), 3, 9)
+        if kind == "LeakyRelu":
+            values = n.op(kind, values, alpha=0.2)
+        else:
+            values = n.op(kind, values, n.const(n.rng.uniform(0.05, 0.6, (9, 1, 1))))
+        return n.op("Mul", values, n.op("Sigmoid", n.x(1, 9, 5, 7)))
+
+    return build
+
+
 def _layer_scale(n: Net) -> str:
     x = n.x(*_MAP)
     return n.op("Add", x, n.op("Mul", n.conv(x, 20, 20), n.const(n.rng.uniform(0.1, 0.6, (20, 1, 1)))))
@@ -230,6 +244,8 @@ def cases() -> Iterator[Case]:
     yield Case("mish_parts", _mish_parts)
     yield Case("gelu_tanh_parts", _gelu_tanh_parts, 13, Judge.FUSED)
     yield Case("gated_relu", _gated_relu, 13, Judge.FUSED)
+    yield Case("gated_leaky", _gated_slope("LeakyRelu"), 13, Judge.FUSED)
+    yield Case("gated_prelu", _gated_slope("PRelu"), 13, Judge.FUSED)
     yield Case("layer_scale", _layer_scale, 13, Judge.FUSED)
     yield Case("softmax_pooling", _softmax_pool, 13, Judge.FUSED)
     yield Case("slice_backwards", _strip)

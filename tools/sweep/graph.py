@@ -52,6 +52,13 @@ class Node(NamedTuple):
     attributes: dict[str, Any]
 
 
+_FOLDED: dict[str, Callable[..., Array]] = {
+    "Gather": lambda attributes, data, indices: np.take(data, indices, axis=attributes.get("axis", 0)),
+    "Transpose": lambda attributes, data: np.transpose(data, attributes["perm"]),
+    "Unsqueeze": lambda attributes, data, axes: np.expand_dims(data, tuple(axes.tolist())),
+}
+
+
 class Net:
     """Collects inputs, constants and nodes of one graph."""
 
@@ -126,6 +133,19 @@ class Net:
                 )
         return model
 
+    @property
+    def constants(self) -> dict[str, Array]:
+        """What is stored, and what looking up, turning and widening makes of that alone, by name."""
+        found = dict(self._constants)
+        for node in self._nodes:
+            if node.kind in _FOLDED and all(name in found for name in node.inputs):
+                found[node.outputs[0]] = _FOLDED[node.kind](node.attributes, *(found[i] for i in node.inputs))
+        return found
+
+    def attributes(self, kind: str) -> dict[str, Any]:
+        """Attributes of the first node of a type, nothing if there is none."""
+        return next((node.attributes for node in self._nodes if node.kind == kind), {})
+
     def structure(self) -> str:
         """Everything but the values of floating constants and of weights, which may depend on the version of numpy."""
         stored = {
@@ -190,6 +210,6 @@ class Case:
 
     def digest(self) -> str:
         """Changes when the graph or its inputs change."""
-        model, sources = self._built()
-        text = model.SerializeToString(deterministic=True) + repr((sources, self.config)).encode()
+        text = self.make().SerializeToString(deterministic=True)
+        text += repr((self.record()[0].sources, self.config)).encode()
         return hashlib.sha256(text).hexdigest()[:10]

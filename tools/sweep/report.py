@@ -28,8 +28,16 @@ def _counts(results: Sequence[Result], target: str) -> tuple[int, int, int, int]
 def _told(results: Sequence[Result], target: str) -> int:
     """Cases of a target that match once the attributes are given which its container does not store."""
     return sum(
-        r.target == target and r.told is not None and r.told.outcome is Outcome.MATCHES for r in results
+        r.target == target
+        and r.told is not None
+        and (r.told.outcome is Outcome.MATCHES or r.told.proof is not None)
+        for r in results
     )
+
+
+def _proven(results: Sequence[Result], target: str) -> int:
+    """Cases of a target that do not match, and are proven to be no error."""
+    return sum(r.target == target and r.proof is not None for r in results)
 
 
 def _share(part: int, whole: int) -> str:
@@ -120,6 +128,8 @@ def _summary(results: Sequence[Result], targets: Sequence[str]) -> str:
             "run",
             "match",
             "of converted",
+            "proven",
+            "match or proven",
             "with attributes given",
             "worst int8",
             "worst floating",
@@ -131,8 +141,22 @@ def _summary(results: Sequence[Result], targets: Sequence[str]) -> str:
         steps = max((v.error for v in good if v.unit == "LSB"), default=0)
         real = max((v.error for v in good if v.unit != "LSB" and not target.endswith(".i8")), default=0)
         worst = (f"{steps:.0f} LSB" if target.endswith(".i8") else "", f"{real:.1e}" if real else "")
-        share, told = _share(matching, converted), _share(matching + _told(results, target), converted)
-        lines.append(_row(target, tried, converted, ran, matching, f"**{share}**", told, *worst))
+        proven = _proven(results, target)
+        right = matching + proven
+        shares = _share(right, converted), _share(right + _told(results, target), converted)
+        lines.append(
+            _row(
+                target,
+                tried,
+                converted,
+                ran,
+                matching,
+                f"**{_share(matching, converted)}**",
+                proven,
+                *shares,
+                *worst,
+            )
+        )
     lines.append(
         "\nA case that is not run is one that the CPU reference refuses. Worst: of the cases that match; those that do "
         "not are all listed below. With attributes given: the files of rv1106 and rv1103b leave out the attributes of "

@@ -30,7 +30,7 @@ TOLD = "t"
 """Refused for attributes that the file does not store, matches with them given."""
 DAMAGED = "d"
 """Refused, because the converter left something out of the file; counts as not converted."""
-PROVEN = {Proof.NEARER: "n", Proof.ROUNDING: "r"}
+PROVEN = {Proof.NEARER: "n", Proof.ROUNDING: "r", Proof.JOINED: "j", Proof.CUT: "c"}
 """Differs, and is proven to be no error."""
 
 
@@ -53,12 +53,14 @@ class Counts:
     match: int
     nearer: int
     rounding: int
+    joined: int
+    cut: int
     told: int
 
     @property
     def right(self) -> int:
         """Those that match, or are proven to be no error."""
-        return self.match + self.nearer + self.rounding
+        return self.match + self.nearer + self.rounding + self.joined + self.cut
 
     @property
     def share(self) -> float:
@@ -91,8 +93,10 @@ def write(entries: Mapping[str, Entry], path: Path = FILE) -> None:
     lines = [
         "# Written by `python tools/sweep run --verdicts`, checked by `python tools/sweep check`.",
         f"# {legend}, {TOLD} matches with the attributes given that the file lacks,",
-        f"# {PROVEN[Proof.NEARER]} differs and is nearer to the float network, {PROVEN[Proof.ROUNDING]} differs by rounding "
-        "(both proven, see proof.py),",
+        f"# {PROVEN[Proof.NEARER]} differs and is nearer to the float network, {PROVEN[Proof.ROUNDING]} differs by rounding, "
+        f"{PROVEN[Proof.JOINED]} by layers that the simulator joins, "
+        f"{PROVEN[Proof.CUT]} by values cut off inside",
+        "# (all proven, see proof.py),",
         f"# {DAMAGED} refused, because the converter left something out of the file",
     ]
     for dtype in dict.fromkeys(dtype_of(target) for target in TARGETS):
@@ -148,9 +152,11 @@ def counts(entries: Mapping[str, Entry]) -> dict[str, Counts]:
         marks = [
             m for entry in entries.values() for target, m in entry.marks.items() if soc_of(target) == soc
         ]
-        match, nearer, rounding, differ, refused, told = map(marks.count, "=nr~xt")
-        run = match + nearer + rounding + differ
-        found[soc] = Counts(marks.count(DAMAGED), run + refused + told, run, match, nearer, rounding, told)
+        match, nearer, rounding, joined, cut, differ, refused, told = map(marks.count, "=nrjc~xt")
+        run = match + nearer + rounding + joined + cut + differ
+        found[soc] = Counts(
+            marks.count(DAMAGED), run + refused + told, run, match, nearer, rounding, joined, cut, told
+        )
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rknnlite.graph.tables import elu_alpha, silu_beta
+from rknnlite.graph.tables import elu_alpha, hard_sigmoid_line, silu_beta
 from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
@@ -98,11 +98,10 @@ def hard_sigmoid(view: NodeView, x: Array) -> Array:
     alpha, beta = view.attrs.get("alpha", 0.2), view.attrs.get("beta", 0.5)
     lut = view.node.stage.lut if view.node.stage else None
     params = view.tensor(0).quant
-    if (
-        "alpha" not in view.attrs and lut is not None and params is not None
-    ):  # the table is 0.5 + index / 32768
-        alpha = lut.multiplier / params.scale / 32768
-        beta = 0.5 + (params.zero_point * lut.multiplier + lut.offset) / 32768
+    if "alpha" not in view.attrs and lut is not None and params is not None:
+        alpha, beta = hard_sigmoid_line(
+            lut.multiplier / params.scale, params.zero_point * lut.multiplier + lut.offset
+        )
     return functions.hard_sigmoid(x, alpha, beta)
 
 

@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 _COMPUTED = (
     "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "MulRelu", "ReluMul", "ReluAdd", "ClipAdd",
-    "LeakyReluAdd", "PReluAdd",
+    "LeakyReluAdd", "LeakyReluMul", "PReluAdd", "PReluMul",
 )  # fmt: skip
 """What the compiler lets follow a convolution, beside functions that are looked up."""
 

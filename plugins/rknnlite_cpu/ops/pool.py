@@ -95,10 +95,7 @@ def average_pool(view: NodeView, x: Array) -> Array:
     Elements are added in the order of the kernel, like the vendor's simulator: means often lie between two steps exactly.
     """
     spec = _spec(view)
-    padded = windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec)
-    total = np.zeros((*x.shape[:2], *spec.out_size), np.float32)
-    for row, column in np.ndindex(*spec.kernel):
-        total += padded[:, :, row, column]
+    total = _sum_in_order(windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec))
     if view.attrs.get("count_include_pad"):
         top, left = spec.pads
         pads = list(view.attrs.get("pads", [0, 0, 0, 0]))
@@ -109,6 +106,16 @@ def average_pool(view: NodeView, x: Array) -> Array:
         ones = pad2d(np.ones((1, 1, *spec.in_size), np.float32), spec.padding)
     counts = windows(np.ascontiguousarray(ones), spec).sum(axis=(2, 3), dtype=np.float32)
     return total / np.maximum(counts, 1)
+
+
+def _sum_in_order(parts: Array) -> Array:
+    """Sum [N, C, KH, KW, OH, OW] over the window, row by row as the vendor's simulator does: of int8 values many means
+    are ties, and the last bit decides them."""
+    rows, columns = parts.shape[2:4]
+    total = np.zeros((*parts.shape[:2], *parts.shape[4:]), np.float32)
+    for place in range(rows * columns):
+        total += parts[:, :, place // columns, place % columns]
+    return total
 
 
 @real_op("GlobalAveragePool")

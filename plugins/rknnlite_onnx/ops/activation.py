@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rknnlite.graph import Lut, Stage
-from rknnlite.graph.tables import dense_table, elu_alpha, silu_beta
+from rknnlite.graph.tables import dense_table, elu_alpha, hard_sigmoid_line, silu_beta
 from rknnlite.tensor import DType
 
 from ..carrier import Rep, centred_range, element_zero
@@ -121,15 +121,19 @@ def hard_sigmoid(node: LoweredNode) -> None:
     stage, params = node.view.node.stage, node.view.tensor(0).quant
     if "alpha" not in node.attrs and stage is not None and stage.lut is not None and params is not None:
         lut = stage.lut  # the table is 0.5 + index / 32768
-        alpha = lut.multiplier / params.scale / 32768
-        beta = 0.5 + (params.zero_point * lut.multiplier + lut.offset) / 32768
+        alpha, beta = hard_sigmoid_line(
+            lut.multiplier / params.scale, params.zero_point * lut.multiplier + lut.offset
+        )
     node.store(hard_line(node.emitter, node.real(0), alpha, beta))
 
 
 @unary("exSwish")
 def silu(node: LoweredNode) -> None:
     stage = node.view.node.stage
-    beta = silu_beta(stage.lut.high) if stage is not None and stage.lut is not None else 1.0
+    beta = node.attrs.get("beta")  # stored where the node has no table
+    beta = 1.0 if beta is None else float(beta)
+    if stage is not None and stage.lut is not None:
+        beta = silu_beta(stage.lut.high)
     node.store(FUNCTIONS["ExSwish"](node.emitter, node.real(0), beta))
 
 

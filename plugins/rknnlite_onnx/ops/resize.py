@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.graph.resizing import AxisStep, resize_steps
+from rknnlite.graph.resizing import Linear, resize_steps
 
 from ..registry import LoweredNode, lowers
 
 __all__: list[str] = []
 
+Places = NDArray[np.intp]
+
 
 @lowers("Resize", "Upsample")
 def resize(node: LoweredNode) -> None:
-    """Axis by axis, with stored places, where the bytes count: engines differ in how they compute those."""
+    """With stored places, where the bytes count: engines differ in how they compute those."""
     steps = resize_steps(node.view)
     if not node.exact and node.attrs.get("coordinate_transformation_mode") != "tf_half_pixel_for_nn":
         node.store(_as_it_is(node))
-        return
-    if all(step.weight is None for step in steps):
+    elif isinstance(steps, Linear):
+        node.store((_bilinear if steps.corners else _linear)(node, node.real(0), steps))
+    else:
         value, rep = node.moving()
         node.moved(_nearest(node, value, steps), rep)
-        return
-    node.store(_along_axes(node, node.real(0), steps))
 
 
 def _as_it_is(node: LoweredNode) -> str:
@@ -43,46 +46,56 @@ def _as_it_is(node: LoweredNode) -> str:
     return node.emit("Resize", node.real(0), *sizes, **how)
 
 
-def _along_axes(node: LoweredNode, value: str, steps: list[AxisStep]) -> str:
-    """Axis by axis; the last is turned to where whole rows are copied: single elements take engines 2 to 6 times as long."""
+def _bilinear(node: LoweredNode, value: str, steps: Linear) -> str:
+    """Four corners, added in the order of the reference."""
+    rows, columns = steps.ends[2], steps.ends[3]
+    total = ""
+    for row, down in ((rows.low, rows.before), (rows.high, rows.after)):
+        line = _gathered(node, value, row, 2)
+        for column, across in ((columns.low, columns.before), (columns.high, columns.after)):
+            corner = node.emit("Mul", _gathered(node, line, column, 3), node.const(across * down[:, None]))
+            total = node.emit("Add", total, corner) if total else corner
+    return total
+
+
+def _linear(node: LoweredNode, value: str, steps: Linear) -> str:
     rank = len(node.outputs[0].shape)
-    turn = [*range(rank - 2), rank - 1, rank - 2]
-    for step in steps:
-        if step.axis < rank - 1 or rank < 2:
-            value = _step(node, value, step, step.axis)
-            continue
-        turned = _step(node, node.emit("Transpose", value, perm=turn), step, rank - 2)
-        value = node.emit("Transpose", turned, perm=turn)
+    for axis, ends in steps.ends.items():
+        shape = [-1 if i == axis else 1 for i in range(rank)]
+        parts = [
+            node.emit("Mul", _gathered(node, value, index, axis), node.const(weight.reshape(shape)))
+            for index, weight in ((ends.low, ends.before), (ends.high, ends.after))
+        ]
+        value = node.emit("Add", *parts)
     return value
 
 
-def _step(node: LoweredNode, value: str, step: AxisStep, axis: int) -> str:
-    """One axis, which lies at ``axis``."""
-    below = _gathered(node, value, step.low, axis)
-    if step.high is None or step.weight is None:
-        return below
-    rank = len(node.outputs[0].shape)
-    weight = step.weight.reshape([-1 if i == axis else 1 for i in range(rank)])
-    rise = node.emit("Sub", _gathered(node, value, step.high, axis), below)
-    return node.emit("Add", below, node.emit("Mul", rise, node.const(weight)))
-
-
-def _nearest(node: LoweredNode, value: str, steps: list[AxisStep]) -> str:
+def _nearest(node: LoweredNode, value: str, steps: Mapping[int, Places]) -> str:
     """Whole factors as one Resize, which engines are fast with."""
     source, target = node.view.tensor(0).shape, node.outputs[0].shape
     repeated = all(
-        np.array_equal(step.low, np.repeat(np.arange(source[step.axis]), target[step.axis] // source[step.axis]))
-        for step in steps
-    )  # fmt: skip
+        np.array_equal(low, np.repeat(np.arange(source[axis]), target[axis] // source[axis]))
+        for axis, low in steps.items()
+    )
     if steps and repeated and len(source) == 4 and source[:2] == target[:2]:
         scales = node.const([b // a for a, b in zip(source, target)])
         how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", "mode": "nearest"}
         return node.emit("Resize", value, "", scales, **how)
-    return _along_axes(node, value, steps) if steps else node.emit("Identity", value)
+    for axis, low in steps.items():
+        value = _gathered(node, value, low, axis)
+    return value if steps else node.emit("Identity", value)
 
 
-def _gathered(node: LoweredNode, value: str, places: NDArray[np.intp], axis: int) -> str:
-    return node.emit("Gather", value, node.const(places, np.int64), axis=axis)
+def _gathered(node: LoweredNode, value: str, places: Places, axis: int) -> str:
+    """Along the last axis by way of the one before: single elements take engines 2 to 6 times as long as whole rows."""
+    rank = len(node.outputs[0].shape)
+    if axis < rank - 1 or rank < 2:
+        return node.emit("Gather", value, node.const(places, np.int64), axis=axis)
+    turn = [*range(rank - 2), rank - 1, rank - 2]
+    turned = node.emit(
+        "Gather", node.emit("Transpose", value, perm=turn), node.const(places, np.int64), axis=rank - 2
+    )
+    return node.emit("Transpose", turned, perm=turn)
 
 
 _MODES = {"bicubic": "bicubic", "cubic": "bicubic", "nearest": "nearest"}

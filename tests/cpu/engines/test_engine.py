@@ -231,7 +231,11 @@ def test_custom_operators_between_islands() -> None:
     for engine in ("numpy", "onnxruntime"):
         with open_cpu(DUAL, custom_ops=[as_custom_op(PlainDual())], extra={"engine": engine}) as context:
             answers.append(context.infer(dual_golden().inputs, raw=True))
-            types = {node.op for each in islands(context) for node in each.segment.nodes} if engine != "numpy" else set()
+            types = (
+                {node.op for each in islands(context) for node in each.segment.nodes}
+                if engine != "numpy"
+                else set()
+            )
     assert types and "cstDualResidual" not in types
     assert all(np.array_equal(a.data, b.data) for a, b in zip(*answers))
 
