@@ -25,6 +25,7 @@ __all__ = [
     "centred_range",
     "decode",
     "encode",
+    "encode_into",
     "round_bf16",
     "round_f16",
     "stored_elements",
@@ -35,10 +36,16 @@ Kernel = Callable[[list[Array]], "list[Array]"]
 """Runtime values of the non-constant inputs -> values of the outputs."""
 
 
-def round_f16(values: Array) -> Array:
-    """float32 -> nearest float16, as float32."""
-    with np.errstate(over="ignore"):
-        return values.astype(np.float16).astype(np.float32)
+def round_f16(values: Array, out: Array | None = None) -> Array:
+    """float32 -> nearest float16, as float32, in ``out`` where given; that may be ``values``."""
+    return _round_half()(values, out)
+
+
+@functools.cache
+def _round_half() -> Callable[[Array, Array | None], Array]:
+    from .kernels.half import round_half  # many networks have no float16 at all
+
+    return round_half
 
 
 def round_bf16(values: Array) -> Array:
@@ -89,6 +96,14 @@ def encode(real: Array, tensor: Tensor, where: str = "") -> Array:
 def _warn_of_nan(where: str, name: str, dtype: str) -> None:
     """Once per tensor of a node."""
     logger.warning("%s: NaN in %s, which is %s: stored as 0", where or "a node", name, dtype)
+
+
+def encode_into(out: Array, real: Array, tensor: Tensor) -> None:
+    """As ``encode``, into a float32 array; ``real`` may be that array."""
+    if tensor.dtype is DType.FLOAT16 and tensor.quant is None:
+        round_f16(np.asarray(real, np.float32), out)
+    elif real is not out or tensor.dtype is not DType.FLOAT32:
+        out[...] = encode(real, tensor)
 
 
 def stored_elements(value: Array, tensor: Tensor) -> Array:

@@ -20,7 +20,7 @@ from ..kernels.buffers import empty
 from ..kernels.lut import DenseLut
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..node_view import NodeView
-from ..values import Array, centred_range, encode
+from ..values import Array, centred_range, encode, encode_into
 from .functions import TABLE_FUNCTIONS, hard_sigmoid
 
 __all__ = ["OutputStage", "apply_stage", "bias_column", "output_stage"]
@@ -215,36 +215,39 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
     function = _real_function(view, fused, stage) if fused.after is Activation.TABLE else None
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
-        real = (
-            acc
-            if factor is None
-            else np.multiply(acc, factor[:, channels], dtype=np.float32, casting="unsafe")
-        )
+        real = acc
+        if factor is not None:
+            real = np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
+        place = (
+            real if real.dtype == np.float32 else None
+        )  # the block is ours; float64 stays so until it is rounded
         if stored_first:
-            real = encode(real, y)
-        real = _limited(real, fused.before, stage)
+            encode_into(out, real, y)
+            real = place = out
+        real = _limited(real, fused.before, stage, place)
         if early is not None:
-            real = encode(np.where(real < 0, real * early[:, channels], real), y)
+            encode_into(out, np.where(real < 0, real * early[:, channels], real), y)
+            real = place = out
         if operand is not None:
             other = operand * operand_scale
-            real = real * other if multiplies else real + other
-        real = _limited(real, fused.after, stage)
+            real = np.multiply(real, other, out=place) if multiplies else np.add(real, other, out=place)
+        real = _limited(real, fused.after, stage, place)
         if late is not None:
             real = np.where(real < 0, real * late[:, channels], real)
         elif function is not None:
             real = function(real)
-        out[...] = encode(real, y)
+        encode_into(out, real, y)
 
     return run
 
 
-def _limited(real: Array, activation: Optional[Activation], stage: Stage) -> Array:
-    """Relu and Clip on real values; anything else is not done here."""
+def _limited(real: Array, activation: Optional[Activation], stage: Stage, place: Optional[Array]) -> Array:
+    """Relu and Clip on real values, in ``place`` where given; anything else is not done here."""
     if activation is Activation.RELU:
-        return np.maximum(real, _ZERO)
+        return np.maximum(real, _ZERO, out=place)
     if activation is not Activation.CLIP or stage.clip is None:
         return real
-    return np.clip(real, np.float32(stage.clip[0]), np.float32(stage.clip[1]))
+    return np.clip(real, np.float32(stage.clip[0]), np.float32(stage.clip[1]), out=place)
 
 
 def _real_function(view: NodeView, fused: FusedOp, stage: Stage) -> Callable[[Array], Array]:
