@@ -25,10 +25,10 @@ __all__ = [
     "centred_range",
     "decode",
     "encode",
-    "encode_into",
     "round_bf16",
     "round_f16",
     "stored_elements",
+    "storing",
 ]
 
 Array = NDArray[Any]
@@ -98,12 +98,16 @@ def _warn_of_nan(where: str, name: str, dtype: str) -> None:
     logger.warning("%s: NaN in %s, which is %s: stored as 0", where or "a node", name, dtype)
 
 
-def encode_into(out: Array, real: Array, tensor: Tensor) -> None:
-    """As ``encode``, into a float32 array; ``real`` may be that array."""
+def storing(tensor: Tensor) -> Callable[[Array, Array], Any]:
+    """``(real, out)``: as ``encode``, into a float32 array ``out``, which may be ``real``."""
     if tensor.dtype is DType.FLOAT16 and tensor.quant is None:
-        round_f16(np.asarray(real, np.float32), out)
-    elif real is not out or tensor.dtype is not DType.FLOAT32:
-        out[...] = encode(real, tensor)
+        return _round_half()
+
+    def store(real: Array, out: Array) -> None:
+        if real is not out or tensor.dtype is not DType.FLOAT32 or tensor.quant is not None:
+            out[...] = encode(real, tensor)
+
+    return store
 
 
 def stored_elements(value: Array, tensor: Tensor) -> Array:

@@ -18,6 +18,7 @@ from rknnlite_cpu.kernels.conv import (
     whole_plane,
     windows,
 )
+from rknnlite_cpu.kernels.threads import limited
 from rknnlite_cpu.ops.requantise import apply_stage, bias_column
 
 INT8 = (-255.0, 255.0)  # centred int8: q - zero point
@@ -122,6 +123,27 @@ def test_conv2d_in_parts_of_rows() -> None:
     padded = pad2d(x, spec.padding)
     view = np.einsum("nchwyx,ochw->noyx", windows(padded, spec), weight, optimize=True)
     assert np.array_equal(conv2d(x, weight.reshape(4, -1), spec), flat(view))
+
+
+def test_a_small_layer_does_not_depend_on_the_threads() -> None:
+    """Floats are added in one order: a layer that one thread computes is not cut for others."""
+    rng = np.random.default_rng(0)
+    for (ic, oc), (h, w) in (
+        ((12, 5), (8, 6)),
+        ((32, 32), (12, 12)),
+        ((64, 16), (12, 12)),
+        ((8, 8), (12, 12)),
+    ):
+        spec = ConvSpec((3, 3), (1, 1), (1, 1), (1, 1), (h, w), (h, w))
+        weight, x = (
+            rng.standard_normal((oc, ic * 9), np.float32),
+            rng.standard_normal((1, ic, h, w), np.float32),
+        )
+        found = []
+        for count in (1, 2, 4):
+            with limited(count):
+                found.append(conv2d(x, weight, spec).tobytes())
+        assert found[0] == found[1] == found[2]
 
 
 def test_whole_plane_is_a_sum_over_the_plane() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .conv import ConvSpec, conv2d, depthwise2d, pad2d, split_for_exactness, whole_plane, windows
+from .conv import ConvSpec, convolution, depthwise2d, pad2d, split_for_exactness, whole_plane, windows
 from .opencv import depthwise_layer
 
 __all__ = ["Accumulate", "accumulator"]
@@ -46,13 +46,14 @@ def accumulator(
         return depthwise_layer(taps, spec, batch) or partial(depthwise2d, weight=taps, spec=spec)
     parts = split_for_exactness(weight, *bounds) if bounds != (0.0, 0.0) else [slice(0, weight.shape[1])]
     matrices = [np.ascontiguousarray(weight[:, part].reshape(weight.shape[0], -1)) for part in parts]
+    convolve = [convolution(matrix, spec, batch) for matrix in matrices]
     if len(parts) == 1:
-        return partial(conv2d, weight=matrices[0], spec=spec)
+        return convolve[0]
 
     def split(x: Array) -> Array:
-        total: Array = conv2d(x[:, parts[0]], matrices[0], spec).astype(np.float64)
-        for part, matrix in zip(parts[1:], matrices[1:]):
-            total += conv2d(x[:, part], matrix, spec)
+        total: Array = convolve[0](x[:, parts[0]]).astype(np.float64)
+        for part, run in zip(parts[1:], convolve[1:]):
+            total += run(x[:, part])
         return total
 
     return split
@@ -64,7 +65,7 @@ def _precise(weight: Array, spec: ConvSpec, depthwise: bool) -> Accumulate:
     taps = weight.astype(np.float64).reshape(rows, -1)
 
     def run(x: Array) -> Array:
-        view = windows(np.ascontiguousarray(pad2d(x, spec.padding), np.float64), spec)
+        view = windows(pad2d(x, spec.padding).astype(np.float64), spec)
         positions = spec.out_size[0] * spec.out_size[1]
         acc: Array
         if depthwise:

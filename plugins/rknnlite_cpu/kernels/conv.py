@@ -6,19 +6,25 @@ cuts the input channels so that each part does; parts are added in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .buffers import empty
-from .parallel import channel_blocks, matmul, parts_of, run_blocks
+from .buffers import empty, maker
+from .parallel import PER_ELEMENT, SMALL_PRODUCT, channel_blocks, product, run_blocks, run_parts
 
-__all__ = ["ConvSpec", "conv2d", "depthwise2d", "pad2d", "split_for_exactness", "whole_plane", "windows"]
+__all__ = [
+    "ConvSpec", "Convolve", "conv2d", "convolution", "depthwise2d", "pad2d", "split_for_exactness", "whole_plane", "windows",
+]  # fmt: skip
 
 Array = NDArray[Any]
+Convolve = Callable[[Array], Array]
+"""[N, IC, H, W] -> [N, OC, OH * OW], an array of its own."""
 _EXACT = 1 << 24
 _WINDOW_ELEMENTS = 1 << 19  # 2 MiB of copied windows at a time: in the cache, and few calls
 
@@ -76,7 +82,8 @@ def _placing(
 
 
 def windows(x: Array, spec: ConvSpec) -> Array:
-    """Sliding windows of a padded array, which is contiguous: [N, C, kh, kw, OH, OW], a view that is read only."""
+    """Sliding windows of a padded array: [N, C, kh, kw, OH, OW], a view that is read only."""
+    x = np.ascontiguousarray(x)
     n, c = x.shape[:2]
     s0, s1, sy, sx = x.strides
     (ty, tx), (dy, dx) = spec.strides, spec.dilations
@@ -88,31 +95,50 @@ def windows(x: Array, spec: ConvSpec) -> Array:
 
 
 def conv2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
-    """x [N, IC, H, W] and weight [OC, IC * kh * kw] -> [N, OC, OH * OW], float32.
+    """x [N, IC, H, W] and weight [OC, IC * kh * kw] -> [N, OC, OH * OW], float32."""
+    return convolution(weight, spec, len(x))(x)
+
+
+def convolution(weight: Array, spec: ConvSpec, batch: int) -> Convolve:
+    """Prepare a convolution of float32 [N, IC, H, W] with weight [OC, IC * kh * kw].
 
     The windows are copied for some output rows at a time, so that the copy stays in the cache and small.
     """
-    n = x.shape[0]
+    (count, depth), (oh, ow) = weight.shape, spec.out_size
+    flat = (batch, depth, oh * ow)
     if spec.pointwise:
-        return matmul(weight, x.reshape(n, x.shape[1], -1))
-    view = windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec)
-    depth, (oh, ow) = weight.shape[1], spec.out_size
+        multiply = product(weight, flat)
+        return lambda x: multiply(x.reshape(flat))
     rows = max(1, _WINDOW_ELEMENTS // (depth * ow))
-    if rows >= oh and oh * ow <= len(weight):
-        columns = empty((n, depth, oh * ow))
-        columns.reshape(view.shape)[...] = view
-        return matmul(weight, columns)
-    out = empty((n, len(weight), oh * ow))
+    operations = batch * count * oh * ow * depth
+    if rows >= oh and (oh * ow <= count or operations < SMALL_PRODUCT):
+        multiply, new = (
+            product(weight, flat),
+            maker((batch, depth // prod(spec.kernel), *spec.kernel, oh, ow)),
+        )
 
-    def work(part: slice) -> None:
+        def at_once(x: Array) -> Array:
+            columns = new()
+            columns[...] = windows(pad2d(x, spec.padding), spec)
+            return multiply(columns.reshape(flat))
+
+        return at_once
+    result = maker((batch, count, oh * ow))
+
+    def work(view: Array, out: Array, part: slice) -> None:
         columns = empty((depth, (part.stop - part.start) * ow))
-        for item in range(n):
+        for item in range(batch):
             source = view[item, ..., part, :]
             columns.reshape(source.shape)[...] = source
             np.matmul(weight, columns, out=out[item, :, part.start * ow : part.stop * ow])
 
-    run_blocks(work, parts_of(oh, most=rows), out.size * depth // 16)
-    return out
+    def in_parts(x: Array) -> Array:
+        out = result()
+        view = windows(pad2d(x, spec.padding), spec)
+        run_parts(partial(work, view, out), oh, rows, operations // PER_ELEMENT)
+        return out
+
+    return in_parts
 
 
 def depthwise2d(x: Array, weight: Array, spec: ConvSpec) -> Array:

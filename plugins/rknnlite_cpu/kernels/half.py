@@ -25,7 +25,11 @@ _AT_A_TIME = 1 << 15  # elements whose halves stay in the cache
 
 
 def round_half(values: Array, out: Optional[Array] = None) -> Array:
-    """float32 -> the nearest float16 (ties to even, infinite beyond 65504) as float32, in ``out``, which may be ``values``."""
+    """Values -> the nearest float16 (ties to even, infinite beyond 65504) as float32, in ``out``, which may be ``values``.
+
+    What is not float32 becomes that first.
+    """
+    values = np.asarray(values, np.float32)
     convert = converter() if values.size > _FEW else None
     if convert is None:
         with np.errstate(over="ignore"):

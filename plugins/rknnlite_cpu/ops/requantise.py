@@ -20,20 +20,23 @@ from ..kernels.buffers import empty
 from ..kernels.lut import DenseLut
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..node_view import NodeView
-from ..values import Array, centred_range, encode, encode_into
+from ..values import Array, centred_range, encode, storing
 from .functions import TABLE_FUNCTIONS, hard_sigmoid
 
-__all__ = ["OutputStage", "apply_stage", "bias_column", "output_stage"]
+__all__ = ["Finish", "OutputStage", "apply_stage", "bias_column", "finisher", "output_stage"]
 
 OutputStage = Callable[[Array, Optional[Array], slice, Array], None]
 """(accumulator block, operand block, its channels, output block)."""
+Finish = Callable[[Array, Optional[Array]], Array]
+"""(accumulators, operand) -> float32 results, in the accumulators' place where that can be."""
 
 _LIMITED = (Activation.RELU, Activation.CLIP)
 _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
-_ZERO = np.float32(0)
-_BUFFER = 256
+_ZERO = np.zeros((), np.float32)  # an array is taken faster than a scalar
+_FEW_POSITIONS, _BUFFERED, _BUFFER = 128, 8192, 256
 """Rows that are shorter than numpy's buffer of 8192 elements it copies there when a factor per row comes in, which takes
-twice as long as the product itself (measured). The setting is the thread's own."""
+twice as long as the product itself; of very short rows a larger buffer takes many at once (measured). The setting is the
+thread's own."""
 
 
 def bias_column(bias: Array) -> Optional[Array]:
@@ -47,22 +50,37 @@ def bias_column(bias: Array) -> Optional[Array]:
 
 def apply_stage(stage: OutputStage, acc: Array, bias: Optional[Array], operand: Optional[Array]) -> Array:
     """Run an output stage over ``acc`` [N, OC, OH * OW] plus bias; the float32 result takes its place where it can."""
-    out = acc if acc.dtype == np.float32 else empty(acc.shape)
-    keeps = bias is not None and np.result_type(acc, bias) == acc.dtype
+    return finisher(stage, bias, acc.shape)(acc, operand)
 
-    def work(channels: slice) -> None:
-        before = np.setbufsize(_BUFFER)
+
+def finisher(stage: OutputStage, bias: Optional[Array], shape: tuple[int, ...]) -> Finish:
+    """Prepare an output stage and a bias for accumulators of ``shape`` [N, OC, OH * OW]."""
+    items, count, positions = shape
+    blocks = channel_blocks(count, items * positions)
+    keeps = bias is None or bias.dtype == np.float32
+    buffered = _FEW_POSITIONS < positions < _BUFFERED
+
+    def work(acc: Array, operand: Optional[Array], out: Array, channels: slice) -> None:
+        before = np.setbufsize(_BUFFER) if buffered else 0
         try:
             block = acc[:, channels]
             if bias is not None:
-                block = np.add(block, bias[:, channels], out=block if keeps else None)
-            other = None if operand is None else operand[:, channels]
-            stage(block, other, channels, out[:, channels])
+                place = block if keeps or block.dtype == bias.dtype else None
+                block = np.add(block, bias[:, channels], out=place)
+            stage(block, None if operand is None else operand[:, channels], channels, out[:, channels])
         finally:
-            np.setbufsize(before)
+            if buffered:
+                np.setbufsize(before)
 
-    run_blocks(work, channel_blocks(acc.shape[1], acc.shape[0] * acc.shape[2]), acc.size)
-    return out
+    def finish(acc: Array, operand: Optional[Array]) -> Array:
+        out = acc if acc.dtype == np.float32 else empty(acc.shape)
+        if len(blocks) == 1:
+            work(acc, operand, out, blocks[0])
+        else:
+            run_blocks(partial(work, acc, operand, out), blocks, acc.size)
+        return out
+
+    return finish
 
 
 def output_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage) -> OutputStage:
@@ -130,6 +148,7 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
         low, high = (np.clip(np.rint(limit), low, high) for limit in _limits(stage))
     if stage.clip is not None:  # int16: real limits; int8 has them in the output's range
         low, high = (np.float32(min(max(v / y.quant.scale, low), high)) for v in stage.clip)
+    least, most = np.asarray(low, np.float32), np.asarray(high, np.float32)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
@@ -145,7 +164,7 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
         if late is not None:
             _leaky(out, late[:, channels])
         np.rint(out, out=out)
-        np.clip(out, low, high, out=out)
+        out.clip(least, most, out=out)
 
     return run
 
@@ -214,6 +233,9 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
     early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
     function = _real_function(view, fused, stage) if fused.after is Activation.TABLE else None
 
+    limit_before, limit_after = _limiter(fused.before, stage), _limiter(fused.after, stage)
+    store = storing(y)
+
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         real = acc
         if factor is not None:
@@ -222,32 +244,35 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
             real if real.dtype == np.float32 else None
         )  # the block is ours; float64 stays so until it is rounded
         if stored_first:
-            encode_into(out, real, y)
+            store(real, out)
             real = place = out
-        real = _limited(real, fused.before, stage, place)
+        if limit_before is not None:
+            real = limit_before(real, out=place)
         if early is not None:
-            encode_into(out, np.where(real < 0, real * early[:, channels], real), y)
+            store(np.where(real < 0, real * early[:, channels], real), out)
             real = place = out
         if operand is not None:
-            other = operand * operand_scale
+            other = operand if operand_scale == 1 else operand * operand_scale
             real = np.multiply(real, other, out=place) if multiplies else np.add(real, other, out=place)
-        real = _limited(real, fused.after, stage, place)
+        if limit_after is not None:
+            real = limit_after(real, out=place)
         if late is not None:
             real = np.where(real < 0, real * late[:, channels], real)
         elif function is not None:
             real = function(real)
-        encode_into(out, real, y)
+        store(real, out)
 
     return run
 
 
-def _limited(real: Array, activation: Optional[Activation], stage: Stage, place: Optional[Array]) -> Array:
-    """Relu and Clip on real values, in ``place`` where given; anything else is not done here."""
+def _limiter(activation: Optional[Activation], stage: Stage) -> Optional[Callable[..., Array]]:
+    """Relu and Clip of real values, ``(real, out=place or None)``; None for anything else, which is not done here."""
     if activation is Activation.RELU:
-        return np.maximum(real, _ZERO, out=place)
+        return lambda real, out: np.maximum(real, _ZERO, out=out)
     if activation is not Activation.CLIP or stage.clip is None:
-        return real
-    return np.clip(real, np.float32(stage.clip[0]), np.float32(stage.clip[1]), out=place)
+        return None
+    low, high = (np.asarray(limit, np.float32) for limit in stage.clip)
+    return lambda real, out: real.clip(low, high, out=out)
 
 
 def _real_function(view: NodeView, fused: FusedOp, stage: Stage) -> Callable[[Array], Array]:
