@@ -44,9 +44,10 @@ def accumulator(
         if spec.out_size == (1, 1) and max(spec.padding) <= 0:
             return partial(whole_plane, weight=taps, spec=spec)
         return depthwise_layer(taps, spec, batch) or partial(depthwise2d, weight=taps, spec=spec)
-    parts = split_for_exactness(weight, *bounds) if bounds != (0.0, 0.0) else [slice(0, weight.shape[1])]
+    exact = bounds != (0.0, 0.0)
+    parts = split_for_exactness(weight, *bounds) if exact else [slice(0, weight.shape[1])]
     matrices = [np.ascontiguousarray(weight[:, part].reshape(weight.shape[0], -1)) for part in parts]
-    convolve = [convolution(matrix, spec, batch) for matrix in matrices]
+    convolve = [convolution(matrix, spec, batch, exact) for matrix in matrices]
     if len(parts) == 1:
         return convolve[0]
 

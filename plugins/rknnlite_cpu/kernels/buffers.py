@@ -8,6 +8,7 @@ the last view of it is gone, and a later one takes it over. Little is kept idle,
 from __future__ import annotations
 
 import functools
+import itertools
 import mmap
 import os
 import threading
@@ -35,13 +36,16 @@ _FIT = 4
 """An array takes no block of more than so many times its size."""
 
 
+_numbers = itertools.count()
+
+
 class _Block:
     """Memory straight from the system; from the heap, a block between others would not go back when it is dropped."""
 
-    __slots__ = ("_memory", "interface", "size")
+    __slots__ = ("_memory", "interface", "number", "size")
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        self.size, self.number = size, next(_numbers)
         self._memory = np.frombuffer(mmap.mmap(-1, size * 4, **_PRIVATE), np.float32)
         self.interface = self._memory.__array_interface__
 
@@ -56,7 +60,7 @@ class _Idle:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.returned: deque[_Block] = deque()
-        self.blocks: list[tuple[int, int, _Block]] = []  # by size; the second number only tells them apart
+        self.blocks: list[tuple[int, int, _Block]] = []  # by size, then by number
         self.elements = 0  # of all sorted blocks
 
     def clear(self) -> None:
@@ -88,7 +92,7 @@ class _Loan:
         try:
             while True:
                 if idle.elements + block.size <= _IDLE:
-                    insort(idle.blocks, (block.size, id(block), block))
+                    insort(idle.blocks, (block.size, block.number, block))
                     idle.elements += block.size
                 if not idle.returned:
                     return

@@ -6,7 +6,7 @@ cuts the input channels so that each part does; parts are added in float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from math import prod
@@ -26,7 +26,10 @@ Array = NDArray[Any]
 Convolve = Callable[[Array], Array]
 """[N, IC, H, W] -> [N, OC, OH * OW], an array of its own."""
 _EXACT = 1 << 24
-_WINDOW_ELEMENTS = 1 << 19  # 2 MiB of copied windows at a time: in the cache, and few calls
+_WINDOW_ELEMENTS = 1 << 17  # 512 KiB of copied windows at a time: in the cache, and few calls
+_FLOAT_WINDOW_ELEMENTS = (
+    1 << 19
+)  # how a BLAS adds floats may depend on the size of the product: parts stay as they are
 
 
 @dataclass(frozen=True)
@@ -99,17 +102,19 @@ def conv2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
     return convolution(weight, spec, len(x))(x)
 
 
-def convolution(weight: Array, spec: ConvSpec, batch: int) -> Convolve:
+def convolution(weight: Array, spec: ConvSpec, batch: int, exact: bool = False) -> Convolve:
     """Prepare a convolution of float32 [N, IC, H, W] with weight [OC, IC * kh * kw].
 
     The windows are copied for some output rows at a time, so that the copy stays in the cache and small.
+
+    Args:
+        exact: sums are those of integers below 2**24, the same in any order.
     """
     (count, depth), (oh, ow) = weight.shape, spec.out_size
     flat = (batch, depth, oh * ow)
     if spec.pointwise:
-        multiply = product(weight, flat)
-        return lambda x: multiply(x.reshape(flat))
-    rows = max(1, _WINDOW_ELEMENTS // (depth * ow))
+        return product(weight, flat)
+    rows = max(1, (_WINDOW_ELEMENTS if exact else _FLOAT_WINDOW_ELEMENTS) // (depth * ow))
     operations = batch * count * oh * ow * depth
     if rows >= oh and (oh * ow <= count or operations < SMALL_PRODUCT):
         multiply, new = (
@@ -120,17 +125,20 @@ def convolution(weight: Array, spec: ConvSpec, batch: int) -> Convolve:
         def at_once(x: Array) -> Array:
             columns = new()
             columns[...] = windows(pad2d(x, spec.padding), spec)
-            return multiply(columns.reshape(flat))
+            return multiply(columns)
 
         return at_once
     result = maker((batch, count, oh * ow))
 
-    def work(view: Array, out: Array, part: slice) -> None:
-        columns = empty((depth, (part.stop - part.start) * ow))
-        for item in range(batch):
-            source = view[item, ..., part, :]
-            columns.reshape(source.shape)[...] = source
-            np.matmul(weight, columns, out=out[item, :, part.start * ow : part.stop * ow])
+    def work(view: Array, out: Array, parts: Sequence[slice]) -> None:
+        memory = empty((depth * ow * (parts[0].stop - parts[0].start),))  # the first is the longest
+        for part in parts:
+            places = slice(part.start * ow, part.stop * ow)
+            columns = memory[: depth * (places.stop - places.start)].reshape(depth, -1)
+            for item in range(batch):
+                source = view[item, ..., part, :]
+                columns.reshape(source.shape)[...] = source
+                np.matmul(weight, columns, out=out[item, :, places])
 
     def in_parts(x: Array) -> Array:
         out = result()

@@ -20,8 +20,8 @@ __all__ = ["converter", "round_half"]
 
 Array = NDArray[Any]
 Convert = Callable[[Array, Array], Any]
-_FEW = 1 << 10  # elements that numpy has converted before OpenCV has begun
-_AT_A_TIME = 1 << 15  # elements whose halves stay in the cache
+_FEW = 1 << 9  # elements that numpy has converted before OpenCV has begun
+_AT_A_TIME = 1 << 17  # elements that stay in the cache with their halves
 
 
 def round_half(values: Array, out: Optional[Array] = None) -> Array:
@@ -44,7 +44,7 @@ def round_half(values: Array, out: Optional[Array] = None) -> Array:
         out[...] = round_half(np.ascontiguousarray(values))
         return out
     given, rounded = values.reshape(1, -1), out.reshape(1, -1)
-    halves = np.empty((1, min(values.size, _AT_A_TIME)), np.float16)
+    halves = empty((1, (min(values.size, _AT_A_TIME) + 1) // 2)).view(np.float16)
     for start in range(0, values.size, _AT_A_TIME):
         part = given[:, start : start + _AT_A_TIME]
         convert(part, halves[:, : part.size])

@@ -43,7 +43,7 @@ class DenseLut:
             raise ValueError(f"its activation table covers the indices {first} to {last}")
         values = interpolate(lut, np.arange(first, last + 1, dtype=np.float64)) * scale + offset
         self._table = np.clip(np.rint(values), low, high).astype(np.int32 if high - low > 65535 else np.int16)
-        self._first, self._last = np.float32(first), np.float32(last)
+        self._first, self._last = np.asarray(first, np.float32), np.asarray(last, np.float32)
 
     @staticmethod
     def _reach(slope: float, scale: float, low: float, high: float) -> int:
@@ -53,7 +53,9 @@ class DenseLut:
 
     def __call__(self, values: Array) -> None:
         """float32 indices become float32 outputs, in place."""
-        np.clip(values, self._first, self._last, out=values)
-        values -= self._first
+        values.clip(self._first, self._last, out=values)
+        np.subtract(values, self._first, out=values)
         np.rint(values, out=values)
-        values[...] = self._table[values.astype(np.int32)]
+        values[...] = self._table.take(
+            values.astype(np.intp), mode="clip"
+        )  # all are inside: no second look is needed

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from math import prod
 from typing import Any, Optional, TypeVar
 
@@ -83,16 +82,15 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
 
 
 def product(a: Array, shape: tuple[int, ...]) -> Callable[[Array], Array]:
-    """Prepare ``matmul`` of a float32 matrix with float32 arrays of ``shape``."""
+    """Prepare ``matmul`` of a float32 matrix with float32 arrays that have the elements of ``shape``."""
     made = (*shape[:-2], len(a), shape[-1])
     if prod(made) * a.shape[1] >= SMALL_PRODUCT:
-        return partial(matmul, a)
-
+        return lambda b: matmul(a, b.reshape(shape))
     new = maker(made)
 
     def small(b: Array) -> Array:
         out = new()
-        np.matmul(a, b, out=out)
+        np.matmul(a, b.reshape(shape), out=out)
         return out
 
     return small
@@ -111,10 +109,17 @@ def run_blocks(work: Callable[[slice], None], blocks: Sequence[slice], elements:
     _side_by_side(work, blocks, share() if len(blocks) > 1 and elements >= _PARALLEL_ELEMENTS else 1)
 
 
-def run_parts(work: Callable[[slice], None], total: int, most: int, elements: int) -> None:
-    """``run_blocks`` for ``range(total)`` in slices no longer than ``most``, one for each thread at least."""
+def run_parts(work: Callable[[Sequence[slice]], None], total: int, most: int, elements: int) -> None:
+    """Call ``work`` in every thread with its slices of ``range(total)``, none longer than ``most``.
+
+    There is one thread unless ``elements`` are many.
+    """
     threads = share() if elements >= _PARALLEL_ELEMENTS else 1
-    _side_by_side(work, _parts(threads, total, 1, most), threads)
+    parts = _parts(threads, total, 1, most)
+    if threads == 1:
+        work(parts)
+    else:
+        _blocks.run(work, [(parts[i::threads],) for i in range(min(threads, len(parts)))])
 
 
 def _side_by_side(work: Callable[[slice], None], blocks: Sequence[slice], threads: int) -> None:

@@ -20,7 +20,7 @@ from ..kernels.buffers import empty
 from ..kernels.lut import DenseLut
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..node_view import NodeView
-from ..values import Array, centred_range, encode, storing
+from ..values import Array, centred_range, storing
 from .functions import TABLE_FUNCTIONS, hard_sigmoid
 
 __all__ = ["Finish", "OutputStage", "apply_stage", "bias_column", "finisher", "output_stage"]
@@ -56,7 +56,7 @@ def apply_stage(stage: OutputStage, acc: Array, bias: Optional[Array], operand: 
 def finisher(stage: OutputStage, bias: Optional[Array], shape: tuple[int, ...]) -> Finish:
     """Prepare an output stage and a bias for accumulators of ``shape`` [N, OC, OH * OW]."""
     items, count, positions = shape
-    blocks = channel_blocks(count, items * positions)
+    blocks = channel_blocks(count, 2 * items * positions)  # with what a function makes of them
     keeps = bias is None or bias.dtype == np.float32
     buffered = _FEW_POSITIONS < positions < _BUFFERED
 
@@ -108,12 +108,21 @@ def _factor(values: Array) -> Array:
     return np.asarray(values, np.float64).astype(np.float32).reshape(1, -1, 1)
 
 
-def _leaky(out: Array, slope: Array | float) -> None:
-    """Scale the negative part in place: x = max(x, 0) + slope * min(x, 0)."""
-    negative = np.minimum(out, _ZERO)
-    np.maximum(out, _ZERO, out=out)
-    negative *= slope
-    out += negative
+def _scaled(operand: Array, scale: np.float32) -> Array:
+    return np.multiply(operand, scale, out=empty(operand.shape) if operand.dtype == np.float32 else None)
+
+
+def _leaky(out: Array, slope: Array, gentle: bool) -> None:
+    """Scale the negative part in place; ``gentle`` slopes between 0 and 1 do by taking the larger of two."""
+    scaled = empty(out.shape)
+    if gentle:
+        np.multiply(out, slope, out=scaled)
+        np.maximum(out, scaled, out=out)
+    else:
+        np.minimum(out, _ZERO, out=scaled)
+        np.maximum(out, _ZERO, out=out)
+        scaled *= slope
+        out += scaled
 
 
 def _slope(conv: ConvParams, stage: Stage, fused: FusedOp) -> Array | None:
@@ -141,6 +150,7 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
         scale = scale / stored.scale  # constants come as real values
     factor = _factor(scale)  # with Mul the output scale of the registers already holds the operand's
     slope = _slope(conv, stage, fused)
+    gentle = slope is not None and bool(((slope >= 0) & (slope <= 1)).all())
     limited, multiplies = fused.before in _LIMITED, fused.join is Join.MUL
     early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
     first_low, first_high = _limits(stage) if fused.before is Activation.CLIP else (_ZERO, np.float32(np.inf))
@@ -155,14 +165,14 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
         if limited:
             np.clip(out, first_low, first_high, out=out)
         elif early is not None:
-            _leaky(out, early[:, channels])
+            _leaky(out, early[:, channels], gentle)
         if operand is not None:
             if multiplies:
                 out *= operand
             else:
-                out += operand * operand_unit
+                out += _scaled(operand, operand_unit)
         if late is not None:
-            _leaky(out, late[:, channels])
+            _leaky(out, late[:, channels], gentle)
         np.rint(out, out=out)
         out.clip(least, most, out=out)
 
@@ -209,11 +219,11 @@ def _function_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Sta
         function = partial(hard_sigmoid, alpha=1.0, beta=stage.index_offset / row.index_units + 0.5)
     else:
         function = _real_function(view, fused, stage)
-    factor = _factor(conv.multiplier * scale * (1 / row.index_units))
+    factor, store = _factor(conv.multiplier * scale * (1 / row.index_units)), storing(y)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
-        real = np.multiply(acc, factor[:, channels], dtype=np.float32, casting="unsafe")
-        out[...] = encode(function(real), y)
+        np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
+        store(function(out), out)
 
     return run
 
@@ -252,7 +262,7 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
             store(np.where(real < 0, real * early[:, channels], real), out)
             real = place = out
         if operand is not None:
-            other = operand if operand_scale == 1 else operand * operand_scale
+            other = operand if operand_scale == 1 else _scaled(operand, operand_scale)
             real = np.multiply(real, other, out=place) if multiplies else np.add(real, other, out=place)
         if limit_after is not None:
             real = limit_after(real, out=place)
