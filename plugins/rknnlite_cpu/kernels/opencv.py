@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from functools import partial
 from math import prod
 from typing import Any, Optional
 
@@ -25,6 +24,8 @@ from .conv import ConvSpec, depthwise2d, pad2d
 __all__ = ["depthwise_layer", "module"]
 
 Array = NDArray[Any]
+_LANES = 8  # channels that OpenCV 5 computes together: fewer take as long
+_BLOCK_ELEMENTS = 1 << 17  # of input and output, where so many channels are not more
 _KEPT_ELEMENTS = 1 << 18  # 1 MiB of values; making a net takes 0.1 to 0.2 ms
 _FLOAT, _INTS, _INT = 1, 7, 2  # ONNX: element type float; attribute types ints and int
 
@@ -68,22 +69,33 @@ def _trusted(kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple
 def _layer(weight: Array, spec: ConvSpec, batch: int) -> Callable[[Array], Array]:
     """The layer, in blocks of channels so that OpenCV's copies of the values stay in the cache."""
     count, plane = len(weight), batch * (prod(spec.in_size) + prod(spec.out_size))
-    blocks = -(-count // max(1, _KEPT_ELEMENTS // plane))
-    step = -(-count // blocks)
+    most = max(1, _BLOCK_ELEMENTS // (plane * _LANES)) * _LANES
+    step = min(count, _even(count, most))
     nets = _nets_of(spec, step, batch)
-    starts = [min(block * step, count - step) for block in range(blocks)]  # the last ones may overlap
+    starts = [
+        min(at, count - step) for at in range(0, count, step)
+    ]  # the last block overlaps where it is not even
     parts = [(slice(at, at + step), np.ascontiguousarray(weight[at : at + step, None])) for at in starts]
-    if blocks == 1:
-        return partial(nets.run, weight=parts[0][1])
     new = maker((batch, count, prod(spec.out_size)))
 
     def run(x: Array) -> Array:
-        out = new()
-        for channels, taps in parts:
-            out[:, channels] = nets.run(x[:, channels], taps)
+        net = nets.take()
+        if step == count:
+            out = nets.compute(net, x, parts[0][1])
+        else:
+            out = new()
+            for channels, taps in parts:
+                out[:, channels] = nets.compute(net, x[:, channels], taps)
+        nets.give(net)
         return out
 
     return run
+
+
+def _even(count: int, most: int) -> int:
+    """Channels of a block, in whole lanes, when there are as few blocks as can be."""
+    blocks = -(-count // most)
+    return -(-count // (blocks * _LANES)) * _LANES
 
 
 class _Nets:
@@ -92,27 +104,32 @@ class _Nets:
     def __init__(self, spec: ConvSpec, channels: int, batch: int) -> None:
         top, left, bottom, right = self._padding = spec.padding
         self._inside = _pads_itself(spec)
-        pads = (top, left, top, left) if self._inside else (0, 0, 0, 0)
-        size = (
-            spec.in_size if self._inside else (spec.in_size[0] + top + bottom, spec.in_size[1] + left + right)
-        )
-        self._model = np.frombuffer(_onnx_conv(spec, pads, (batch, channels, *size)), np.uint8)
+        (h, w), pads = spec.in_size, (top, left, top, left)
+        if not self._inside:
+            (h, w), pads = (h + top + bottom, w + left + right), (0, 0, 0, 0)
+        self._model = np.frombuffer(_onnx_conv(spec, pads, (batch, channels, h, w)), np.uint8)
         self._shape = (batch, channels, prod(spec.out_size))
         # A net keeps its input and output alive: small ones are kept, others made anew.
-        self._keep = batch * channels * prod(size) + prod(self._shape) <= 2 * _KEPT_ELEMENTS
+        self._keeps = batch * channels * h * w + prod(self._shape) <= _KEPT_ELEMENTS
         self._idle: list[Any] = []
 
-    def run(self, x: Array, weight: Array) -> Array:
-        """x [N, C, H, W] and weight [C, 1, kh, kw] -> [N, C, OH * OW]."""
+    def take(self) -> Any:
+        """A net that nobody uses."""
         try:
-            net = self._idle.pop()
+            return self._idle.pop()
         except IndexError:
-            net = module().dnn.readNetFromONNX(self._model)
+            return module().dnn.readNetFromONNX(self._model)
+
+    def give(self, net: Any) -> None:
+        """``net`` is free."""
+        if self._keeps:
+            self._idle.append(net)
+
+    def compute(self, net: Any, x: Array, weight: Array) -> Array:
+        """x [N, C, H, W] and weight [C, 1, kh, kw] -> [N, C, OH * OW]."""
         net.setInput(np.ascontiguousarray(x if self._inside else pad2d(x, self._padding)), "x")
         net.setInput(weight, "w")
         result: Array = net.forward().reshape(self._shape)
-        if self._keep:
-            self._idle.append(net)
         return result
 
 
