@@ -29,7 +29,8 @@ def round_half(values: Array, out: Optional[Array] = None) -> Array:
 
     What is not float32 becomes that first.
     """
-    values = np.asarray(values, np.float32)
+    if values.dtype != np.float32:
+        values = values.astype(np.float32)
     convert = converter() if values.size > _FEW else None
     if convert is None:
         with np.errstate(over="ignore"):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Optional
 
@@ -72,24 +73,11 @@ def _layer(weight: Array, spec: ConvSpec, batch: int) -> Callable[[Array], Array
     most = max(1, _BLOCK_ELEMENTS // (plane * _LANES)) * _LANES
     step = min(count, _even(count, most))
     nets = _nets_of(spec, step, batch)
-    starts = [
-        min(at, count - step) for at in range(0, count, step)
-    ]  # the last block overlaps where it is not even
+    starts = [min(at, count - step) for at in range(0, count, step)]  # the last block may overlap
     parts = [(slice(at, at + step), np.ascontiguousarray(weight[at : at + step, None])) for at in starts]
-    new = maker((batch, count, prod(spec.out_size)))
-
-    def run(x: Array) -> Array:
-        net = nets.take()
-        if step == count:
-            out = nets.compute(net, x, parts[0][1])
-        else:
-            out = new()
-            for channels, taps in parts:
-                out[:, channels] = nets.compute(net, x[:, channels], taps)
-        nets.give(net)
-        return out
-
-    return run
+    if step == count:
+        return partial(nets.run, weight=parts[0][1])
+    return partial(nets.run_parts, parts=parts, new=maker((batch, count, prod(spec.out_size))))
 
 
 def _even(count: int, most: int) -> int:
@@ -113,24 +101,30 @@ class _Nets:
         self._keeps = batch * channels * h * w + prod(self._shape) <= _KEPT_ELEMENTS
         self._idle: list[Any] = []
 
-    def take(self) -> Any:
-        """A net that nobody uses."""
+    def run(self, x: Array, weight: Array, net: Any = None) -> Array:
+        """x [N, C, H, W] and weight [C, 1, kh, kw] -> [N, C, OH * OW], by a net that nobody uses."""
+        used = net or self._take()
+        used.setInput(np.ascontiguousarray(x if self._inside else pad2d(x, self._padding)), "x")
+        used.setInput(weight, "w")
+        result: Array = used.forward().reshape(self._shape)
+        if net is None and self._keeps:
+            self._idle.append(used)
+        return result
+
+    def run_parts(self, x: Array, parts: Sequence[tuple[slice, Array]], new: Callable[[], Array]) -> Array:
+        """The same for blocks of channels and their weights, by one net."""
+        out, net = new(), self._take()
+        for channels, weight in parts:
+            out[:, channels] = self.run(x[:, channels], weight, net)
+        if self._keeps:
+            self._idle.append(net)
+        return out
+
+    def _take(self) -> Any:
         try:
             return self._idle.pop()
         except IndexError:
             return module().dnn.readNetFromONNX(self._model)
-
-    def give(self, net: Any) -> None:
-        """``net`` is free."""
-        if self._keeps:
-            self._idle.append(net)
-
-    def compute(self, net: Any, x: Array, weight: Array) -> Array:
-        """x [N, C, H, W] and weight [C, 1, kh, kw] -> [N, C, OH * OW]."""
-        net.setInput(np.ascontiguousarray(x if self._inside else pad2d(x, self._padding)), "x")
-        net.setInput(weight, "w")
-        result: Array = net.forward().reshape(self._shape)
-        return result
 
 
 _nets: weakref.WeakValueDictionary[tuple[ConvSpec, int, int], _Nets] = weakref.WeakValueDictionary()
