@@ -146,6 +146,17 @@ def test_a_small_layer_does_not_depend_on_the_threads() -> None:
         assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.parametrize("pads", [0, 1])
+@pytest.mark.parametrize("channels", [1, 2, 4, 5])
+def test_values_that_do_not_fit_the_weights_are_refused(pads: int, channels: int) -> None:
+    """Nothing is repeated or left out: a damaged file may say so."""
+    spec = ConvSpec((3, 3), (1, 1), (1, 1), (pads, pads), (9, 9), (7 + 2 * pads, 7 + 2 * pads))
+    run = accumulator(np.ones((4, 3, 3, 3), np.float32), spec, False, False, INT8)
+    assert run(np.ones((1, 3, 9, 9), np.float32)).max() == 27
+    with pytest.raises(ValueError):
+        run(np.ones((1, channels, 9, 9), np.float32))
+
+
 def test_whole_plane_is_a_sum_over_the_plane() -> None:
     x = np.arange(2 * 3 * 5 * 4, dtype=np.float32).reshape(2, 3, 5, 4)
     spec = ConvSpec((5, 4), (1, 1), (1, 1), (0, 0), (5, 4), (1, 1))

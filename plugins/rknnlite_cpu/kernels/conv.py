@@ -97,6 +97,30 @@ def windows(x: Array, spec: ConvSpec) -> Array:
     return view
 
 
+def _sliding(spec: ConvSpec, batch: int, channels: int) -> Callable[[Array], Array]:
+    """Prepare ``windows(pad2d(x, spec.padding), spec)`` for float32 arrays of one shape."""
+    (height, width), source, target = _placing(spec.in_size, spec.padding)
+    new = maker((batch, channels, height, width))
+    (ty, tx), (dy, dx), row, plane = spec.strides, spec.dilations, 4 * width, 4 * width * height
+    strides = (channels * plane, plane, row * dy, 4 * dx, row * ty, 4 * tx)
+    shape = (batch, channels, *spec.kernel, *spec.out_size)
+    given, padded = (batch, channels, *spec.in_size), spec.padding != (0, 0, 0, 0)
+
+    def run(x: Array) -> Array:
+        if x.shape != given:  # assignment would repeat what is missing
+            raise ValueError(f"values {list(x.shape)} for weights that take {list(given)}")
+        if padded:
+            out = new()
+            out.fill(0)
+            out[target] = x[source]
+        else:
+            out = np.ascontiguousarray(x, np.float32)
+        view: Array = np.ndarray(shape, np.float32, out, 0, strides)  # checked, see above
+        return view
+
+    return run
+
+
 def conv2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
     """x [N, IC, H, W] and weight [OC, IC * kh * kw] -> [N, OC, OH * OW], float32."""
     return convolution(weight, spec, len(x))(x)
@@ -114,36 +138,34 @@ def convolution(weight: Array, spec: ConvSpec, batch: int, exact: bool = False) 
     flat = (batch, depth, oh * ow)
     if spec.pointwise:
         return product(weight, flat)
+    channels = depth // prod(spec.kernel)
+    view = _sliding(spec, batch, channels)
     rows = max(1, (_WINDOW_ELEMENTS if exact else _FLOAT_WINDOW_ELEMENTS) // (depth * ow))
     operations = batch * count * oh * ow * depth
     if rows >= oh and (oh * ow <= count or operations < SMALL_PRODUCT):
-        multiply, new = (
-            product(weight, flat),
-            maker((batch, depth // prod(spec.kernel), *spec.kernel, oh, ow)),
-        )
+        multiply, new = product(weight, flat), maker((batch, channels, *spec.kernel, oh, ow))
 
         def at_once(x: Array) -> Array:
             columns = new()
-            columns[...] = windows(pad2d(x, spec.padding), spec)
+            columns[...] = view(x)
             return multiply(columns)
 
         return at_once
     result = maker((batch, count, oh * ow))
 
-    def work(view: Array, out: Array, parts: Sequence[slice]) -> None:
+    def work(source: Array, out: Array, parts: Sequence[slice]) -> None:
         memory = empty((depth * ow * (parts[0].stop - parts[0].start),))  # the first is the longest
         for part in parts:
             places = slice(part.start * ow, part.stop * ow)
             columns = memory[: depth * (places.stop - places.start)].reshape(depth, -1)
             for item in range(batch):
-                source = view[item, ..., part, :]
-                columns.reshape(source.shape)[...] = source
+                some = source[item, ..., part, :]
+                columns.reshape(some.shape)[...] = some
                 np.matmul(weight, columns, out=out[item, :, places])
 
     def in_parts(x: Array) -> Array:
         out = result()
-        view = windows(pad2d(x, spec.padding), spec)
-        run_parts(partial(work, view, out), oh, rows, operations // PER_ELEMENT)
+        run_parts(partial(work, view(x), out), oh, rows, operations // PER_ELEMENT)
         return out
 
     return in_parts

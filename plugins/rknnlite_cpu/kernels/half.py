@@ -21,7 +21,7 @@ __all__ = ["converter", "round_half"]
 Array = NDArray[Any]
 Convert = Callable[[Array, Array], Any]
 _FEW = 1 << 9  # elements that numpy has converted before OpenCV has begun
-_AT_A_TIME = 1 << 17  # elements that stay in the cache with their halves
+_AT_A_TIME = 1 << 16  # elements that stay in the cache with their halves
 
 
 def round_half(values: Array, out: Optional[Array] = None) -> Array:
@@ -44,8 +44,14 @@ def round_half(values: Array, out: Optional[Array] = None) -> Array:
     if not (values.flags.c_contiguous and out.flags.c_contiguous):
         out[...] = round_half(np.ascontiguousarray(values))
         return out
-    given, rounded = values.reshape(1, -1), out.reshape(1, -1)
-    halves = empty((1, (min(values.size, _AT_A_TIME) + 1) // 2)).view(np.float16)
+    given = values.reshape(1, -1)
+    rounded = given if out is values else out.reshape(1, -1)
+    if values.size <= _AT_A_TIME:
+        halves = np.empty(given.shape, np.float16)
+        convert(given, halves)
+        convert(halves, rounded)
+        return out
+    halves = np.empty((1, _AT_A_TIME), np.float16)
     for start in range(0, values.size, _AT_A_TIME):
         part = given[:, start : start + _AT_A_TIME]
         convert(part, halves[:, : part.size])

@@ -58,16 +58,16 @@ def finisher(stage: OutputStage, bias: Optional[Array], shape: tuple[int, ...]) 
     items, count, positions = shape
     blocks = channel_blocks(count, 2 * items * positions)  # with what a function makes of them
     keeps = bias is None or bias.dtype == np.float32
-    buffered = _FEW_POSITIONS < positions < _BUFFERED
+    buffered = _FEW_POSITIONS < positions < _BUFFERED <= items * count * positions
 
-    def work(acc: Array, operand: Optional[Array], out: Array, channels: slice) -> None:
+    def work(
+        acc: Array, added: Optional[Array], operand: Optional[Array], out: Array, channels: slice
+    ) -> None:
         before = np.setbufsize(_BUFFER) if buffered else 0
         try:
-            block = acc[:, channels]
-            if bias is not None:
-                place = block if keeps or block.dtype == bias.dtype else None
-                block = np.add(block, bias[:, channels], out=place)
-            stage(block, None if operand is None else operand[:, channels], channels, out[:, channels])
+            if added is not None:
+                acc = np.add(acc, added, out=acc if keeps or acc.dtype == added.dtype else None)
+            stage(acc, operand, channels, out)
         finally:
             if buffered:
                 np.setbufsize(before)
@@ -75,9 +75,14 @@ def finisher(stage: OutputStage, bias: Optional[Array], shape: tuple[int, ...]) 
     def finish(acc: Array, operand: Optional[Array]) -> Array:
         out = acc if acc.dtype == np.float32 else empty(acc.shape)
         if len(blocks) == 1:
-            work(acc, operand, out, blocks[0])
-        else:
-            run_blocks(partial(work, acc, operand, out), blocks, acc.size)
+            work(acc, bias, operand, out, blocks[0])
+            return out
+
+        def part(channels: slice) -> None:
+            added, other = (None if array is None else array[:, channels] for array in (bias, operand))
+            work(acc[:, channels], added, other, out[:, channels], channels)
+
+        run_blocks(part, blocks, acc.size)
         return out
 
     return finish
