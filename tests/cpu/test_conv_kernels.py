@@ -19,7 +19,7 @@ from rknnlite_cpu.kernels.conv import (
     windows,
 )
 from rknnlite_cpu.kernels.threads import limited
-from rknnlite_cpu.ops.requantise import apply_stage, bias_column
+from rknnlite_cpu.ops.requantise import _leaky, _sloped, apply_stage, bias_column
 
 INT8 = (-255.0, 255.0)  # centred int8: q - zero point
 
@@ -302,3 +302,25 @@ def test_bias_beyond_float32() -> None:
 
 def test_nothing_is_added_without_a_bias() -> None:
     assert bias_column(np.zeros(3)) is None
+
+
+SPECIAL = np.float32([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38, -3e38])
+
+
+@pytest.mark.parametrize("slope", [1e-30, 0.01, 0.25, 1.0])
+def test_gentle_slopes_are_the_larger_of_two(slope: float) -> None:
+    """Bit for bit what a choice by sign gives, infinities and zeros of both signs included."""
+    noise = np.random.default_rng(0).standard_normal(997, np.float32)
+    real = np.concatenate([SPECIAL, noise]).reshape(1, 1, -1)
+    column = np.full((1, 1, 1), slope, np.float32)
+    found, expected = (_sloped(real.copy(), column, gentle) for gentle in (True, False))
+    assert np.array_equal(found.view(np.uint32), expected.view(np.uint32))
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.01, 1.0])
+def test_gentle_slopes_of_integers(slope: float) -> None:
+    found, expected = (np.arange(-3000, 3000, dtype=np.float32).reshape(1, 2, -1) / 7 for _ in range(2))
+    column = np.full((1, 2, 1), slope, np.float32)
+    _leaky(found, column, True)
+    _leaky(expected, column, False)
+    assert np.array_equal(found, expected)

@@ -246,6 +246,7 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
         factor = _factor(conv.multiplier * stage.scale)
     slope, multiplies = _slope(conv, stage, fused), fused.join is Join.MUL
     early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
+    gentle = slope is not None and slope.dtype == np.float32 and bool(((slope > 0) & (slope <= 1)).all())
     function = _real_function(view, fused, stage) if fused.after is Activation.TABLE else None
 
     limit_before, limit_after = _limiter(fused.before, stage), _limiter(fused.after, stage)
@@ -264,7 +265,7 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
         if limit_before is not None:
             real = limit_before(real, out=place)
         if early is not None:
-            store(np.where(real < 0, real * early[:, channels], real), out)
+            store(_sloped(real, early[:, channels], gentle), out)
             real = place = out
         if operand is not None:
             other = operand if operand_scale == 1 else _scaled(operand, operand_scale)
@@ -272,12 +273,20 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
         if limit_after is not None:
             real = limit_after(real, out=place)
         if late is not None:
-            real = np.where(real < 0, real * late[:, channels], real)
+            real = _sloped(real, late[:, channels], gentle)
         elif function is not None:
             real = function(real)
         store(real, out)
 
     return run
+
+
+def _sloped(real: Array, slope: Array, gentle: bool) -> Array:
+    """Real values, the negative ones times ``slope``; where that is ``gentle`` they are the larger of two."""
+    if not gentle or real.dtype != np.float32:
+        return np.where(real < 0, real * slope, real)
+    scaled = np.multiply(real, slope, out=empty(real.shape))
+    return np.maximum(real, scaled, out=scaled)
 
 
 def _limiter(activation: Optional[Activation], stage: Stage) -> Optional[Callable[..., Array]]:
