@@ -88,8 +88,10 @@ def _by_function(cv2: Any) -> Convert:
     """OpenCV 4: halves are int16 there."""
 
     def convert(values: Array, out: Array) -> None:
-        given, wanted = (x.view(np.int16) if x.dtype == np.float16 else x for x in (values, out))
-        cv2.convertFp16(given, wanted)
+        if out.dtype == np.float16:
+            cv2.convertFp16(values, out.view(np.int16))
+        else:
+            cv2.convertFp16(values.view(np.int16), out)
 
     return convert
 
