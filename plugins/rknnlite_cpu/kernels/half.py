@@ -1,7 +1,7 @@
 """float16: to float32 and back, and float32 rounded to what float16 holds.
 
-numpy converts element by element in software on most x86 machines (2.8 ns for both ways, measured), OpenCV with the
-processor's own instructions (0.5 ns). It is asked only for many elements, and relied on where all its answers are right.
+numpy takes 2.8 ns an element for both ways, OpenCV 0.5 ns (measured on x86-64). OpenCV is asked only for many elements,
+and relied on where all its answers are right.
 """
 
 from __future__ import annotations
