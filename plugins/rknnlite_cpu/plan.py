@@ -220,7 +220,7 @@ class ExecutionPlan:
 
     def _run_step(self, step: Step, values: dict[int, Array]) -> None:
         try:
-            results = step.kernel([values[i] for i in step.sources])
+            results = step.kernel(list(map(values.__getitem__, step.sources)))
         except RknnError:
             raise
         except MemoryError as error:

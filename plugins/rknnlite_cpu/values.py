@@ -19,6 +19,8 @@ from rknnlite.log import logger
 from rknnlite.quant import RANGES, to_integer
 from rknnlite.tensor import DType
 
+from .kernels.buffers import empty
+
 __all__ = [
     "Array",
     "Kernel",
@@ -28,6 +30,7 @@ __all__ = [
     "round_bf16",
     "round_f16",
     "stored_elements",
+    "storing",
 ]
 
 Array = NDArray[Any]
@@ -35,10 +38,16 @@ Kernel = Callable[[list[Array]], "list[Array]"]
 """Runtime values of the non-constant inputs -> values of the outputs."""
 
 
-def round_f16(values: Array) -> Array:
-    """float32 -> nearest float16, as float32."""
-    with np.errstate(over="ignore"):
-        return values.astype(np.float16).astype(np.float32)
+def round_f16(values: Array, out: Array | None = None) -> Array:
+    """float32 -> nearest float16, as float32, in ``out`` where given; that may be ``values``."""
+    return _round_half()(values, out)
+
+
+@functools.cache
+def _round_half() -> Callable[[Array, Array | None], Array]:
+    from .kernels.half import round_half  # many networks have no float16 at all
+
+    return round_half
 
 
 def round_bf16(values: Array) -> Array:
@@ -52,15 +61,21 @@ def round_bf16(values: Array) -> Array:
 def centred_range(tensor: Tensor) -> tuple[np.float32, np.float32]:
     """Smallest and largest centred value of a quantised tensor."""
     assert tensor.quant is not None
-    low, high = RANGES.get(tensor.dtype, (-(2**31), 2**31 - 1))
-    return np.float32(low - tensor.quant.zero_point), np.float32(high - tensor.quant.zero_point)
+    return _centred(tensor.dtype, tensor.quant.zero_point)
+
+
+@functools.lru_cache(maxsize=1024)
+def _centred(dtype: DType, zero_point: int) -> tuple[np.float32, np.float32]:
+    low, high = RANGES.get(dtype, (-(2**31), 2**31 - 1))
+    return np.float32(low - zero_point), np.float32(high - zero_point)
 
 
 def decode(values: Array, tensor: Tensor) -> Array:
     """Runtime value -> real value (integers without scale stay integers)."""
-    if tensor.quant is not None:
-        return values * np.float32(tensor.quant.scale)
-    return values
+    if tensor.quant is None:
+        return values
+    place = empty(values.shape) if values.dtype == np.float32 else None
+    return np.asarray(np.multiply(values, np.float32(tensor.quant.scale), out=place))
 
 
 def encode(real: Array, tensor: Tensor, where: str = "") -> Array:
@@ -69,13 +84,10 @@ def encode(real: Array, tensor: Tensor, where: str = "") -> Array:
     A NaN that is quantised is stored as 0; ``where`` names the node in the warning about it.
     """
     if tensor.quant is not None:
-        low, high = centred_range(tensor)
-        scaled = np.rint(np.asarray(real, np.float32) / np.float32(tensor.quant.scale))
-        clipped = np.clip(scaled, low, high)
-        if np.isnan(clipped.min(initial=0)):  # one pass: the smallest of anything with a NaN is NaN
-            _warn_of_nan(where, tensor.name, tensor.dtype.short)
-            clipped[np.isnan(clipped)] = -tensor.quant.zero_point
-        return clipped
+        real = np.asarray(real, np.float32)
+        out = empty(real.shape)
+        _quantise(real, tensor, out, where)
+        return out
     if tensor.dtype is DType.FLOAT16:
         return round_f16(np.asarray(real, np.float32))
     if tensor.dtype is DType.BFLOAT16:
@@ -89,6 +101,30 @@ def encode(real: Array, tensor: Tensor, where: str = "") -> Array:
 def _warn_of_nan(where: str, name: str, dtype: str) -> None:
     """Once per tensor of a node."""
     logger.warning("%s: NaN in %s, which is %s: stored as 0", where or "a node", name, dtype)
+
+
+def storing(tensor: Tensor) -> Callable[[Array, Array], Any]:
+    """``(real, out)``: as ``encode``, into a float32 array ``out``, which may be ``real``."""
+    if tensor.quant is not None:
+        return lambda real, out: _quantise(np.asarray(real, np.float32), tensor, out)
+    if tensor.dtype is DType.FLOAT16:
+        return _round_half()
+
+    def store(real: Array, out: Array) -> None:
+        if real is not out or tensor.dtype is not DType.FLOAT32:
+            out[...] = encode(real, tensor)
+
+    return store
+
+
+def _quantise(real: Array, tensor: Tensor, out: Array, where: str = "") -> None:
+    assert tensor.quant is not None
+    np.divide(real, np.float32(tensor.quant.scale), out=out)
+    np.rint(out, out=out)
+    out.clip(*centred_range(tensor), out=out)
+    if np.isnan(out.min(initial=0)):  # one pass: the smallest of anything with a NaN is NaN
+        _warn_of_nan(where, tensor.name, tensor.dtype.short)
+        out[np.isnan(out)] = -tensor.quant.zero_point
 
 
 def stored_elements(value: Array, tensor: Tensor) -> Array:

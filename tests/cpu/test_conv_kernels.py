@@ -17,7 +17,8 @@ from rknnlite_cpu.kernels.conv import (
     whole_plane,
     windows,
 )
-from rknnlite_cpu.ops.requantise import apply_stage, bias_column
+from rknnlite_cpu.kernels.threads import limited
+from rknnlite_cpu.ops.requantise import _leaky, _sloped, apply_stage, bias_column
 
 from rknnlite.quant import split_for_exactness
 
@@ -123,6 +124,38 @@ def test_conv2d_in_parts_of_rows() -> None:
     padded = pad2d(x, spec.padding)
     view = np.einsum("nchwyx,ochw->noyx", windows(padded, spec), weight, optimize=True)
     assert np.array_equal(conv2d(x, weight.reshape(4, -1), spec), flat(view))
+
+
+def test_a_small_layer_does_not_depend_on_the_threads() -> None:
+    """Floats are added in one order: a layer that one thread computes is not cut for others."""
+    rng = np.random.default_rng(0)
+    for (ic, oc), (h, w) in (
+        ((12, 5), (8, 6)),
+        ((32, 32), (12, 12)),
+        ((64, 16), (12, 12)),
+        ((8, 8), (12, 12)),
+    ):
+        spec = ConvSpec((3, 3), (1, 1), (1, 1), (1, 1), (h, w), (h, w))
+        weight, x = (
+            rng.standard_normal((oc, ic * 9), np.float32),
+            rng.standard_normal((1, ic, h, w), np.float32),
+        )
+        found = []
+        for count in (1, 2, 4):
+            with limited(count):
+                found.append(conv2d(x, weight, spec).tobytes())
+        assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("pads", [0, 1])
+@pytest.mark.parametrize("channels", [1, 2, 4, 5])
+def test_values_that_do_not_fit_the_weights_are_refused(pads: int, channels: int) -> None:
+    """Nothing is repeated or left out: a damaged file may say so."""
+    spec = ConvSpec((3, 3), (1, 1), (1, 1), (pads, pads), (9, 9), (7 + 2 * pads, 7 + 2 * pads))
+    run = accumulator(np.ones((4, 3, 3, 3), np.float32), spec, False, False, INT8)
+    assert run(np.ones((1, 3, 9, 9), np.float32)).max() == 27
+    with pytest.raises(ValueError):
+        run(np.ones((1, channels, 9, 9), np.float32))
 
 
 def test_whole_plane_is_a_sum_over_the_plane() -> None:
@@ -270,3 +303,25 @@ def test_bias_beyond_float32() -> None:
 
 def test_nothing_is_added_without_a_bias() -> None:
     assert bias_column(np.zeros(3)) is None
+
+
+SPECIAL = np.float32([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38, -3e38])
+
+
+@pytest.mark.parametrize("slope", [1e-30, 0.01, 0.25, 1.0])
+def test_gentle_slopes_are_the_larger_of_two(slope: float) -> None:
+    """Bit for bit what a choice by sign gives, infinities and zeros of both signs included."""
+    noise = np.random.default_rng(0).standard_normal(997, np.float32)
+    real = np.concatenate([SPECIAL, noise]).reshape(1, 1, -1)
+    column = np.full((1, 1, 1), slope, np.float32)
+    found, expected = (_sloped(real.copy(), column, gentle) for gentle in (True, False))
+    assert np.array_equal(found.view(np.uint32), expected.view(np.uint32))
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.01, 1.0])
+def test_gentle_slopes_of_integers(slope: float) -> None:
+    found, expected = (np.arange(-3000, 3000, dtype=np.float32).reshape(1, 2, -1) / 7 for _ in range(2))
+    column = np.full((1, 2, 1), slope, np.float32)
+    _leaky(found, column, True)
+    _leaky(expected, column, False)
+    assert np.array_equal(found, expected)

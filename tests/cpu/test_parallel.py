@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rknnlite_cpu.kernels import parallel, threads
 from rknnlite_cpu.kernels.conv import ConvSpec, windows
 
-from tests.support.corpus import EXAMPLES, ROOT, open_cpu
+from tests.support.corpus import DATA, EXAMPLES, ROOT, open_cpu
 
 MANY = 1 << 20  # elements that are worth a second thread
 
@@ -117,22 +117,43 @@ def test_a_window_that_leaves_its_array_is_refused() -> None:
         windows(np.zeros((1, 1, 5, 5), np.float32), spec)
 
 
-def test_the_calls_of_an_inference_are_counted() -> None:
-    """24 layers on one thread: less than 27 Python calls of ours each; see benchmarks/cpu_calls.py."""
-    image = np.zeros((1, 224, 224, 3), np.uint8)
-    calls: list[str] = []
+def calls_of_ours(model: Path) -> tuple[int, int]:
+    """Python functions of ours that one inference on one thread goes through, and C functions that these call."""
+    found = {"call": 0, "c_call": 0}
 
     def note(frame: Any, event: str, _: object) -> None:
         file = Path(frame.f_code.co_filename)
-        if event == "call" and any(
-            folder in file.parents for folder in (ROOT / "rknnlite", ROOT / "plugins")
-        ):
-            calls.append(frame.f_code.co_name)
+        if event in found and any(folder in file.parents for folder in (ROOT / "rknnlite", ROOT / "plugins")):
+            found[event] += 1
 
-    with open_cpu(EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn", threads=1) as context:
+    with open_cpu(model, threads=1) as context:
+        arrays = [np.zeros(attr.dims, np.uint8) for attr in context.inputs]
         for _ in range(2):
-            context.infer(image)
+            context.infer(arrays)
         sys.setprofile(note)
-        context.infer(image)
+        context.infer(arrays)
         sys.setprofile(None)
-    assert 0 < len(calls) < 24 * 27
+    return found["call"], found["c_call"]
+
+
+def test_the_calls_of_an_inference_are_counted() -> None:
+    """24 layers on one thread: less than 27 Python calls of ours each; see benchmarks/cpu_calls.py."""
+    calls, _ = calls_of_ours(EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn")
+    assert 0 < calls < 24 * 27
+
+
+@pytest.mark.parametrize(
+    ("model", "most"),
+    [
+        (EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn", 1400),
+        (DATA / "mobilenetv2_like.rk3588.i8.rknn", 330),
+        (DATA / "mobilenetv2_like.rk3588.fp16.rknn", 430),
+        (DATA / "resnet_like.rk3588.i8.rknn", 300),
+        (DATA / "resnet_like.rk3588.fp16.rknn", 340),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_few_calls_around_the_arithmetic(model: Path, most: int) -> None:
+    """A figure that no machine changes: what is prepared once is not worked out in every frame."""
+    pytest.importorskip("cv2")  # depthwise layers by numpy are other calls
+    assert sum(calls_of_ours(model)) < most

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from judge import Judge, Verdict, compare
 from rknnlite_cpu.context import CpuContext
-from rknnlite_cpu.fidelity import float_graph
 from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
 from rknnlite_cpu.values import Array, centred_range, decode, round_f16
 
 from rknnlite.graph import Graph
+from rknnlite.graph.real import float_graph
 from rknnlite.quant import RANGES
 from rknnlite.tensor import DType, TensorAttr
 

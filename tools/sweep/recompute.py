@@ -24,13 +24,14 @@ import numpy as np
 from graph import Net
 from numpy.typing import NDArray
 from rknnlite_cpu.context import CpuContext
-from rknnlite.graph.view import NodeView
-from rknnlite_cpu.ops.functions import TABLE_FUNCTIONS, hard_sigmoid
+from rknnlite_cpu.ops.functions import LOOKED_UP, hard_sigmoid
 from rknnlite_cpu.plan import Step, Watch
 from rknnlite_cpu.registry import builder_for
 from rknnlite_cpu.values import Array, encode
 
 from rknnlite.graph import Activation, FusedOp, Graph, Node, Tensor, TensorRole
+from rknnlite.graph.tables import TABLE_FUNCTIONS
+from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
 __all__ = ["Recomputed", "Way", "recompute"]
@@ -196,7 +197,7 @@ class _Layer:
         if fused.after is Activation.TABLE:
             row = TABLE_FUNCTIONS[fused.function]
             parameters = self._line() if row.line else row.parameters(stage)
-            yield lambda x: (hard_sigmoid if row.line else row.function)(x, *parameters)
+            yield lambda x: LOOKED_UP[fused.function](x, *parameters)
             if fused.function == "HardSwish":  # as exporters write it
                 yield lambda x: x * hard_sigmoid(x, 1 / 6, 0.5)
         elif fused.after in _SLOPED:

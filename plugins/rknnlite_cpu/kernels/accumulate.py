@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rknnlite.quant import split_for_exactness
 
-from .conv import ConvSpec, conv2d, depthwise2d, pad2d, whole_plane, windows
+from .conv import ConvSpec, convolution, depthwise2d, pad2d, whole_plane, windows
 from .opencv import depthwise_layer
 
 __all__ = ["Accumulate", "accumulator"]
@@ -46,15 +46,17 @@ def accumulator(
         if spec.out_size == (1, 1) and max(spec.padding) <= 0:
             return partial(whole_plane, weight=taps, spec=spec)
         return depthwise_layer(taps, spec, batch) or partial(depthwise2d, weight=taps, spec=spec)
-    parts = split_for_exactness(weight, *bounds) if bounds != (0.0, 0.0) else [slice(0, weight.shape[1])]
+    exact = bounds != (0.0, 0.0)
+    parts = split_for_exactness(weight, *bounds) if exact else [slice(0, weight.shape[1])]
     matrices = [np.ascontiguousarray(weight[:, part].reshape(weight.shape[0], -1)) for part in parts]
+    convolve = [convolution(matrix, spec, batch, exact) for matrix in matrices]
     if len(parts) == 1:
-        return partial(conv2d, weight=matrices[0], spec=spec)
+        return convolve[0]
 
     def split(x: Array) -> Array:
-        total: Array = conv2d(x[:, parts[0]], matrices[0], spec).astype(np.float64)
-        for part, matrix in zip(parts[1:], matrices[1:]):
-            total += conv2d(x[:, part], matrix, spec)
+        total: Array = convolve[0](x[:, parts[0]]).astype(np.float64)
+        for part, run in zip(parts[1:], convolve[1:]):
+            total += run(x[:, part])
         return total
 
     return split
@@ -66,7 +68,7 @@ def _precise(weight: Array, spec: ConvSpec, depthwise: bool) -> Accumulate:
     taps = weight.astype(np.float64).reshape(rows, -1)
 
     def run(x: Array) -> Array:
-        view = windows(np.ascontiguousarray(pad2d(x, spec.padding), np.float64), spec)
+        view = windows(pad2d(x, spec.padding).astype(np.float64), spec)
         positions = spec.out_size[0] * spec.out_size[1]
         acc: Array
         if depthwise:

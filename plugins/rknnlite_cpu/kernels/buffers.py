@@ -7,18 +7,22 @@ the last view of it is gone, and a later one takes it over. Little is kept idle,
 
 from __future__ import annotations
 
+import functools
+import itertools
 import mmap
 import os
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["empty", "trim"]
+__all__ = ["empty", "maker", "trim"]
 
 Array = NDArray[Any]
 
@@ -32,13 +36,16 @@ _FIT = 4
 """An array takes no block of more than so many times its size."""
 
 
+_numbers = itertools.count()
+
+
 class _Block:
     """Memory straight from the system; from the heap, a block between others would not go back when it is dropped."""
 
-    __slots__ = ("_memory", "interface", "size")
+    __slots__ = ("_memory", "interface", "number", "size")
 
     def __init__(self, size: int) -> None:
-        self.size = size
+        self.size, self.number = size, next(_numbers)
         self._memory = np.frombuffer(mmap.mmap(-1, size * 4, **_PRIVATE), np.float32)
         self.interface = self._memory.__array_interface__
 
@@ -46,22 +53,20 @@ class _Block:
 class _Idle:
     """Blocks that nobody uses, shared by all threads.
 
-    A block may come back at any time, by the garbage collector in the middle of another call as well. So it goes to
+    A block may come back at any time, by the garbage collector in the middle of another call as well. Then it goes to
     ``returned`` without waiting for anybody; the sorted blocks change only in the hands of who has the lock.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.returned: deque[_Block] = deque()
-        self.sizes: list[int] = []
-        self.blocks: list[_Block] = []  # in the order of their sizes
+        self.blocks: list[tuple[int, int, _Block]] = []  # by size, then by number
         self.elements = 0  # of all sorted blocks
 
     def clear(self) -> None:
         """Drop all."""
         with self.lock:
             self.returned.clear()
-            self.sizes.clear()
             self.blocks.clear()
             self.elements = 0
 
@@ -78,25 +83,22 @@ class _Loan:
 
     __slots__ = ("__array_interface__", "_block")
 
-    def __init__(self, block: _Block, shape: tuple[int, ...]) -> None:
-        self._block = block
-        self.__array_interface__ = {**block.interface, "shape": shape}
-
     def __del__(self) -> None:
         """Keep the block, unless many are idle; what came back during another call is kept with the next."""
-        _idle.returned.append(self._block)
-        if not _idle.lock.acquire(False):
+        idle, block = _idle, self._block
+        if not idle.lock.acquire(False):
+            idle.returned.append(block)
             return
         try:
-            while _idle.returned:
-                block = _idle.returned.popleft()
-                if _idle.elements + block.size <= _IDLE:
-                    at = bisect_left(_idle.sizes, block.size)
-                    _idle.sizes.insert(at, block.size)
-                    _idle.blocks.insert(at, block)
-                    _idle.elements += block.size
+            while True:
+                if idle.elements + block.size <= _IDLE:
+                    insort(idle.blocks, (block.size, block.number, block))
+                    idle.elements += block.size
+                if not idle.returned:
+                    return
+                block = idle.returned.popleft()
         finally:
-            _idle.lock.release()
+            idle.lock.release()
 
 
 def empty(shape: tuple[int, ...]) -> Array:
@@ -104,19 +106,31 @@ def empty(shape: tuple[int, ...]) -> Array:
 
     It takes the smallest idle block that fits; without one a new one, in the place of the largest that is too small.
     """
+    return maker(shape)()
+
+
+@functools.lru_cache(maxsize=4096)  # the same from frame to frame
+def maker(shape: tuple[int, ...]) -> Callable[[], Array]:
+    """What makes arrays as ``empty`` does, one per call."""
     elements = prod(shape)
-    if not _SMALLEST <= elements <= _LARGEST:
-        return np.empty(shape, np.float32)
-    block = None
-    with _idle.lock:
-        at = bisect_left(_idle.sizes, elements)
-        if at < len(_idle.sizes) and _idle.sizes[at] <= _FIT * elements:
-            _idle.elements -= _idle.sizes.pop(at)
-            block = _idle.blocks.pop(at)
+    if _SMALLEST <= elements <= _LARGEST:
+        return partial(_lent, shape, elements)
+    return partial(np.empty, shape, np.float32)
+
+
+def _lent(shape: tuple[int, ...], elements: int) -> Array:
+    block, idle = None, _idle
+    with idle.lock:
+        at = bisect_left(idle.blocks, (elements,))
+        if at < len(idle.blocks) and idle.blocks[at][0] <= _FIT * elements:
+            block = idle.blocks.pop(at)[2]
+            idle.elements -= block.size
         elif at:
-            _idle.elements -= _idle.sizes.pop(at - 1)
-            del _idle.blocks[at - 1]
-    return np.asarray(_Loan(block or _Block(elements), shape))
+            idle.elements -= idle.blocks.pop(at - 1)[0]
+    loan = _Loan()
+    loan._block = block or _Block(elements)
+    loan.__array_interface__ = {**loan._block.interface, "shape": shape}
+    return np.asarray(loan)
 
 
 def trim() -> None:

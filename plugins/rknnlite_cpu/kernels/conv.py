@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .buffers import empty
-from .parallel import channel_blocks, matmul, parts_of, run_blocks
+from .buffers import empty, maker
+from .parallel import PER_ELEMENT, SMALL_PRODUCT, channel_blocks, product, run_blocks, run_parts
 
-__all__ = ["ConvSpec", "conv2d", "depthwise2d", "pad2d", "whole_plane", "windows"]
+__all__ = [
+    "ConvSpec", "Convolve", "conv2d", "convolution", "depthwise2d", "pad2d", "whole_plane", "windows",
+]  # fmt: skip
 
 Array = NDArray[Any]
-_WINDOW_ELEMENTS = 1 << 19  # 2 MiB of copied windows at a time: in the cache, and few calls
+Convolve = Callable[[Array], Array]
+"""[N, IC, H, W] -> [N, OC, OH * OW], an array of its own."""
+_WINDOW_ELEMENTS = 1 << 17  # 512 KiB of copied windows at a time: in the cache, and few calls
+_FLOAT_WINDOW_ELEMENTS = 1 << 19
+"""How a BLAS adds floats may depend on the size of the product: parts stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,8 @@ def _placing(
 
 
 def windows(x: Array, spec: ConvSpec) -> Array:
-    """Sliding windows of a padded array, which is contiguous: [N, C, kh, kw, OH, OW], a view that is read only."""
+    """Sliding windows of a padded array: [N, C, kh, kw, OH, OW], a view that is read only."""
+    x = np.ascontiguousarray(x)
     n, c = x.shape[:2]
     s0, s1, sy, sx = x.strides
     (ty, tx), (dy, dx) = spec.strides, spec.dilations
@@ -82,32 +91,78 @@ def windows(x: Array, spec: ConvSpec) -> Array:
     return view
 
 
+def _sliding(spec: ConvSpec, batch: int, channels: int) -> Callable[[Array], Array]:
+    """Prepare ``windows(pad2d(x, spec.padding), spec)`` for float32 arrays of one shape."""
+    (height, width), source, target = _placing(spec.in_size, spec.padding)
+    new = maker((batch, channels, height, width))
+    (ty, tx), (dy, dx), row, plane = spec.strides, spec.dilations, 4 * width, 4 * width * height
+    strides = (channels * plane, plane, row * dy, 4 * dx, row * ty, 4 * tx)
+    shape = (batch, channels, *spec.kernel, *spec.out_size)
+    given, padded = (batch, channels, *spec.in_size), spec.padding != (0, 0, 0, 0)
+
+    def run(x: Array) -> Array:
+        if x.shape != given:  # assignment would repeat what is missing
+            raise ValueError(f"values {list(x.shape)} for weights that take {list(given)}")
+        if padded:
+            out = new()
+            out.fill(0)
+            out[target] = x[source]
+        else:
+            out = np.ascontiguousarray(x, np.float32)
+        view: Array = np.ndarray(shape, np.float32, out, 0, strides)  # checked, see above
+        return view
+
+    return run
+
+
 def conv2d(x: Array, weight: Array, spec: ConvSpec) -> Array:
-    """x [N, IC, H, W] and weight [OC, IC * kh * kw] -> [N, OC, OH * OW], float32.
+    """x [N, IC, H, W] and weight [OC, IC * kh * kw] -> [N, OC, OH * OW], float32."""
+    return convolution(weight, spec, len(x))(x)
+
+
+def convolution(weight: Array, spec: ConvSpec, batch: int, exact: bool = False) -> Convolve:
+    """Prepare a convolution of float32 [N, IC, H, W] with weight [OC, IC * kh * kw].
 
     The windows are copied for some output rows at a time, so that the copy stays in the cache and small.
+
+    Args:
+        exact: sums are those of integers below 2**24, the same in any order.
     """
-    n = x.shape[0]
+    (count, depth), (oh, ow) = weight.shape, spec.out_size
+    flat = (batch, depth, oh * ow)
     if spec.pointwise:
-        return matmul(weight, x.reshape(n, x.shape[1], -1))
-    view = windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec)
-    depth, (oh, ow) = weight.shape[1], spec.out_size
-    rows = max(1, _WINDOW_ELEMENTS // (depth * ow))
-    if rows >= oh and oh * ow <= len(weight):
-        columns = empty((n, depth, oh * ow))
-        columns.reshape(view.shape)[...] = view
-        return matmul(weight, columns)
-    out = empty((n, len(weight), oh * ow))
+        return product(weight, flat)
+    channels = depth // prod(spec.kernel)
+    view = _sliding(spec, batch, channels)
+    rows = max(1, (_WINDOW_ELEMENTS if exact else _FLOAT_WINDOW_ELEMENTS) // (depth * ow))
+    operations = batch * count * oh * ow * depth
+    if rows >= oh and (oh * ow <= count or operations < SMALL_PRODUCT):
+        multiply, new = product(weight, flat), maker((batch, channels, *spec.kernel, oh, ow))
 
-    def work(part: slice) -> None:
-        columns = empty((depth, (part.stop - part.start) * ow))
-        for item in range(n):
-            source = view[item, ..., part, :]
-            columns.reshape(source.shape)[...] = source
-            np.matmul(weight, columns, out=out[item, :, part.start * ow : part.stop * ow])
+        def at_once(x: Array) -> Array:
+            columns = new()
+            columns[...] = view(x)
+            return multiply(columns)
 
-    run_blocks(work, parts_of(oh, most=rows), out.size * depth // 16)
-    return out
+        return at_once
+    result = maker((batch, count, oh * ow))
+
+    def work(source: Array, out: Array, parts: Sequence[slice]) -> None:
+        memory = empty((depth * ow * (parts[0].stop - parts[0].start),))  # the first is the longest
+        for part in parts:
+            places = slice(part.start * ow, part.stop * ow)
+            columns = memory[: depth * (places.stop - places.start)].reshape(depth, -1)
+            for item in range(batch):
+                some = source[item, ..., part, :]
+                columns.reshape(some.shape)[...] = some
+                np.matmul(weight, columns, out=out[item, :, places])
+
+    def in_parts(x: Array) -> Array:
+        out = result()
+        run_parts(partial(work, view(x), out), oh, rows, operations // PER_ELEMENT)
+        return out
+
+    return in_parts
 
 
 def depthwise2d(x: Array, weight: Array, spec: ConvSpec) -> Array:

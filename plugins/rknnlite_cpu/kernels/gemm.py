@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .opencv import module as opencv_module
+from .half import Convert
+from .half import converter as _half
 from .parallel import BLOCK_ELEMENTS, parts_of, run_blocks
 from .threads import share
 
 __all__ = ["cast", "in_blocks", "row_sums"]
 
 Array = NDArray[Any]
-Convert = Callable[[Array, Array], Any]
 _DEPTH = 512  # rows that one sum of ``row_sums`` covers, whatever the number of threads
 
 
@@ -66,44 +64,3 @@ def cast(values: Array, dtype: Any) -> Array:
 def _assign(values: Array, out: Array) -> None:
     with np.errstate(over="ignore"):
         out[...] = values
-
-
-@functools.cache
-def _half() -> Optional[Convert]:
-    """OpenCV's conversion of float16 to float32 and back, ten times faster than numpy's; None where it differs."""
-    cv2 = opencv_module()
-    if cv2 is None:
-        return None
-    convert = _by_function(cv2) if hasattr(cv2, "convertFp16") else _by_sum(cv2)
-    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).reshape(256, 256)
-    wide = halves.astype(np.float32)
-    with np.errstate(all="ignore"):
-        between = (wide[:, 1:] + wide[:, :-1]) / 2  # ties
-        expected = (wide, between.astype(np.float16))
-    try:
-        found = (np.empty_like(wide), np.empty_like(expected[1]))
-        convert(halves, found[0])
-        convert(between, found[1])
-    except Exception:  # cv2.error: this version has no float16
-        return None
-    same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, expected))
-    return convert if same else None
-
-
-def _by_function(cv2: Any) -> Convert:
-    """OpenCV 4: halves are int16 there."""
-
-    def convert(values: Array, out: Array) -> None:
-        given, wanted = (x.view(np.int16) if x.dtype == np.float16 else x for x in (values, out))
-        cv2.convertFp16(given, wanted)
-
-    return convert
-
-
-def _by_sum(cv2: Any) -> Convert:
-    """OpenCV 5: adding nothing (a negative zero, so that zeros keep their sign) in the type of the result."""
-
-    def convert(values: Array, out: Array) -> None:
-        cv2.add(values, -0.0, out, dtype=cv2.CV_32F if out.dtype == np.float32 else cv2.CV_16F)
-
-    return convert

@@ -20,11 +20,14 @@ class DenseLut:
 
     def __init__(self, lut: Lut, scale: float, offset: float, low: float, high: float) -> None:
         first, self._table = dense_table(lut, scale, offset, low, high)
-        self._first, self._last = np.float32(first), np.float32(first + len(self._table) - 1)
+        last = first + len(self._table) - 1
+        self._first, self._last = np.asarray(first, np.float32), np.asarray(last, np.float32)
 
     def __call__(self, values: Array) -> None:
         """float32 indices become float32 outputs, in place."""
-        np.clip(values, self._first, self._last, out=values)
-        values -= self._first
+        values.clip(self._first, self._last, out=values)
+        np.subtract(values, self._first, out=values)
         np.rint(values, out=values)
-        values[...] = self._table[values.astype(np.int32)]
+        values[...] = self._table.take(
+            values.astype(np.intp), mode="clip"
+        )  # all are inside: no second look is needed

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Optional, TypeVar
 
 import numpy as np
@@ -15,17 +16,21 @@ from numpy.typing import NDArray
 
 from rknnlite.native.processors import HelperThreads
 
-from .buffers import empty
+from .buffers import empty, maker
 from .threads import cores, limited, share
 
-__all__ = ["channel_blocks", "cores", "matmul", "parts_of", "run_blocks", "run_items"]
+__all__ = [
+    "BLOCK_ELEMENTS", "PER_ELEMENT", "SMALL_PRODUCT", "channel_blocks", "cores", "matmul", "parts_of", "product",
+    "run_blocks", "run_items", "run_parts",
+]  # fmt: skip
 
 Array = NDArray[Any]
 T = TypeVar("T")
 
 BLOCK_ELEMENTS = 1 << 18  # 1 MiB of float32: a block stays in the second-level cache
 _PARALLEL_ELEMENTS = 1 << 18  # below this, waking threads costs more than it saves
-_PER_ELEMENT = 16  # multiply-adds of a matrix product in the time of one element of a loop
+PER_ELEMENT = 16  # multiply-adds of a matrix product in the time of one element of a loop
+SMALL_PRODUCT = _PARALLEL_ELEMENTS * PER_ELEMENT  # multiply-adds that one thread does
 _LANES = 16  # columns that a kernel of the matrix product takes at once
 
 
@@ -60,8 +65,8 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
     """
     result = _result(a, b) if out is None else out
     rows, columns = result.shape[-2:]
-    operations = result.size * a.shape[-1] // _PER_ELEMENT
-    if operations < _PARALLEL_ELEMENTS:
+    threads = share() if result.size * a.shape[-1] >= SMALL_PRODUCT else 1
+    if threads == 1:
         np.matmul(a, b, out=result)
         return result
 
@@ -72,8 +77,23 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
         np.matmul(a, b[..., part], out=result[..., part])
 
     work, length = (some_rows, rows) if rows > columns else (some_columns, columns)
-    run_blocks(work, parts_of(length, _LANES), operations)
+    _side_by_side(work, _parts(threads, length, _LANES, None), threads)
     return result
+
+
+def product(a: Array, shape: tuple[int, ...]) -> Callable[[Array], Array]:
+    """Prepare ``matmul`` of a float32 matrix with float32 arrays that have the elements of ``shape``."""
+    made = (*shape[:-2], len(a), shape[-1])
+    if prod(made) * a.shape[1] >= SMALL_PRODUCT:
+        return lambda b: matmul(a, b.reshape(shape))
+    new = maker(made)
+
+    def small(b: Array) -> Array:
+        out = new()
+        np.matmul(a, b.reshape(shape), out=out)
+        return out
+
+    return small
 
 
 def _result(a: Array, b: Array) -> Array:
@@ -86,16 +106,34 @@ def _result(a: Array, b: Array) -> Array:
 
 def run_blocks(work: Callable[[slice], None], blocks: Sequence[slice], elements: int) -> None:
     """Call ``work`` for every block; in parallel when ``elements`` in all are many."""
-    threads = share() if len(blocks) > 1 and elements >= _PARALLEL_ELEMENTS else 1
+    _side_by_side(work, blocks, share() if len(blocks) > 1 and elements >= _PARALLEL_ELEMENTS else 1)
+
+
+def run_parts(work: Callable[[Sequence[slice]], None], total: int, most: int, elements: int) -> None:
+    """Call ``work`` in every thread with its slices of ``range(total)``, none longer than ``most``.
+
+    There is one thread unless ``elements`` are many.
+    """
+    threads = share() if elements >= _PARALLEL_ELEMENTS else 1
+    parts = _parts(threads, total, 1, most)
+    if threads == 1:
+        work(parts)
+    else:
+        _blocks.run(work, [(parts[i::threads],) for i in range(min(threads, len(parts)))])
+
+
+def _side_by_side(work: Callable[[slice], None], blocks: Sequence[slice], threads: int) -> None:
     if threads == 1:
         for block in blocks:
             work(block)
-        return
-    _blocks.run(work, [blocks[i::threads] for i in range(min(threads, len(blocks)))])
+    else:
+        _blocks.run(work, [blocks[i::threads] for i in range(min(threads, len(blocks)))])
 
 
 def run_items(work: Callable[[int], T], count: int, lanes: int) -> list[T]:
     """``[work(0), ..., work(count - 1)]``, computed in ``lanes`` threads that divide the caller's share."""
+    if count == 1:
+        return [work(0)]
     results: dict[int, T] = {}
     lanes = max(1, min(lanes, count, share()))
     allowed = share() // lanes

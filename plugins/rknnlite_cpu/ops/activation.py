@@ -47,7 +47,7 @@ def _unary_kernel(view: NodeView, function: Unary) -> Kernel:
     table = _from_table(view, inputs) if by_table else direct([inputs])[0]
 
     def look_up(values: list[Array]) -> list[Array]:
-        return [np.take(table, (values[0] - low).astype(np.int32))]
+        return [table.take((values[0] - low).astype(np.intp))]
 
     return look_up
 

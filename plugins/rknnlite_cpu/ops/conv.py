@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Optional
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..kernels.accumulate import Accumulate, accumulator
 from ..kernels.conv import ConvSpec
 from ..registry import op
 from ..values import Array, Kernel, centred_range, decode
-from .requantise import apply_stage, bias_column, output_stage
+from .requantise import bias_column, finisher, output_stage
 
 __all__: list[str] = []
 
@@ -63,20 +64,14 @@ def build(view: NodeView) -> Kernel:
         on_reals = accumulate
         accumulate = lambda values: on_reals(decode(values, x))  # noqa: E731
     shape = y.shape
-    stage = output_stage(view, fused, conv, params)
+    finish = finisher(output_stage(view, fused, conv, params), bias, (shape[0], shape[1], prod(shape[2:])))
     if extra is None:
-        return lambda values: [apply_stage(stage, accumulate(values[0]), bias, None).reshape(shape)]
+        return lambda values: [finish(accumulate(values[0]), None).reshape(shape)]
     if view.is_const(1):
         other = np.ascontiguousarray(_like_accumulator(view.constant(1), y))
-        return lambda values: [apply_stage(stage, accumulate(values[0]), bias, other).reshape(shape)]
-
-    def with_operand(values: list[Array]) -> list[Array]:
-        operand = _like_accumulator(values[1], y)
-        return [apply_stage(stage, accumulate(values[0]), bias, operand).reshape(shape)]
-
-    if len(view.live) == 1:  # the same tensor twice
-        return lambda values: with_operand([values[0], values[0]])
-    return with_operand
+        return lambda values: [finish(accumulate(values[0]), other).reshape(shape)]
+    second = min(1, len(view.live) - 1)  # the same tensor twice comes once
+    return lambda values: [finish(accumulate(values[0]), _like_accumulator(values[second], y)).reshape(shape)]
 
 
 def _like_accumulator(operand: Array, y: Tensor) -> Array:

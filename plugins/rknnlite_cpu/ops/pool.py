@@ -81,8 +81,8 @@ def _largest(x: Array, spec: ConvSpec, out: Array) -> None:
 def _max_indices(x: Array, spec: ConvSpec) -> Array:
     n, c, h, w = x.shape
     flat = np.arange(n * c * h * w, dtype=np.float64).reshape(x.shape)
-    view = windows(np.ascontiguousarray(pad2d(x, spec.padding, -np.inf)), spec)
-    places = windows(np.ascontiguousarray(pad2d(flat, spec.padding, -1)), spec)
+    view = windows(pad2d(x, spec.padding, -np.inf), spec)
+    places = windows(pad2d(flat, spec.padding, -1), spec)
     shape = (n, c, spec.kernel[0] * spec.kernel[1], *spec.out_size)
     best = view.reshape(shape).argmax(axis=2)
     return np.take_along_axis(places.reshape(shape), best[:, :, None], axis=2)[:, :, 0]
@@ -95,7 +95,7 @@ def average_pool(view: NodeView, x: Array) -> Array:
     Elements are added in the order of the kernel, like the vendor's simulator: means often lie between two steps exactly.
     """
     spec = _spec(view)
-    total = _sum_in_order(windows(np.ascontiguousarray(pad2d(x, spec.padding)), spec))
+    total = _sum_in_order(windows(pad2d(x, spec.padding), spec))
     if view.attrs.get("count_include_pad"):
         top, left = spec.pads
         pads = list(view.attrs.get("pads", [0, 0, 0, 0]))
@@ -104,7 +104,7 @@ def average_pool(view: NodeView, x: Array) -> Array:
         ones = pad2d(ones, (0, 0, inner[2] - pads[2], inner[3] - pads[3]))
     else:
         ones = pad2d(np.ones((1, 1, *spec.in_size), np.float32), spec.padding)
-    counts = windows(np.ascontiguousarray(ones), spec).sum(axis=(2, 3), dtype=np.float32)
+    counts = windows(ones, spec).sum(axis=(2, 3), dtype=np.float32)
     return total / np.maximum(counts, 1)
 
 
@@ -135,4 +135,4 @@ def lp_pool(view: NodeView, x: Array) -> Array:
     if view.node.op == "GlobalLpPool":
         return powered.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)
     spec = _spec(view)
-    return windows(np.ascontiguousarray(pad2d(powered, spec.padding)), spec).sum(axis=(2, 3)) ** (1 / p)
+    return windows(pad2d(powered, spec.padding), spec).sum(axis=(2, 3)) ** (1 / p)

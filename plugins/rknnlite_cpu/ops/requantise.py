@@ -20,20 +20,23 @@ from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty
 from ..kernels.parallel import channel_blocks, run_blocks
-from ..values import Array, centred_range, encode
+from ..values import Array, centred_range, storing
 from .functions import LOOKED_UP, hard_sigmoid
 
-__all__ = ["OutputStage", "apply_stage", "bias_column", "output_stage"]
+__all__ = ["Finish", "OutputStage", "apply_stage", "bias_column", "finisher", "output_stage"]
 
 OutputStage = Callable[[Array, Optional[Array], slice, Array], None]
 """(accumulator block, operand block, its channels, output block)."""
+Finish = Callable[[Array, Optional[Array]], Array]
+"""(accumulators, operand) -> float32 results, in the accumulators' place where that can be."""
 
 _LIMITED = (Activation.RELU, Activation.CLIP)
 _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
-_ZERO = np.float32(0)
-_BUFFER = 256
+_ZERO = np.zeros((), np.float32)  # an array is taken faster than a scalar
+_FEW_POSITIONS, _BUFFERED, _BUFFER = 128, 8192, 256
 """Rows that are shorter than numpy's buffer of 8192 elements it copies there when a factor per row comes in, which takes
-twice as long as the product itself (measured). The setting is the thread's own."""
+twice as long as the product itself; of very short rows a larger buffer takes many at once (measured). The setting is the
+thread's own."""
 
 
 def bias_column(bias: Array) -> Optional[Array]:
@@ -47,22 +50,42 @@ def bias_column(bias: Array) -> Optional[Array]:
 
 def apply_stage(stage: OutputStage, acc: Array, bias: Optional[Array], operand: Optional[Array]) -> Array:
     """Run an output stage over ``acc`` [N, OC, OH * OW] plus bias; the float32 result takes its place where it can."""
-    out = acc if acc.dtype == np.float32 else empty(acc.shape)
-    keeps = bias is not None and np.result_type(acc, bias) == acc.dtype
+    return finisher(stage, bias, acc.shape)(acc, operand)
 
-    def work(channels: slice) -> None:
-        before = np.setbufsize(_BUFFER)
+
+def finisher(stage: OutputStage, bias: Optional[Array], shape: tuple[int, ...]) -> Finish:
+    """Prepare an output stage and a bias for accumulators of ``shape`` [N, OC, OH * OW]."""
+    items, count, positions = shape
+    blocks = channel_blocks(count, 2 * items * positions)  # with what a function makes of them
+    keeps = bias is None or bias.dtype == np.float32
+    buffered = _FEW_POSITIONS < positions < _BUFFERED <= items * count * positions
+
+    def work(
+        acc: Array, added: Optional[Array], operand: Optional[Array], out: Array, channels: slice
+    ) -> None:
+        before = np.setbufsize(_BUFFER) if buffered else 0
         try:
-            block = acc[:, channels]
-            if bias is not None:
-                block = np.add(block, bias[:, channels], out=block if keeps else None)
-            other = None if operand is None else operand[:, channels]
-            stage(block, other, channels, out[:, channels])
+            if added is not None:
+                acc = np.add(acc, added, out=acc if keeps or acc.dtype == added.dtype else None)
+            stage(acc, operand, channels, out)
         finally:
-            np.setbufsize(before)
+            if buffered:
+                np.setbufsize(before)
 
-    run_blocks(work, channel_blocks(acc.shape[1], acc.shape[0] * acc.shape[2]), acc.size)
-    return out
+    def finish(acc: Array, operand: Optional[Array]) -> Array:
+        out = acc if acc.dtype == np.float32 else empty(acc.shape)
+        if len(blocks) == 1:
+            work(acc, bias, operand, out, blocks[0])
+            return out
+
+        def part(channels: slice) -> None:
+            added, other = (None if array is None else array[:, channels] for array in (bias, operand))
+            work(acc[:, channels], added, other, out[:, channels], channels)
+
+        run_blocks(part, blocks, acc.size)
+        return out
+
+    return finish
 
 
 def output_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage) -> OutputStage:
@@ -90,12 +113,21 @@ def _factor(values: Array) -> Array:
     return np.asarray(values, np.float64).astype(np.float32).reshape(1, -1, 1)
 
 
-def _leaky(out: Array, slope: Array | float) -> None:
-    """Scale the negative part in place: x = max(x, 0) + slope * min(x, 0)."""
-    negative = np.minimum(out, _ZERO)
-    np.maximum(out, _ZERO, out=out)
-    negative *= slope
-    out += negative
+def _scaled(operand: Array, scale: np.float32) -> Array:
+    return np.multiply(operand, scale, out=empty(operand.shape) if operand.dtype == np.float32 else None)
+
+
+def _leaky(out: Array, slope: Array, gentle: bool) -> None:
+    """Scale the negative part in place; ``gentle`` slopes between 0 and 1 do by taking the larger of two."""
+    scaled = empty(out.shape)
+    if gentle:
+        np.multiply(out, slope, out=scaled)
+        np.maximum(out, scaled, out=out)
+    else:
+        np.minimum(out, _ZERO, out=scaled)
+        np.maximum(out, _ZERO, out=out)
+        scaled *= slope
+        out += scaled
 
 
 def _slope(conv: ConvParams, stage: Stage, fused: FusedOp) -> Array | None:
@@ -123,6 +155,7 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
         scale = scale / stored.scale  # constants come as real values
     factor = _factor(scale)  # with Mul the output scale of the registers already holds the operand's
     slope = _slope(conv, stage, fused)
+    gentle = slope is not None and bool(((slope >= 0) & (slope <= 1)).all())
     limited, multiplies = fused.before in _LIMITED, fused.join is Join.MUL
     early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
     first_low, first_high = _limits(stage) if fused.before is Activation.CLIP else (_ZERO, np.float32(np.inf))
@@ -130,22 +163,23 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
         low, high = (np.clip(np.rint(limit), low, high) for limit in _limits(stage))
     if stage.clip is not None:  # int16: real limits; int8 has them in the output's range
         low, high = (np.float32(min(max(v / y.quant.scale, low), high)) for v in stage.clip)
+    least, most = np.asarray(low, np.float32), np.asarray(high, np.float32)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
         np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
         if limited:
             np.clip(out, first_low, first_high, out=out)
         elif early is not None:
-            _leaky(out, early[:, channels])
+            _leaky(out, early[:, channels], gentle)
         if operand is not None:
             if multiplies:
                 out *= operand
             else:
-                out += operand * operand_unit
+                out += _scaled(operand, operand_unit)
         if late is not None:
-            _leaky(out, late[:, channels])
+            _leaky(out, late[:, channels], gentle)
         np.rint(out, out=out)
-        np.clip(out, low, high, out=out)
+        out.clip(least, most, out=out)
 
     return run
 
@@ -192,11 +226,11 @@ def _function_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Sta
         function = partial(hard_sigmoid, alpha=1.0, beta=stage.index_offset / row.index_units + 0.5)
     else:
         function = _real_function(view, fused, stage)
-    factor = _factor(conv.multiplier * scale * (1 / row.index_units))
+    factor, store = _factor(conv.multiplier * scale * (1 / row.index_units)), storing(y)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
-        real = np.multiply(acc, factor[:, channels], dtype=np.float32, casting="unsafe")
-        out[...] = encode(function(real), y)
+        np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
+        store(function(out), out)
 
     return run
 
@@ -214,39 +248,57 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
         factor = _factor(conv.multiplier * stage.scale)
     slope, multiplies = _slope(conv, stage, fused), fused.join is Join.MUL
     early, late = (slope if activation in _SLOPED else None for activation in (fused.before, fused.after))
+    gentle = slope is not None and slope.dtype == np.float32 and bool(((slope > 0) & (slope <= 1)).all())
     function = _real_function(view, fused, stage) if fused.after is Activation.TABLE else None
 
+    limit_before, limit_after = _limiter(fused.before, stage), _limiter(fused.after, stage)
+    store = storing(y)
+
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
-        real = (
-            acc
-            if factor is None
-            else np.multiply(acc, factor[:, channels], dtype=np.float32, casting="unsafe")
-        )
+        real = acc
+        if factor is not None:
+            real = np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
+        place = (
+            real if real.dtype == np.float32 else None
+        )  # the block is ours; float64 stays so until it is rounded
         if stored_first:
-            real = encode(real, y)
-        real = _limited(real, fused.before, stage)
+            store(real, out)
+            real = place = out
+        if limit_before is not None:
+            real = limit_before(real, out=place)
         if early is not None:
-            real = encode(np.where(real < 0, real * early[:, channels], real), y)
+            store(_sloped(real, early[:, channels], gentle), out)
+            real = place = out
         if operand is not None:
-            other = operand * operand_scale
-            real = real * other if multiplies else real + other
-        real = _limited(real, fused.after, stage)
+            other = operand if operand_scale == 1 else _scaled(operand, operand_scale)
+            real = np.multiply(real, other, out=place) if multiplies else np.add(real, other, out=place)
+        if limit_after is not None:
+            real = limit_after(real, out=place)
         if late is not None:
-            real = np.where(real < 0, real * late[:, channels], real)
+            real = _sloped(real, late[:, channels], gentle)
         elif function is not None:
             real = function(real)
-        out[...] = encode(real, y)
+        store(real, out)
 
     return run
 
 
-def _limited(real: Array, activation: Optional[Activation], stage: Stage) -> Array:
-    """Relu and Clip on real values; anything else is not done here."""
+def _sloped(real: Array, slope: Array, gentle: bool) -> Array:
+    """Real values, the negative ones times ``slope``; where that is ``gentle`` they are the larger of two."""
+    if not gentle or real.dtype != np.float32:
+        return np.where(real < 0, real * slope, real)
+    scaled = np.multiply(real, slope, out=empty(real.shape))
+    return np.maximum(real, scaled, out=scaled)
+
+
+def _limiter(activation: Optional[Activation], stage: Stage) -> Optional[Callable[..., Array]]:
+    """Relu and Clip of real values, ``(real, out=place or None)``; None for anything else, which is not done here."""
     if activation is Activation.RELU:
-        return np.maximum(real, _ZERO)
+        return lambda real, out: np.maximum(real, _ZERO, out=out)
     if activation is not Activation.CLIP or stage.clip is None:
-        return real
-    return np.clip(real, np.float32(stage.clip[0]), np.float32(stage.clip[1]))
+        return None
+    low, high = (np.asarray(limit, np.float32) for limit in stage.clip)
+    return lambda real, out: real.clip(low, high, out=out)
 
 
 def _real_function(view: NodeView, fused: FusedOp, stage: Stage) -> Callable[[Array], Array]:
