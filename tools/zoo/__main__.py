@@ -62,13 +62,10 @@ def _convert(args: argparse.Namespace) -> None:
     ]
     if args.retry:
         for job in jobs:
-            Path(f"{job.stem}.fail").unlink(missing_ok=True)
-    waiting = sorted((job for job in jobs if not _done(job)), key=_order)
+            for suffix in (".fail", ".layers.fail"):
+                Path(f"{job.stem}{suffix}").unlink(missing_ok=True)
+    waiting = sorted((job for job in jobs if not job.done), key=_order)
     convert_all(waiting, args.processes, args.limit)
-
-
-def _done(job: Any) -> bool:
-    return job.done and (not job.layers or Path(f"{job.stem}.layers.npz").exists())
 
 
 def _order(job: Any) -> tuple[bool, int, int]:
