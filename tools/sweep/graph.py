@@ -190,6 +190,7 @@ class Case:
 
     def digest(self) -> str:
         """Changes when the graph or its inputs change."""
-        model, sources = self._built()
-        text = model.SerializeToString(deterministic=True) + repr((sources, self.config)).encode()
+        net, outputs = self.record()
+        model = net.model(outputs, self.opset).SerializeToString(deterministic=True)
+        text = model + repr((net.sources, self.config)).encode()
         return hashlib.sha256(text).hexdigest()[:10]
