@@ -33,9 +33,17 @@ def zoo(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     import page
     import stored
     import table
+    import table_layers
 
     found = SimpleNamespace(
-        answers=answers, joined=joined, layers=layers, measure=measure, page=page, stored=stored, table=table
+        answers=answers,
+        joined=joined,
+        layers=layers,
+        measure=measure,
+        page=page,
+        stored=stored,
+        table=table,
+        table_layers=table_layers,
     )
     for name in set(sys.modules) - before:
         if str(TOOLS) in str(getattr(sys.modules[name], "__file__", "")):
@@ -159,6 +167,27 @@ def test_other_differences_are_not_proven(zoo: SimpleNamespace, silu: SimpleName
     assert wrong.share == 1.0
     assert not layer.proven
     assert not layer.fits
+
+
+def test_one_odd_value_of_a_small_layer(zoo: SimpleNamespace) -> None:
+    """575 of 576 is less than 99.9 %, and all that a small layer can be off."""
+    proof = zoo.joined.Proof(575 / 576, 1)
+    assert zoo.layers.Layer("ConvHardSwish", "a", 3.0, 0.88, near=0.998, proof=proof, size=576).fits
+    assert not zoo.layers.Layer("ConvHardSwish", "a", 3.0, 0.88, near=0.998, proof=proof, size=5760).fits
+
+
+def test_findings_of_a_network(zoo: SimpleNamespace) -> None:
+    """The table counts what the layers tell: equal, proven, near, and names what is none of these."""
+    even = zoo.layers.Layer("Conv", "a", 0.0, 1.0)
+    proven = zoo.layers.Layer("ConvExSwish", "b", 2.0, 0.7, near=0.99, proof=zoo.joined.Proof(1.0, 1))
+    far = zoo.layers.Layer("Div", "c", 127.0, 0.5, near=0.5)
+    outcome = zoo.measure.Outcome.DIFFERS
+    good = zoo.measure.Measured("net", "rk3588.i8", outcome, layers=(even, proven))
+    bad = zoo.measure.Measured("net", "rk3588.i8", outcome, layers=(even, proven, far))
+
+    assert zoo.table_layers.told(good) == "each of 2 layers alone: 1 equal, 1 with the simulator's roundings"
+    assert zoo.table_layers.told(bad).startswith("not explained yet: 1 of 3 layers")
+    assert "| ConvExSwish | 1 | 0 | 1 | 0 | . | 70 % |" in zoo.table_layers.kinds([good])
 
 
 def test_float_layers_fit_in_units_of_the_last_place(zoo: SimpleNamespace) -> None:

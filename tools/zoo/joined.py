@@ -35,6 +35,8 @@ DECIMALS = 0.5e-6
 """What values may be off that the simulator writes as text, with six decimals."""
 LINES = (1 / 6, 1 / 5)
 """Slopes of HardSigmoid that exporters write."""
+FACTOR = 0.1
+"""How far a rounded factor may be off."""
 HALF = 0.02
 """Steps: values that lie so near between two levels may be rounded to either."""
 
@@ -155,12 +157,28 @@ class Simulated:
         best, integers = None, 0.0
         for operands in self._operands(NodeView(self._real, node).live):
             ways = self._ways(node, operands, node.outputs.index(index))
+            ways += self._refactored(node, ways[0][0], wanted)
             integers = max(integers, own.agreement(ways[0][0], ours))
             for value, share, between in ways:
                 share = min(share, last.agreement(value, wanted, slack))
                 if best is None or share > best.share:
                     best = Proof(share, between)
         return best and replace(best, integers=integers)
+
+    def _refactored(self, node: Node, value: Array, wanted: Array) -> Iterator[tuple[Array, float, int]]:
+        """A normalisation whose factor per position, 1 / deviation, the simulator rounds: the factor that fits best."""
+        if node.op != "exNorm":
+            return
+        view = NodeView(self._real, node)
+        axes = tuple(view.attrs.get("axes") or (-1,))
+        shape = [n if i in axes else 1 for i, n in enumerate(value.shape)]
+        beta = view.constant(2).reshape(shape) if view.has(2) and view.is_const(2) else np.float32(0)
+        plain, given = value - beta, wanted.reshape(value.shape) - beta
+        factor = (plain * given).sum(axes, keepdims=True) / np.maximum(
+            np.square(plain).sum(axes, keepdims=True), 1e-9
+        )
+        if np.abs(factor - 1).max() < FACTOR:
+            yield plain * factor + beta, 1.0, 1
 
     def _own(self, index: int, kept: Array) -> Rounding | Halves:
         """How the file stores a tensor; of those that the simulator keeps in float, cut off only by the file."""

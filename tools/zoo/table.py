@@ -101,7 +101,7 @@ def _open(results: Sequence[Measured]) -> str:
     groups: dict[str, list[Measured]] = {}
     for r in results:
         if r.outcome in (Outcome.DIFFERS, Outcome.REFUSED):
-            key = f"{r.network} {r.target.partition('.')[2]} {r.note.partition('; ')[0]}"
+            key = f"{r.network} {r.target.partition('.')[2]} {r.note.partition('; ')[0]} {r.explained}"
             groups.setdefault(key, []).append(r)
     for mine in groups.values():
         worst = min(mine, key=lambda r: r.worst.cosine if r.worst else -1)

@@ -46,10 +46,11 @@ def _count(layers: Sequence[Layer], what: str) -> int:
 _HEAD = f"""### Layers of all int8 networks
 
 Each layer of ours computes on the simulator's own operands. *Equal*: {EVEN:.1%} of its bytes or more are. *With its
-roundings*: they are once the layer is computed part by part in real numbers and rounded where and how the simulator
-rounds: between the parts that the NPU joins (a depthwise convolution and its activation, the sum of two branches), in
-steps of the simulator's own where the file has others, with the multipliers and constants that the file rounds left as
-they were. Our own bytes are then those numbers rounded once. *Within 1 LSB*: {NEAR:.1%} of its values or more.
+roundings*: they are (in a small layer: all but one) once the layer is computed part by part in real numbers and rounded
+where and how the simulator rounds: between the parts that the NPU joins (a depthwise convolution and its activation, the
+sum of two branches), in steps of the simulator's own where the file has others, with the multipliers and constants that
+the file rounds left as they were, with a factor of a normalisation that fits best. Our own bytes are then those numbers
+rounded once. *Within 1 LSB*: {NEAR:.1%} of its values or more.
 """
 
 
