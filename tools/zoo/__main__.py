@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import multiprocessing
 import sys
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,9 @@ def _run(args: argparse.Namespace) -> None:
     from table import markdown, terminal
 
     chosen = _chosen(args)
-    results = [measure(network, t) for network, targets in chosen for t in targets]
+    pairs = [(network, t) for network, targets in chosen for t in targets]
+    with multiprocessing.get_context("fork").Pool(args.processes) as pool:
+        results = pool.starmap(measure, pairs, chunksize=1)
     print(terminal(results))
     if args.markdown:
         put(args.markdown, "zoo", markdown(results, [network for network, _ in chosen]))
@@ -114,7 +117,8 @@ def main() -> None:
         command.add_argument("--target", default="*", help="shell pattern of targets")
     export, convert, run = (commands.choices[name] for name in ("export", "convert", "run"))
     export.add_argument("--again", action="store_true", help="export what has been exported")
-    convert.add_argument("--processes", type=int, default=1, choices=(1, 2))
+    for command in (convert, run):
+        command.add_argument("--processes", type=int, default=1, choices=(1, 2))
     convert.add_argument("--limit", type=float, default=900, help="seconds per conversion")
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
     convert.add_argument(
