@@ -117,8 +117,8 @@ def main() -> None:
         command.add_argument("--target", default="*", help="shell pattern of targets")
     export, convert, run = (commands.choices[name] for name in ("export", "convert", "run"))
     export.add_argument("--again", action="store_true", help="export what has been exported")
-    for command in (convert, run):
-        command.add_argument("--processes", type=int, default=1, choices=(1, 2))
+    convert.add_argument("--processes", type=int, default=1, choices=(1, 2))
+    run.add_argument("--processes", type=int, default=1)
     convert.add_argument("--limit", type=float, default=900, help="seconds per conversion")
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
     convert.add_argument(

@@ -131,6 +131,7 @@ class Simulated:
         self._graph = graph
         self._kept = kept
         self._known = {t.name for t in graph.tensors}
+        self._loose: Array | float = 0.0  # of the layer at hand
         self._quantised = any(t.quant is not None for t in graph.tensors)
         self._real = float_graph(graph)
         self._makers = {i: place for place, node in enumerate(graph.nodes) for i in node.outputs}
@@ -154,6 +155,7 @@ class Simulated:
         own = self._own(index, wanted)
         place, last = self._makers[index], own if isinstance(own, Halves) else rounding_of(wanted) or own
         node, slack = self._real.nodes[place], self._slack(self._graph.nodes[place], wanted)
+        self._loose = self._multipliers(self._graph.nodes[place], wanted.ndim)
         best, integers = None, 0.0
         for operands in self._operands(NodeView(self._real, node).live):
             ways = self._ways(node, operands, node.outputs.index(index))
@@ -206,9 +208,8 @@ class Simulated:
 
         Those are multipliers per channel, fractions of 2**14, and int8 or int16 constants of sums, products and batch norms.
         """
-        if node.conv is not None and node.conv.multiplier is not None:
-            share = 2.0**-15 / np.maximum(node.conv.multiplier, 2.0**-15)
-            return np.abs(wanted) * share.reshape(1, -1, *([1] * (wanted.ndim - 2)))
+        if node.conv is not None:
+            return np.abs(wanted) * self._multipliers(node, wanted.ndim)
         fused, view = node.fused, NodeView(self._graph, node)
         if fused is None or len(view.live) != 1:
             return 0.0
@@ -218,6 +219,13 @@ class Simulated:
             return 0.0
         half = 0.5 * constant.quant.scale
         return half if fused.join is Join.ADD else half * np.abs(other)
+
+    def _multipliers(self, node: Node, rank: int) -> Array | float:
+        """What share of a convolution its multipliers, fractions of 2**14, may be off."""
+        if node.conv is None or node.conv.multiplier is None:
+            return 0.0
+        share = 2.0**-15 / np.maximum(node.conv.multiplier, 2.0**-15)
+        return share.reshape(1, -1, *([1] * (rank - 2)))
 
     def _value(self, index: int, form: str = "") -> Array | None:
         """What the simulator kept under a tensor's name, the quantised form of it where it kept that, too."""
@@ -256,7 +264,7 @@ class Simulated:
             if rounding is None:
                 continue
             own = kept.reshape(value.shape).astype(np.float32)
-            share = rounding.agreement(value, own)
+            share = rounding.agreement(value, own, np.abs(own) * self._loose)
             if found is None or share > found[1]:
                 found = own, share
         return found

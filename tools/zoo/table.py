@@ -102,6 +102,7 @@ def _open(results: Sequence[Measured]) -> str:
     for r in results:
         if r.outcome in (Outcome.DIFFERS, Outcome.REFUSED):
             key = f"{r.network} {r.target.partition('.')[2]} {r.note.partition('; ')[0]} {r.explained}"
+            key += reason_for(r.network, [r.target])
             groups.setdefault(key, []).append(r)
     for mine in groups.values():
         worst = min(mine, key=lambda r: r.worst.cosine if r.worst else -1)
