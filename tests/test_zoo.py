@@ -6,9 +6,14 @@ import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+
+from rknnlite.formats import ModelFile
+from rknnlite.quant import RANGES
+from tests.support.corpus import DATA, open_cpu
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
 
@@ -22,14 +27,23 @@ def zoo(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     for folder in ("sweep", "zoo"):
         monkeypatch.syspath_prepend(str(TOOLS / folder))
     import answers
+    import joined
     import layers
     import measure
     import page
     import stored
     import table
+    import table_layers
 
     found = SimpleNamespace(
-        answers=answers, layers=layers, measure=measure, page=page, stored=stored, table=table
+        answers=answers,
+        joined=joined,
+        layers=layers,
+        measure=measure,
+        page=page,
+        stored=stored,
+        table=table,
+        table_layers=table_layers,
     )
     for name in set(sys.modules) - before:
         if str(TOOLS) in str(getattr(sys.modules[name], "__file__", "")):
@@ -86,3 +100,116 @@ def test_a_conversion_that_failed_stands_in_the_tables(zoo: SimpleNamespace, tmp
     text = zoo.table.markdown(results, [network])
     assert "`net` T" in text
     assert "exit 1: no" in text
+
+
+def test_rounding_of_what_the_simulator_kept(zoo: SimpleNamespace) -> None:
+    """Step and range come from the values, which are text of six decimals; float values have no rounding."""
+    kept = np.round(0.0137 * np.array([-20, -3, 0, 7, 9, 100, 101]), 6).astype(np.float32)
+    rounding = zoo.joined.rounding_of(kept)
+    assert rounding.step == pytest.approx(0.0137, rel=1e-5)
+    assert (rounding.low, rounding.high) == pytest.approx((-0.274, 1.3837))
+    assert zoo.joined.rounding_of(np.linspace(-1, 1, 1000, dtype=np.float32) ** 3) is None
+
+
+def test_halves_and_slack_agree(zoo: SimpleNamespace) -> None:
+    """A value half way between two levels may go either way; values beyond the range are cut off."""
+    rounding = zoo.joined.Rounding(1.0, -3.0, 3.0)
+    real = np.array([0.5, 0.5, 0.6, 0.6, 9.0])
+    kept = np.array([0.0, 1.0, 1.0, 0.0, 3.0])
+    assert rounding.agreement(real, kept) == pytest.approx(0.8)
+    assert rounding.agreement(real, kept, 0.1) == 1.0
+
+
+@pytest.fixture
+def silu(zoo: SimpleNamespace) -> SimpleNamespace:
+    """A convolution with SiLU: what a simulator keeps that rounds between the two, and the real numbers."""
+    file = ModelFile(DATA / "act_silu.rk3588.i8.rknn")
+    with open_cpu(file) as context:
+        graph = context._shapes.current.plan.graph  # type: ignore[attr-defined]
+    node = next(node for node in graph.nodes if node.op == "ConvExSwish")
+    source, target = (graph.tensors[i] for i in (node.inputs[0], node.outputs[0]))
+    rng = np.random.default_rng(3)
+    low, high = RANGES[source.dtype]
+    x = (rng.integers(low, high, source.shape, endpoint=True) - source.quant.zero_point) * source.quant.scale
+    kept = {source.name: x.astype(np.float32), target.name: np.zeros(target.shape, np.float32)}
+    simulator = zoo.joined.Simulated(graph, kept)
+    (first, parts), *_ = simulator._splits(
+        simulator._real.nodes[graph.nodes.index(node)], [kept[source.name]], 0
+    )
+    step = np.float32(np.ptp(first) / 200)
+    between = np.rint(first / step) * step
+
+    def stored(real: Any) -> Any:
+        scale, zero = target.quant.scale, target.quant.zero_point
+        return (np.clip(np.rint(real / scale), -128 - zero, 127 - zero) * scale).astype(np.float32)
+
+    kept["between"] = between
+    kept[target.name] = stored(parts[0](between.copy()))
+    ours = stored(parts[0](first.copy()))
+    return SimpleNamespace(graph=graph, kept=kept, index=node.outputs[0], ours=ours, target=target.name)
+
+
+def test_a_rounding_between_the_parts_is_proven(zoo: SimpleNamespace, silu: SimpleNamespace) -> None:
+    """The layer differs, and is the simulator's with the rounding that the simulator's own value shows."""
+    assert (silu.ours == silu.kept[silu.target]).mean() < 0.99
+    proof = zoo.joined.Simulated(silu.graph, silu.kept).prove(silu.index, silu.ours)
+    assert proof.share == 1.0
+    assert proof.between == 1
+    assert proof.integers >= 0.999
+
+
+def test_other_differences_are_not_proven(zoo: SimpleNamespace, silu: SimpleNamespace) -> None:
+    """Without that value there is no proof, nor where our own bytes are not what the real numbers say."""
+    kept = {name: value for name, value in silu.kept.items() if name != "between"}
+    assert zoo.joined.Simulated(silu.graph, kept).prove(silu.index, silu.ours).share < 0.99
+    wrong = zoo.joined.Simulated(silu.graph, silu.kept).prove(silu.index, silu.ours * 0.9)
+    layer = zoo.layers.Layer("ConvExSwish", "a", 30.0, 0.5, near=0.6, proof=wrong)
+    assert wrong.share == 1.0
+    assert not layer.proven
+    assert not layer.fits
+
+
+def test_one_odd_value_of_a_small_layer(zoo: SimpleNamespace) -> None:
+    """575 of 576 is less than 99.9 %, and all that a small layer can be off."""
+    proof = zoo.joined.Proof(575 / 576, 1)
+    assert zoo.layers.Layer("ConvHardSwish", "a", 3.0, 0.88, near=0.998, proof=proof, size=576).fits
+    assert not zoo.layers.Layer("ConvHardSwish", "a", 3.0, 0.88, near=0.998, proof=proof, size=5760).fits
+
+
+def test_findings_of_a_network(zoo: SimpleNamespace) -> None:
+    """The table counts what the layers tell: equal, proven, near, and names what is none of these."""
+    even = zoo.layers.Layer("Conv", "a", 0.0, 1.0)
+    proven = zoo.layers.Layer("ConvExSwish", "b", 2.0, 0.7, near=0.99, proof=zoo.joined.Proof(1.0, 1))
+    far = zoo.layers.Layer("Div", "c", 127.0, 0.5, near=0.5)
+    outcome = zoo.measure.Outcome.DIFFERS
+    good = zoo.measure.Measured("net", "rk3588.i8", outcome, layers=(even, proven))
+    bad = zoo.measure.Measured("net", "rk3588.i8", outcome, layers=(even, proven, far))
+
+    assert zoo.table_layers.told(good) == "each of 2 layers alone: 1 equal, 1 with the simulator's roundings"
+    assert zoo.table_layers.told(bad).startswith("not explained yet: 1 of 3 layers")
+    assert "| ConvExSwish | 1 | 0 | 1 | 0 | . | 70 % |" in zoo.table_layers.kinds([good])
+
+
+def test_float_layers_fit_in_units_of_the_last_place(zoo: SimpleNamespace) -> None:
+    """Subnormal numbers of float16 have a coarse unit; two of it are no error."""
+    unit = zoo.joined.half_unit(np.array([1.0, 1.5, 2.0, 1e-6]))
+    assert unit.tolist() == [2.0**-10, 2.0**-10, 2.0**-9, 2.0**-24]
+    assert zoo.layers.Layer("Mul", "a", 0.015, 0.4, near=1.0, quantised=False).fits
+    assert not zoo.layers.Layer("Mul", "a", 0.015, 0.4, near=0.9, quantised=False).fits
+
+
+def test_layers_that_fail_leave_the_conversion(zoo: SimpleNamespace, tmp_path: Path) -> None:
+    """A network whose tensors cannot be kept stays converted."""
+    pytest.importorskip("onnx")
+    from convert import Job
+
+    stem = tmp_path / "rk3588.i8"
+    (tmp_path / "rk3588.i8.npz").write_bytes(b"")
+    (tmp_path / "rk3588.i8.rknn").write_bytes(b"")
+    job = Job(None, "rk3588.i8", stem, layers=True)  # type: ignore[arg-type]
+    assert not job.done
+    job.fail("time limit")
+    assert job.done
+    assert not job.converted
+    assert (tmp_path / "rk3588.i8.rknn").exists()
+    assert not (tmp_path / "rk3588.i8.fail").exists()

@@ -13,7 +13,7 @@ from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import ConvParams, Node, Tensor, TensorRole
 from ..tensor import DType
 from .families import NpuFamily
-from .register_map import Registers
+from .register_map import SMALL_CONSTANTS, Registers
 
 __all__ = ["check_constants", "check_convolution", "check_inputs", "check_operands", "check_shapes"]
 
@@ -76,6 +76,7 @@ _JOINS = (
     "Pow",
     "BatchNormalization",
 )
+_SMALL = min(SMALL_CONSTANTS.values())
 _MOST_REACH = 160  # of a dilated kernel, beside what it may do on a large picture
 
 
@@ -83,8 +84,11 @@ def check_convolution(
     node: Node, conv: ConvParams, y: Tensor, family: NpuFamily, registers: Registers
 ) -> None:
     """The register commands must be those of this convolution: same kernel, same output zero point."""
-    if not registers:
-        raise ModelInvalid(f"node {node.label()} has no register commands")
+    if not any(place < _SMALL for place in registers):  # beyond lie constants beside the node
+        raise ModelInvalid(
+            f"node {node.label()} has no register commands; if the converter wrote none, the NPU cannot compute it either: give "
+            "the layer a smaller kernel or dilation or fewer channels, or convert for another SoC"
+        )
     for taps, dilation, size in zip(conv.weight_shape[2:], conv.dilations, y.shape[2:]):
         reach = (taps - 1) * dilation + 1
         if reach > _MOST_REACH + 4 * size * max(conv.strides):

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
+import numpy as np
+
 from ..errors import ModelUnsupported
 from ..graph import Node, Tensor
 from .families import NpuFamily
@@ -63,8 +65,18 @@ def attention_steps(
     for stage in stages[1:]:
         weight_step = stage.scale * output.quant.scale / (2 * v.quant.scale)
         if stage.offset == output.quant.zero_point and least <= 255 * weight_step <= 1.01:
+            weight_step = _whole(weight_step)
             return {"score_step": step, "score_zero_point": scores.offset, "weight_step": weight_step}
     return {}
+
+
+def _whole(step: float) -> float:
+    """The step of weights up to 1 where registers, fractions of 15 bits, cannot tell it from that.
+
+    A causal mask makes such a weight, and others of 1/2 and 1/10, which lie half way between two levels.
+    """
+    whole = float(np.float32(1 / 255))
+    return whole if abs(step / whole - 1) < 2.0**-14 else step
 
 
 def product_steps(

@@ -117,7 +117,8 @@ class RegisterMap:
     point. ``uses`` are the bits that say whether a layer reads bias, zero points and multipliers per channel;
     ``common_zero`` (of layers that leave it out, where ``zero_there`` is 0: ``other_zero``) and ``common_multiplier``
     (where ``multipliers`` is 0) stand in for them. ``slope`` is the factor of the unit behind the multipliers, a slope or
-    a second factor, off where one of ``second_unused`` is set; ``slope_shift`` belongs to it. ``early_slope``: where
+    a second factor, off where one of ``second_unused`` is set; ``slope_shift`` belongs to it. ``operand_shift``: of the
+    operand of a sum, where there is no second factor. ``early_slope``: where
     float slopes lie if the BS constant of the output is there. ``first_numbers``: whether the first number of a small
     constant (zero point of all channels, slope) is there, and whether those behind it are. ``lower_limit_kept``: not 0
     where the lower limit of an int16 Clip is in the file.
@@ -164,6 +165,7 @@ class RegisterMap:
     slope_shift: Optional[Field] = None
     early_slope: Optional[Field] = None
     second_unused: tuple[Field, ...] = ()
+    operand_shift: Optional[Field] = None
     limits: Optional[Limits] = None
     int_limits: Optional[IntLimits] = None
     lower_limit_kept: Optional[Field] = None
@@ -363,6 +365,7 @@ W1 = RegisterMap(
     out=(Field(0x4090, 0, 16), Field(0x4090, 16, 16)),
     out_offset=Field(0x408C, signed=True),
     slope=Field(0x4050, 0, 16, signed=True),
+    operand_shift=Field(0x404C, 20, 4),
     table_index=(Field(0x4038, 0, 16), Field(0x4080, 0, 6)),
     table_offset=Field(0x4034, signed=True),
     table_high=(Field(0x4174, 16, 16, signed=True), Field(0x4184, 24, 8)),

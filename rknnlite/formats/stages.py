@@ -29,6 +29,11 @@ _SLOPED = (Activation.LEAKY_RELU, Activation.PRELU)
 _MULTIPLIER_BITS = 14  # multipliers per channel are fractions of 2**14
 _SMALL = struct.Struct("<16I")
 _TABLE_STARTS = (-16384, 0)
+_LAST_SHIFT = 29  # the largest that the converter writes
+_CUT = (
+    "the scale of its sum is the smallest that its register holds: the convolution may be 2, 4 or 8 times too large beside "
+    "what is added"
+)
 _EARLY_SLOPE = "{}_BsCfg_BScfgTensor"
 _PRODUCTS = ("ii", "ri")  # x W and h R of the first gate
 
@@ -116,9 +121,18 @@ class StageReader:
                 node.doubts.append(
                     "the constant with multiplier and offset of its table is missing; 0 is taken"
                 )
+        if self._may_be_cut(node, regs):
+            node.doubts.append(_CUT)
         if places.table_unused is None or not places.table_unused.of(regs):
             self._read_table(stage, node.index, regs, source)
         return stage
+
+    def _may_be_cut(self, node: Node, regs: Registers) -> bool:
+        """Whether the scale of a sum is at the end of its register where no second factor could make up for it."""
+        fused, shift = node.fused, self._places.operand_shift
+        if shift is None or fused is None or not fused.convolves or fused.join is not Join.ADD:
+            return False
+        return not shift.of(regs) and self._places.out[1].of(regs) == _LAST_SHIFT
 
     def _shift(self, node: Node, regs: Registers) -> int:
         """The power of two behind the multipliers; where a small constant should hold it and holds nothing, that of all

@@ -11,6 +11,7 @@ from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.checks import check_convolution
 from rknnlite.formats.families import family_of
+from rknnlite.formats.register_map import SMALL_CONSTANTS
 from rknnlite.graph import ConvParams, Node, Tensor, TensorRole
 from rknnlite.tensor import DType
 from tests.support.corpus import genuine, open_cpu
@@ -277,3 +278,23 @@ def test_steps_of_a_damaged_file_give_no_warning():
     )
     found = _stepped(rows, np.array([1e-40], np.float32), np.zeros(1), DType.INT8)
     assert np.isfinite(found).all()
+
+
+def test_a_layer_without_register_commands():
+    """Constants beside the node are no commands; the converter writes none for what the NPU cannot compute."""
+    model = ModelFile(genuine("conv_relu.rv1126b.i8")).model
+    (node,) = [node for node in model.graph().nodes if node.conv is not None]
+    y, family = model.graph().tensors[node.outputs[0]], family_of(model.family)
+    for registers in ({}, dict.fromkeys(SMALL_CONSTANTS.values(), 1)):
+        with pytest.raises(ModelInvalid, match=r"no register commands; .*smaller"):
+            check_convolution(node, node.conv, y, family, registers)
+
+
+def test_a_sum_whose_scale_may_be_cut():
+    """rv1103b has one scale for both operands; at its end the converter writes a convolution that is too large."""
+    data = genuine("mobilenetv2_like.rv1103b.i8").read_bytes()
+    assert ModelFile(data).model.graph().guesses == []
+    for register, change in ((0x4090, lambda v: v & 0xFFFF | 29 << 16), (0x404C, lambda v: v & ~0xF00000)):
+        data = with_register(bytearray(data), register, change)
+    facts = [guess.fact for guess in ModelFile(data).model.graph().guesses]
+    assert any("2, 4 or 8 times too large" in fact for fact in facts)

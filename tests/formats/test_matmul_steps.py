@@ -81,6 +81,13 @@ def test_a_mask_tells_the_step_of_the_scores() -> None:
     assert steps["score_step"] == pytest.approx(0.05, rel=1e-4)
 
 
+def test_weights_up_to_one_have_the_step_of_one() -> None:
+    """The registers tell it to 15 bits, and 1/2 is half way between two of its levels."""
+    last = output(OLD, 2 / 255 * 0.026 / 0.0125, -16)
+    steps = attention_steps(V1, program(output(OLD, 0.02, 2), last), 0, [Q, K, V], Y)
+    assert steps["weight_step"] == np.float32(1 / 255)
+
+
 def test_without_calibrated_ranges_the_input_factor_tells() -> None:
     """The mini format: q * 31578 / 32768 has no zero point."""
     bare = activation(0.025, -5)

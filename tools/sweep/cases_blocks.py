@@ -171,6 +171,14 @@ def _cross_attention(n: Net) -> str:
     return n.op("MatMul", n.op("Softmax", scores, axis=-1), v)
 
 
+def _causal_attention(n: Net) -> str:
+    """Of three inputs; the first token sees only itself: weights of 1, 1/2, 1/3, ..."""
+    q, k, v = (n.x(1, 2, 16, 16) for _ in range(3))
+    scores = n.op("MatMul", n.op("Mul", q, n.const(0.25)), n.op("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = n.op("Add", scores, n.const(np.triu(np.ones((1, 1, 16, 16)), 1) * -1e4))
+    return n.op("MatMul", n.op("Softmax", scores, axis=-1), v)
+
+
 def _recurrent(
     kind: str,
     direction: str = "forward",
@@ -273,6 +281,7 @@ def cases() -> Iterator[Case]:
     yield Case("attention_mask", _attention(mask="small"), 13, Judge.FUSED)
     yield Case("attention_mask_large", _attention(mask="large"), 13, Judge.FUSED)
     yield Case("attention_of_inputs", _cross_attention, 13, Judge.FUSED)
+    yield Case("attention_causal", _causal_attention, 13)
     yield Case("transformer_block", _transformer, 17, Judge.FUSED)
     for kind in ("LSTM", "GRU"):
         name = kind.lower()

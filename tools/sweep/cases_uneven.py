@@ -125,6 +125,8 @@ def cases() -> Iterator[Case]:
     yield Case("uneven_deconv_1d", _transposed_1d(4, 6, 3, (2, 1)))
     yield Case("uneven_deconv_1d_one_channel", _transposed_1d(1, 8, 4, (0, 0)))
     yield from _one_channel()
+    for size in (3e-3, 1e-3):
+        yield Case(f"uneven_small_conv+add_{size:g}", _small_branch(size))
     for name, slope in _SLOPES.items():
         yield Case(f"uneven_conv+prelu_{name}", _chain(_conv(_OUTPUTS), _prelu(slope, _OUTPUTS)))
         yield Case(f"uneven_prelu_{name}", _chain(_prelu(slope, _INPUTS)))
@@ -138,6 +140,17 @@ def cases() -> Iterator[Case]:
     for alpha in (2.5, -2.5):
         yield Case(f"uneven_conv+leaky_{alpha:g}", _chain(_conv(_OUTPUTS), _act("LeakyRelu", alpha=alpha)))
         yield Case(f"uneven_leaky_{alpha:g}", _chain(_act("LeakyRelu", alpha=alpha)))
+
+
+def _small_branch(size: float) -> Callable[[Net], str]:
+    """A convolution that gives little beside what it is added to, as a residual with a scale of its own does."""
+
+    def build(n: Net) -> str:
+        x = n.op("Relu", n.conv(n.x(1, 8, 6, 6), 8, 8))
+        y = n.conv(n.op("Relu", n.conv(x, 8, 8)), 8, 8)
+        return n.op("Add", x, n.op("Mul", y, n.const(size)))
+
+    return build
 
 
 def _first_transposed(n: Net) -> str:

@@ -68,7 +68,25 @@ class Job:
     @property
     def done(self) -> bool:
         """Whether the cache has an answer."""
-        return any(Path(f"{self.stem}{suffix}").exists() for suffix in (".npz", ".fail"))
+        if self.layers and self._has(".npz"):
+            return self._has(".layers.npz") or self._has(".layers.fail")
+        return self._has(".npz") or self._has(".fail")
+
+    @property
+    def converted(self) -> bool:
+        """Whether the answer is what was asked for."""
+        return self._has(".layers.npz" if self.layers else ".npz")
+
+    def fail(self, reason: str) -> None:
+        """Note down why it failed; a conversion that only lacks its layers stays."""
+        if self.layers and self._has(".npz"):
+            Path(f"{self.stem}.layers.fail").write_text(reason + "\n")
+            return
+        Path(f"{self.stem}.fail").write_text(reason + "\n")
+        Path(f"{self.stem}.rknn").unlink(missing_ok=True)
+
+    def _has(self, suffix: str) -> bool:
+        return Path(f"{self.stem}{suffix}").exists()
 
 
 def convert_all(jobs: list[Job], processes: int, limit: float) -> None:
@@ -87,7 +105,7 @@ def convert_all(jobs: list[Job], processes: int, limit: float) -> None:
             for job in batch.progress(limit):
                 count += 1
                 seconds = (time.monotonic() - started) / count
-                outcome = "ok" if Path(f"{job.stem}.npz").exists() else "FAIL"
+                outcome = "ok" if job.converted else "FAIL"
                 print(
                     f"{count}/{len(jobs)} {seconds:.2f}s {outcome} {job.case.name} {job.target}", flush=True
                 )
@@ -116,10 +134,10 @@ class _Batch:
         elif alive and time.monotonic() - self._since > limit:
             self.process.kill()
             self.process.join()
-            _failed(self.jobs[0], f"time limit of {limit:.0f} s")
+            self.jobs[0].fail(f"time limit of {limit:.0f} s")
             finished = self._done()
         if not alive and self.jobs:
-            _failed(self.jobs[0], _reason(Path(f"{self.jobs[0].stem}.log"), self.process.exitcode))
+            self.jobs[0].fail(_reason(Path(f"{self.jobs[0].stem}.log"), self.process.exitcode))
             finished += self._done()
         return finished
 
@@ -129,11 +147,6 @@ class _Batch:
             finished.append(self.jobs.pop(0))
             Path(f"{finished[-1].stem}.log").unlink(missing_ok=True)
         return finished
-
-
-def _failed(job: Job, reason: str) -> None:
-    Path(f"{job.stem}.fail").write_text(reason + "\n")
-    Path(f"{job.stem}.rknn").unlink(missing_ok=True)
 
 
 def _reason(log: Path, code: int | None) -> str:
@@ -164,7 +177,7 @@ def _child(toolkit: Any, jobs: list[Job]) -> None:
         except BaseException:  # of the toolkit, which also ends the program
             traceback.print_exc()
             sys.stdout.flush()
-            _failed(job, _reason(log, 1))
+            job.fail(_reason(log, 1))
         finally:
             os.chdir("/")
             shutil.rmtree(folder, ignore_errors=True)
@@ -197,11 +210,11 @@ def _convert(toolkit: Any, job: Job, folder: Path) -> None:
     arrays = {f"in{i}": x for i, x in enumerate(feeds)} | {f"out{i}": y for i, y in enumerate(outputs)}
     arrays |= {f"ref{i}": y for i, y in enumerate(_reference(path, drawn))}
     np.savez(folder / "model.npz", **arrays)
+    shutil.move(folder / "model.rknn", f"{job.stem}.rknn")
+    shutil.move(folder / "model.npz", f"{job.stem}.npz")
     if job.layers:
         np.savez_compressed(folder / "layers.npz", **dict(_layers(rknn, job.case, folder)))
         shutil.move(folder / "layers.npz", f"{job.stem}.layers.npz")
-    shutil.move(folder / "model.rknn", f"{job.stem}.rknn")
-    shutil.move(folder / "model.npz", f"{job.stem}.npz")
 
 
 def _layers(rknn: Any, case: Convertible, folder: Path) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import multiprocessing
 import sys
 from pathlib import Path
 from typing import Any
@@ -62,13 +63,10 @@ def _convert(args: argparse.Namespace) -> None:
     ]
     if args.retry:
         for job in jobs:
-            Path(f"{job.stem}.fail").unlink(missing_ok=True)
-    waiting = sorted((job for job in jobs if not _done(job)), key=_order)
+            for suffix in (".fail", ".layers.fail"):
+                Path(f"{job.stem}{suffix}").unlink(missing_ok=True)
+    waiting = sorted((job for job in jobs if not job.done), key=_order)
     convert_all(waiting, args.processes, args.limit)
-
-
-def _done(job: Any) -> bool:
-    return job.done and (not job.layers or Path(f"{job.stem}.layers.npz").exists())
 
 
 def _order(job: Any) -> tuple[bool, int, int]:
@@ -85,7 +83,9 @@ def _run(args: argparse.Namespace) -> None:
     from table import markdown, terminal
 
     chosen = _chosen(args)
-    results = [measure(network, t) for network, targets in chosen for t in targets]
+    pairs = [(network, t) for network, targets in chosen for t in targets]
+    with multiprocessing.get_context("fork").Pool(args.processes) as pool:
+        results = pool.starmap(measure, pairs, chunksize=1)
     print(terminal(results))
     if args.markdown:
         put(args.markdown, "zoo", markdown(results, [network for network, _ in chosen]))
@@ -118,6 +118,7 @@ def main() -> None:
     export, convert, run = (commands.choices[name] for name in ("export", "convert", "run"))
     export.add_argument("--again", action="store_true", help="export what has been exported")
     convert.add_argument("--processes", type=int, default=1, choices=(1, 2))
+    run.add_argument("--processes", type=int, default=1)
     convert.add_argument("--limit", type=float, default=900, help="seconds per conversion")
     convert.add_argument("--retry", action="store_true", help="repeat failed conversions")
     convert.add_argument(

@@ -9,7 +9,7 @@ from typing import Any, Optional
 import numpy as np
 from answers import Answer, answers
 from compare import Outcome
-from layers import Layer, judge_layers
+from layers import RELATIVE, Layer, judge_layers
 from numpy.typing import NDArray
 from stored import Stored
 
@@ -19,8 +19,6 @@ COSINE = 0.999
 """Least cosine between ours and the simulator's answer, int8."""
 TRAINED = 0.9999
 """The same for trained networks."""
-RELATIVE = 2e-3
-"""fp16: largest difference over the largest magnitude."""
 NEAR = 0.99
 """Trained int8 networks: share of the values within two steps."""
 
@@ -51,17 +49,25 @@ class Measured:
     trained: bool = False
     outputs: tuple[Closeness, ...] = ()
     note: str = ""
-    layers: tuple[Layer, ...] = ()  # of what differs, where the conversion kept the simulator's tensors
+    layers: tuple[
+        Layer, ...
+    ] = ()  # of int8, and of fp16 that differs, where the conversion kept the simulator's tensors
 
     @property
     def explained(self) -> bool:
-        """Whether each layer alone is within a step: then it is the network that makes more of single steps."""
+        """Whether each layer alone fits: then it is the network that makes more of single steps."""
         return bool(self.layers) and all(layer.fits for layer in self.layers)
 
     @property
     def odd(self) -> Optional[Layer]:
         """The layer that alone agrees least."""
-        return min(self.layers, key=lambda layer: (layer.fits, min(layer.same, layer.near)), default=None)
+        if self.layers and not self.layers[0].quantised:
+            return max(self.layers, key=lambda layer: layer.error)
+        return min(
+            self.layers,
+            key=lambda layer: (layer.fits, layer.even or layer.proven, min(layer.same, layer.near)),
+            default=None,
+        )
 
     @property
     def worst(self) -> Optional[Closeness]:
@@ -88,10 +94,9 @@ def measure(network: Stored, target: str) -> Measured:
             network.name, target, Outcome.REFUSED, trained, note=f"{type(error).__name__}: {text}"
         )
     fits = all(_fits(o, target.endswith(".i8"), trained) for o in outputs)
-    if fits:
-        return Measured(network.name, target, Outcome.MATCHES, trained, outputs)
-    layers = tuple(judge_layers(network, target))
-    return Measured(network.name, target, Outcome.DIFFERS, trained, outputs, layers=layers)
+    outcome = Outcome.MATCHES if fits else Outcome.DIFFERS
+    layers = () if fits and not target.endswith(".i8") else tuple(judge_layers(network, target))
+    return Measured(network.name, target, outcome, trained, outputs, layers=layers)
 
 
 def closeness(answer: Answer, wanted: NDArray[Any]) -> Closeness:

@@ -43,6 +43,8 @@ class Exporter(Enum):
     SCRIPT = "torch.onnx"  # the older exporter, which traces
     DYNAMO = "torch.onnx dynamo"
     FILE = "packaged file"  # with fixed shapes
+    TF = "tf2onnx"
+    PADDLE = "paddle2onnx"
 
 
 @dataclass(frozen=True)

@@ -8,37 +8,68 @@ from collections.abc import Sequence
 __all__ = ["reason_for"]
 
 # (pattern of networks, pattern of targets, reason)
+_NORM = "rv1106.i8"
 _REASONS: tuple[tuple[str, str, str], ...] = (
     (
         "hf_yolos",
+        _NORM,
+        "LayerNorm: on RV1106 the simulator's first one (epsilon 1e-12, one token without any deviation) gives 0 for all tokens: "
+        "its cosine to the float network is 0.63, that of the CPU reference 0.99; all other kinds of layers fit",
+    ),
+    (
+        "hf_pvt_v2",
+        _NORM,
+        "LayerNorm: on RV1106 the simulator computes it in int8 steps of its own that the file does not hold; with the "
+        "factor of each position fitted, 99.0 % of the bytes of the least one agree (94.1 % without); all other kinds of "
+        "layers fit",
+    ),
+    (
+        "ppocr_rec",
+        _NORM,
+        "LayerNorm: on RV1106 the simulator computes it in int8 steps of its own that the file does not hold: at least 90.9 % of "
+        "the values of each are within 1 LSB, all within 3; all other kinds of layers fit",
+    ),
+    (
+        "hf_t5_encoder",
         "*.i8",
-        "on RV1106 the toolkit's simulator is wrong: its cosine to the float network is 0.63, that of the CPU reference 0.99; on "
-        "the other SoCs both are equally far from it",
+        "attention with a mask: the simulator rounds the scores to int8 before it adds the mask, in a step that the file "
+        "does not hold; with one of 0.1298, found by search, all 1,024 bytes of the first such layer agree (69 % without); "
+        "all other layers fit",
+    ),
+    (
+        "hf_clip_vision",
+        "rv1103b.i8",
+        "x * sigmoid(1.702 x): for RV1103B the converter stores the table of x * sigmoid(x), the same as in networks with "
+        "a plain SiLU, and the factor nowhere; the simulator computes with it",
+    ),
+    (
+        "smp_manet",
+        "rk3576.i8",
+        "all layers fit but one that could not be fed: its operand is a float16 tensor that the simulator did not keep",
+    ),
+    (
+        "silero_vad",
+        "*.i8",
+        "both are equally far from the float network; the toolkit cannot tell the layers (file names that are too long)",
+    ),
+    (
+        "timm_mobilevit",
+        "rv1103b.i8",
+        "sums whose convolution is small beside what is added: the file's scale is 2, 4 or 8 times too large and nothing in "
+        "it tells by how much (the loader says so); with that factor taken back the simulator's convolution is ours",
     ),
     (
         "timm_efficientvit",
         "*.i8",
         "Div: where numerator and denominator are both rounded to 0, the simulator gives the top of the range and the CPU "
         "reference 0, with a warning (432 of 1,024 values of one layer; untrained attention, whose sums are 0); all other "
-        "layers alone are within 1 LSB",
-    ),
-    (
-        "tv_resnext",
-        "*.i8",
-        "not proven: sums of two branches: the simulator rounds the convolution to int8 before it adds, in a step that the file does not "
-        "hold; 99.1 % of the values of the worst layer are within 1 LSB, the rest within 2 or cut off",
+        "layers fit",
     ),
     (
         "tv_deeplab_v3",
-        "*.i8",
-        "not proven: dilated convolutions: the two tensors that differ are behind the ReLU in the file and before it in the simulator; "
-        "what follows them agrees layer by layer",
-    ),
-    (
-        "tv_mobilenet_v3_small",
-        "*.i8",
-        "convolution with HardSigmoid: the simulator rounds between them; 1 of 112 values of the worst layer is more than 1 "
-        "LSB off, where the simulator cuts off",
+        "rv1*",
+        "the converter wrote no register commands for the convolutions with a dilation of 24 (on RV1106 of 12, too): the "
+        "NPU cannot compute them",
     ),
 )
 

@@ -15,4 +15,9 @@ $pip transformers==5.23.0
 $pip --no-deps timm==1.0.31 ultralytics==8.4.190 ultralytics-thop==2.2.3 segmentation-models-pytorch==0.6.0 \
     silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4 openwakeword==0.4.0 torchcrepe==0.0.24 resemblyzer==0.1.4 \
     facenet-pytorch==2.6.0 nudenet==3.4.2 basic-pitch==0.4.0
+# Two more exporters, each with a framework that does not go with the others; nets_foreign.py takes their Pythons from
+# ZOO_TF and ZOO_PADDLE.
+for name in tf paddle; do python3 -m venv "$dir-$name"; done
+"$dir-tf/bin/pip" install -q --disable-pip-version-check tensorflow-cpu==2.21.0 tf2onnx==1.17.0
+"$dir-paddle/bin/pip" install -q --disable-pip-version-check paddlepaddle==3.3.1 paddle2onnx==2.1.0 packaging setuptools onnx
 "$dir/bin/python" -c "import torch; print('zoo ready:', torch.__version__)"

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cells import header, percent, row
 from compare import Outcome
-from layers import NEAR as LAYER_NEAR
-from measure import COSINE, NEAR, RELATIVE, TRAINED, Closeness, Measured
+from layers import RELATIVE
+from measure import COSINE, NEAR, TRAINED, Closeness, Measured
 from reasons_zoo import reason_for
 from stored import Stored
+from table_layers import kinds, told
 
 __all__ = ["markdown", "terminal"]
 
 _MAIN = "rk3588"
-EVEN = 0.999
-"""Share of equal values of a layer that counts as the same."""
 ALIKE = 1.33
 """Largest ratio of two distances to the float network that counts as none."""
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f}".rstrip("0").rstrip(".") + " %"
 
 
 def _figures(output: Closeness) -> str:
     steps = ""
     if output.steps is not None and output.within_one is not None:
-        steps = f", {output.steps:.0f} LSB, within 1: {_percent(output.within_one)}"
+        steps = f", {output.steps:.0f} LSB, within 1: {percent(output.within_one)}"
     return f"cos {output.cosine:.6f}{steps}, relative {output.relative:.1e}"
 
 
@@ -53,17 +49,16 @@ def _counts(results: Sequence[Measured], target: str) -> str:
     return ", ".join(f"{number} {kind.value}" for kind, number in kinds.items() if number)
 
 
-def _row(*cells: object) -> str:
-    return f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |"
-
-
-def _header(*cells: str) -> str:
-    return f"{_row(*cells)}\n|{'---|' * len(cells)}"
-
-
 def markdown(results: Sequence[Measured], networks: Sequence[Stored]) -> str:
     """The section."""
-    parts = [_HEAD, _summary(results), _open(results), _main(results, networks), _others(results)]
+    parts = [
+        _HEAD,
+        _summary(results),
+        kinds(results),
+        _open(results),
+        _main(results, networks),
+        _others(results),
+    ]
     return "\n".join([*parts, _unconverted(results)])
 
 
@@ -80,20 +75,20 @@ trained by the script). A network is good if
 
 *To float*: mean distance to the float network (ONNX Runtime) over its mean magnitude, ours / the simulator's. Where both
 are alike, neither is wrong: random networks make much of one step of an early layer. So what is not good is judged layer
-by layer, each layer of ours computing on the simulator's values. Layers that differ in more than rare halves are those
-whose convolution and activation, sum or product the NPU joins, while the simulator rounds to int8 between them.
+by layer, each layer of ours computing on the simulator's values; it is *explained* if every layer alone fits.
 """
 
 
 def _summary(results: Sequence[Measured]) -> str:
-    lines = [_header("target", "networks", "converted", "run", "good", "of converted")]
+    lines = [header("target", "networks", "converted", "run", "good", "of converted", "explained", "both")]
     for target in dict.fromkeys(r.target for r in results):
         mine = [r for r in results if r.target == target and r.outcome is not Outcome.WAITING]
         converted = [r for r in mine if r.outcome is not Outcome.UNCONVERTED]
         ran = [r for r in converted if r.outcome is not Outcome.REFUSED]
         good = sum(r.outcome is Outcome.MATCHES for r in ran)
-        share = _percent(good / len(converted)) if converted else "-"
-        lines.append(_row(target, len(mine), len(converted), len(ran), good, f"**{share}**"))
+        told = sum(r.outcome is Outcome.DIFFERS and r.explained for r in ran)
+        shares = [f"**{percent(n / len(converted))}**" if converted else "-" for n in (good, good + told)]
+        lines.append(row(target, len(mine), len(converted), len(ran), good, shares[0], told, shares[1]))
     return "\n".join(lines) + "\n"
 
 
@@ -101,18 +96,19 @@ def _open(results: Sequence[Measured]) -> str:
     """What is not good, with the finding."""
     lines = [
         "### Not good, or refused\n",
-        _header("network", "targets", "worst result", "to float", "reason"),
+        header("network", "targets", "worst result", "to float", "reason"),
     ]
     groups: dict[str, list[Measured]] = {}
     for r in results:
         if r.outcome in (Outcome.DIFFERS, Outcome.REFUSED):
-            key = f"{r.network} {r.target.partition('.')[2]} {r.note.partition('; ')[0]}"
+            key = f"{r.network} {r.target.partition('.')[2]} {r.note.partition('; ')[0]} {r.explained}"
+            key += reason_for(r.network, [r.target])
             groups.setdefault(key, []).append(r)
     for mine in groups.values():
         worst = min(mine, key=lambda r: r.worst.cosine if r.worst else -1)
         targets = [r.target for r in mine]
         lines.append(
-            _row(
+            row(
                 f"`{worst.network}`",
                 ", ".join(targets),
                 _said(worst),
@@ -124,16 +120,11 @@ def _open(results: Sequence[Measured]) -> str:
 
 
 def _reason(result: Measured, targets: Sequence[str]) -> str:
-    """The finding by hand, else what the layers tell."""
-    known = reason_for(result.network, targets)
-    if known or result.odd is None:
-        return known or _even(result)
-    layers, odd = result.layers, result.odd
-    even = sum(layer.same >= EVEN for layer in layers)
-    least = f"least {odd.op}: {_percent(odd.same)} equal, {_percent(odd.near)} within 1 LSB, largest {odd.error:.0f}"
+    """What the layers tell, where that is not enough the finding by hand."""
     if result.explained:
-        return f"each of {len(layers)} layers alone within 1 LSB ({LAYER_NEAR:.1%} of its values or more), {even} of them {EVEN:.1%} equal; {least}"
-    return f"not explained yet: {least} (`{odd.tensor}`)"
+        return told(result)
+    known = reason_for(result.network, targets)
+    return known or (told(result) if result.layers else _even(result))
 
 
 def _even(result: Measured) -> str:
@@ -155,7 +146,7 @@ def _main(results: Sequence[Measured], networks: Sequence[Stored]) -> str:
     names = ("int8 cosine", "LSB", "within 1", "to float", "fp16 relative", "to float")
     lines = [
         f"### All networks for {_MAIN.upper()}\n",
-        _header("network", "exporter", "opset", "input", *names),
+        header("network", "exporter", "opset", "input", *names),
     ]
     for network in networks:
         quantised, floating = (cells.get((network.name, f"{_MAIN}.{kind}")) for kind in ("i8", "fp16"))
@@ -163,7 +154,7 @@ def _main(results: Sequence[Measured], networks: Sequence[Stored]) -> str:
         name = f"`{network.name}`{' T' if facts['trained'] else ''}"
         shapes = ", ".join("x".join(map(str, shape)) for shape in facts["inputs"])
         lines.append(
-            _row(name, facts["exporter"], facts["opset"], shapes, *_int8(quantised), *_fp16(floating))
+            row(name, facts["exporter"], facts["opset"], shapes, *_int8(quantised), *_fp16(floating))
         )
     return "\n".join(lines) + "\n"
 
@@ -175,7 +166,7 @@ def _int8(result: Measured | None) -> tuple[str, str, str, str]:
     bold = "" if result.outcome is Outcome.MATCHES else "**"
     steps, near = "", ""
     if worst.steps is not None and worst.within_one is not None:
-        steps, near = f"{worst.steps:.0f}", _percent(worst.within_one)
+        steps, near = f"{worst.steps:.0f}", percent(worst.within_one)
     return f"{bold}{worst.cosine:.6f}{bold}", steps, near, _far(result)
 
 
@@ -200,24 +191,24 @@ def _others(results: Sequence[Measured]) -> str:
         "### All SoCs\n",
         "int8: least cosine of an output; fp16: largest difference over the largest magnitude. **Bold**: not good. A "
         "point: not converted.\n",
-        _header("network", *targets),
+        header("network", *targets),
     ]
     for name in dict.fromkeys(r.network for r in results if not r.target.startswith(f"{_MAIN}.")):
         found = [cells.get((name, target)) for target in targets]
         both = [_int8(r)[0] if t.endswith(".i8") else _fp16(r)[0] for r, t in zip(found, targets)]
-        lines.append(_row(f"`{name}`", *both))
+        lines.append(row(f"`{name}`", *both))
     return "\n".join(lines) + "\n"
 
 
 def _unconverted(results: Sequence[Measured]) -> str:
     lines = [
         "### Networks that the toolkit does not convert\n",
-        _header("network", "targets", "what it says"),
+        header("network", "targets", "what it says"),
     ]
     groups: dict[str, list[Measured]] = {}
     for r in results:
         if r.outcome is Outcome.UNCONVERTED:
             groups.setdefault(r.network, []).append(r)
     for name, mine in groups.items():
-        lines.append(_row(f"`{name}`", ", ".join(r.target for r in mine), " ".join(mine[0].note.split())))
+        lines.append(row(f"`{name}`", ", ".join(r.target for r in mine), " ".join(mine[0].note.split())))
     return "\n".join(lines) + "\n"
