@@ -19,21 +19,27 @@ from rknnlite.extras import missing
 __all__ = ["unstepped", "with_steps"]
 
 Array = NDArray[Any]
-_JOINS, _STORED = ("Add", "Mul", "Sub"), "DequantizeLinear"
+_STEPS = ("QuantizeLinear", "DequantizeLinear")
+_SUMS, _LIMITS = ("Add", "Conv", "ConvTranspose", "Sub"), {"Clip", "Relu"}
 
 
 def unstepped(model: ModelProto) -> list[str]:
-    """Values that meet a stored one in a sum or product, as they come from another node.
+    """Values between nodes for which the network has no steps, in order of execution.
 
-    Those inside of an activation (x * sigmoid(x)) meet no stored one; the converter knows such patterns as a whole.
+    Limits and slopes behind a sum have the steps of their result.
     """
-    maker = {name: node.op_type for node in model.graph.node for name in node.output}
+    readers: dict[str, list[str]] = {}
+    for node in model.graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node.op_type)
     found: list[str] = []
     for node in model.graph.node:
-        made = [maker.get(name, "") for name in node.input]
-        if node.op_type in _JOINS and _STORED in made:
-            found += [name for name, kind in zip(node.input, made) if kind not in ("", _STORED)]
-    return list(dict.fromkeys(found))
+        for name in node.output:
+            kinds = set(readers.get(name, ()))
+            summed = node.op_type in _SUMS and kinds <= _LIMITS
+            if kinds - {"QuantizeLinear"} and not summed and node.op_type not in _STEPS:
+                found.append(name)
+    return found
 
 
 def with_steps(model: ModelProto, samples: Sequence[Mapping[str, Array]]) -> tuple[ModelProto, list[str]]:

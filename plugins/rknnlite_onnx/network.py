@@ -142,7 +142,6 @@ class _Network:
     stored: Graph
     form: Form
     options: NetworkOptions
-    emitter: Emitter = field(default_factory=Emitter)
     names: dict[int, str] = field(default_factory=dict)
     """What the value of a tensor is called, as the file stores it."""
     settled: set[str] = field(default_factory=set)
@@ -151,6 +150,7 @@ class _Network:
     strange: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.emitter = Emitter(plain=self.form in (Form.FLOAT, Form.QDQ))
         self.graph = graph_in(self.form, self.stored)
         self.carrier = Carrier(self.emitter, self.graph, self.form, self.stored)
 
@@ -234,9 +234,17 @@ class _Network:
         reps = [rep for rep in (carrier.home(index), *Rep) if carrier.has(index, rep)]
         if not reps:
             return
-        value = carrier.get(index, reps[0])
+        value, name = carrier.get(index, reps[0]), self.names[index]
         if self.form is Form.QDQ and stored.quant is not None:
-            value = through_steps(self.emitter, value, stored)
-        carrier.put(index, reps[0], self._call(value, self.names[index]))
+            before, name = self._around_steps(index)
+            value = through_steps(self.emitter, self._call(value, before), stored)
+        carrier.put(index, reps[0], self._call(value, name))
         kind: Union[type, Any] = {Rep.ELEMENTS: np.uint8, Rep.CENTRED: np.float32}.get(reps[0])
         self.infos.append(value_info(self.names[index], kind or carrier.typed(index), stored.shape))
+
+    def _around_steps(self, index: int) -> tuple[str, str]:
+        """Names of a value before and behind its steps: as quantisers have them, the tensor's own is before them."""
+        name, is_output = self.names[index], index in self.graph.outputs
+        if is_output:
+            return self.emitter.reserve(f"{name}_QuantizeLinear_Input"), name
+        return name, self.emitter.reserve(f"{name}_DequantizeLinear_Output")

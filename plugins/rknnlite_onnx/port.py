@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from rknnlite.log import logger
 from . import toolkit_script
 from .calibration import with_steps
 from .network import NOT_WRITTEN
+from .toolkit_network import told_to_keep_steps
 
 __all__ = ["Toolkit", "port"]
 
@@ -64,17 +66,14 @@ class Toolkit:
                 f"{self.python} has no vendor toolkit (module rknn.api); name the Python of an environment that has it"
             )
         if done.returncode or not out.exists():
-            raise ModelUnsupported(
-                f"the toolkit of {self.python} refuses the network for {soc}: {_last(said)}"
-            )
+            how = f"crashes (signal {-done.returncode})" if done.returncode < 0 else "refuses the network"
+            raise ModelUnsupported(f"the toolkit of {self.python} {how} for {soc}: {_last(said)}")
 
 
 def _last(text: str) -> str:
     """What it said at the end, without colours."""
-    plain = [line.strip() for line in text.replace("\x1b", "").splitlines()]
-    told = [
-        line for line in plain if "Error" in line or "failed" in line or line.startswith(("E ", "[1;31m"))
-    ]
+    plain = [re.sub(r"\x1b?\[[\d;]*m", "", line).strip() for line in text.splitlines()]
+    told = [line for line in plain if "Error" in line or "failed" in line or line.startswith("E ")]
     return "; ".join(dict.fromkeys(told[-3:] or plain[-3:])) or "it said nothing"
 
 
@@ -99,6 +98,7 @@ def port(
     if quantised and not dtype:
         feeds = [_feeds(model.inputs, arrays) for arrays in samples]
         network, names = with_steps(network, feeds)
+        network = told_to_keep_steps(network)
     build = {"rknn_batch_size": model.batch} if model.batch > 1 else {}
     with tempfile.TemporaryDirectory(prefix="rknnlite-") as folder:
         place = Path(folder)

@@ -75,7 +75,7 @@ class PortReport:
         else:
             lines.append(f"weights: {self.same_weights} of {self.weights} tensors identical")
         if self.calibrated:
-            lines.append(f"steps from a calibration: {len(self.calibrated)} values before sums and products")
+            lines.append(f"steps from a calibration: {len(self.calibrated)} values inside of nodes")
         return "\n".join([*lines, *map(str, self.outputs), f"compared on {self.samples} samples"])
 
 

@@ -208,16 +208,22 @@ def _float_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Sta
         name = rounded(name)
     name = _limited(node, name, fused.before, stage)
     if fused.before in _SLOPED and slope is not None:
-        name = rounded(e.node("PRelu", name, e.constant(slope[0])))
+        name = rounded(_sloped(node, name, slope))
     if node.has(1):
         other = _operand(node, np.float32(_operand_scale(node)))
         name = e.node("Mul" if fused.join is Join.MUL else "Add", name, other)
     name = _limited(node, name, fused.after, stage)
     if fused.after in _SLOPED and slope is not None:
-        name = e.node("PRelu", name, e.constant(slope[0]))
+        name = _sloped(node, name, slope)
     elif fused.after is Activation.TABLE:
         name = _real_function(node, fused, stage, name)
     node.store(name)
+
+
+def _sloped(node: LoweredNode, name: str, slope: Array) -> str:
+    if (slope == slope.flat[0]).all():
+        return node.emit("LeakyRelu", name, alpha=float(slope.flat[0]))
+    return node.emit("PRelu", name, node.const(slope[0]))
 
 
 def _limited(node: LoweredNode, name: str, activation: Optional[Activation], stage: Stage) -> str:
