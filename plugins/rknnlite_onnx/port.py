@@ -18,7 +18,7 @@ from onnx import ModelProto
 
 from rknnlite.accuracy import to_onnx
 from rknnlite.errors import BackendUnavailable, ModelUnsupported, ParamInvalid
-from rknnlite.files.writing import write_file
+from rknnlite.files.writing import write_file, write_text
 from rknnlite.formats import IoTensor, Model, ModelFile
 from rknnlite.log import logger
 
@@ -46,7 +46,7 @@ class Toolkit:
         """Write a ``.rknn`` file. Raises BackendUnavailable: no such toolkit; ModelUnsupported: it refuses the network."""
         job = {"network": str(network), "soc": soc, "out": str(out), "config": config, "build": build}
         order = network.with_name("job.json")
-        order.write_text(json.dumps(job), encoding="utf-8")
+        write_text(order, json.dumps(job))
         left_out = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
         environment = {k: v for k, v in os.environ.items() if k not in left_out}
         command = [str(self.python), str(Path(toolkit_script.__file__)), str(order)]
@@ -102,7 +102,7 @@ def port(
     build = {"rknn_batch_size": model.batch} if model.batch > 1 else {}
     with tempfile.TemporaryDirectory(prefix="rknnlite-") as folder:
         place = Path(folder)
-        (place / "network.onnx").write_bytes(network.SerializeToString())
+        write_file(place / "network.onnx", network.SerializeToString())
         made = place / "port.rknn"
         toolkit.convert(place / "network.onnx", soc, made, _config(model), build)
         write_file(out, made.read_bytes())

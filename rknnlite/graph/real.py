@@ -21,6 +21,8 @@ from .tables import TABLE_FUNCTIONS
 __all__ = ["float_graph", "weight_steps"]
 
 Array = NDArray[Any]
+_INNER_STEPS = ("score_step", "score_zero_point", "weight_step")
+"""Of what attention stores in between."""
 
 
 def float_graph(graph: Graph) -> Graph:
@@ -46,6 +48,10 @@ def _real_node(node: Node, graph: Graph, tensors: list[Tensor]) -> Node:
         return _real_norm(node, graph, tensors)
     if node.op == "HardSigmoid":
         return _real_line(node, graph)
+    if node.op == "exSDPAttention":
+        return replace(
+            node, attrs={key: value for key, value in node.attrs.items() if key not in _INNER_STEPS}
+        )
     return node
 
 

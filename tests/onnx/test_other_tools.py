@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
+pytest.importorskip("onnxruntime", reason="pip install rknnlite[onnx]")
+
 import rknnlite
 from tests.support.corpus import genuine, golden_of, open_cpu
 
@@ -63,7 +66,7 @@ def openvino_python() -> str:
     """An interpreter that has OpenVINO: this one, or the one of ``RKNNLITE_OPENVINO_PYTHON``."""
     python = os.environ.get("RKNNLITE_OPENVINO_PYTHON", sys.executable)
     if subprocess.run([python, "-c", "import openvino"], capture_output=True, check=False).returncode:
-        pytest.skip("could not import 'openvino': RKNNLITE_OPENVINO_PYTHON names no Python that has it")
+        pytest.skip("RKNNLITE_OPENVINO_PYTHON names no Python that has OpenVINO")
     return python
 
 

@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
+pytest.importorskip("onnxruntime", reason="pip install rknnlite[onnx]")
+
 from rknnlite_onnx.calibration import unstepped, with_steps
 from rknnlite_onnx.port import Toolkit, port
 from rknnlite_onnx.port_report import report_on
