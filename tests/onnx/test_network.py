@@ -272,3 +272,14 @@ def test_importing_loads_no_onnx() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_hands_a_floating_input_on_does_not_round_it() -> None:
+    """As the reference, and the vendor's simulator."""
+    name = "nibbles.rk3576.w4a16"
+    network, golden = written(name, "exact"), golden_of(name)
+    network.graph.output.extend(each for each in network.graph.value_info if each.name == "New_input_in0")
+    (io,) = ModelFile(genuine(name)).model.inputs
+    mean, std = (np.array(each, np.float32).reshape(1, -1, 1, 1) for each in (io.mean, io.std))
+    (pixels,) = feeds(name, network, golden.inputs).values()
+    assert np.array_equal(run(network, {io.name: pixels})[-1], (pixels - mean) / std)
