@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto, NodeProto, numpy_helper
 
 __all__ = ["told_to_keep_steps"]
 
@@ -31,4 +31,23 @@ def told_to_keep_steps(model: ModelProto) -> ModelProto:
             smaller = np.asarray(scale / _TAKEN_WIDER, np.float32)
             found.graph.initializer.append(numpy_helper.from_array(smaller, made[name]))
         node.input[1] = made[name]
+    _part_outputs(found)
     return found
+
+
+def _part_outputs(model: ModelProto) -> None:
+    """Outputs that nodes read, too, get a node of their own: the converter loses track of such values."""
+    outputs = {each.name for each in model.graph.output}
+    read = {name for node in model.graph.node for name in node.input}
+    nodes = []
+    for node in model.graph.node:
+        node.input[:] = [f"{name}/inside" if name in outputs else name for name in node.input]
+        nodes.append(node)
+        if node.op_type == "DequantizeLinear" and node.output[0] in outputs & read:
+            twin = NodeProto()
+            twin.CopyFrom(node)
+            twin.name, twin.output[0] = f"{node.name}/inside", f"{node.output[0]}/inside"
+            nodes.append(twin)
+    kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)

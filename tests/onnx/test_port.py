@@ -24,9 +24,9 @@ from rknnlite.errors import ModelUnsupported
 from rknnlite.files.input_arrays import made_up
 from rknnlite.formats import ModelFile
 from tests.cli.conftest import DIGIT, RESNET, Call, call
-from tests.support.corpus import EXAMPLES, genuine
+from tests.support.corpus import EXAMPLES, genuine, golden_of
 
-from .support import checked, onnx, run
+from .support import checked, feeds, onnx, run
 
 __all__ = ["call"]  # the fixture
 
@@ -117,6 +117,19 @@ def test_steps_around_zero_are_told_smaller() -> None:
             assert stored[after.input[1]] == pytest.approx(old[before.input[1]] * share, rel=1e-6)
         elif before.op_type == "DequantizeLinear" and before.input[0] in old:
             assert list(before.input) == list(after.input), "weights stay as they are"
+
+
+def test_outputs_that_nodes_read_are_parted() -> None:
+    """Else the converter loses track of them (YOLOv8n, whose class scores are an output and summed up, too)."""
+    name = "three_outputs.rk3588.i8"
+    network = rknnlite.to_onnx(genuine(name), "qdq", normalise=True)
+    outputs = {each.name for each in network.graph.output}
+    assert outputs & {each for node in network.graph.node for each in node.input} == {"out0", "out1"}
+    told = checked(told_to_keep_steps(network))
+    assert not outputs & {each for node in told.graph.node for each in node.input}
+    pixels = feeds(name, network, golden_of(name).inputs)
+    for got, want in zip(run(told, pixels), run(network, pixels)):
+        assert np.array_equal(got, want)
 
 
 def test_the_toolkit_is_told_soc_means_and_no_quantisation(fake_python: Any, tmp_path: Path) -> None:
