@@ -27,7 +27,7 @@ from .calibration import with_steps
 from .network import NOT_WRITTEN
 from .toolkit_network import told_to_keep_steps
 
-__all__ = ["Toolkit", "port"]
+__all__ = ["Toolkit", "means_and_deviations", "port"]
 
 Array = NDArray[Any]
 _MANY = 3600
@@ -104,7 +104,7 @@ def port(
         place = Path(folder)
         write_file(place / "network.onnx", network.SerializeToString())
         made = place / "port.rknn"
-        toolkit.convert(place / "network.onnx", soc, made, _config(model), build)
+        toolkit.convert(place / "network.onnx", soc, made, means_and_deviations(model.inputs), build)
         write_file(out, made.read_bytes())
     return names
 
@@ -125,18 +125,18 @@ def _network(source: Path, model: Model, form: str) -> ModelProto:
     return network
 
 
-def _config(model: Model) -> dict[str, Any]:
+def means_and_deviations(ins: Sequence[IoTensor]) -> dict[str, Any]:
     """Means and deviations of the inputs: the port takes the pixels that the original takes."""
-    pictures = [io for io in model.inputs if len(io.shape) == 4]
-    if not pictures or len(pictures) != len(model.inputs):
+    means = [_numbers(io, io.mean, 0.0) for io in ins]
+    stds = [_numbers(io, io.std, 1.0) for io in ins]
+    if not any(map(any, means)) and all(number == 1 for each in stds for number in each):
         return {}
-    means = [_numbers(io, io.mean, 0.0) for io in pictures]
-    stds = [_numbers(io, io.std, 1.0) for io in pictures]
     return {"mean_values": means, "std_values": stds}
 
 
 def _numbers(io: IoTensor, given: Sequence[float], default: float) -> list[float]:
-    channels = io.shape[1]
+    """One per channel; the converter wants as many for the second axis of inputs of other ranks."""
+    channels = io.shape[1] if len(io.shape) > 1 else 1
     return list(given) if len(given) == channels else list(given or [default])[:1] * channels
 
 

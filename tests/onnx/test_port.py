@@ -267,3 +267,17 @@ def test_a_real_port_to_fp16(call: Call, toolkit_python: Path, tmp_path: Path) -
     )
     (output,) = done.data["outputs"]
     assert done.data["same_weights"] is None and output["port_to_float"] > 0.9999
+
+
+def test_means_of_pictures_beside_other_inputs() -> None:
+    """The converter wants a list for each input, as long as its second axis; none where there is nothing to tell."""
+    from rknnlite_onnx.port import means_and_deviations
+
+    model = ModelFile(genuine("image_and_vector.rk3588.i8")).model
+    assert means_and_deviations(model.inputs) == {}
+    picture, vector = model.inputs
+    tinted = [picture._replace(mean=(1.0, 2.0, 3.0), std=(4.0,)), vector]
+    assert means_and_deviations(tinted) == {
+        "mean_values": [[1.0, 2.0, 3.0], [0.0] * 9],
+        "std_values": [[4.0] * 3, [1.0] * 9],
+    }
