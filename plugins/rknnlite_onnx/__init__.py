@@ -18,9 +18,10 @@ __all__ = ["rknnlite_register_commands", "rknnlite_register_lowerings"]
 @hookimpl
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer what people ask for; without the package onnx the commands say what to install."""
-    from .export import COMMAND
+    from . import export, port_command
 
-    register(COMMAND)
+    register(export.COMMAND)
+    register(port_command.COMMAND)
 
 
 @hookimpl

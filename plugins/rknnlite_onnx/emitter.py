@@ -20,11 +20,12 @@ IR_VERSION = 8
 class Emitter:
     """Collects nodes in order of execution; equal small constants are stored once.
 
-    ``prefix`` of the names that nobody else gives is the name of the node that is being written.
+    ``prefix`` of the names that nobody else gives is the name of the node that is being written. ``plain``: functions are
+    written as other exporters do, so that tools know them again; else step by step as the CPU reference computes them.
     """
 
-    def __init__(self) -> None:
-        self.prefix = ""
+    def __init__(self, plain: bool = False) -> None:
+        self.prefix, self.plain = "", plain
         self._nodes: list[Any] = []
         self._constants: dict[str, Any] = {}
         self._known: dict[tuple[Any, ...], str] = {}

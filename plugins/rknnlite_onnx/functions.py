@@ -17,6 +17,8 @@ Function = Callable[..., str]
 
 def hard_line(e: Emitter, x: str, slope: float, offset: float) -> str:
     """slope * x + offset between 0 and 1."""
+    if e.plain:
+        return e.node("HardSigmoid", x, alpha=float(slope), beta=float(offset))
     line = e.node("Add", e.node("Mul", x, e.constant(slope)), e.constant(offset))
     return e.node("Clip", line, e.constant(0.0), e.constant(1.0))
 
@@ -52,6 +54,9 @@ def _silu(e: Emitter, x: str, beta: float = 1.0) -> str:
 
 
 def _gelu(e: Emitter, x: str) -> str:
+    if e.plain:
+        wide = e.node("Add", e.node("Erf", e.node("Div", x, e.constant(1.4142135623730951))), e.constant(1.0))
+        return e.node("Mul", e.node("Mul", x, wide), e.constant(0.5))
     wide = e.node("Add", e.node("Erf", e.node("Mul", x, e.constant(0.7071067811865476))), e.constant(1.0))
     return e.node("Mul", e.node("Mul", x, e.constant(0.5)), wide)
 
@@ -65,6 +70,8 @@ def _mish(e: Emitter, x: str) -> str:
 
 
 def _hard_swish(e: Emitter, x: str) -> str:
+    if e.plain:
+        return e.node("HardSwish", x)
     line = e.node("Add", e.node("Div", x, e.constant(np.float32(6))), e.constant(0.5))
     return e.node("Mul", x, e.node("Clip", line, e.constant(0.0), e.constant(1.0)))
 

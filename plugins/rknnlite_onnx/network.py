@@ -33,6 +33,8 @@ NOT_WRITTEN = "not_written"
 FIXED_SHAPE = "fixed_shape"
 """Key of the metadata: why a dynamic model is written for one shape only."""
 _MARKERS = ("InputOperator", "OutputOperator")
+_NAMED = (Rep.ELEMENTS, Rep.CENTRED, Rep.REAL)
+"""What may have the name of a tensor: its elements in its own order."""
 Variant = tuple[Graph, Sequence[IoTensor], Sequence[IoTensor]]
 """One choice of input shapes: graph, inputs, outputs."""
 
@@ -142,7 +144,6 @@ class _Network:
     stored: Graph
     form: Form
     options: NetworkOptions
-    emitter: Emitter = field(default_factory=Emitter)
     names: dict[int, str] = field(default_factory=dict)
     """What the value of a tensor is called, as the file stores it."""
     settled: set[str] = field(default_factory=set)
@@ -151,6 +152,7 @@ class _Network:
     strange: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.emitter = Emitter(plain=self.form in (Form.FLOAT, Form.QDQ))
         self.graph = graph_in(self.form, self.stored)
         self.carrier = Carrier(self.emitter, self.graph, self.form, self.stored)
 
@@ -231,12 +233,21 @@ class _Network:
     def _settle(self, index: int) -> None:
         """The steps of the file in the QDQ form, and the name of the tensor on its value."""
         stored, carrier = self.stored.tensors[index], self.carrier
-        reps = [rep for rep in (carrier.home(index), *Rep) if carrier.has(index, rep)]
-        if not reps:
+        if not any(carrier.has(index, rep) for rep in Rep):
             return
-        value = carrier.get(index, reps[0])
+        home = carrier.home(index)
+        rep = next((each for each in (home, *_NAMED) if carrier.has(index, each)), home)
+        value, name = carrier.get(index, rep), self.names[index]
         if self.form is Form.QDQ and stored.quant is not None:
-            value = through_steps(self.emitter, value, stored)
-        carrier.put(index, reps[0], self._call(value, self.names[index]))
-        kind: Union[type, Any] = {Rep.ELEMENTS: np.uint8, Rep.CENTRED: np.float32}.get(reps[0])
+            before, name = self._around_steps(index)
+            value = through_steps(self.emitter, self._call(value, before), stored)
+        carrier.put(index, rep, self._call(value, name))
+        kind: Union[type, Any] = {Rep.ELEMENTS: np.uint8, Rep.CENTRED: np.float32}.get(rep)
         self.infos.append(value_info(self.names[index], kind or carrier.typed(index), stored.shape))
+
+    def _around_steps(self, index: int) -> tuple[str, str]:
+        """Names of a value before and behind its steps: as quantisers have them, the tensor's own is before them."""
+        name, is_output = self.names[index], index in self.graph.outputs
+        if is_output:
+            return self.emitter.reserve(f"{name}_QuantizeLinear_Input"), name
+        return name, self.emitter.reserve(f"{name}_DequantizeLinear_Output")

@@ -150,9 +150,14 @@ class LoweredNode:
 
     def same_steps(self, source: int = 0, target: int = 0) -> bool:
         """Whether an operand and a result are stored alike, so that elements may move as they are."""
-        x, y = self.view.tensor(source), self.outputs[target]
+        x = self.view.tensor(source)
         unrounded = x.role is TensorRole.INPUT and x.dtype.is_float
-        return x.quant == y.quant and x.dtype is y.dtype and not unrounded
+        return self.same_type(source, target) and not unrounded
+
+    def same_type(self, source: int = 0, target: int = 0) -> bool:
+        """Whether an operand and a result have the same type and steps; a floating input of the network is not rounded yet."""
+        x, y = self.view.tensor(source), self.outputs[target]
+        return x.quant == y.quant and x.dtype is y.dtype
 
     def moving(self, position: int = 0) -> tuple[str, Optional[Rep]]:
         """An operand to be moved: as stored (and in which form), or in real values (None)."""

@@ -10,13 +10,13 @@ from typing import Optional
 
 import numpy as np
 
+from ..files.input_arrays import arrays_for
 from ..pool import Cores, Pool
 from ..spi import Context, Input, Memory
 from ..spi.command import Command, Console, Exit, Progress
 from ..spi.inputs import collect
 from ..spi.perf import grid
 from ..tensor import TensorAttr
-from .input_arrays import arrays_for
 from .options import add_inputs, add_model, core_mask, model_file, opening
 
 __all__ = ["COMMAND", "Measured", "Plan"]

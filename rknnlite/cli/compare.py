@@ -9,10 +9,10 @@ from typing import Any
 
 from ..accuracy import Comparison, Distance, TensorError, compare
 from ..errors import ParamInvalid
+from ..files.input_arrays import arrays_for
 from ..formats.tensor_attrs import default_attr
 from ..spi.command import Command, Console, Exit
 from .html_report import Bar, HtmlReport
-from .input_arrays import arrays_for
 from .options import (
     add_inputs,
     add_isolation,

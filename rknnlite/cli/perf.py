@@ -8,12 +8,12 @@ from typing import Any
 
 from ..errors import RknnError
 from ..extras import missing
+from ..files.input_arrays import arrays_for
 from ..files.writing import writing
 from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from ..spi.perf import MemorySize, OpRank, PerfRow, PerfTable
 from .html_report import Bar, HtmlReport
-from .input_arrays import arrays_for
 from .options import add_inputs, add_isolation, add_model, open_context, output_file
 
 __all__ = ["COMMAND", "as_html", "draw"]

@@ -11,11 +11,11 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files.input_arrays import arrays_for
 from ..files.writing import write_array
 from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from ..tensor import TensorAttr
-from .input_arrays import arrays_for
 from .options import add_inputs, add_isolation, add_model, between, open_context
 
 __all__ = ["COMMAND"]

@@ -107,6 +107,20 @@ def test_other_models_run_in_float_too(name: str) -> None:
         assert cosine(got, expected) > 0.999
 
 
+def test_attention_in_float_stores_nothing_in_between() -> None:
+    """int8 attention stores scores and softmax in 8 bits; in float a small change of an input is a small change of the result."""
+    from rknnlite.formats import ModelFile
+    from rknnlite.graph.real import float_graph
+
+    graph = ModelFile(genuine("attention.rk3588.i8")).model.graph()
+    (stored,), (real,) = (
+        [node.attrs for node in each.nodes if node.op == "exSDPAttention"]
+        for each in (graph, float_graph(graph))
+    )
+    assert {"score_step", "score_zero_point", "weight_step"} == set(stored) - set(real)
+    assert stored["scale"] == real["scale"]
+
+
 def test_figures_say_that_it_was_float() -> None:
     name = "mean_std.rk3588.i8"
     context = in_float(name)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
+pytest.importorskip("onnxruntime", reason="pip install rknnlite[onnx]")
+
 from tests.cli.conftest import Call, call
 from tests.support.corpus import EXAMPLES, genuine
 

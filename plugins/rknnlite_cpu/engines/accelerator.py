@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -19,14 +19,12 @@ from rknnlite.spi.lowering import Form, Segment
 
 from ..kernels.threads import share
 from ..values import Array
-from .engine import Engine, Program
+from .engine import Engine, Kernels, Program
 from .islands import segment_of
 from .store import Store
 
-__all__ = ["Accelerator", "Island", "Kernels"]
+__all__ = ["Accelerator", "Island"]
 
-Kernels = Mapping[int, Callable[["list[Array]"], "list[Array]"]]
-"""The numpy kernel of a node by its index."""
 _MOST_PROGRAMS = 2
 """For different numbers of threads; each has the weights."""
 

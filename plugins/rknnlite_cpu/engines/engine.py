@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rknnlite.spi.lowering import Form
 
-from ..values import Array
+from ..values import Array, Kernel
 
-__all__ = ["Engine", "Program"]
+__all__ = ["Engine", "Kernels", "Program"]
+
+Kernels = Mapping[int, Kernel]
+"""The numpy kernel of a node by its index."""
 
 
 class Program(abc.ABC):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,12 +20,9 @@ from rknnlite.spi.lowering import Form, NotLowered, Segment
 
 from ..kernels.threads import share
 from ..values import Array
-from .engine import Engine, Program
+from .engine import Engine, Kernels, Program
 from .islands import islands_of, segment_of
 from .proof import agrees, random_value
-
-if TYPE_CHECKING:
-    from .accelerator import Kernels
 
 __all__ = ["Found", "Prover"]
 

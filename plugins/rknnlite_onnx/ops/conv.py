@@ -44,7 +44,7 @@ class Geometry:
 
     attrs: dict[str, Any]
     crop: tuple[int, int, int, int]
-    """(top, left, bottom, right), not negative."""
+    """(top, left, bottom, right), not negative; what is too little for one more window needs none."""
     weight: Array
 
     @classmethod
@@ -74,7 +74,8 @@ class Geometry:
         right = (ow - 1) * sx + dx * (kw - 1) + 1 - iw - left
         pads = [top, left, bottom, right]
         attrs["pads"] = [max(0, p) for p in pads]
-        return cls(attrs, (max(0, -top), max(0, -left), max(0, -bottom), max(0, -right)), weight)
+        below, beside = (0 if -pad < stride else -pad for pad, stride in ((bottom, sy), (right, sx)))
+        return cls(attrs, (max(0, -top), max(0, -left), below, beside), weight)
 
 
 @lowers(*_names())

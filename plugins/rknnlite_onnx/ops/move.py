@@ -28,7 +28,10 @@ def reshape(node: LoweredNode) -> None:
 
 @lowers("Identity")
 def identity(node: LoweredNode) -> None:
+    """Hands its input on; a floating input of the network stays unrounded."""
     value, rep = node.moving()
+    if rep is None and not node.view.is_const(0) and node.same_type():
+        rep = Rep.REAL
     node.moved(node.emit("Identity", value), rep)
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ..errors import InputInvalid
 from ..extras import missing
-from ..files.reading import check_file, is_pipe
 from ..tensor import TensorAttr
+from .reading import check_file, is_pipe
 
 __all__ = ["arrays_for", "made_up"]
 
@@ -55,9 +55,12 @@ def _split(text: str, names: Sequence[str]) -> tuple[str | None, str]:
     return (name, path) if sign and name in names else (None, text)
 
 
-def made_up(attr: TensorAttr) -> Array:
-    """The same data every time: pixels for pictures, numbers from 0 to 1 for others, zeros for integers."""
-    random = np.random.default_rng(_SEED + attr.index)
+def made_up(attr: TensorAttr, number: int = 0) -> Array:
+    """The same data every time: pixels for pictures, numbers from 0 to 1 for others, zeros for integers.
+
+    ``number`` asks for other data of the same kind.
+    """
+    random = np.random.default_rng(_SEED + attr.index + 1000 * number)
     if len(attr.dims) == 4 and attr.dims[-1] in (1, 3, 4):
         return random.integers(0, 256, attr.dims, np.uint8)
     if attr.quant is None and not attr.dtype.is_float:

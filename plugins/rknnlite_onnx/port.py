@@ -1,0 +1,165 @@
+"""A model for another SoC, by the vendor's toolkit in an environment of the user's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto
+
+from rknnlite.accuracy import to_onnx
+from rknnlite.errors import BackendUnavailable, ModelUnsupported, ParamInvalid
+from rknnlite.files.writing import write_file, write_text
+from rknnlite.formats import IoTensor, Model, ModelFile
+from rknnlite.log import logger
+
+from . import toolkit_script
+from .calibration import with_steps
+from .network import NOT_WRITTEN
+from .toolkit_network import told_to_keep_steps
+
+__all__ = ["Toolkit", "means_and_deviations", "port"]
+
+Array = NDArray[Any]
+_MANY = 3600
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """A Python interpreter that has the vendor's toolkit, and settings for its process."""
+
+    python: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def convert(
+        self, network: Path, soc: str, out: Path, config: dict[str, Any], build: dict[str, Any]
+    ) -> None:
+        """Write a ``.rknn`` file. Raises BackendUnavailable: no such toolkit; ModelUnsupported: it refuses the network."""
+        job = {"network": str(network), "soc": soc, "out": str(out), "config": config, "build": build}
+        order = network.with_name("job.json")
+        write_text(order, json.dumps(job))
+        left_out = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+        environment = {k: v for k, v in os.environ.items() if k not in left_out}
+        command = [str(self.python), str(Path(toolkit_script.__file__)), str(order)]
+        try:
+            done = subprocess.run(
+                command, cwd=network.parent, env={**environment, **self.environment}, stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, errors="replace", timeout=_MANY, check=False,
+            )  # fmt: skip
+        except OSError as error:
+            raise BackendUnavailable(f"{self.python} cannot be run: {error.strerror or error}") from None
+        except subprocess.TimeoutExpired:
+            raise BackendUnavailable(f"the toolkit of {self.python} took more than {_MANY} seconds") from None
+        said = done.stdout + done.stderr
+        logger.debug("%s", said)
+        if "No module named 'rknn'" in said:
+            raise BackendUnavailable(
+                f"{self.python} has no vendor toolkit (module rknn.api); name the Python of an environment that has it"
+            )
+        if done.returncode or not out.exists():
+            how = f"crashes (signal {-done.returncode})" if done.returncode < 0 else "refuses the network"
+            raise ModelUnsupported(f"the toolkit of {self.python} {how} for {soc}: {_last(said)}")
+
+
+def _last(text: str) -> str:
+    """What it said at the end, without colours."""
+    plain = [re.sub(r"\x1b?\[[\d;]*m", "", line).strip() for line in text.splitlines()]
+    told = [line for line in plain if "Error" in line or "failed" in line or line.startswith("E ")]
+    return "; ".join(dict.fromkeys(told[-3:] or plain[-3:])) or "it said nothing"
+
+
+def port(
+    source: Path, soc: str, out: Path, toolkit: Toolkit, samples: Sequence[Sequence[Array]], dtype: str = ""
+) -> list[str]:
+    """Write the model for ``soc`` to ``out``; names of values that got their steps from ``samples``.
+
+    Args:
+        samples: arrays as a caller of the model gives them (rank 4: NHWC), a list of them for each sample.
+        dtype: ``"fp16"`` gives up the file's steps and converts the float network; empty keeps them.
+
+    Raises:
+        ParamInvalid, ModelUnsupported, BackendUnavailable, ModelInvalid.
+    """
+    if dtype not in ("", "fp16"):
+        raise ParamInvalid(f"dtype must be 'fp16' or nothing, not {dtype!r}")
+    model = ModelFile(source).model
+    quantised = any(io.quant is not None for io in (*model.inputs, *model.outputs))
+    network = _network(source, model, "qdq" if quantised and not dtype else "float")
+    names: list[str] = []
+    if quantised and not dtype:
+        feeds = [_feeds(model.inputs, arrays) for arrays in samples]
+        network, names = with_steps(network, feeds)
+        network = told_to_keep_steps(network)
+    build = {"rknn_batch_size": model.batch} if model.batch > 1 else {}
+    with tempfile.TemporaryDirectory(prefix="rknnlite-") as folder:
+        place = Path(folder)
+        write_file(place / "network.onnx", network.SerializeToString())
+        made = place / "port.rknn"
+        toolkit.convert(place / "network.onnx", soc, made, means_and_deviations(model.inputs), build)
+        write_file(out, made.read_bytes())
+    return names
+
+
+def _network(source: Path, model: Model, form: str) -> ModelProto:
+    """One item; the converter makes a batch of it."""
+    if model.dynamic:
+        raise ModelUnsupported(
+            f"{source} is a dynamic model; the converter takes its steps for one shape only, so it is not ported: write it "
+            "with export-onnx and convert that with dynamic_input"
+        )
+    network: ModelProto = to_onnx(source, form, batch=1)
+    strange = {each.key: each.value for each in network.metadata_props}.get(NOT_WRITTEN)
+    if strange:
+        raise ModelUnsupported(
+            f"{source} has nodes that ONNX has no words for: {strange.replace(chr(10), '; ')}"
+        )
+    return network
+
+
+def means_and_deviations(ins: Sequence[IoTensor]) -> dict[str, Any]:
+    """Means and deviations of the inputs: the port takes the pixels that the original takes."""
+    means = [_numbers(io, io.mean, 0.0) for io in ins]
+    stds = [_numbers(io, io.std, 1.0) for io in ins]
+    if not any(map(any, means)) and all(number == 1 for each in stds for number in each):
+        return {}
+    return {"mean_values": means, "std_values": stds}
+
+
+def _numbers(io: IoTensor, given: Sequence[float], default: float) -> list[float]:
+    """One per channel; the converter wants as many for the second axis of inputs of other ranks."""
+    channels = io.shape[1] if len(io.shape) > 1 else 1
+    return list(given) if len(given) == channels else list(given or [default])[:1] * channels
+
+
+def _feeds(ins: Sequence[IoTensor], arrays: Sequence[Array]) -> dict[str, Array]:
+    """What the network without normalisation takes: one item, NCHW."""
+    found: dict[str, Array] = {}
+    for io, array in zip(ins, arrays):
+        if array.ndim != 4:
+            value = array[: io.shape[0]] if array.ndim else array
+            found[io.name] = np.ascontiguousarray(value, _kind(io))
+            continue
+        plain = array.transpose(0, 3, 1, 2)[: io.shape[0]]
+        if _kind(io) == np.float32:
+            shape = (1, -1, 1, 1)
+            mean, std = (
+                np.array(_numbers(io, *each), np.float32).reshape(shape)
+                for each in ((io.mean, 0.0), (io.std, 1.0))
+            )
+            plain = (plain.astype(np.float32) - mean) / std
+        found[io.name] = np.ascontiguousarray(plain, _kind(io))
+    return found
+
+
+def _kind(io: IoTensor) -> Any:
+    floating = io.quant is not None or io.dtype.is_float
+    return np.dtype(np.float32) if floating else np.dtype(io.dtype.numpy)

@@ -1,0 +1,141 @@
+"""What a port has kept of its original: size, weights, outputs, and how far both are from the network in float."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.accuracy.comparison import distance
+from rknnlite.formats import ModelFile
+from rknnlite.runtime import open_model
+from rknnlite.tensor import TensorAttr
+
+from .port import Toolkit, port
+
+__all__ = ["OutputReport", "PortReport", "ported", "report_on"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """One output over all samples.
+
+    ``identical`` is the share of elements that are the same, ``most_steps`` the largest difference in steps of the original
+    (None where it has none), the others cosines.
+    """
+
+    name: str
+    elements: int
+    identical: float
+    most_steps: Optional[int]
+    to_original: float
+    original_to_float: float
+    port_to_float: float
+
+    def __str__(self) -> str:
+        steps = "" if self.most_steps is None else f", at most {self.most_steps} steps apart"
+        return (
+            f"output {self.name}: {100 * self.identical:.1f} % of {self.elements} elements identical{steps}; cosine "
+            f"{self.to_original:.6f}; to the float network: original {self.original_to_float:.6f}, port {self.port_to_float:.6f}"
+        )
+
+
+@dataclass(frozen=True)
+class PortReport:
+    """A port beside its original; ``str()`` is the text."""
+
+    source: str
+    port: str
+    soc: str
+    samples: int
+    bytes: tuple[int, int]
+    """Of the original and of the port."""
+    weights: int
+    """Weight tensors of the original."""
+    same_weights: Optional[int]
+    """Those that the port has bit for bit; None where its weights are of another type."""
+    outputs: Sequence[OutputReport]
+    calibrated: Sequence[str] = field(default=())
+    """Values whose steps the file does not have."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.port}: {self.source} for {self.soc}",
+            f"size: {self.bytes[1]} bytes, the original {self.bytes[0]}",
+        ]
+        if self.same_weights is None:
+            lines.append(f"weights: {self.weights} tensors, of another type in the port")
+        else:
+            lines.append(f"weights: {self.same_weights} of {self.weights} tensors identical")
+        if self.calibrated:
+            lines.append(f"steps from a calibration: {len(self.calibrated)} values inside of nodes")
+        return "\n".join([*lines, *map(str, self.outputs), f"compared on {self.samples} samples"])
+
+
+def ported(
+    source: Path, soc: str, out: Path, python: Path, samples: Sequence[Sequence[Array]], dtype: str = ""
+) -> PortReport:
+    """Write a port and compare it with its original; arguments and errors are those of ``port`` and of opening a model."""
+    calibrated = port(source, soc, out, Toolkit(python), samples, dtype)
+    return report_on(source, out, soc, samples, calibrated)
+
+
+def report_on(
+    source: Path, made: Path, soc: str, samples: Sequence[Sequence[Array]], calibrated: Sequence[str] = ()
+) -> PortReport:
+    """Run both files on the CPU reference, the original also in float, and compare."""
+    attrs, original = _answers(source, samples)
+    _, ported = _answers(made, samples)
+    _, floating = _answers(source, samples, fidelity="float")
+    outputs = [_output(*each) for each in zip(attrs, original, ported, floating)]
+    count, same = _weights(source, made)
+    sizes = (source.stat().st_size, made.stat().st_size)
+    return PortReport(
+        source.name, str(made), soc, len(samples), sizes, count, same, outputs, tuple(calibrated)
+    )
+
+
+def _answers(
+    path: Path, samples: Sequence[Sequence[Array]], **options: Any
+) -> tuple[list[TensorAttr], list[Array]]:
+    """Outputs, all samples of one behind the other."""
+    with open_model(path, backend="cpu", **options) as context:
+        answers = [context.infer(list(arrays)) for arrays in samples]
+        attrs = list(context.outputs)
+    return attrs, [np.concatenate([np.ravel(each) for each in output]) for output in zip(*answers)]
+
+
+def _output(attr: TensorAttr, original: Array, ported: Array, floating: Array) -> OutputReport:
+    away = np.abs(original.astype(np.float64) - ported)
+    step = None if attr.quant is None else attr.quant.scale
+    same = away == 0 if step is None else away < step / 2
+    return OutputReport(
+        attr.name,
+        original.size,
+        float(same.mean()),
+        None if step is None else int(np.rint(away.max() / step)),
+        distance(original, ported).cosine,
+        distance(original, floating).cosine,
+        distance(ported, floating).cosine,
+    )
+
+
+def _weights(source: Path, made: Path) -> tuple[int, Optional[int]]:
+    """Weight tensors of convolutions in the original, and how many of them the port has."""
+    original, ported = (_weight_bytes(path) for path in (source, made))
+    if not {kind for _, kind, _ in original} & {kind for _, kind, _ in ported}:
+        return sum(original.values()), None
+    return sum(original.values()), sum((original & ported).values())
+
+
+def _weight_bytes(path: Path) -> Counter[tuple[Any, ...]]:
+    convs = [node.conv for node in ModelFile(path).model.graph().nodes if node.conv is not None]
+    weights = [conv.weight() for conv in convs]
+    return Counter((weight.shape, weight.dtype.str, weight.tobytes()) for weight in weights)
