@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
-from ..quant import RANGES, dequantise, quantise
+from ..quant import RANGES
 from ..tensor import DType, QuantParams
 from . import weights
 from .attributes import LEFT_OUT, MINI_UNIONS, NEEDED, UNIONS, read_attributes, unread_attributes
 from .checks import check_constants, check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
 from .families import family_of
-from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, shape_of
+from .flat_model import ELEMENT_TYPES, FlatModel, quant_of, range_of, shape_of
 from .flatbuffer import Table
 from .frame import MINI
 from .fused import fused_op
@@ -112,7 +112,7 @@ class _Builder:
         quant = quant_of(table, dtype, name)
         tensor = Tensor(
             index=index, name=name, dtype=dtype, shape=shape, role=role, quant=quant,
-            value_range=_range(table, quant), native_shape=native, nbytes=table.i32(TensorSlot.BYTES),
+            value_range=range_of(table, quant), native_shape=native, nbytes=table.i32(TensorSlot.BYTES),
             offset=table.i32(TensorSlot.OFFSET),
         )  # fmt: skip
         nothing = role is TensorRole.CONST and prod(shape) > 0 and self.storage.absent(index)
@@ -328,7 +328,7 @@ class _Builder:
             scales, zeros = table.f32s(TensorSlot.SCALES), table.i32s(TensorSlot.ZERO_POINTS)
             if dtype in RANGES and len(scales) == len(zeros) == 1 and 0 < scales[0] < np.inf:
                 step = QuantParams(float(scales[0]), int(zeros[0]))
-                tensor.load = partial(_in_steps, tensor.load, step, dtype)
+                tensor.load = partial(weights.in_steps, tensor.load, step, dtype)
 
     def _scale_of_sum(self, node: Node) -> None:
         """Give a stored int32 scalar without a scale the unit of the sum that it takes part in.
@@ -368,27 +368,6 @@ class _Builder:
             stored.dtype = DType.INT32  # the file says float16, the data are int32
             stored.load = self._loader(stored)
         node.inputs = [node.inputs[0], *node.inputs[4:7]]
-
-
-def _range(table: Table, quant: QuantParams | None) -> tuple[float, float] | None:
-    """The calibrated (min, max) of a tensor; None when the file has none.
-
-    The mini format leaves it out. Where the range starts or ends at zero, the int8 parameters still say it.
-    """
-    low, high = table.f32s(TensorSlot.LOWEST), table.f32s(TensorSlot.HIGHEST)
-    if len(low) == 1 and len(high) == 1:
-        return float(low[0]), float(high[0])
-    if quant is not None and quant.zero_point in (-128, 127):
-        return (-128 - quant.zero_point) * quant.scale, (127 - quant.zero_point) * quant.scale
-    return None
-
-
-def _in_steps(load: Callable[[], NDArray[Any]], step: QuantParams, dtype: DType) -> NDArray[Any]:
-    """Values rounded to ``step``; as they are where it is too fine to hold them, for it is not that of ``dtype`` then."""
-    values = load()
-    with np.errstate(invalid="ignore"):  # not a number: nor is it rounded
-        rounded = dequantise(quantise(values, step, dtype), step)
-    return rounded if (np.abs(rounded - values) <= step.scale).all() else values
 
 
 def _constant(storage: Storage, table: Table, tensor: Tensor) -> NDArray[Any]:

@@ -23,7 +23,16 @@ from .registers import RegisterProgram
 from .slots import GraphSlot, RootSlot, TensorSlot
 from .storage import Storage
 
-__all__ = ["ELEMENT_TYPES", "FlatModel", "attributes_of", "literal", "metadata", "quant_of", "shape_of"]
+__all__ = [
+    "ELEMENT_TYPES",
+    "FlatModel",
+    "attributes_of",
+    "literal",
+    "metadata",
+    "quant_of",
+    "range_of",
+    "shape_of",
+]
 
 _MOST_ALIGNMENT = 64  # positions; genuine files have 0, 4, 8 or 16
 _REMARK = "Generated"  # begins what the first toolkits wrote for humans in place of their dict
@@ -273,3 +282,16 @@ def _numbers(value: Any, name: str, what: str) -> tuple[float, ...]:
     if len(value) > 65536 or not all(isinstance(v, (int, float)) for v in value):
         raise ModelInvalid(f"damaged file: {what} of input {name} is no list of numbers")
     return tuple(float(v) for v in value)
+
+
+def range_of(table: Table, quant: QuantParams | None) -> tuple[float, float] | None:
+    """The calibrated (min, max) of a tensor; None when the file has none.
+
+    The mini format leaves it out. Where the range starts or ends at zero, the int8 parameters still say it.
+    """
+    low, high = table.f32s(TensorSlot.LOWEST), table.f32s(TensorSlot.HIGHEST)
+    if len(low) == 1 and len(high) == 1:
+        return float(low[0]), float(high[0])
+    if quant is not None and quant.zero_point in (-128, 127):
+        return (-128 - quant.zero_point) * quant.scale, (127 - quant.zero_point) * quant.scale
+    return None

@@ -6,6 +6,7 @@ Weights lie in blocks described by their own native dims: a list of segments
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Optional
@@ -14,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
+from ..quant import dequantise, quantise
+from ..tensor import DType, QuantParams
 
 __all__ = [
-    "BiasBlob", "parse_bias", "parse_joined_bias", "parse_scaled_bias", "surface_constant", "unpack_blocks",
+    "BiasBlob", "in_steps", "parse_bias", "parse_joined_bias", "parse_scaled_bias", "surface_constant", "unpack_blocks",
     "unpack_byte_blocks", "unpack_first_layer", "unpack_nibbles", "unpack_pairs",
 ]  # fmt: skip
 
@@ -259,3 +262,11 @@ def surface_constant(
     if lanes * n * h * w != prod(shape):
         raise ModelInvalid(f"constant {name}: dims {list(native)} do not fit shape {list(shape)}")
     return np.ascontiguousarray(flat[:, :lanes]).reshape(shape)
+
+
+def in_steps(load: Callable[[], NDArray[Any]], step: QuantParams, dtype: DType) -> NDArray[Any]:
+    """Values rounded to ``step``; as they are where it is too fine to hold them, for it is not that of ``dtype`` then."""
+    values = load()
+    with np.errstate(invalid="ignore"):  # not a number: nor is it rounded
+        rounded = dequantise(quantise(values, step, dtype), step)
+    return rounded if (np.abs(rounded - values) <= step.scale).all() else values

@@ -30,16 +30,25 @@ MAY_LOAD = [
 ]
 
 
-@pytest.fixture(scope="module")
-def loaded() -> list[str]:
+ENGINE_MOST = 12
+"""More of ours where an engine is to compute."""
+
+
+def modules_behind(engine: str) -> list[str]:
     """Modules of ours that a fresh interpreter has loaded when a network is open."""
     script = (
-        f"import rknnlite, sys, json; rknnlite.open({str(MODEL)!r}, backend='cpu').close();"
+        f"import rknnlite, sys, json; rknnlite.open({str(MODEL)!r}, backend='cpu', engine={engine!r}).close();"
         "print(json.dumps([m for m in sys.modules if m.split('.')[0].startswith(('rknnlite', 'rknn3lite'))]))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     found: list[str] = json.loads(done.stdout)
     return sorted(found)
+
+
+@pytest.fixture(scope="module")
+def loaded() -> list[str]:
+    """Behind the first open on the numpy kernels."""
+    return modules_behind("numpy")
 
 
 def test_only_what_a_network_needs(loaded: list[str]) -> None:
@@ -49,3 +58,17 @@ def test_only_what_a_network_needs(loaded: list[str]) -> None:
 
 def test_how_many(loaded: list[str]) -> None:
     assert len(loaded) <= MOST
+
+
+def test_an_engine_adds_few(loaded: list[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    more = set(modules_behind("onnxruntime")) - set(loaded)
+    assert len(more) <= ENGINE_MOST, sorted(more)
+    rooms = (
+        "rknnlite_cpu.engines",
+        "rknnlite_onnx.lowering",
+        "rknnlite.spi",
+        "rknnlite.native",
+        "rknnlite.files",
+    )
+    assert not [name for name in more if not name.startswith(rooms)]

@@ -9,6 +9,7 @@ from rknnlite.spi.lowering import Segment
 
 __all__ = ["islands_of", "segment_of"]
 
+_PRODUCTS = ("MatMul", "Gemm", "exMatMul", "exSDPAttention")
 _SMALLEST = 3
 """Nodes that make an island without a convolution or a product among them."""
 
@@ -25,9 +26,7 @@ def islands_of(nodes: Sequence[Node], lowered: Collection[int]) -> list[list[Nod
 
 
 def _is_heavy(node: Node) -> bool:
-    return (
-        node.conv is not None or node.recurrent is not None or "MatMul" in node.op or "Attention" in node.op
-    )
+    return node.conv is not None or node.recurrent is not None or node.op in _PRODUCTS
 
 
 def segment_of(graph: Graph, part: Sequence[Node], others: Iterable[Node]) -> Segment:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rknnlite.graph import Activation, Graph, Node, Tensor
+from rknnlite.graph import RECURRENT_GATES, Activation, Graph, Node, Tensor
 from rknnlite.quant import RANGES
 from rknnlite.tensor import DType
 
@@ -19,14 +19,19 @@ from ..values import Array
 
 __all__ = ["agrees", "is_floating", "random_value"]
 
-_SHARE = 0.999
+_SHARE, _FEW = 0.999, 3
+_STRAIGHT = ("HardSigmoid", "HardSwish")
 _HALF_PRECISION, _SINGLE = 2e-3, 1e-4
-_FLOATING = (
-    "MatMul", "Attention", "Softmax", "Norm", "LSTM", "GRU", "Gemm", "Einsum", "Sigmoid", "Tanh", "Swish", "Gelu", "Mish",
-    "Softplus", "Elu", "Celu", "Selu", "Exp", "Log", "Erf", "Pow", "Sin", "Cos", "Tan", "Softsign", "Sqrt", "Glu",
-    "GridSample", "LRN", "Variance",
+_FLOATING = frozenset(
+    {
+        *RECURRENT_GATES, "RNN", "MatMul", "Gemm", "exMatMul", "exSDPAttention", "Einsum", "Det", "DFT", "Softmax",
+        "exSoftmax13", "LogSoftmax", "exNorm", "LayerNormalization", "GroupNormalization", "MeanVarianceNormalization",
+        "LRN", "LpPool", "GlobalLpPool", "GridSample", "RoiAlign", "exGlu", "Sigmoid", "Tanh", "exSwish", "exGelu", "Gelu",
+        "exMish", "Mish", "Softplus", "Softsign", "Elu", "Celu", "Selu", "Exp", "Log", "Erf", "Pow", "Sqrt", "Reciprocal",
+        "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
+    }
 )  # fmt: skip
-"""Parts of the types of nodes whose results hang on the last bit of a float."""
+"""Types of nodes whose results hang on the last bit of a float."""
 
 
 def random_value(tensor: Tensor, random: np.random.Generator) -> Array:
@@ -53,9 +58,10 @@ def agrees(graph: Graph, node: Node, expected: Sequence[Array], found: Sequence[
 
 def is_floating(node: Node) -> bool:
     """Whether results of a node hang on the last bit of a float."""
-    table = node.fused is not None and node.fused.after is Activation.TABLE
-    by_steps = table and node.fused is not None and node.fused.function in ("HardSigmoid", "HardSwish")
-    return not by_steps and any(part in node.op for part in _FLOATING)
+    fused = node.fused
+    if fused is not None and fused.after is Activation.TABLE:
+        return fused.function not in _STRAIGHT
+    return node.op in _FLOATING
 
 
 def _same(tensor: Tensor, expected: Array, found: Array, floating: bool) -> bool:
@@ -71,4 +77,5 @@ def _same(tensor: Tensor, expected: Array, found: Array, floating: bool) -> bool
     if not floating:
         return bool(np.array_equal(expected, found))
     distance = np.abs(expected.astype(np.float64) - found.astype(np.float64))
-    return bool(distance.max(initial=0) <= 1 and np.count_nonzero(distance) <= (1 - _SHARE) * distance.size)
+    allowed = max(_FEW, (1 - _SHARE) * distance.size)  # 99.9 % of a few elements is none
+    return bool(distance.max(initial=0) <= 1 and np.count_nonzero(distance) <= allowed)
