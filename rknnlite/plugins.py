@@ -314,7 +314,7 @@ def lowering(name: str) -> Lowering:
     """The lowering of that name; raises BackendUnavailable with what is to be installed."""
     found = lowerings().get(name)
     if found is None:
-        raise missing("onnx", f"writing {name} files")
+        raise missing("onnx", f"no plugin writes {name} files{blame()}")
     return found
 
 

@@ -30,16 +30,18 @@ class Emitter:
         self._constants: dict[str, Any] = {}
         self._known: dict[tuple[Any, ...], str] = {}
         self._taken: set[str] = set()
+        self._counts: dict[str, int] = {}
         self._titles: set[str] = set()
         self._renamed: dict[str, str] = {}
         self.domains: set[str] = set()
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
-        name, count = hint, 1
+        name, count = hint, self._counts.get(hint, 1)  # else thousands of one name would be tried anew each time
         while name in self._taken:
             count += 1
             name = f"{hint}_{count}"
+        self._counts[hint] = count
         self._taken.add(name)
         return name
 

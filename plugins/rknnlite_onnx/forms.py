@@ -55,7 +55,11 @@ def _half_node(node: Node) -> Node:
 
 
 def _rounded(load: Callable[[], Array]) -> Callable[[], Array]:
-    return lambda: load().astype(np.float16).astype(np.float32)
+    def rounded() -> Array:
+        with np.errstate(over="ignore"):
+            return load().astype(np.float16).astype(np.float32)
+
+    return rounded
 
 
 # -- several items at once ---------------------------------------------------------------------------------------

@@ -266,6 +266,16 @@ def test_without_onnx_the_extra_is_named() -> None:
     assert "BackendUnavailable" in done.stdout and "pip install 'rknnlite[onnx]'" in done.stdout
 
 
+def test_a_plugin_that_is_switched_off_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (
+        f"import rknnlite\ntry: rknnlite.to_onnx({str(genuine('mean_std.rk3588.i8'))!r})\n"
+        "except rknnlite.RknnError as error: print(error)"
+    )
+    monkeypatch.setenv("RKNNLITE_DISABLE", "onnx")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "no plugin writes onnx files; plugin onnx: switched off by RKNNLITE_DISABLE" in done.stdout
+
+
 def test_importing_loads_no_onnx() -> None:
     script = (
         "import sys, rknnlite; print([m for m in ('onnx', 'onnxruntime', 'openvino') if m in sys.modules])"
