@@ -37,7 +37,10 @@ class Emitter:
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has yet."""
-        name, count = hint, self._counts.get(hint, 1)  # else thousands of one name would be tried anew each time
+        name, count = (
+            hint,
+            self._counts.get(hint, 1),
+        )  # else thousands of one name would be tried anew each time
         while name in self._taken:
             count += 1
             name = f"{hint}_{count}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rknnlite_cpu.ops.functions import elu_alpha, hard_sigmoid, hard_sigmoid_line
+from rknnlite_cpu.ops.functions import hard_sigmoid
 
+from rknnlite.graph.tables import elu_alpha, hard_sigmoid_line
 from tests.support.corpus import open_cpu
 from tests.support.swept import FOLDER, arrays, model
 

@@ -91,7 +91,7 @@ class Prover:
             return False
         tensors = self._graph.tensors
         live = [i for i in node.inputs if i >= 0 and tensors[i].role is not TensorRole.CONST]
-        if node.op in _CHECKED and len(live) > 1:
+        if node.op in _CHECKED and set(live) & set(node.inputs[1:]):
             return False
         if node.op in _NAN and any(tensors[i].quant is not None for i in node.outputs):
             return False

@@ -28,7 +28,7 @@ _BYTE = 256
 
 _COMPUTED = (
     "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "MulRelu", "ReluMul", "ReluAdd", "ClipAdd",
-    "LeakyReluAdd", "PReluAdd",
+    "LeakyReluAdd", "LeakyReluMul", "PReluAdd", "PReluMul",
 )  # fmt: skip
 
 

@@ -73,14 +73,17 @@ def logical(node: LoweredNode) -> None:
 
 @lowers("Div")
 def divide(node: LoweredNode) -> None:
-    """Integers are cut off, and what is divided by 0 is as if divided by 1."""
+    """Integers are cut off, and what is divided by 0 is as if divided by 1. Quantised, 0 / 0 is the largest value."""
     first, second = _operands(node)
     if _whole(node):
         zero, one = (node.emitter.constant(v, node.typed(1)) for v in (0, 1))
         second = node.emit("Where", node.emit("Equal", second, zero), one, second)
         node.store_whole(node.emit("Div", first, second))
-    else:
-        node.store(node.emit("Div", first, second), nan=True)
+        return
+    found = node.emit("Div", first, second)
+    if node.outputs[0].quant is not None:
+        found = node.emit("Where", node.emit("IsNaN", found), node.const(np.inf), found)
+    node.store(found)
 
 
 @lowers("Pow")

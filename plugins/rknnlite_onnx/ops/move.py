@@ -136,6 +136,9 @@ def pad(node: LoweredNode) -> None:
     if pads is None or len(pads) < 2 * len(source.shape):
         raise node.refuse(f"its pads {pads} do not fit rank {len(source.shape)}")
     mode = str(node.attrs.get("mode") or "constant")
+    if mode == "wrap":
+        _wrapped(node, pads)
+        return
     fill: Any = node.view.constant(2).reshape(-1)[0] if node.has(2) else node.attrs.get("value", 0)
     value, rep = node.moving()
     width = node.ints(*pads)
@@ -153,6 +156,17 @@ def pad(node: LoweredNode) -> None:
     else:
         made = node.emit("Pad", value, width, node.const(fill, node.typed(0)))
     node.moved(made, rep)
+
+
+def _wrapped(node: LoweredNode, pads: list[int]) -> None:
+    """What lies beyond an edge begins at the other one; ONNX has that since operator set 19."""
+    value, rep = node.moving()
+    shape = node.view.tensor(0).shape
+    for axis, (size, before, after) in enumerate(zip(shape, pads, pads[len(shape) :])):
+        if before or after:
+            places = np.arange(-before, size + after) % size
+            value = node.emit("Gather", value, node.const(places, np.int64), axis=axis)
+    node.moved(value, rep)
 
 
 @lowers("SpaceToDepth")

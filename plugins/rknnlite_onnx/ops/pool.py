@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from ..carrier import Rep
 from ..registry import LoweredNode, lowers
 
 __all__: list[str] = []
+
+_MOST_TAPS = 1024
 
 
 def _window(node: LoweredNode) -> dict[str, Any]:
@@ -75,6 +78,8 @@ def _ordered_average(node: LoweredNode, window: dict[str, Any], counted: bool) -
 
     Engines add in an order of their own, whether in a pooling or in a convolution by ones.
     """
+    if prod(window["kernel_shape"]) > _MOST_TAPS:
+        raise node.refuse(f"a mean of {window['kernel_shape']} elements one by one")
     pads, padded, sizes = window["pads"], node.real(0), _sizes(node, window, counted)
     if any(pads):
         padded = node.emit("Pad", padded, node.ints(0, 0, *pads[:2], 0, 0, *pads[2:]))

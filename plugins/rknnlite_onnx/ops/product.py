@@ -23,6 +23,7 @@ __all__ = ["product", "product_pays"]
 
 Array = NDArray[Any]
 _LARGEST = 2**31
+_MOST_TAPS = 121  # windows of more are rare, and many copies
 
 # Nanoseconds, measured with onnxruntime 1.31 on one core with VNNI; only their ratios matter.
 _FLOAT_MAC, _FLOAT_OUT = 0.014, 1.5
@@ -41,7 +42,12 @@ def product_pays(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array
     assert conv.zero_point is not None
     zeros = conv.zero_point
     small = all(-128 <= edge <= 127 for each in (stored, zeros) for edge in (each.min(), each.max()))
-    if not small or min(_padding(node, conv)) < 0 or (bias != np.rint(bias)).any():
+    if (
+        not small
+        or prod(stored.shape[2:]) > _MOST_TAPS
+        or min(_padding(node, conv)) < 0
+        or (bias != np.rint(bias)).any()
+    ):
         return False
     weight = stored - zeros.reshape(-1, 1, 1, 1)
     if (largest_sum(weight, (1, 2, 3), *centred_range(x)) + np.abs(bias)).max(initial=0) >= _LARGEST:
