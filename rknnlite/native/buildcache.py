@@ -108,10 +108,11 @@ def fetch(file: Path) -> Optional[bytes]:
     """What ``keep`` put there; None when there is nothing, or something that was damaged since."""
     _hold(file.parent)
     try:
-        stored = file.read_bytes()
+        with file.open("rb", buffering=0) as stored:
+            size = os.fstat(stored.fileno()).st_size - _CHECKSUM_SIZE
+            content, checksum = stored.read(max(0, size)), stored.read()
     except OSError:
         return None
-    content, checksum = stored[:-_CHECKSUM_SIZE], stored[-_CHECKSUM_SIZE:]
     return content if checksum == _checksum(content) else None
 
 

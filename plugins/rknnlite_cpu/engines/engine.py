@@ -39,6 +39,10 @@ class Engine(abc.ABC):
     def form(self) -> Form:
         """The fastest form whose products are exact here; found out once."""
 
+    def prepared(self, model: bytes) -> bytes:
+        """The form in which a lowered segment is kept; ``compile`` takes it as it takes the segment itself."""
+        return model
+
     @abc.abstractmethod
     def compile(self, model: bytes, outputs: Sequence[str], threads: int) -> Program:
         """A program of a segment, whose results are asked for in the order of ``outputs``.

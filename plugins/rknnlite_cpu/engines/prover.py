@@ -112,7 +112,7 @@ class Prover:
             if bad:
                 return found
         try:
-            lowered = self._lowering.segment(self._graph, segment, self.form)
+            lowered = self._engine.prepared(self._lowering.segment(self._graph, segment, self.form))
             names = [segment.tensor_name(i) for i in segment.outputs]
             program = self._engine.compile(lowered, names, share())
             results = program.run([entering[i] for i in segment.inputs])
