@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import Lut, Stage
+from . import Accumulator, Lut, Stage
 
 __all__ = [
     "TABLE_FUNCTIONS",
@@ -138,3 +138,16 @@ TABLE_FUNCTIONS = {
     "ExMish": TableFunction(3276.82),
 }
 """By the name that follows ``Conv`` in the type of a node."""
+
+_COMPUTED = (
+    "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "MulRelu", "ReluMul", "ReluAdd", "ClipAdd",
+    "LeakyReluAdd", "LeakyReluMul", "PReluAdd", "PReluMul",
+)  # fmt: skip
+"""What the compiler lets follow a convolution, beside functions that are looked up."""
+
+
+def convolution_types() -> list[str]:
+    """All types of nodes that begin with a convolution."""
+    looked_up = [name for word in TABLE_FUNCTIONS for name in (word, word.replace("Ex", "ex", 1))]
+    bases = (Accumulator.CONV, Accumulator.CONV_TRANSPOSE)
+    return [f"{base.value}{word}" for base in bases for word in (*_COMPUTED, *looked_up)]

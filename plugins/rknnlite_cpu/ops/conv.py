@@ -7,8 +7,8 @@ from typing import Optional
 
 import numpy as np
 
-from rknnlite.graph import Accumulator, ConvParams, Tensor
-from rknnlite.graph.tables import TABLE_FUNCTIONS
+from rknnlite.graph import ConvParams, Tensor
+from rknnlite.graph.tables import convolution_types
 from rknnlite.graph.view import NodeView
 
 from ..kernels.accumulate import Accumulate, accumulator
@@ -18,21 +18,6 @@ from ..values import Array, Kernel, centred_range, decode
 from .requantise import bias_column, finisher, output_stage
 
 __all__: list[str] = []
-
-_COMPUTED = (
-    "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "MulRelu", "ReluMul", "ReluAdd", "ClipAdd",
-    "LeakyReluAdd", "LeakyReluMul", "PReluAdd", "PReluMul",
-)  # fmt: skip
-"""What the compiler lets follow a convolution, beside functions that are looked up."""
-
-
-def _names() -> list[str]:
-    looked_up = [name for word in TABLE_FUNCTIONS for name in (word, word.replace("Ex", "ex", 1))]
-    return [
-        f"{base.value}{word}"
-        for base in (Accumulator.CONV, Accumulator.CONV_TRANSPOSE)
-        for word in (*_COMPUTED, *looked_up)
-    ]
 
 
 def _spec(view: NodeView, conv: ConvParams) -> ConvSpec:
@@ -48,7 +33,7 @@ def _spec(view: NodeView, conv: ConvParams) -> ConvSpec:
     return spec
 
 
-@op(*_names())
+@op(*convolution_types())
 def build(view: NodeView) -> Kernel:
     """Prepare weights and choose kernels; the returned kernel maps values to values."""
     fused, conv, params = view.node.fused, view.node.conv, view.node.stage

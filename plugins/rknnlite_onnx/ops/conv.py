@@ -8,8 +8,8 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.graph import Accumulator, ConvParams, FusedOp
-from rknnlite.graph.tables import TABLE_FUNCTIONS
+from rknnlite.graph import ConvParams, FusedOp
+from rknnlite.graph.tables import convolution_types
 from rknnlite.quant import largest_sum, split_for_exactness
 from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType
@@ -25,17 +25,6 @@ __all__ = ["Geometry"]
 Array = NDArray[Any]
 _EXACT = 1 << 24
 _BYTE = 256
-
-_COMPUTED = (
-    "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "MulRelu", "ReluMul", "ReluAdd", "ClipAdd",
-    "LeakyReluAdd", "LeakyReluMul", "PReluAdd", "PReluMul",
-)  # fmt: skip
-
-
-def _names() -> list[str]:
-    looked_up = [name for word in TABLE_FUNCTIONS for name in (word, word.replace("Ex", "ex", 1))]
-    bases = (Accumulator.CONV, Accumulator.CONV_TRANSPOSE)
-    return [f"{base.value}{word}" for base in bases for word in (*_COMPUTED, *looked_up)]
 
 
 @dataclass(frozen=True)
@@ -78,7 +67,7 @@ class Geometry:
         return cls(attrs, (max(0, -top), max(0, -left), below, beside), weight)
 
 
-@lowers(*_names())
+@lowers(*convolution_types())
 def convolution(node: LoweredNode) -> None:
     """Accumulator, bias and output stage of one node."""
     conv, stage, fused = node.view.node.conv, node.view.node.stage, node.view.node.fused
