@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages docs man deb deb-arm64 pip-test demo test bare-test lint fuzz bench compare sanitize arm64 clean FORCE
+.PHONY: help packages docs man deb deb-arm64 pip-test demo test bare-test lint fuzz bench compare sanitize arm64 arm64-engines clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -32,6 +32,7 @@ help:
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
 	@echo "make sanitize      tests of librknnrt with the test double under AddressSanitizer and UBSan (gcc)"
 	@echo "make arm64         tests of librknnrt in a Debian 12 arm64 userland under qemu (root; ARCH=armhf, RKNNLITE_ARM64=folder)"
+	@echo "make arm64-engines the engines of the CPU reference on arm64 beside the numpy kernels (QEMU_CPU=cortex-a72, MODELS=...)"
 	@echo "make docs          the documentation as a site, build/site/index.html"
 	@echo "make man           man pages and bash completion, build/man and build/completion"
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
@@ -87,6 +88,10 @@ compare: $(VENV)/.with-compare
 arm64:
 	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,ARCH,HOME"); \
 	$$root tools/arm64/test.sh $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
+
+arm64-engines: $(VENV)/.made
+	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,ARM64_BIND,QEMU_CPU,HOME"); \
+	$$root env PYTHON="$(PY)" tools/arm64/engines.sh $(MODELS)
 
 docs: $(VENV)/.with-docs
 	NO_MKDOCS_2_WARNING=1 "$(PY)" -m mkdocs build --strict --quiet

@@ -20,7 +20,7 @@ exec "$here/enter.sh" bash -eu -c '
     mount --rbind /proc "$folder/proc"; mount --rbind /sys "$folder/sys"
     mount -t tmpfs tmpfs "$folder/tmp"; mount -t tmpfs tmpfs "$folder/dev/shm"
     for pair in "/src=$source" $binds; do
-        mkdir -p "$folder/${pair%%=*}"
+        [ -e "$folder/${pair%%=*}" ] || mkdir -p "$folder/${pair%%=*}"
         mount --bind "${pair#*=}" "$folder/${pair%%=*}"
     done
     mount -o remount,bind,ro "$folder/src" 2>/dev/null || true
