@@ -55,7 +55,7 @@ def check(dtype: DType, ours: object, theirs: object, floating: bool) -> None:
     "name", ["dense.rk3588.i8", "conv_relu.rk3576.i8", "batch_four.rk3588.i8", "resize.rk3588.i8"]
 )
 def test_openvino_gives_the_same_bytes(name: str) -> None:
-    pytest.importorskip("openvino")
+    pytest.importorskip("openvino", reason="pip install rknnlite[openvino]")
     golden = goldens(genuine(name).with_suffix(".npz"))[0]
     with on(genuine(name), "numpy") as slow, on(genuine(name), "openvino") as fast:
         for a, b in zip(slow.infer(golden.inputs, raw=True), fast.infer(golden.inputs, raw=True)):
