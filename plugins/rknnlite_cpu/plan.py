@@ -47,14 +47,15 @@ class Step:
 class LateKernel:
     """The kernel of a node that is prepared when it is first called: an engine computes the node as long as nobody looks."""
 
-    __slots__ = ("_kernel", "_make")
+    __slots__ = ("_check", "_kernel", "_make")
 
-    def __init__(self, make: Callable[[], Kernel]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], Kernel], check: Callable[[], None]) -> None:
+        self._make, self._check = make, check
         self._kernel: Optional[Kernel] = None
 
     def __call__(self, values: list[Array]) -> list[Array]:
         if self._kernel is None:
+            self._check()  # the file may be another one by now
             self._kernel = self._make()
         return self._kernel(values)
 
@@ -90,6 +91,7 @@ class ExecutionPlan:
         self._custom: dict[int, CustomNode] = {}
         self._accelerator = accelerator
         self._late = accelerator.late if accelerator is not None else frozenset()
+        self._check = accelerator.check if accelerator is not None else _nothing
         self._fast: Optional[list[Step]] = None
         self.steps = [self._step(node, ops or {}) for node in graph.nodes if node.op not in MARKERS]
         _plan_drops(self.steps, graph.outputs)
@@ -149,7 +151,7 @@ class ExecutionPlan:
         builder = builder_of(node.op)
         if builder is not None:
             prepare = partial(_prepared, builder, view.graph, node, self._model_name)
-            return LateKernel(prepare) if node.index in self._late else prepare()
+            return LateKernel(prepare, self._check) if node.index in self._late else prepare()
         if node.op in ops:
             raise ModelUnsupported(
                 f"{self._model_name}: custom operator {node.op} leaves node {node.label()} to the runtime's own "
@@ -211,7 +213,8 @@ class ExecutionPlan:
         """Give back the weights of a numpy kernel that an island has proven to be needless."""
         builder = builder_of(step.node.op)
         if step.node.index in inside and builder is not None and not isinstance(step.kernel, LateKernel):
-            step.kernel = LateKernel(partial(_prepared, builder, self.graph, step.node, self._model_name))
+            make = partial(_prepared, builder, self.graph, step.node, self._model_name)
+            step.kernel = LateKernel(make, self._check)
 
     def target(self, node: Node) -> str:
         """Where the runtime on a board computes a node: ``NPU``, ``CPU``, ``GPU``."""
@@ -246,6 +249,10 @@ class ExecutionPlan:
             f"{self._model_name}: node {step.node.label()} gives shape {list(result.shape)}, "
             f"the file says {list(shape)}"
         )
+
+
+def _nothing() -> None:
+    """Kernels are prepared when a plan is made."""
 
 
 def _prepared(builder: Builder, graph: Graph, node: Node, model_name: str) -> Kernel:

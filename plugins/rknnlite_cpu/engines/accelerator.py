@@ -124,7 +124,7 @@ class Accelerator:
         check: Callable[[], None],
     ) -> None:
         self.engine, self._graph, self._label, self._taken = engine, graph, label, frozenset(taken)
-        self._store, self._check = store, check
+        self._store, self.check = store, check
         self._lock = threading.Lock()
         self._islands: Optional[list[Island]] = None
         self._kept = self._read()
@@ -140,7 +140,7 @@ class Accelerator:
             return self
         taken = {*self._taken, op_type}
         return Accelerator(
-            self.engine, self._graph, self._label, taken, self._store.beside(sorted(taken)), self._check
+            self.engine, self._graph, self._label, taken, self._store.beside(sorted(taken)), self.check
         )
 
     def islands(self, kernels: Kernels) -> list[Island]:
@@ -175,13 +175,13 @@ class Accelerator:
         others = [node for node in self._graph.nodes if node.index not in inside]
         segment = segment_of(self._graph, nodes, others)
         return Island(
-            self.engine, self._graph, segment, form, self._store.loader(f"island{number}"), self._check
+            self.engine, self._graph, segment, form, self._store.loader(f"island{number}"), self.check
         )
 
     def _proven(self, kernels: Kernels) -> list[Island]:
         from .prover import Prover
 
-        self._check()
+        self.check()
         prover = Prover(self.engine, self._graph, self._label, self._taken, kernels)
         islands = []
         for number, found in enumerate(prover.islands()):

@@ -18,7 +18,7 @@ from rknnlite_cpu.engines.with_onnxruntime import OnnxRuntime
 from rknnlite_onnx import ops, registry
 
 import rknnlite
-from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.errors import BackendUnavailable, ModelInvalid, ParamInvalid
 from rknnlite.spi import Context
 from rknnlite.spi.custom_op import as_custom_op
 from rknnlite.spi.dumps import Dump
@@ -173,6 +173,19 @@ def test_what_was_proven_is_not_proven_again(monkeypatch: pytest.MonkeyPatch, ow
         assert set(kernels) == {"LateKernel"}, "numpy kernels of proven nodes are not prepared"
         assert same(raw(context, DENSE), first)
     assert any(own_cache.rglob("verdict")) and any(own_cache.rglob("island0"))
+
+
+def test_weights_that_are_read_late_are_those_of_the_file(tmp_path: Path) -> None:
+    copy = tmp_path / "model.rknn"
+    copy.write_bytes(genuine(DENSE).read_bytes())
+    with open_cpu(copy, extra={"engine": "onnxruntime"}) as context:
+        first = raw(context, DENSE)
+        os.utime(copy, ns=(1, 1))
+        with copy.open("r+b") as file:
+            file.truncate(copy.stat().st_size // 2)
+        assert same(raw(context, DENSE), first), "what is compiled needs the file no more"
+        with pytest.raises(ModelInvalid, match="changed"):
+            context.dump(tmp_path / "dump")
 
 
 @pytest.mark.parametrize("file", ["verdict", "island0"])
