@@ -138,7 +138,7 @@ $(VENV)/.with-demo: pyproject.toml $(VENV)/.made
 	touch "$@"
 
 $(VENV)/.with-test: pyproject.toml $(VENV)/.made
-	"$(PY)" -m pip install --quiet -e ".[cpu,llm,opencl,onnx,plot,test,lint,docs]"
+	"$(PY)" -m pip install --quiet -e ".[all,test,lint,docs]"
 	touch "$@" "$(VENV)/.with-demo"
 
 $(VENV)/.with-docs: pyproject.toml $(VENV)/.made

@@ -21,6 +21,7 @@ EXTRAS = {
     "pyopencl",
     "onnx",
     "onnxruntime",
+    "openvino",
     "matplotlib",
 }
 
