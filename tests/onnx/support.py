@@ -11,7 +11,7 @@ import pytest
 from rknnlite.formats import ModelFile
 from tests.support.corpus import DATA, genuine
 
-onnx = pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
+onnx = pytest.importorskip("onnx")
 
 __all__ = ["NAMES", "checked", "dims", "feeds", "metadata", "run"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
-pytest.importorskip("onnxruntime", reason="pip install rknnlite[onnx]")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
 from tests.cli.conftest import Call, call
 from tests.support.corpus import EXAMPLES, genuine

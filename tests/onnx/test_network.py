@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
-pytest.importorskip("onnxruntime", reason="pip install rknnlite[onnx]")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
 import rknnlite
 from rknnlite.errors import ParamInvalid

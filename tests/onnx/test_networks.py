@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
-pytest.importorskip("onnxruntime", reason="pip install rknnlite[onnx]")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
 from rknnlite_cpu.plan import MARKERS
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
-pytest.importorskip("onnxruntime", reason="pip install rknnlite[onnx]")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
 from rknnlite.graph import Graph, RecurrentParams
 from rknnlite.spi.lowering import Form, NotLowered

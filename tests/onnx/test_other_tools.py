@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
-pytest.importorskip("onnxruntime", reason="pip install rknnlite[onnx]")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
 import rknnlite
 from tests.support.corpus import genuine, golden_of, open_cpu

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx", reason="pip install rknnlite[onnx]")
-pytest.importorskip("onnxruntime", reason="pip install rknnlite[onnx]")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 
 from rknnlite_onnx.calibration import unstepped, with_steps
 from rknnlite_onnx.port import Toolkit, port

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx", reason="pip install rknnlite[fast]")
-pytest.importorskip("onnxruntime", reason="pip install rknnlite[fast]")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 from rknnlite_cpu.engines import accelerator, choice, prover
 from rknnlite_cpu.engines.with_onnxruntime import OnnxRuntime
 from rknnlite_onnx import ops, registry

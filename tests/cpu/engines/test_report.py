@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("onnx", reason="pip install rknnlite[fast]")
-pytest.importorskip("onnxruntime", reason="pip install rknnlite[fast]")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 from rknnlite_cpu.engines.with_onnxruntime import OnnxRuntime
 
 from tests.support.corpus import genuine
