@@ -17,7 +17,8 @@ from rknnlite.tensor import DType
 from ..carrier import Rep, centred_range, element_zero
 from ..qdq import stored_weights
 from ..registry import LoweredNode, lowers
-from .product import product, product_pays
+from ..windows import far_padding
+from .product import fits_int8, product, product_pays
 from .stage import Sums, in_elements, integer_limits, write_stage
 
 __all__ = ["Geometry"]
@@ -49,8 +50,7 @@ class Geometry:
             "group": group,
         }
         if conv.transposed:
-            bottom = (ih - 1) * sy + dy * (kh - 1) + 1 - oh - top
-            right = (iw - 1) * sx + dx * (kw - 1) + 1 - ow - left
+            bottom, right = far_padding((oh, ow), (ih, iw), (kh, kw), (sy, sx), (dy, dx), (top, left))
             more = [max(0, -bottom), max(0, -right)]
             attrs.update(pads=[top, left, bottom + more[0], right + more[1]], output_padding=more)
             flipped = weight[:, :, ::-1, ::-1]
@@ -59,8 +59,7 @@ class Geometry:
                 (0, 0, 0, 0),
                 np.ascontiguousarray(flipped if conv.depthwise else flipped.swapaxes(0, 1)),
             )
-        bottom = (oh - 1) * sy + dy * (kh - 1) + 1 - ih - top
-        right = (ow - 1) * sx + dx * (kw - 1) + 1 - iw - left
+        bottom, right = far_padding((ih, iw), (oh, ow), (kh, kw), (sy, sx), (dy, dx), (top, left))
         pads = [top, left, bottom, right]
         attrs["pads"] = [max(0, p) for p in pads]
         below, beside = (0 if -pad < stride else -pad for pad, stride in ((bottom, sy), (right, sx)))
@@ -87,7 +86,7 @@ def convolution(node: LoweredNode) -> None:
     bias = bias + x.quant.zero_point * weight.sum(axis=(1, 2, 3), dtype=np.float64)
     if in_elements(node, fused) and _in_bytes(node, conv, fused, stored, bias):
         return
-    if product_pays(node, conv, stored, bias):
+    if product_pays(node, conv, stored, weight, bias):
         sums = product(node, conv, stored, bias)
     else:
         sums = Sums((_wide_sum if x.dtype is DType.INT16 else _sum)(node, conv, weight, bias))
@@ -199,9 +198,8 @@ def _in_bytes(node: LoweredNode, conv: ConvParams, fused: FusedOp, stored: Array
     x, y, stage = node.view.tensor(0), node.outputs[0], node.view.node.stage
     assert conv.zero_point is not None and conv.multiplier is not None and stage is not None
     zeros = conv.zero_point.astype(np.float64)
-    fits = stored.min() >= -128 and stored.max() <= 127 and zeros.min() >= -128 and zeros.max() <= 127
     if (
-        not fits
+        not fits_int8(conv, stored)
         or conv.transposed
         or (conv.depthwise and zeros.any())
         or np.abs(bias).max(initial=0) >= 2**31

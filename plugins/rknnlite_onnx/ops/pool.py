@@ -12,6 +12,7 @@ from rknnlite.tensor import DType
 
 from ..carrier import Rep
 from ..registry import LoweredNode, lowers
+from ..windows import far_padding
 
 __all__: list[str] = []
 
@@ -25,8 +26,7 @@ def _window(node: LoweredNode) -> dict[str, Any]:
     strides = list(node.attrs.get("strides") or [1, 1])
     dilations = list(node.attrs.get("dilations") or [1, 1])
     top, left = (list(node.attrs.get("pads") or [0, 0]))[:2]
-    bottom = (oh - 1) * strides[0] + dilations[0] * (kernel[0] - 1) + 1 - ih - top
-    right = (ow - 1) * strides[1] + dilations[1] * (kernel[1] - 1) + 1 - iw - left
+    bottom, right = far_padding((ih, iw), (oh, ow), kernel, strides, dilations, (top, left))
     pads = [top, left, max(0, bottom), max(0, right)]
     found = {"kernel_shape": kernel, "strides": strides, "pads": pads}
     return {**found, "dilations": dilations} if dilations != [1, 1] else found

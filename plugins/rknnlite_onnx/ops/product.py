@@ -17,9 +17,10 @@ from rknnlite.quant import largest_sum
 
 from ..carrier import Rep, centred_range, element_zero
 from ..registry import LoweredNode
+from ..windows import far_padding
 from .stage import Sums
 
-__all__ = ["product", "product_pays"]
+__all__ = ["fits_int8", "product", "product_pays"]
 
 Array = NDArray[Any]
 _LARGEST = 2**31
@@ -30,8 +31,8 @@ _FLOAT_MAC, _FLOAT_OUT = 0.014, 1.5
 _BYTE_MAC, _BYTE_OUT, _COPY = 0.0025, 2.6, 0.25
 
 
-def product_pays(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array) -> bool:
-    """Whether a node can be written so, and is faster for it."""
+def product_pays(node: LoweredNode, conv: ConvParams, stored: Array, weight: Array, bias: Array) -> bool:
+    """Whether a node can be written so, and is faster for it; ``weight`` are the stored weights less their zero points."""
     x, y = node.view.tensor(0), node.outputs[0]
     if (
         conv.depthwise
@@ -39,23 +40,25 @@ def product_pays(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array
         or not (node.carrier.in_bytes(x.index) and node.carrier.in_bytes(y.index))
     ):
         return False
-    assert conv.zero_point is not None
-    zeros = conv.zero_point
-    small = all(-128 <= edge <= 127 for each in (stored, zeros) for edge in (each.min(), each.max()))
     if (
-        not small
+        not fits_int8(conv, stored)
         or prod(stored.shape[2:]) > _MOST_TAPS
         or min(_padding(node, conv)) < 0
         or (bias != np.rint(bias)).any()
     ):
         return False
-    weight = stored - zeros.reshape(-1, 1, 1, 1)
     if (largest_sum(weight, (1, 2, 3), *centred_range(x)) + np.abs(bias)).max(initial=0) >= _LARGEST:
         return False
     outputs, depth = prod(y.shape), prod(stored.shape[1:])
     windows = prod(y.shape[2:]) * depth if stored.shape[2:] != (1, 1) else 0
     floating = outputs * (depth * _FLOAT_MAC + _FLOAT_OUT)
     return outputs * (depth * _BYTE_MAC + _BYTE_OUT) + windows * _COPY < floating
+
+
+def fits_int8(conv: ConvParams, stored: Array) -> bool:
+    """Whether weights and their zero points are what engines take as signed bytes."""
+    assert conv.zero_point is not None
+    return all(-128 <= edge <= 127 for each in (stored, conv.zero_point) for edge in (each.min(), each.max()))
 
 
 def product(node: LoweredNode, conv: ConvParams, stored: Array, bias: Array) -> Sums:
@@ -79,9 +82,7 @@ def _padding(node: LoweredNode, conv: ConvParams) -> tuple[int, int, int, int]:
     """(top, left, bottom, right); the last two follow from the size of the result."""
     (ih, iw), (oh, ow) = node.view.tensor(0).shape[2:], node.outputs[0].shape[2:]
     (kh, kw), (sy, sx), (dy, dx), (top, left) = conv.weight_shape[2:], conv.strides, conv.dilations, conv.pads
-    bottom = (oh - 1) * sy + dy * (kh - 1) + 1 - ih - top
-    right = (ow - 1) * sx + dx * (kw - 1) + 1 - iw - left
-    return top, left, bottom, right
+    return (top, left, *far_padding((ih, iw), (oh, ow), (kh, kw), (sy, sx), (dy, dx), (top, left)))
 
 
 def _windows(node: LoweredNode, conv: ConvParams, zero: str) -> str:
