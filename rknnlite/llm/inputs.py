@@ -10,13 +10,22 @@ from numpy.typing import NDArray
 
 from ..errors import InputInvalid
 from ..log import logger
-from ..spi.llm import AuxInput, EmbedInput, LlmInput, MediaBlock, MultimodalInput, PromptInput, TokenInput
+from ..spi.llm import (
+    AuxInput,
+    EmbedInput,
+    LlmInput,
+    MediaBlock,
+    MessagesInput,
+    MultimodalInput,
+    PromptInput,
+    TokenInput,
+)
 from .callbacks import CheckedCallbacks
 
 __all__ = ["MainInput", "expand_tags", "place_media", "split_inputs"]
 
 Array = NDArray[Any]
-MainInput = (PromptInput, TokenInput, EmbedInput, MultimodalInput)
+MainInput = (PromptInput, MessagesInput, TokenInput, EmbedInput, MultimodalInput)
 _TAGS = ("<image>", "<audio>", "<video>")
 
 
@@ -46,6 +55,7 @@ def _check_main(main: Any) -> None:
             raise InputInvalid("a multimodal input needs a prompt or tokens beside its media")
         if not main.blocks:
             raise InputInvalid("a multimodal input without image, audio or video; use a prompt input")
+    if isinstance(main, (MessagesInput, MultimodalInput)):
         for block in main.blocks:
             _check_block(block)
     if isinstance(main, PromptInput) and any(tag in main.prompt for tag in _TAGS):
@@ -63,13 +73,12 @@ def _check_block(block: MediaBlock) -> None:
         )
 
 
-def expand_tags(main: MultimodalInput) -> str:
-    """The prompt with every tag replaced by start marker, content markers and end marker.
+def expand_tags(text: str, given: Sequence[MediaBlock]) -> str:
+    """The text with every tag replaced by start marker, content markers and end marker.
 
     Raises InputInvalid when the numbers of tags and of media differ, in either direction.
     """
-    text = main.prompt or ""
-    blocks = {block.tag: block for block in main.blocks}
+    blocks = {block.tag: block for block in given}
     for tag in _TAGS:
         block = blocks.get(tag)
         found, wanted = text.count(tag), block.items if block else 0
@@ -82,8 +91,14 @@ def expand_tags(main: MultimodalInput) -> str:
     return text
 
 
-def place_media(blocks: Sequence[MediaBlock], tokens: Array, embeds: Array, calls: CheckedCallbacks) -> None:
-    """Overwrite the embeddings of the content tokens by those of the media, in order; ``embeds`` changes in place."""
+def place_media(
+    blocks: Sequence[MediaBlock], tokens: Array, embeds: Array, calls: CheckedCallbacks
+) -> list[int]:
+    """Overwrite the embeddings of the content tokens by those of the media, in order; ``embeds`` changes in place.
+
+    Returns the places that were overwritten.
+    """
+    overwritten: list[int] = []
     for block in blocks:
         kind = block.tag.strip("<>")
         marker = calls.tokens(block.content)
@@ -102,3 +117,5 @@ def place_media(blocks: Sequence[MediaBlock], tokens: Array, embeds: Array, call
         if values.size == wanted * embeds.shape[1]:
             values = values.reshape(wanted, embeds.shape[1])
         embeds[places] = calls.checked_embeddings(values, wanted, f"{kind} data")
+        overwritten += places.tolist()
+    return overwritten

@@ -1,8 +1,8 @@
 """Chat templates: from a turn to the text that the model was trained on.
 
 A template of the model is Jinja (extra ``llm``), run in a sandbox without any access to the program and with limits
-of time and text (``budget``); ``set_chat_template`` gives literal text instead. Later turns are rendered as the
-difference to what the KV cache holds already.
+of time and text (``budget``); ``set_chat_template`` gives literal text instead. A whole conversation is rendered as it is
+(``conversation``); of single turns the later ones are rendered as the difference to what the KV cache holds already.
 """
 
 from __future__ import annotations
@@ -12,18 +12,29 @@ import json
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import ModelInvalid, ParamInvalid
 from ..extras import missing
+from ..spi.llm import MessagesInput
 from .budget import Budget, RenderStopped, TemplateLimits
+from .messages import Message, checked_messages, leading_system
 
 if TYPE_CHECKING:
     from .sandbox import BoundedEnvironment
 
-__all__ = ["ChatTemplate", "JinjaTemplate", "LiteralTemplate", "Rendered", "Turn", "parse_tools"]
+__all__ = [
+    "ChatTemplate",
+    "JinjaTemplate",
+    "LiteralTemplate",
+    "Rendered",
+    "Turn",
+    "checked_tools",
+    "parse_tools",
+    "tools_text",
+]
 
 _ANSWER = "\u0002answer\u0003"  # stands for what the model said; no template treats it specially
 _OPEN_MARKER = re.compile(r"<[|\uff5c][^<>|]*[|\uff5c]>$")
@@ -31,6 +42,7 @@ _ROLES = ("user", "tool")
 _LONGEST = 1 << 18
 """Characters of a template; the longest in use has 20,000."""
 _SHOWN = 200
+_ROLES_SHOWN = 4
 _LONGEST_DATE = 256
 
 
@@ -68,29 +80,51 @@ class ChatTemplate(ABC):
     def following(self, turn: Turn, tools: list[Any]) -> Rendered:
         """Text of a later turn, to be added behind the model's answer."""
 
+    @abstractmethod
+    def conversation(self, main: MessagesInput, tools: list[Any]) -> Rendered:
+        """Text of a whole conversation; ``tools`` are in force where the input brings none. Raises ParamInvalid."""
+
 
 class LiteralTemplate(ChatTemplate):
-    """``system``, then ``prefix + prompt + postfix`` for every turn."""
+    """``system``, then ``prefix + prompt + postfix`` for every turn.
+
+    It has no place for tools and system messages: their text goes in front of the first prompt. ``end`` closes earlier
+    answers of a conversation.
+    """
 
     closes = False
 
-    def __init__(self, system: str = "", prefix: str = "", postfix: str = "") -> None:
+    def __init__(self, system: str = "", prefix: str = "", postfix: str = "", end: str = "") -> None:
         """Raises ParamInvalid for parts that are no text."""
         for name, part in (("system", system), ("prefix", prefix), ("postfix", postfix)):
             if not isinstance(part, str):
                 raise ParamInvalid(f"the {name} of the chat template is {type(part).__name__}, not str")
-        self.system, self.prefix, self.postfix = system, prefix, postfix
+        self.system, self.prefix, self.postfix, self.end = system, prefix, postfix, end
 
     def opening(self, turn: Turn, tools: list[Any]) -> Rendered:
-        return Rendered(self.system + self.following(turn, tools).text, len(self.system))
+        prompt = _joined([tools_text(tools), turn.prompt])
+        return Rendered(self.system + self._wrapped(prompt), len(self.system))
 
     def following(self, turn: Turn, tools: list[Any]) -> Rendered:
-        if tools:
-            raise ParamInvalid(
-                "a literal chat template has no place for function tools: put them into its system prompt, or "
-                "leave set_chat_template out to use the model's own template"
-            )
-        return Rendered(self.prefix + turn.prompt + self.postfix)
+        return Rendered(self._wrapped(turn.prompt))
+
+    def conversation(self, main: MessagesInput, tools: list[Any]) -> Rendered:
+        messages = checked_messages(main.messages)
+        system = leading_system(messages)
+        first = [tools_text(_offered(main, tools)), *(message["content"] for message in system)]
+        text = self.system
+        for message in messages[len(system) :]:
+            if message["role"] == "assistant":
+                text += _spoken(message) + self.end
+            else:
+                text += self._wrapped(_joined([*first, message["content"]]))
+                first = []
+        if any(first):
+            text += self._wrapped(_joined(first))
+        return Rendered(text, len(self.system))
+
+    def _wrapped(self, prompt: str) -> str:
+        return self.prefix + prompt + self.postfix
 
 
 class JinjaTemplate(ChatTemplate):
@@ -147,30 +181,93 @@ class JinjaTemplate(ChatTemplate):
             )
         return Rendered(text.rsplit(_ANSWER, 1)[1])
 
+    def conversation(self, main: MessagesInput, tools: list[Any]) -> Rendered:
+        messages = checked_messages(main.messages)
+        offered = _offered(main, tools)
+        settings = {
+            **_arguments(main.arguments),
+            "enable_thinking": main.enable_thinking,
+            "add_generation_prompt": main.generate,
+        }
+        text = self._rendered(messages, offered, settings)
+        return Rendered(text, self._before(messages, offered, settings, text))
+
     def _system(self, turn: Turn, tools: list[Any], text: str) -> int:
-        """Length of what comes before the first message, whoever speaks it."""
+        return self._before([_message(turn)], tools, _settings(turn), text)
+
+    def _before(self, messages: list[Message], tools: list[Any], settings: dict[str, Any], text: str) -> int:
+        """Length of what comes before the first message that is not the system's, whoever speaks it."""
+        system = leading_system(messages)
+        if len(system) == len(messages):
+            return 0
+        other = {"role": "assistant", "content": messages[len(system)]["content"]}
         try:
-            other = self._render([{"role": "assistant", "content": turn.prompt}], turn, tools)
+            changed = self._rendered([*system, other], tools, settings)
         except ParamInvalid:
             return 0  # the template insists on a user's message first
-        same = next((i for i, (a, b) in enumerate(zip(text, other)) if a != b), 0)
+        same = next((i for i, (a, b) in enumerate(zip(text, changed)) if a != b), 0)
         return len(_OPEN_MARKER.sub("", text[:same]))
 
-    def _render(self, messages: list[dict[str, str]], turn: Turn, tools: list[Any]) -> str:
-        names = {"messages": messages, "tools": tools or None, "enable_thinking": turn.enable_thinking}
+    def _render(self, messages: list[Message], turn: Turn, tools: list[Any]) -> str:
+        return self._rendered(messages, tools, _settings(turn))
+
+    def _rendered(self, messages: list[Message], tools: list[Any], settings: dict[str, Any]) -> str:
         try:
             with self._lock:  # the environment has one budget at a time
                 self._environment.budget = Budget(self._limits, self._stopping)
-                return str(self._template.render(**names, add_generation_prompt=True, **self._names))
+                return str(
+                    self._template.render(messages=messages, tools=tools or None, **settings, **self._names)
+                )
         except RenderStopped:
             raise
         except Exception as error:
+            roles = ", ".join(message["role"] for message in messages[-_ROLES_SHOWN:])
             raise ParamInvalid(
-                f"the chat template cannot render a turn of role {turn.role!r}: {_reason(error)}"
+                f"the chat template cannot render turns of role {roles}: {_reason(error)}"
             ) from None
 
 
-def _message(turn: Turn) -> dict[str, str]:
+def tools_text(tools: list[Any]) -> str:
+    """Function tools described in plain text, for templates that know nothing of them; empty without tools."""
+    if not tools:
+        return ""
+    described = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
+    return (
+        f"You can call these functions:\n<tools>\n{described}\n</tools>\nTo call one, answer with\n"
+        '<tool_call>\n{"name": NAME, "arguments": {...}}\n</tool_call>'
+    )
+
+
+def _offered(main: MessagesInput, tools: list[Any]) -> list[Any]:
+    """The tools of a conversation; raises ParamInvalid for what are none."""
+    return tools if main.tools is None else checked_tools(list(main.tools))
+
+
+def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    taken = sorted({"messages", "tools", "bos_token", "eos_token"} & set(given))
+    if taken or not all(isinstance(name, str) and name.isidentifier() for name in given):
+        raise ParamInvalid(f"arguments of the chat template: {taken or list(given)} cannot be given")
+    return dict(given)
+
+
+def _spoken(message: Message) -> str:
+    """An earlier answer as the model gave it, tool calls in the form that ``tools_text`` asks for."""
+    calls = [
+        f"<tool_call>\n{json.dumps(call['function'], ensure_ascii=False)}\n</tool_call>"
+        for call in message.get("tool_calls", [])
+    ]
+    return "\n".join(part for part in [message["content"], *calls] if part)
+
+
+def _joined(parts: list[str]) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def _settings(turn: Turn) -> dict[str, Any]:
+    return {"enable_thinking": turn.enable_thinking, "add_generation_prompt": True}
+
+
+def _message(turn: Turn) -> Message:
     return {"role": turn.role, "content": turn.prompt}
 
 
@@ -223,6 +320,11 @@ def parse_tools(tools: str) -> list[Any]:
         value = json.loads(tools)
     except (ValueError, RecursionError) as error:
         raise ParamInvalid(f"function tools are no JSON: {error}") from None
-    if not isinstance(value, list) or not all(isinstance(tool, dict) for tool in value):
+    return checked_tools(value)
+
+
+def checked_tools(tools: Any) -> list[Any]:
+    """The tools; raises ParamInvalid unless they are a list of objects."""
+    if not isinstance(tools, list) or not all(isinstance(tool, Mapping) for tool in tools):
         raise ParamInvalid("function tools must be a JSON list of objects, as OpenAI's API describes tools")
-    return value
+    return tools

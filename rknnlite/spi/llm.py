@@ -34,6 +34,7 @@ from .llm_types import (
     LlmParams,
     LlmResult,
     MediaBlock,
+    MessagesInput,
     MultimodalInput,
     OutputState,
     PromptInput,
@@ -68,6 +69,7 @@ __all__ = [
     "LlmSession",
     "LlmState",
     "MediaBlock",
+    "MessagesInput",
     "MultimodalInput",
     "OutputState",
     "PromptInput",
@@ -144,7 +146,10 @@ class LlmState:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """How a run went; times are ``time.perf_counter`` seconds, ``first_token`` is when prefill was done."""
+    """How a run went; times are ``time.perf_counter`` seconds, ``first_token`` is when prefill was done.
+
+    ``n_cached_tokens`` of the conversation were in the KV cache already and are not among ``n_prefill_tokens``.
+    """
 
     state: CallState
     n_prefill_tokens: int
@@ -152,6 +157,7 @@ class RunSummary:
     start: float
     first_token: float
     end: float
+    n_cached_tokens: int = 0
 
 
 class LlmOptions(Options):

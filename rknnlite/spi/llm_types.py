@@ -7,8 +7,8 @@ enumerations are those of the RKNN3 C API 1.0.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ __all__ = [
     "LlmParams",
     "LlmResult",
     "MediaBlock",
+    "MessagesInput",
     "MultimodalInput",
     "OutputState",
     "PromptInput",
@@ -292,6 +293,32 @@ class MultimodalInput:
 
 
 @dataclass(frozen=True)
+class MessagesInput:
+    """A whole conversation, as OpenAI's API has it; what the KV cache holds of its beginning is not computed again.
+
+    ``messages`` are objects with ``role`` (system, user, assistant, tool), ``content`` (text, or a list of parts) and
+    ``tool_calls``. ``tools`` None offers those of the session, ``arguments`` go to the model's template, which without
+    ``generate`` ends behind the last message. Each part that is no text needs its data in the block of its kind.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Optional[Sequence[Mapping[str, Any]]] = None
+    enable_thinking: bool = False
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    generate: bool = True
+    image: Optional[ImageBlock] = None
+    audio: Optional[AudioBlock] = None
+    video: Optional[VideoBlock] = None
+    role = "user"
+    kind = InputKind.PROMPT
+
+    @property
+    def blocks(self) -> list[MediaBlock]:
+        """The blocks that are there."""
+        return [block for block in (self.image, self.audio, self.video) if block is not None]
+
+
+@dataclass(frozen=True)
 class AuxInput:
     """Data for a further model input (``index`` of the model's inputs); goes along with one of the others."""
 
@@ -301,7 +328,7 @@ class AuxInput:
     kind = InputKind.AUX
 
 
-LlmInput = Union[PromptInput, TokenInput, EmbedInput, MultimodalInput, AuxInput]
+LlmInput = Union[PromptInput, MessagesInput, TokenInput, EmbedInput, MultimodalInput, AuxInput]
 
 
 @dataclass(frozen=True)

@@ -170,9 +170,10 @@ def test_broken_and_hostile_templates_are_refused(source: str) -> None:
         JinjaTemplate(source).opening(Turn("x"), [])
 
 
-def test_literal_template_has_no_place_for_tools() -> None:
-    with pytest.raises(ParamInvalid, match="function tools"):
-        LiteralTemplate("a", "b", "c").opening(Turn("x"), [{}])
+def test_literal_template_tells_of_tools_in_the_first_prompt() -> None:
+    rendered = LiteralTemplate("a", "b", "c").opening(Turn("x"), [{"name": "f"}])
+    assert rendered.text.startswith("ab") and rendered.text.endswith("\n\nxc")
+    assert '{"name": "f"}' in rendered.text and rendered.system == 1
 
 
 def test_gguf_gives_back_what_was_written_and_other_programs_read_it(tmp_path: Path) -> None:

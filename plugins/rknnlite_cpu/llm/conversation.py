@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,22 +13,45 @@ from rknnlite.errors import ContextInvalid, InputInvalid, OutOfMemory, ParamInva
 from rknnlite.formats.llm import LlmModel
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.inputs import expand_tags, place_media
+from rknnlite.llm.messages import media_parts
 from rknnlite.llm.template import ChatTemplate, Rendered, Turn
-from rknnlite.spi.llm import EmbedInput, KvClear, KvPolicy, MultimodalInput, PromptInput, TokenInput
+from rknnlite.spi.llm import (
+    EmbedInput,
+    KvClear,
+    KvPolicy,
+    MediaBlock,
+    MessagesInput,
+    MultimodalInput,
+    PromptInput,
+    TokenInput,
+)
 
 from .cache import KvCache
 
 __all__ = ["Conversation", "Feed"]
 
 Array = NDArray[Any]
+UNKNOWN = -1
+"""Key of a place in the cache whose content cannot be compared with anything."""
 
 
 @dataclass
 class Feed:
-    """What a run prefills: embeddings float32 (n, hidden) and, where there are any, their token ids."""
+    """What a run prefills: embeddings float32 (n, hidden) and what they stand for.
+
+    ``tokens`` are the token ids, where there are any. ``keys`` tell the places of the KV cache apart: token ids, and numbers
+    below 0 for embeddings that came from elsewhere. ``cached`` places before these are in the cache already.
+    """
 
     embeds: Array
     tokens: Array = field(default_factory=lambda: np.empty(0, np.int32))
+    keys: list[int] = field(default_factory=list)
+    cached: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            known = self.tokens.tolist()
+            self.keys = known + [UNKNOWN] * (len(self.embeds) - len(known))
 
 
 class Conversation:
@@ -48,6 +72,7 @@ class Conversation:
         self.system: list[int] = []
         self.unfed: list[int] = []
         self.ended = False
+        self.keys: list[int] = []
         self.seen = np.zeros(self.model.arch.vocab_size, bool)
         if self._cache is not None:
             self._cache.truncate(0)
@@ -124,11 +149,15 @@ class Conversation:
         if clear == KvClear.ALL or not self.system:
             self.reset()
             return
-        system = self.system
-        self.cache.truncate(len(system))
+        self._truncate(len(self.system))
+
+    def _truncate(self, count: int) -> None:
+        """Keep the first ``count`` places of the cache."""
+        self.cache.truncate(count)
         self.unfed, self.ended = [], False
+        self.keys = self.keys[:count]
         self.seen[:] = False
-        self.seen[system] = True
+        self.seen[[key for key in self.keys if key >= 0]] = True
 
     def begin(self, main: Any) -> None:
         """Drop the history before a run that does not want it.
@@ -136,7 +165,7 @@ class Conversation:
         The result of a tool belongs to the call before it; text comes behind the system prompt; tokens and
         embeddings are all that the model is to see.
         """
-        if main.role == "tool":
+        if main.role == "tool" or isinstance(main, MessagesInput):
             return
         text = isinstance(main, (PromptInput, MultimodalInput)) and main.prompt is not None
         self.forget(KvClear.KEEP_SYSTEM_PROMPT if text else KvClear.ALL)
@@ -158,6 +187,8 @@ class Conversation:
         return feed
 
     def _feed(self, main: Any, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
+        if isinstance(main, MessagesInput):
+            return self._messages(main, template, calls)
         if isinstance(main, EmbedInput):
             rows = calls.checked_embeddings(main.embeds, None, "the input")
             pending = self._unfed(drop_end=False)
@@ -176,13 +207,46 @@ class Conversation:
 
     def _multimodal(self, main: MultimodalInput, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
         if main.prompt is not None:
-            tokens = self._text(main, expand_tags(main), template, calls)
+            tokens = self._text(main, expand_tags(main.prompt, main.blocks), template, calls)
         else:
             ids = calls.checked_ids(main.tokens, "the input")
             tokens = np.concatenate([self._unfed(drop_end=False), ids])
+        return self._with_media(tokens, main.blocks, calls)
+
+    def _with_media(self, tokens: Array, blocks: list[MediaBlock], calls: CheckedCallbacks) -> Feed:
         feed = self._embedded(tokens, calls)
-        place_media(main.blocks, tokens, feed.embeds, calls)
+        for place in place_media(blocks, tokens, feed.embeds, calls):
+            feed.keys[place] = _content_key(feed.embeds[place])
         return feed
+
+    def _messages(self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
+        """The conversation without what the cache holds of its beginning."""
+        rendered = template.conversation(main, self.tools)
+        blocks = main.blocks
+        text = expand_tags(rendered.text, blocks) if blocks or media_parts(main.messages) else rendered.text
+        tokens = calls.tokens(text)
+        feed = self._with_media(tokens, blocks, calls)
+        cached = self._reusable(feed.keys)
+        if cached != self.cache.total:
+            self._truncate(cached)
+        self.unfed, self.ended = [], False
+        if not blocks:
+            self.system = tokens[: self._system_length(rendered, tokens, calls)].tolist()
+        return Feed(feed.embeds[cached:], tokens[cached:], feed.keys[cached:], cached)
+
+    def _reusable(self, keys: list[int]) -> int:
+        """Places of the cache that begin this conversation too; its last token is always computed.
+
+        In the middle of a group of quantised keys the others of the group would have had a say, so groups stay whole.
+        """
+        if self._cache is None or len(self.keys) != self._cache.total:
+            return 0
+        longest = min(len(self.keys), len(keys) - 1)
+        same = next((i for i in range(longest) if keys[i] != self.keys[i] or keys[i] == UNKNOWN), longest)
+        if same == self._cache.total:
+            return same
+        group = max(1, self.model.kv.group)
+        return same // group * group
 
     def _text(
         self,
@@ -223,7 +287,17 @@ class Conversation:
         """Tokens of the answer before that the model has not seen: the last one, perhaps an end mark."""
         return np.array([] if drop_end and self.ended else self.unfed, np.int32)
 
-    def fed(self, tokens: Array) -> None:
-        """These tokens are in the cache now."""
+    def fed(self, tokens: Array, keys: list[int]) -> None:
+        """These tokens are in the cache now, at places with these keys."""
         self.unfed, self.ended = [], False
+        if self.cache.wrapped:  # places have been used again
+            self.keys.clear()
+        else:
+            self.keys += keys
         self.seen[tokens] = True
+
+
+def _content_key(row: Array) -> int:
+    """A number below ``UNKNOWN`` that tells one embedding from another."""
+    digest = hashlib.blake2b(row.tobytes(), digest_size=7).digest()
+    return UNKNOWN - 1 - int.from_bytes(digest, "little")

@@ -107,16 +107,18 @@ class CpuEngine(LlmEngine):
 
     def chat_template(self, stopping: Callable[[], bool]) -> ChatTemplate:
         """The model's template, whose renderings ``stopping`` ends; plain text when it has none."""
-        if not self.model.chat_template:
-            return LiteralTemplate()
-        tokens = self.model.tokens
-        spelt = [
-            tokens[i].decode("utf-8", "replace") if tokens and i >= 0 else ""
-            for i in (self.model.bos_id, self._eos)
-        ]
         model = self.model
-        return JinjaTemplate.of_model(model.name, model.chat_template, *spelt, stopping=stopping)
+        if not model.chat_template:
+            return LiteralTemplate(end=self.end_mark)
+        return JinjaTemplate.of_model(
+            model.name, model.chat_template, self._spelt(model.bos_id), self.end_mark, stopping=stopping
+        )
 
     @property
-    def _eos(self) -> int:
-        return self.model.eos_ids[0] if self.model.eos_ids else -1
+    def end_mark(self) -> str:
+        """Text of the token that ends an answer; empty when it is not known."""
+        return self._spelt(self.model.eos_ids[0] if self.model.eos_ids else -1)
+
+    def _spelt(self, token: int) -> str:
+        tokens = self.model.tokens
+        return tokens[token].decode("utf-8", "replace") if tokens and 0 <= token < len(tokens) else ""

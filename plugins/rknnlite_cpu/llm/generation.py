@@ -79,7 +79,9 @@ class Generation:
             state = self._decode(logits, infer.max_new_tokens, counters)
         self._flush()
         self._calls.result(LlmResult(), state)
-        return RunSummary(state, counters.prefill, counters.decode, start, first, time.perf_counter())
+        return RunSummary(
+            state, counters.prefill, counters.decode, start, first, time.perf_counter(), feed.cached
+        )
 
     def _prefill(self, feed: Feed, counters: Counters) -> Array | None:
         """Logits (vocab,) behind the last token; None when stopped before. Stopped in the middle, the tokens of
@@ -88,7 +90,7 @@ class Generation:
         while not self._stopping():
             step = min(self._chunk, total - done, talk.cache.room())
             hidden = self._decoder.forward(feed.embeds[done : done + step], talk.cache)
-            talk.fed(feed.tokens[done : done + step])
+            talk.fed(feed.tokens[done : done + step], feed.keys[done : done + step])
             done += step
             counters.prefill = done
             last = done == total
@@ -108,7 +110,7 @@ class Generation:
                 break
             ids = np.array(self._talk.unfed, np.int32)
             hidden = self._decoder.forward(self._calls.embeddings(ids), self._talk.cache)
-            self._talk.fed(ids)
+            self._talk.fed(ids, ids.tolist())
             logits = self._decoder.logits(hidden)[0]
             self._show(hidden, logits, OutputState.DECODE_PROCESSING)
         if hidden is not None:

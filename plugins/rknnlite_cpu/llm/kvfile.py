@@ -34,7 +34,11 @@ def save(talk: Conversation, path: str) -> None:
     """Write the file in one go: it is there complete or not at all. Raises ParamInvalid when it cannot be."""
     header = {**_identity(talk), "total": talk.cache.total, "keep": talk.cache.keep}
     header.update(
-        system=talk.system, unfed=talk.unfed, ended=talk.ended, seen=np.flatnonzero(talk.seen).tolist()
+        system=talk.system,
+        unfed=talk.unfed,
+        ended=talk.ended,
+        seen=np.flatnonzero(talk.seen).tolist(),
+        keys=talk.keys,
     )
     text = json.dumps(header).encode()
     body = b"".join([text, *(array.tobytes() for array in _arrays(talk))])
@@ -84,6 +88,7 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
             )
     keep, total = _checked_counts(talk, header["keep"], header["total"])
     system, unfed, seen = (_ids(talk, header[key]) for key in ("system", "unfed", "seen"))
+    keys = _keys(header.get("keys", []), total)
     ended = header["ended"] is True
     places = [store.arrays(min(total, talk.size)) for store in talk.cache.layers]
     if sum(array.nbytes for arrays in places for array in arrays) != len(data):
@@ -103,6 +108,7 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
             array[...] = values
     talk.system, talk.unfed, talk.ended = system, unfed, ended
     talk.seen[seen] = True
+    talk.keys = keys
 
 
 def _checked_counts(talk: Conversation, keep: Any, total: Any) -> tuple[int, int]:
@@ -121,6 +127,13 @@ def _ids(talk: Conversation, ids: list[int]) -> list[int]:
     if not isinstance(ids, list) or not all(type(i) is int and 0 <= i < len(talk.seen) for i in ids):
         raise ValueError("token ids outside the vocabulary")
     return ids
+
+
+def _keys(keys: Any, total: int) -> list[int]:
+    """What stands at each place, for conversations that go on from there; files without it have none."""
+    if not isinstance(keys, list) or not all(type(key) is int for key in keys) or len(keys) not in (0, total):
+        raise ValueError("what stands in the cache is not told place by place")
+    return keys
 
 
 def _arrays(talk: Conversation) -> Iterator[Array]:

@@ -55,7 +55,9 @@ class CpuLlmSession(GuardedSession):
 
     def set_chat_template(self, system_prompt: str, prompt_prefix: str, prompt_postfix: str) -> None:
         with self._using("set_chat_template"):
-            self._literal = LiteralTemplate(system_prompt, prompt_prefix, prompt_postfix)
+            self._literal = LiteralTemplate(
+                system_prompt, prompt_prefix, prompt_postfix, self._engine.end_mark
+            )
 
     def set_function_tools(self, tools: str) -> None:
         parsed = parse_tools(tools)
