@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from ..errors import ParamInvalid, shown
+from ..files.reading import read_text
 from ..llm import Chat as Conversation
+from ..llm.messages import checked_messages
 from ..spi.command import Command, Console, Exit
 from ..spi.llm import LlmParams, SamplingParams
 
 __all__ = ["COMMAND"]
 
-_CHATML = ("<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n")
 _HELP = "Ctrl-C stops an answer; /clear forgets the conversation; /quit or Ctrl-D ends"
 
 
@@ -25,7 +29,9 @@ class Chat(Command):
     examples = (
         "rknnlite chat models/tiny",
         "rknnlite chat models/tiny --ask 'What is 47 + 38?' --json",
-        "rknnlite chat models/qwen --system $'<|im_start|>system\\nBe brief.<|im_end|>\\n'",
+        "rknnlite chat models/tiny --system 'Be brief.'",
+        "rknnlite chat models/qwen --system $'<|im_start|>system\\nBe brief.<|im_end|>\\n' "
+        "--turn $'<|im_start|>user\\n' $'<|im_end|>\\n<|im_start|>assistant\\n'",
         "rknnlite chat models/qwen --temperature 0.7 --top-k 40 --top-p 0.9",
     )
 
@@ -34,13 +40,15 @@ class Chat(Command):
         parser.add_argument(
             "--ask", action="append", metavar="TEXT", help="a question instead of the keyboard; repeatable"
         )
-        template = parser.add_argument_group("instead of the model's own template")
-        template.add_argument(
-            "--system", metavar="TEXT", help="system prompt, with the markers of the model's family"
+        parser.add_argument("--system", metavar="TEXT", help="what the model is told before everything else")
+        parser.add_argument(
+            "--messages", metavar="FILE", help="JSON list of messages to go on from, as OpenAI's API has them"
         )
-        template.add_argument(
-            "--turn", nargs=2, metavar=("BEFORE", "AFTER"), default=_CHATML, help="markers of a turn"
-        )
+        parser.add_argument("--tools", metavar="FILE", help="JSON list of tools, as OpenAI's API has them")
+        parser.add_argument(
+            "--turn", nargs=2, metavar=("BEFORE", "AFTER"),
+            help="markers of a turn instead of the model's own template; --system has markers of its own then",
+        )  # fmt: skip
         parser.add_argument("--backend", metavar="NAME", help="cpu, rknn3rt, ...; the best one by default")
         parser.add_argument(
             "--max-new-tokens", type=int, default=1024, metavar="N", help="per answer (default: 1024)"
@@ -59,14 +67,40 @@ class Chat(Command):
             seed=args.seed,
         )  # fmt: skip
         with Conversation(args.prefix, LlmParams(sampling=sampling), backend=args.backend) as chat:
-            if args.system is not None:
-                chat.session.set_chat_template(args.system, *args.turn)
+            talk = _beginning(chat, args)
+            begun = len(talk)
+            tools = _json_list(args.tools) if args.tools else None
+            if talk and talk[-1]["role"] != "system" and not args.ask:
+                talk.append(_answer(chat, talk, tools, args, console))
             for prompt in args.ask or _typed(console):
                 if prompt == "/clear":
+                    del talk[begun:]
                     chat.session.clear_kvcache()
                 else:
-                    _answer(chat, prompt, args, console)
+                    talk.append({"role": "user", "content": prompt})
+                    talk.append(_answer(chat, talk, tools, args, console))
         return Exit.OK
+
+
+def _beginning(chat: Conversation, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """The messages that are there before the first question."""
+    talk: list[dict[str, Any]] = []
+    if args.turn is not None:
+        chat.session.set_chat_template(args.system or "", *args.turn)
+    elif args.system is not None:
+        talk = [{"role": "system", "content": args.system}]
+    return talk + (checked_messages(_json_list(args.messages)) if args.messages else [])
+
+
+def _json_list(path: str) -> list[Any]:
+    """A list in a file; raises ParamInvalid."""
+    try:
+        value = json.loads(read_text(Path(path)))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ParamInvalid(f"{path}: {shown(error)}; needed is a JSON list") from None
+    if not isinstance(value, list):
+        raise ParamInvalid(f"{path}: {type(value).__name__} in JSON, needed is a list")
+    return value
 
 
 def _typed(console: Console) -> Iterator[str]:
@@ -84,10 +118,13 @@ def _typed(console: Console) -> Iterator[str]:
             yield line.strip()
 
 
-def _answer(chat: Conversation, prompt: str, args: argparse.Namespace, console: Console) -> None:
+def _answer(
+    chat: Conversation, talk: list[dict[str, Any]], tools: Any, args: argparse.Namespace, console: Console
+) -> dict[str, Any]:
+    """Print what the model says to the conversation so far; its message."""
     pieces: list[str] = []
     stopped = False
-    stream = chat.stream(prompt, args.max_new_tokens, enable_thinking=args.thinking)
+    stream = chat.stream(talk, args.max_new_tokens, enable_thinking=args.thinking, tools=tools)
     try:
         for piece in stream:
             pieces.append(piece)
@@ -98,15 +135,17 @@ def _answer(chat: Conversation, prompt: str, args: argparse.Namespace, console: 
             raise
     finally:
         stream.close()  # type: ignore[attr-defined]
-    data: dict[str, Any] = {"prompt": prompt, "answer": "".join(pieces), "stopped": stopped}
+    answer = "".join(pieces)
+    data: dict[str, Any] = {"prompt": talk[-1]["content"], "answer": answer, "stopped": stopped}
     run = chat.last
     if run is not None and not stopped:
         seconds = max(run.end - run.first_token, 1e-9)
         data.update(
-            prefill_tokens=run.n_prefill_tokens, decode_tokens=run.n_decode_tokens,
+            prefill_tokens=run.n_prefill_tokens, cached_tokens=run.n_cached_tokens, decode_tokens=run.n_decode_tokens,
             first_token_s=run.first_token - run.start, tokens_per_s=run.n_decode_tokens / seconds,
         )  # fmt: skip
     console.report(data, "")
+    return {"role": "assistant", "content": answer}
 
 
 COMMAND = Chat()

@@ -20,11 +20,15 @@ Array = NDArray[Any]
 
 
 class CheckedCallbacks:
-    """The callbacks of a session; errors name the callback, exceptions pass through untouched."""
+    """The callbacks of a session; errors name the callback, exceptions pass through untouched.
+
+    ``said`` are the tokens that were reported in this run.
+    """
 
     def __init__(self, callbacks: LlmCallbacks, vocab_size: int, hidden: int) -> None:
         """Raises ParamInvalid for anything that cannot be called."""
         self.given = callbacks
+        self.said: list[int] = []
         self._ended = False
         self._vocab_size, self._hidden = vocab_size, hidden
         for name in ("result", "tokenizer", "embed", "sampling", "output"):
@@ -38,6 +42,7 @@ class CheckedCallbacks:
 
     def result(self, result: LlmResult, state: CallState) -> None:
         """Report tokens or a state; one that fails is not called again in this run."""
+        self.said += result.token_ids
         if self.given.result is None:
             return
         before, self._ended = self._ended, True

@@ -22,7 +22,7 @@ from ..spi.llm import (
 )
 from .callbacks import CheckedCallbacks
 
-__all__ = ["MainInput", "expand_tags", "place_media", "split_inputs"]
+__all__ = ["MainInput", "expand_tags", "is_whole", "place_media", "split_inputs"]
 
 Array = NDArray[Any]
 MainInput = (PromptInput, MessagesInput, TokenInput, EmbedInput, MultimodalInput)
@@ -45,6 +45,11 @@ def split_inputs(inputs: LlmInput | Sequence[LlmInput]) -> tuple[Any, list[AuxIn
         )
     _check_main(main[0])
     return main[0], [i for i in given if isinstance(i, AuxInput)]
+
+
+def is_whole(main: Any) -> bool:
+    """Whether a main input is all that the model is to see, whatever was said before."""
+    return isinstance(main, MessagesInput) or (isinstance(main, TokenInput) and main.whole)
 
 
 def _check_main(main: Any) -> None:

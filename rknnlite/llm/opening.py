@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 from ..choosing import choose_llm_backend
 from ..formats import ModelFile
-from ..spi.llm import InferParams, LlmCallbacks, LlmContext, LlmOptions, LlmParams, PromptInput, RunSummary
+from ..spi.llm import (
+    InferParams,
+    LlmCallbacks,
+    LlmContext,
+    LlmOptions,
+    LlmParams,
+    MessagesInput,
+    PromptInput,
+    RunSummary,
+)
 from .package import EmbedTable, Package
 from .stream import TextPieces, astream, stream
 from .tokenizer import Tokenizer
 
 __all__ = ["Chat", "open_llm"]
+
+Said = Union[str, Sequence[Mapping[str, Any]]]
+"""Text of one turn, or a list of messages."""
 
 _PARAMS = LlmParams()
 
@@ -57,8 +69,8 @@ def _source(given: Any) -> Any:
 class Chat:
     """A model, a session, its tokenizer and its embeddings: ``for piece in chat.stream("Hello"): ...``.
 
-    ``session`` takes all settings, ``last`` is the summary of the last run. History is kept from call to call;
-    ``chat.session.clear_kvcache()`` forgets it.
+    ``session`` takes all settings, ``last`` is the summary of the last run. Of text, history is kept from call to call;
+    ``chat.session.clear_kvcache()`` forgets it. A list of messages is a whole conversation by itself.
     """
 
     def __init__(self, prefix: str | os.PathLike[str], params: LlmParams = _PARAMS, **options: Any) -> None:
@@ -75,8 +87,8 @@ class Chat:
             raise
         self.last: RunSummary | None = None
 
-    def ask(self, prompt: str, max_new_tokens: int = 1024, **turn: Any) -> str:
-        """The whole answer to one turn; ``turn``: role, enable_thinking."""
+    def ask(self, prompt: Said, max_new_tokens: int = 1024, **turn: Any) -> str:
+        """The whole answer; ``turn``: role, enable_thinking, and all of ``MessagesInput`` for a list of messages."""
         text, ids = TextPieces(self.tokenizer.decode), []
         before = self.session.callbacks
 
@@ -85,21 +97,21 @@ class Chat:
 
         self.session.set_callbacks(replace(before, result=result))
         try:
-            self.last = self.session.run(PromptInput(prompt, **turn), self._params(max_new_tokens))
+            self.last = self.session.run(_input(prompt, turn), self._params(max_new_tokens))
         finally:
             self.session.set_callbacks(before)
         return text.push(ids, last=True)
 
-    def stream(self, prompt: str, max_new_tokens: int = 1024, **turn: Any) -> Iterator[str]:
+    def stream(self, prompt: Said, max_new_tokens: int = 1024, **turn: Any) -> Iterator[str]:
         """The answer piece by piece; leaving the loop stops the model."""
         self.last = yield from stream(
-            self.session, PromptInput(prompt, **turn), self.tokenizer.decode, self._params(max_new_tokens)
+            self.session, _input(prompt, turn), self.tokenizer.decode, self._params(max_new_tokens)
         )
 
-    def astream(self, prompt: str, max_new_tokens: int = 1024, **turn: Any) -> AsyncIterator[str]:
+    def astream(self, prompt: Said, max_new_tokens: int = 1024, **turn: Any) -> AsyncIterator[str]:
         """``stream`` for ``async for``."""
         return astream(
-            self.session, PromptInput(prompt, **turn), self.tokenizer.decode, self._params(max_new_tokens)
+            self.session, _input(prompt, turn), self.tokenizer.decode, self._params(max_new_tokens)
         )
 
     def _params(self, max_new_tokens: int) -> InferParams:
@@ -114,3 +126,7 @@ class Chat:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _input(prompt: Said, turn: dict[str, Any]) -> PromptInput | MessagesInput:
+    return PromptInput(prompt, **turn) if isinstance(prompt, str) else MessagesInput(prompt, **turn)

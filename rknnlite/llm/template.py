@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .sandbox import BoundedEnvironment
 
 __all__ = [
+    "CHATML",
     "ChatTemplate",
     "JinjaTemplate",
     "LiteralTemplate",
@@ -35,6 +36,12 @@ __all__ = [
     "parse_tools",
     "tools_text",
 ]
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""The template that models name by this word, and servers take where a model has none."""
 
 _ANSWER = "\u0002answer\u0003"  # stands for what the model said; no template treats it specially
 _OPEN_MARKER = re.compile(r"<[|\uff5c][^<>|]*[|\uff5c]>$")

@@ -201,6 +201,17 @@ class LlmSession(abc.ABC):
     def state(self) -> LlmState:
         """Counters, at any time and from any thread."""
 
+    def cached(self, tokens: Sequence[int]) -> int:
+        """How many of these tokens a run of ``TokenInput(tokens, whole=True)`` would find in the KV cache."""
+        return 0
+
+    def rendered(self, messages: MessagesInput) -> list[int]:
+        """The tokens that a conversation without media comes to; a run of them as ``whole`` does the same.
+
+        Raises ParamInvalid for messages that the chat template refuses, ContextInvalid while a run goes on.
+        """
+        raise NotImplementedError(f"{type(self).__name__} renders no conversations")
+
     @abc.abstractmethod
     def set_chat_template(self, system_prompt: str, prompt_prefix: str, prompt_postfix: str) -> None:
         """Replace the model's template by literal text: ``system``, then ``prefix + prompt + postfix`` per turn."""

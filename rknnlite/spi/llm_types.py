@@ -175,11 +175,15 @@ class PromptInput:
 
 @dataclass(frozen=True)
 class TokenInput:
-    """Token ids, int32; no chat template is applied."""
+    """Token ids, int32; no chat template is applied.
+
+    ``whole``: they are all that the model is to see, and what the KV cache holds of their beginning is not computed again.
+    """
 
     tokens: Union[Sequence[int], Array]
     role: str = "user"
     enable_thinking: bool = False
+    whole: bool = False
     kind = InputKind.TOKEN
 
 

@@ -64,8 +64,9 @@ class Parrot:
         self.params = params
         Parrot.made.append(self)
 
-    def stream(self, prompt: str, limit: int, **turn: Any) -> Iterator[str]:
-        for word in prompt.split():
+    def stream(self, talk: list[dict[str, Any]], limit: int, **turn: Any) -> Iterator[str]:
+        self.talk, self.turn = list(talk), turn
+        for word in talk[-1]["content"].split():
             if word == "interrupt":
                 raise KeyboardInterrupt
             yield word + " "
@@ -102,6 +103,22 @@ def test_the_keyboard(call: Call, parrot: type[Parrot], monkeypatch: pytest.Monk
     (made,) = parrot.made
     assert made.session.cleared == 1
     assert made.session.template == ("S", "U", "A")
+
+
+def test_a_conversation_goes_on_from_a_file(
+    call: Call, parrot: type[Parrot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk, tools = tmp_path / "talk.json", tmp_path / "tools.json"
+    talk.write_text('[{"role": "user", "content": "first"}]')
+    tools.write_text('[{"name": "f"}]')
+    monkeypatch.setattr("sys.stdin", io.StringIO("second\n"))
+    done = call("chat", "x", "--system", "S", "--messages", talk, "--tools", tools)
+    assert done.out == "first \nsecond \n"
+    (made,) = parrot.made
+    assert [m["role"] for m in made.talk] == ["system", "user", "assistant", "user"]
+    assert made.turn["tools"] == [{"name": "f"}]
+    broken = call("chat", "x", "--messages", tmp_path / "none.json")
+    assert broken.code != 0 and "none.json" in broken.err
 
 
 def test_ctrl_c_stops_and_closes(call: Call, parrot: type[Parrot]) -> None:

@@ -26,6 +26,7 @@ from rknnlite.spi.llm import (
     KvClear,
     KvPolicy,
     LlmParams,
+    MessagesInput,
     MultimodalInput,
     OutputState,
     PromptInput,
@@ -35,6 +36,7 @@ from rknnlite.spi.llm import (
     VocabInfo,
 )
 from tests.doubles.rknn3.double3 import Double3, model
+from tests.support.needs import needs
 
 from .conftest import CNN, HIDDEN, LLM, VOCAB, Heard, callbacks, embed, tokenize
 
@@ -732,3 +734,60 @@ def test_a_model_that_is_dropped(double: Double3) -> None:
 def test_options_that_mean_nothing_are_refused(chat: Chat, options: dict[str, Any]) -> None:
     with pytest.raises(ParamInvalid, match="priority"):
         chat(**options)
+
+
+# -- whole conversations -------------------------------------------------------------------------------------
+
+TALK = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+
+
+def test_a_whole_conversation_is_rendered_here(chat: Chat) -> None:
+    needs("jinja2")
+    heard = Heard()
+    with chat("generate echo").session(callbacks=callbacks(result=heard)) as session:
+        session.run(MessagesInput(TALK))
+    assert heard.text == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_the_next_turn_hands_over_what_is_new(chat: Chat) -> None:
+    needs("jinja2")
+    heard = Heard()
+    with chat("generate echo").session(callbacks=callbacks(result=heard)) as session:
+        first = session.run(MessagesInput(TALK))
+        said = {"role": "assistant", "content": heard.text}
+        talk = [*TALK, said, {"role": "user", "content": "And?"}]
+        held = session.state().n_total_tokens
+        assert session.cached(session.rendered(MessagesInput(talk))) == held
+        second = session.run(MessagesInput(talk))
+        assert first.n_cached_tokens == 0
+        assert second.n_cached_tokens == held == first.n_prefill_tokens + first.n_decode_tokens
+        new = len("<|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n")
+        assert second.n_prefill_tokens == new
+
+
+def test_another_conversation_begins_with_an_empty_cache(chat: Chat) -> None:
+    needs("jinja2")
+    with chat("generate echo").session(callbacks=callbacks()) as session:
+        session.run(MessagesInput(TALK))
+        other = session.run(MessagesInput([{"role": "user", "content": "Who?"}]))
+    assert other.n_cached_tokens == 0
+    assert other.n_prefill_tokens == len("<|im_start|>user\nWho?<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_after_other_inputs_nothing_is_known_of_the_cache(chat: Chat) -> None:
+    tokens = [65, 66, 67]
+    with chat("generate echo").session(callbacks=callbacks()) as session:
+        session.run(TokenInput(tokens, whole=True))
+        assert session.cached([*tokens, *tokens, 68]) == 6
+        session.run(TokenInput([70]), InferParams(keep_history=True))
+        assert session.cached([*tokens, *tokens, 68]) == 0
+
+
+def test_a_tool_is_offered_by_the_template_that_was_set(chat: Chat) -> None:
+    heard = Heard()
+    with chat("generate echo").session(callbacks=callbacks(result=heard)) as session:
+        session.set_chat_template("S", "<", ">")
+        session.run(MessagesInput(TALK, tools=[{"name": "f"}]))
+    assert heard.text.startswith("S<You can call") and '{"name": "f"}' in heard.text

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rknnlite.errors import ContextInvalid, InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.formats.llm import LlmModel
 from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.inputs import expand_tags, place_media
+from rknnlite.llm.inputs import expand_tags, is_whole, place_media
 from rknnlite.llm.messages import media_parts
 from rknnlite.llm.template import ChatTemplate, Rendered, Turn
 from rknnlite.spi.llm import (
@@ -165,7 +165,7 @@ class Conversation:
         The result of a tool belongs to the call before it; text comes behind the system prompt; tokens and
         embeddings are all that the model is to see.
         """
-        if main.role == "tool" or isinstance(main, MessagesInput):
+        if main.role == "tool" or is_whole(main):
             return
         text = isinstance(main, (PromptInput, MultimodalInput)) and main.prompt is not None
         self.forget(KvClear.KEEP_SYSTEM_PROMPT if text else KvClear.ALL)
@@ -197,6 +197,8 @@ class Conversation:
             return Feed(np.concatenate([calls.embeddings(pending), rows]), pending)
         if isinstance(main, TokenInput):
             tokens = calls.checked_ids(main.tokens, "the input")
+            if main.whole:
+                return self._behind_cached(self._embedded(tokens, calls), None)
             return self._embedded(np.concatenate([self._unfed(drop_end=False), tokens]), calls)
         if isinstance(main, MultimodalInput):
             return self._multimodal(main, template, calls)
@@ -219,22 +221,33 @@ class Conversation:
             feed.keys[place] = _content_key(feed.embeds[place])
         return feed
 
+    def tokens_of(self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks) -> Array:
+        """A conversation's tokens."""
+        return self._rendered(main, template, calls)[1]
+
     def _messages(self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
-        """The conversation without what the cache holds of its beginning."""
+        rendered, tokens = self._rendered(main, template, calls)
+        system = None if main.blocks else self._system_length(rendered, tokens, calls)
+        return self._behind_cached(self._with_media(tokens, main.blocks, calls), system)
+
+    def _rendered(
+        self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks
+    ) -> tuple[Rendered, Array]:
         rendered = template.conversation(main, self.tools)
-        blocks = main.blocks
-        text = expand_tags(rendered.text, blocks) if blocks or media_parts(main.messages) else rendered.text
-        tokens = calls.tokens(text)
-        feed = self._with_media(tokens, blocks, calls)
-        cached = self._reusable(feed.keys)
+        expanded = main.blocks or media_parts(main.messages)
+        return rendered, calls.tokens(expand_tags(rendered.text, main.blocks) if expanded else rendered.text)
+
+    def _behind_cached(self, feed: Feed, system: int | None) -> Feed:
+        """All that the model is to see without what the cache holds of its beginning; ``system`` tokens are to stay."""
+        cached = self.cached(feed.keys)
         if cached != self.cache.total:
             self._truncate(cached)
         self.unfed, self.ended = [], False
-        if not blocks:
-            self.system = tokens[: self._system_length(rendered, tokens, calls)].tolist()
-        return Feed(feed.embeds[cached:], tokens[cached:], feed.keys[cached:], cached)
+        if system is not None:
+            self.system = feed.tokens[:system].tolist()
+        return Feed(feed.embeds[cached:], feed.tokens[cached:], feed.keys[cached:], cached)
 
-    def _reusable(self, keys: list[int]) -> int:
+    def cached(self, keys: list[int]) -> int:
         """Places of the cache that begin this conversation too; its last token is always computed.
 
         In the middle of a group of quantised keys the others of the group would have had a say, so groups stay whole.

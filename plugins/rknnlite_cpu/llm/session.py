@@ -24,6 +24,7 @@ from rknnlite.spi.llm import (
     LlmInput,
     LlmParams,
     LlmState,
+    MessagesInput,
     RunSummary,
 )
 
@@ -93,6 +94,15 @@ class CpuLlmSession(GuardedSession):
     def state(self) -> LlmState:
         talk, counters = self._talk, self._counters
         return LlmState(talk.used, talk.size, counters.decode, counters.prefill, talk.policy)
+
+    def cached(self, tokens: Sequence[int]) -> int:
+        with self._using("cached"):
+            return self._talk.cached(list(tokens))
+
+    def rendered(self, messages: MessagesInput) -> list[int]:
+        with self._using("rendered"):
+            tokens: list[int] = self._talk.tokens_of(messages, self._chat_template(), self._calls).tolist()
+            return tokens
 
     # -- runs ---------------------------------------------------------------------------------------------
 

@@ -7,12 +7,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
+from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.guarded_session import GuardedSession, kv_clear, kv_policy
+from rknnlite.llm.inputs import is_whole, split_inputs
 from rknnlite.llm.template import parse_tools
 from rknnlite.spi.llm import (
     CallState,
@@ -23,12 +25,14 @@ from rknnlite.spi.llm import (
     LlmInput,
     LlmParams,
     LlmState,
+    MessagesInput,
     RunSummary,
 )
 
 from ..errors import call_error
 from ..tensors import TensorSet
 from .callbacks import CallbackStructs, RunWatch
+from .conversation import DeviceConversation, Handover
 from .engine import Rknn3Engine
 from .inputs import RunInputs
 from .lora import lora_struct
@@ -54,6 +58,7 @@ class Rknn3LlmSession(GuardedSession):
         self._structs = CallbackStructs(
             handle, self._config.vocab_size, self._config.embedding_dim, engine.inside
         )
+        self._talk = DeviceConversation(self._config.chat_template, self._stop.is_set)
         self._native = NativeSession(handle, param_structs(params, self._config), self._structs)
 
     # -- settings -----------------------------------------------------------------------------------------
@@ -62,11 +67,13 @@ class Rknn3LlmSession(GuardedSession):
         texts = [part.encode() for part in (system_prompt, prompt_prefix, prompt_postfix)]
         with self._using("set_chat_template"):
             self._native.do("rknn3_session_set_chat_template", *texts)
+            self._talk.set_template(system_prompt, prompt_prefix, prompt_postfix)
 
     def set_function_tools(self, tools: str) -> None:
         parse_tools(tools)
         with self._using("set_function_tools"):
             self._native.do("rknn3_session_set_function_tools", tools.encode())
+            self._talk.set_tools(tools)
 
     def set_kvcache_policy(self, policy: KvPolicy, n_keep: int = 0, n_keep_aligned: int = 0) -> None:
         chosen = kv_policy(policy)
@@ -113,6 +120,7 @@ class Rknn3LlmSession(GuardedSession):
     def clear_kvcache(self, clear: KvClear = KvClear.ALL) -> None:
         chosen = kv_clear(clear)
         with self._using("clear_kvcache"):
+            self._talk.forget()
             self._native.do("rknn3_session_clear_kvcache", chosen)
 
     def save_kvcache(self, path: str) -> None:
@@ -125,6 +133,7 @@ class Rknn3LlmSession(GuardedSession):
         if not Path(path).is_file():
             raise ModelInvalid(f"there is no KV cache file {path}")
         with self._using("load_kvcache"):
+            self._talk.forget()
             code = self._native.load_kvcache(os.fsencode(path))
             if code in (-1, -2, -3):
                 error = ModelInvalid(
@@ -138,10 +147,19 @@ class Rknn3LlmSession(GuardedSession):
     def load_kvcache_data(self, data: bytes) -> None:
         """``load_kvcache`` from the bytes of such a file (runtime 1.0.4 and after)."""
         with self._using("load_kvcache_data"):
+            self._talk.forget()
             self._native.do("rknn3_session_load_kvcache_from_data", data, len(data))
 
     def state(self) -> LlmState:
         return self._native.state()
+
+    def cached(self, tokens: Sequence[int]) -> int:
+        with self._using("cached"):
+            return self._talk.cached(tokens, self.state().n_total_tokens)
+
+    def rendered(self, messages: MessagesInput) -> list[int]:
+        with self._using("rendered"):
+            return self._talk.tokens(messages, self._calls)
 
     # -- runs ---------------------------------------------------------------------------------------------
 
@@ -181,17 +199,42 @@ class Rknn3LlmSession(GuardedSession):
         calls = self._calls.fresh()
 
         def prepare() -> Callable[[], RunSummary]:
-            given = RunInputs(self._engine.need(), self._engine.input_tensors, inputs, calls)
-            infer = infer_struct(params, given.continues, self._native.abi, self._native.version)
-            return lambda: self._run(given, infer, calls)
+            whole = self._whole(inputs, params, calls)
+            main, infer = (inputs, params) if whole is None else (whole.main, whole.params)
+            given = RunInputs(self._engine.need(), self._engine.input_tensors, main, calls)
+            struct = infer_struct(infer, given.continues, self._native.abi, self._native.version)
+            return lambda: self._run(given, struct, calls, whole)
 
         return prepare
 
-    def _run(self, given: RunInputs, infer: Any, calls: CheckedCallbacks) -> RunSummary:
+    def _whole(
+        self, inputs: LlmInput | Sequence[LlmInput], params: InferParams, calls: CheckedCallbacks
+    ) -> Handover | None:
+        """What to hand over for a whole conversation; None for other inputs, after which nothing is known of the cache."""
+        main, aux = split_inputs(inputs)
+        if not is_whole(main):
+            self._talk.forget()
+            return None
+        if aux:
+            raise InputInvalid("a whole conversation goes without auxiliary inputs; use a prompt or tokens")
+        total = self.state().n_total_tokens
+        whole = self._talk.handover(main, params, total, calls)
+        if total and not whole.cached:
+            self._native.do("rknn3_session_clear_kvcache", KvClear.ALL)
+        self._talk.forget()
+        return whole
+
+    def _run(
+        self, given: RunInputs, infer: Any, calls: CheckedCallbacks, whole: Handover | None
+    ) -> RunSummary:
         try:
-            return self._in_turn(calls, lambda: self._in_library(given, infer, calls))
+            summary = self._in_turn(calls, lambda: self._in_library(given, infer, calls))
         finally:
             given.release()
+        if whole is None:
+            return summary
+        self._talk.ran(whole, calls.said, self.state().n_total_tokens, self._params[0])
+        return replace(summary, n_cached_tokens=whole.cached)
 
     def _in_library(self, given: RunInputs, infer: Any, calls: CheckedCallbacks) -> RunSummary:
         if self._stop.is_set():
