@@ -110,8 +110,9 @@ class SamplingParams:
     """How the next token is chosen; the defaults are greedy.
 
     ``top_k`` 0 or less and ``top_p`` 1.0 switch the filter off. ``repeat_penalty`` counts every token of the
-    context, ``frequency_penalty`` and ``presence_penalty`` those generated in this run. ``seed`` None draws a
-    fresh one per session (the C API has no seed).
+    context, ``frequency_penalty`` and ``presence_penalty`` those generated in this run. ``min_p`` leaves out tokens less
+    likely than that share of the likeliest one, ``logit_bias`` is added to the logits of its token ids. ``seed`` None
+    draws a fresh one per session. The C API has none of these three: on a device ``HostSampling`` does it.
     """
 
     top_k: int = 1
@@ -121,6 +122,8 @@ class SamplingParams:
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     seed: Optional[int] = None
+    min_p: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)

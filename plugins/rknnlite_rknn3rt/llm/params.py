@@ -89,8 +89,12 @@ def _checked(params: LlmParams, config: LlmConfig) -> LlmParams:
         raise ParamInvalid(
             f"{len(vocab.special_eos_ids)} special EOS ids; {RKNN3_MAX_SPECIAL_EOS_ID_NUM} fit"
         )
-    if params.sampling.seed is not None:
-        logger.warning("the coprocessor draws tokens by itself and takes no seed; use a sampling callback")
+    sampling = params.sampling
+    if sampling.seed is not None or sampling.min_p or sampling.logit_bias:
+        logger.warning(
+            "the coprocessor draws tokens by itself and takes no seed, min_p or logit_bias; use HostSampling as sampling "
+            "callback"
+        )
     return replace(params, max_context_len=size)
 
 
