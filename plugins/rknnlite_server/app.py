@@ -1,0 +1,135 @@
+"""The application: routes, keys, errors, and models that load behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from rknnlite.errors import RknnError, shown
+
+from .about import detokenize, health, models, one_model, tokenize
+from .chat import chat_completions
+from .completions import completions
+from .errors import ApiError, as_api_error
+from .served import ServedModel
+from .settings import ServerSettings
+from .state import State
+
+__all__ = ["make_app", "openai_routes"]
+
+logger = logging.getLogger("rknnlite.server")
+_OPEN_PATHS = ("/health", "/v1/health", "/")
+StatusCallback = Callable[[str, str], None]
+
+
+def openai_routes() -> list[BaseRoute]:
+    """OpenAI's API and what the RKNN3 guide adds."""
+    return [
+        Route("/health", health),
+        Route("/v1/health", health),
+        Route("/models", models),
+        Route("/v1/models", models),
+        Route("/v1/models/{name:path}", one_model),
+        Route("/v1/chat/completions", chat_completions, methods=["POST"]),
+        Route("/chat/completions", chat_completions, methods=["POST"]),
+        Route("/v1/completions", completions, methods=["POST"]),
+        Route("/tokenize", tokenize, methods=["POST"]),
+        Route("/detokenize", detokenize, methods=["POST"]),
+    ]
+
+
+def make_app(
+    settings: ServerSettings,
+    routes: list[BaseRoute] | None = None,
+    told: StatusCallback = lambda status, text: None,
+) -> Starlette:
+    """An ASGI application that loads its models when it starts, and says 503 until they are there.
+
+    ``told`` hears ``initialised``, ``error`` and ``exited``, each with a text.
+    """
+    state = State(settings)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        loading = asyncio.ensure_future(_load(state, told))
+        try:
+            yield
+        finally:
+            state.stopping = True
+            await asyncio.wait([loading])
+            await asyncio.to_thread(state.close)
+            told("exited", "")
+
+    middleware = [Middleware(_Keys, state)]
+    if settings.cors:
+        allowed = Middleware(
+            CORSMiddleware, allow_origins=list(settings.cors), allow_methods=["*"], allow_headers=["*"]
+        )
+        middleware.insert(0, allowed)
+    app = Starlette(
+        routes=openai_routes() if routes is None else routes,
+        middleware=middleware,
+        exception_handlers={
+            ApiError: _on_error,
+            RknnError: _on_error,
+            HTTPException: _on_http,
+            Exception: _on_error,
+        },  # type: ignore[dict-item]
+        lifespan=lifespan,
+    )
+    app.state.rknnlite = state
+    return app
+
+
+async def _load(state: State, told: StatusCallback) -> None:
+    try:
+        for settings in state.settings.models:
+            model = await asyncio.to_thread(ServedModel, settings, state.settings)
+            state.models[model.name] = model
+    except Exception as error:  # the server goes on and says why it serves nothing
+        state.failure = f"the model could not be loaded: {shown(error)}"
+        logger.error("%s", state.failure)
+        told("error", state.failure)
+        return
+    state.ready = True
+    told("initialised", ", ".join(state.models))
+
+
+class _Keys:
+    """Lets requests with a key through, before anything of their body is read."""
+
+    def __init__(self, app: ASGIApp, state: State) -> None:
+        self._app, self._state = app, state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS or scope["method"] == "OPTIONS":
+            return await self._app(scope, receive, send)
+        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        if self._state.allows(given):
+            return await self._app(scope, receive, send)
+        error = ApiError(401, "authentication_error", "Invalid API Key", code="invalid_api_key")
+        return await JSONResponse(error.body, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+
+
+async def _on_error(request: Request, error: Exception) -> Response:
+    problem = as_api_error(error)
+    if problem.status >= 500 and not isinstance(error, ApiError):
+        logger.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
+    return JSONResponse(problem.body, problem.status, problem.headers)
+
+
+async def _on_http(request: Request, error: HTTPException) -> Response:
+    kind = "not_found_error" if error.status_code == 404 else "invalid_request_error"
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    return JSONResponse(ApiError(error.status_code, kind, message).body, error.status_code, error.headers)

@@ -1,0 +1,220 @@
+"""``POST /v1/chat/completions``: OpenAI's chat API."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Optional, Union
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from rknnlite.llm.answers import AnswerParser, AnswerPart, PartKind
+from rknnlite.spi.llm import MessagesInput
+
+from .body import Body
+from .errors import bad_request
+from .generation import Ended, Piece, Work, generate
+from .logprobs import chat_logprobs
+from .requests import Common, common, response_rule, room, top_logprobs
+from .served import ServedModel
+from .state import served, state_of
+from .streaming import event_stream, while_connected
+from .tool_choice import Tools, call_id, tools_of
+
+__all__ = ["Answer", "ChatRequest", "chat_completions", "chat_request", "whole_answer"]
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """A conversation to be answered: ``work`` for the model, ``tools`` and ``thinking`` to read its answer."""
+
+    model: ServedModel
+    work: Work
+    common: Common
+    tools: Tools
+    thinking: bool
+
+    def parser(self) -> AnswerParser:
+        """Takes an answer apart."""
+        return AnswerParser(self.model.form, bool(self.tools.offered), self.thinking)
+
+
+@dataclass
+class Answer:
+    """An answer as it grows."""
+
+    reasoning: str = ""
+    content: str = ""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+    ended: Optional[Ended] = None
+
+    def add(self, part: AnswerPart) -> dict[str, Any]:
+        """Take a part in; what a stream says of it (OpenAI's ``delta``)."""
+        if part.kind is PartKind.REASONING:
+            self.reasoning += part.text
+            return {"reasoning_content": part.text}
+        if part.kind is PartKind.CONTENT:
+            self.content += part.text
+            return {"content": part.text}
+        if part.kind is PartKind.CALL:
+            call = {"id": call_id(), "type": "function", "function": {"name": part.text, "arguments": ""}}
+            self.calls.append(call)
+            return {"tool_calls": [{"index": part.call, **call, "function": dict(call["function"])}]}  # type: ignore[call-overload]
+        self.calls[part.call]["function"]["arguments"] += part.text
+        return {"tool_calls": [{"index": part.call, "function": {"arguments": part.text}}]}
+
+    @property
+    def reason(self) -> str:
+        """Why it ended, in OpenAI's words."""
+        reason = self.ended.reason if self.ended is not None else "stop"
+        return "tool_calls" if self.calls and reason == "stop" else reason
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message of a complete answer."""
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": self.content or (None if self.calls else ""),
+        }
+        if self.reasoning:
+            message["reasoning_content"] = self.reasoning
+        if self.calls:
+            message["tool_calls"] = self.calls
+        return message
+
+
+async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatRequest:
+    """Read a request; ``limit`` is the number of messages. Raises ApiError, ParamInvalid."""
+    messages = body.items("messages")
+    if not messages:
+        raise bad_request("messages must be a list with one message or more", "messages")
+    if len(messages) > limit:
+        raise bad_request(f"{len(messages)} messages, {limit} are allowed", "messages")
+    tools = tools_of(body)
+    arguments = dict(body.object("chat_template_kwargs").fields)
+    thinking = arguments.pop("enable_thinking", model.thinks)
+    if not isinstance(thinking, bool):
+        raise bad_request(
+            "chat_template_kwargs.enable_thinking must be true or false", "chat_template_kwargs"
+        )
+    said = MessagesInput(
+        messages,
+        tools.offered,
+        thinking,
+        arguments,
+        not body.has("add_generation_prompt") or body.flag("add_generation_prompt"),
+    )
+    said = await model.media.attached(said, messages)
+    rule = response_rule(body)
+    tokens = await asyncio.to_thread(model.prompt, said)
+    shared = common(body, model, top_logprobs(body))
+    work = Work(
+        tuple(tokens), shared.sampling, room(body, model, len(tokens)), shared.stop,
+        await asyncio.to_thread(model.constraint, rule, tools), shared.top, model.media.input_of(said, tokens),
+        model.form.special,
+    )  # fmt: skip
+    return ChatRequest(model, work, shared, tools, thinking and model.opens_thought(tokens))
+
+
+async def parts(
+    request: ChatRequest, work: Work, timeout: float
+) -> AsyncIterator[tuple[list[AnswerPart], Union[Piece, Ended]]]:
+    """The answer taken apart, each time with what it came from."""
+    parser = request.parser()
+    async for item in generate(request.model, work, timeout):
+        yield (parser.finish() if isinstance(item, Ended) else parser.push(item.text)), item
+
+
+async def whole_answer(request: ChatRequest, work: Work, timeout: float) -> Answer:
+    """Wait for the complete answer."""
+    answer = Answer()
+    async for found, item in parts(request, work, timeout):
+        for part in found:
+            answer.add(part)
+        if isinstance(item, Ended):
+            answer.ended = item
+        else:
+            answer.pieces.append(item)
+    return answer
+
+
+def works(request: ChatRequest) -> list[Work]:
+    """The work for each of ``n`` answers: with a seed each has one of its own."""
+    seed = request.work.sampling.seed
+    if seed is None:
+        return [request.work] * request.common.count
+    samplings = [replace(request.work.sampling, seed=seed + number) for number in range(request.common.count)]
+    return [replace(request.work, sampling=sampling) for sampling in samplings]
+
+
+async def chat_completions(request: Request) -> Response:
+    """The route."""
+    state = state_of(request)
+    body = await state.json(request)
+    model = served(request, body.text("model"))
+    model.must_generate()
+    chat = await chat_request(body, model, state.settings.max_messages)
+    timeout = state.settings.timeout
+    head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model.name}
+    if chat.common.stream:
+        return await event_stream(request, _chunks(chat, head, timeout))
+    answers = [await while_connected(request, whole_answer(chat, work, timeout)) for work in works(chat)]
+    choices = [
+        {"index": number, "message": answer.message, "finish_reason": answer.reason,
+         "logprobs": chat_logprobs(answer.pieces, model, chat.common.top)}
+        for number, answer in enumerate(answers)
+    ]  # fmt: skip
+    usage = usage_of([answer.ended for answer in answers])
+    return JSONResponse({**head, "object": "chat.completion", "choices": choices, "usage": usage})
+
+
+async def _chunks(chat: ChatRequest, head: dict[str, Any], timeout: float) -> AsyncGenerator[str, None]:
+    """What a stream carries, as JSON text."""
+    head = {**head, "object": "chat.completion.chunk"}
+    ends: list[Optional[Ended]] = []
+    for index, work in enumerate(works(chat)):
+        answer, begun = Answer(), False
+        async for found, item in parts(chat, work, timeout):
+            if not begun:  # only now is it certain that there will be an answer
+                begun = True
+                yield _chunk(head, index, {"role": "assistant", "content": ""})
+            told = chat_logprobs([item], chat.model, chat.common.top) if isinstance(item, Piece) else None
+            if told is not None and not found:
+                yield _chunk(head, index, {}, logprobs=told)
+            for part in found:
+                yield _chunk(head, index, answer.add(part), logprobs=told)
+                told = None
+            if isinstance(item, Ended):
+                answer.ended = item
+        ends.append(answer.ended)
+        yield _chunk(head, index, {}, answer.reason)
+    if chat.common.usage_in_stream:
+        yield json.dumps({**head, "choices": [], "usage": usage_of(ends)})
+
+
+def _chunk(
+    head: dict[str, Any],
+    index: int,
+    delta: dict[str, Any],
+    reason: Optional[str] = None,
+    logprobs: Any = None,
+) -> str:
+    choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
+    return json.dumps({**head, "choices": [choice]}, ensure_ascii=False)
+
+
+def usage_of(ends: list[Optional[Ended]]) -> dict[str, Any]:
+    """Tokens of a request; those of the prompt count once."""
+    known = [end for end in ends if end is not None]
+    prompt = known[0].prompt_tokens if known else 0
+    said = sum(end.completion_tokens for end in known)
+    return {
+        "prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + said,
+        "prompt_tokens_details": {"cached_tokens": known[0].cached_tokens if known else 0},
+    }  # fmt: skip

@@ -1,0 +1,67 @@
+"""What goes wrong with a request, as OpenAI's API and the RKNN3 guide (section 3.5) put it."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Union
+
+from rknnlite.errors import (
+    BackendUnavailable,
+    ContextInvalid,
+    InputInvalid,
+    ModelInvalid,
+    ModelUnsupported,
+    OutOfMemory,
+    ParamInvalid,
+    RknnError,
+)
+
+__all__ = ["ApiError", "as_api_error", "bad_request"]
+
+
+class ApiError(Exception):
+    """An answer with an HTTP status of 400 or more; ``kind`` is OpenAI's word for its type."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        message: str,
+        param: Optional[str] = None,
+        code: Optional[Union[str, int]] = None,
+        retry_after: Optional[int] = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.kind, self.message, self.param = status, kind, message, param
+        self.code = status if code is None else code
+        self.headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The object that clients get."""
+        error = {"code": self.code, "message": self.message, "type": self.kind, "param": self.param}
+        return {"error": error}
+
+
+def bad_request(message: str, param: Optional[str] = None, code: Optional[str] = None) -> ApiError:
+    """400: the request itself is wrong."""
+    return ApiError(400, "invalid_request_error", message, param, code)
+
+
+_THEIRS = (InputInvalid, ParamInvalid)
+_BUSY = (ContextInvalid, OutOfMemory, BackendUnavailable)
+_OURS = (ModelInvalid, ModelUnsupported)
+
+
+def as_api_error(error: BaseException) -> ApiError:
+    """An error of the library as an answer; what nobody foresaw tells no more than its type."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, _THEIRS):
+        return bad_request(str(error))
+    if isinstance(error, _BUSY):
+        return ApiError(503, "unavailable_error", str(error), retry_after=1)
+    if isinstance(error, (*_OURS, RknnError)):
+        return ApiError(500, "server_error", str(error))
+    return ApiError(
+        500, "server_error", f"the server failed unexpectedly ({type(error).__name__}); its log says more"
+    )

@@ -1,0 +1,194 @@
+"""One answer: a run of a session in its own thread, whose text comes to the event loop piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Optional, Union
+
+from rknnlite.llm.host_sampling import Constraint, HostSampling, TokenChance
+from rknnlite.llm.stop_strings import StopStrings
+from rknnlite.llm.stream import TextPieces
+from rknnlite.spi.llm import (
+    CallState,
+    InferParams,
+    LlmResult,
+    LlmSession,
+    MultimodalInput,
+    RunSummary,
+    SamplingParams,
+    TokenInput,
+)
+
+from .errors import ApiError
+from .served import ServedModel
+
+__all__ = ["Ended", "Piece", "Work", "generate"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be generated: behind which tokens, how, and how much."""
+
+    tokens: tuple[int, ...]
+    sampling: SamplingParams
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    constraint: Optional[Callable[[], Constraint]] = None
+    top: Optional[int] = None
+    media: Optional[MultimodalInput] = None
+    special: bool = False
+
+    @property
+    def input(self) -> Union[TokenInput, MultimodalInput]:
+        """The input of the run."""
+        return TokenInput(self.tokens, whole=True) if self.media is None else self.media
+
+    def host_sampling(self) -> HostSampling:
+        """The sampling callback; it works the same on every backend."""
+        constraint = self.constraint() if self.constraint is not None else None
+        return HostSampling(self.sampling, self.tokens, constraint, self.top)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Text that may be shown, and the tokens that it came with."""
+
+    text: str
+    tokens: tuple[int, ...] = ()
+    chances: tuple[TokenChance, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The end of an answer; ``reason`` is OpenAI's word: stop or length."""
+
+    reason: str
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    summary: RunSummary = field(repr=False, compare=False)
+
+
+async def generate(model: ServedModel, work: Work, timeout: float) -> AsyncIterator[Union[Piece, Ended]]:
+    """Pieces, then ``Ended``. Leaving the loop ends the run within one token. Raises what the run raises."""
+    async with model.turnstile.turn():
+        session = await asyncio.to_thread(model.pool.take, work.tokens)
+        try:
+            async for item in _run(model, session, work, timeout):
+                yield item
+        finally:
+            model.pool.give(session)
+
+
+async def _run(
+    model: ServedModel, session: LlmSession, work: Work, timeout: float
+) -> AsyncIterator[Union[Piece, Ended]]:
+    loop = asyncio.get_running_loop()
+    pieces: asyncio.Queue[Optional[Piece]] = asyncio.Queue()
+    post = _Poster(loop, pieces)
+    reader = _Reader(model, work, session, post)
+    session.set_callbacks(replace(model.callbacks, result=reader.result, sampling=reader.sampling))
+    run = session.run_async(work.input, InferParams(max_new_tokens=work.max_tokens))
+    run.add_done_callback(lambda _: post(None))
+    deadline = loop.time() + timeout
+    try:
+        while True:
+            piece = await _before(pieces, deadline - loop.time(), timeout)
+            if piece is None:
+                break
+            yield piece
+        summary = run.result()
+        rest = reader.rest()
+        if rest.text or rest.tokens:
+            yield rest
+        yield _ended(summary, reader, len(work.tokens))
+    finally:
+        session.stop()
+        await _over(run)
+        session.set_callbacks(model.callbacks)  # nothing of this request is kept
+
+
+async def _before(pieces: asyncio.Queue[Optional[Piece]], left: float, timeout: float) -> Optional[Piece]:
+    try:
+        return await asyncio.wait_for(pieces.get(), max(left, 0.001))
+    except asyncio.TimeoutError:
+        raise ApiError(504, "timeout_error", f"the answer was not complete within {timeout:g} s") from None
+
+
+async def _over(run: Future[RunSummary]) -> None:
+    """Wait for the end of the run, whoever wants to be gone."""
+    waiting = asyncio.wrap_future(run)
+    cancelled = False
+    while not waiting.done():
+        try:
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError:
+            cancelled = True
+    with contextlib.suppress(BaseException):
+        waiting.exception()
+    if cancelled:
+        raise asyncio.CancelledError
+
+
+class _Poster:
+    """Hands pieces to the event loop; a loop that is closed needs none."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pieces: asyncio.Queue[Optional[Piece]]) -> None:
+        self._loop, self._pieces = loop, pieces
+
+    def __call__(self, piece: Optional[Piece]) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
+
+
+class _Reader:
+    """What a run says, in its thread: tokens become text, text ends at a stop string."""
+
+    def __init__(self, model: ServedModel, work: Work, session: LlmSession, post: _Poster) -> None:
+        def decode(ids: object) -> str:
+            return model.tokenizer.decode(ids, skip_special=not work.special)  # type: ignore[arg-type]
+
+        self._text = TextPieces(decode)
+        self.stop = StopStrings(work.stop)
+        self.sampling = work.host_sampling()
+        self._end, self._post = session.stop, post
+        self._waiting: list[int] = []
+        self._shown = 0
+
+    def result(self, result: LlmResult, state: CallState) -> None:
+        """The result callback."""
+        if not result.token_ids or self.stop.found is not None:
+            return
+        self._waiting += result.token_ids
+        text = self.stop.push(self._text.push(result.token_ids))
+        if text:
+            self._post(self._piece(text))
+        if self.stop.found is not None:
+            self._end()
+
+    def rest(self) -> Piece:
+        """What waited for more, at the end of the run."""
+        if self.stop.found is not None:
+            return self._piece("")
+        return self._piece(self.stop.push(self._text.push((), last=True)) + self.stop.flush())
+
+    def _piece(self, text: str) -> Piece:
+        tokens, self._waiting = tuple(self._waiting), []
+        chances = self.sampling.chances if self.sampling is not None else []
+        told = tuple(chances[self._shown : self._shown + len(tokens)])
+        self._shown += len(tokens)
+        return Piece(text, tokens, told)
+
+
+def _ended(summary: RunSummary, reader: _Reader, prompt: int) -> Ended:
+    if summary.state is CallState.STOP and reader.stop.found is None:
+        raise ApiError(
+            503, "unavailable_error", "the server is stopping; the answer is not complete", retry_after=5
+        )
+    reason = "length" if summary.state is CallState.MAX_NEW_TOKEN_REACHED else "stop"
+    prompt = max(prompt, summary.n_prefill_tokens + summary.n_cached_tokens)
+    return Ended(reason, prompt, summary.n_decode_tokens, summary.n_cached_tokens, summary)

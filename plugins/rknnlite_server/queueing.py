@@ -1,0 +1,80 @@
+"""Who may run now, who waits, and who is sent away."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from .errors import ApiError
+
+__all__ = ["Turnstile"]
+
+_REMEMBERED = 16
+
+
+class Turnstile:
+    """Lets ``size`` through at a time and ``waiting`` more wait, first come first served; for one event loop."""
+
+    def __init__(self, size: int, waiting: int) -> None:
+        self._size, self._most = size, waiting
+        self._inside = 0
+        self._line: deque[asyncio.Future[None]] = deque()
+        self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
+
+    @property
+    def running(self) -> int:
+        """Requests that are being computed."""
+        return self._inside
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue."""
+        return len(self._line)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Hold one of the places; raises ApiError 429 when the queue is full."""
+        await self._enter()
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds.append(time.monotonic() - start)
+            self._leave()
+
+    async def _enter(self) -> None:
+        if self._inside < self._size and not self._line:
+            self._inside += 1
+            return
+        if len(self._line) >= self._most:
+            raise ApiError(
+                429, "rate_limit_error", f"{self._inside} requests run and {len(self._line)} wait; try again later",
+                code="rate_limit_exceeded", retry_after=self._patience(),
+            )  # fmt: skip
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self._leave()  # the turn had come, and nobody takes it
+            else:
+                self._line.remove(place)
+            raise
+
+    def _leave(self) -> None:
+        while self._line:
+            place = self._line.popleft()
+            if not place.done():
+                place.set_result(None)  # the place is handed over
+                return
+        self._inside -= 1
+
+    def _patience(self) -> int:
+        """Seconds until there may be room: what the last requests took, shared by those that run."""
+        mean = sum(self._seconds) / len(self._seconds) if self._seconds else 1.0
+        return max(1, math.ceil(mean * (len(self._line) + 1) / self._size))

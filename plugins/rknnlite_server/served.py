@@ -1,0 +1,155 @@
+"""A language model that the server has opened: its sessions, who waits for them, and what it says about itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.files.reading import read_text
+from rknnlite.llm import EmbedTable, Package, Tokenizer, open_llm
+from rknnlite.llm.answers import answer_form
+from rknnlite.llm.constraints import Rule
+from rknnlite.llm.host_sampling import Constraint
+from rknnlite.llm.inputs import expand_tags
+from rknnlite.llm.messages import media_parts
+from rknnlite.llm.session_pool import SessionPool
+from rknnlite.llm.template import CHATML, JinjaTemplate
+from rknnlite.spi.llm import KvPolicy, LlmCallbacks, LlmParams, LlmSession, MessagesInput, TaskType, VocabInfo
+
+from .errors import ApiError
+from .media import NoMedia
+from .queueing import Turnstile
+from .settings import ModelSettings, ServerSettings
+from .tool_choice import Tools
+
+__all__ = ["ServedModel"]
+
+
+class ServedModel:
+    """Opened in a thread of its own, used from the event loop; ``close`` ends all runs."""
+
+    def __init__(self, settings: ModelSettings, server: ServerSettings) -> None:
+        """Raises what ``open_llm`` raises, ModelInvalid for parts that do not belong together."""
+        self.settings, self.name = settings, settings.name
+        self.created = int(time.time())
+        package = Package.of(_path(settings.model))
+        extra = {"device_id": settings.device_id} if settings.device_id else {}
+        weight = _path(settings.weight) or str(package.weight)
+        self.context = open_llm(_path(settings.model), weight, backend=settings.backend or None, **extra)
+        try:
+            self.config = config = self.context.config
+            self.tokenizer = Tokenizer(_path(settings.vocab) or package.tokenizer)
+            embed = _path(settings.embed) or package.embed
+            self._embed = EmbedTable(embed, config.vocab_size, config.embedding_dim, package.embed_sample())
+            self.template = JinjaTemplate.of_model(
+                self.name, _template(settings, config.chat_template), *_special(self.tokenizer)
+            )
+            self.limit = min(settings.ctx_size or config.max_ctx_len, config.max_ctx_len)
+            if self.limit < 1:
+                raise ParamInvalid(f"{self.name}: ctx-size is {settings.ctx_size}, must be 0 or more")
+            self.form = answer_form(_template(settings, config.chat_template))
+            self.media = NoMedia()
+            self.pool = SessionPool(self._session, server.parallel)
+            self.turnstile = Turnstile(server.parallel, server.queue)
+        except BaseException:
+            self.context.close()
+            raise
+
+    def _session(self) -> LlmSession:
+        params = LlmParams(self.limit, vocab=VocabInfo(), sampling=self.settings.sampling)
+        session = self.context.session(params, LlmCallbacks(tokenizer=self.tokenizer, embed=self._embed))
+        session.set_kvcache_policy(KvPolicy.NORMAL)
+        return session
+
+    def prompt(self, messages: MessagesInput) -> list[int]:
+        """The tokens of a conversation; takes time, so not in the event loop. Raises ParamInvalid, InputInvalid."""
+        text = self.template.conversation(messages, []).text
+        expanded = messages.blocks or media_parts(messages.messages)
+        return self.tokenizer.encode(expand_tags(text, messages.blocks) if expanded else text)
+
+    def constraint(self, rule: Rule | None, tools: Tools) -> Callable[[], Constraint] | None:
+        """What makes a constraint for an answer; None when anything will do. Raises ApiError for a bad rule."""
+        return None
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the model thinks first unless a request says otherwise."""
+        return False
+
+    def opens_thought(self, tokens: Sequence[int]) -> bool:
+        """Whether the prompt ends inside of a thought."""
+        return self.tokenizer.decode(tokens[-8:], skip_special=False).rstrip().endswith("<think>")
+
+    def must_generate(self) -> None:
+        """Raise ApiError for a model of embeddings."""
+        if self.embeds:
+            raise ApiError(
+                501, "not_supported_error", f"{self.name} makes embeddings, it does not generate text"
+            )
+
+    def token_text(self, token: int) -> str:
+        """Text of one token, special ones spelt out."""
+        return self.tokenizer.decode([token], skip_special=False)
+
+    def token_bytes(self, token: int) -> bytes:
+        """Bytes of one token."""
+        return self.token_text(token).encode()
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it is a model for embeddings and generates no text."""
+        return self.settings.embedding or self.config.task_type is TaskType.EMBEDDING
+
+    @property
+    def callbacks(self) -> LlmCallbacks:
+        """What every run needs."""
+        return LlmCallbacks(tokenizer=self.tokenizer, embed=self._embed)
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """Tokens that end an answer."""
+        return (self.tokenizer.eos_id,) if self.tokenizer.eos_id >= 0 else ()
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What ``/v1/models`` says about it."""
+        config = self.config
+        files = [Path(path) for path in (_path(self.settings.model), _path(self.settings.weight)) if path]
+        if not self.settings.weight:
+            files.append(Package.of(_path(self.settings.model)).weight)
+        return {
+            "vocab_type": 2, "n_vocab": config.vocab_size, "n_ctx_train": config.max_position_embeddings,
+            "n_ctx": self.limit, "n_embd": config.embedding_dim, "n_embed": config.embedding_dim,
+            "n_params": getattr(self.context, "parameters", None),
+            "size": sum(path.stat().st_size for path in files if path.exists()),
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """End all runs and release the model; may be called again."""
+        self.pool.close()
+        self.context.close()
+
+
+def _path(given: str) -> str:
+    """A path; a number is that of an open file descriptor."""
+    return f"/proc/self/fd/{given}" if given.isascii() and given.isdigit() else given
+
+
+def _special(tokenizer: Tokenizer) -> tuple[str, str]:
+    """Texts of the tokens that begin a text and end an answer."""
+    ids = (tokenizer.bos_id, tokenizer.eos_id)
+    bos, eos = (tokenizer.tokens[number] if number >= 0 else "" for number in ids)
+    return bos, eos
+
+
+def _template(settings: ModelSettings, own: str) -> str:
+    if settings.chat_template_file:
+        path = Path(_path(settings.chat_template_file))
+        try:
+            return read_text(path)
+        except (OSError, ValueError) as error:
+            raise ModelInvalid(f"{settings.name}: chat template {path}: {error}") from None
+    return own or CHATML

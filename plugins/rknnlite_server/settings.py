@@ -1,0 +1,180 @@
+"""What a server is told: models, addresses, limits. From the command line, or from a file of parameters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from rknnlite.errors import ParamInvalid, shown
+from rknnlite.files.reading import read_text
+from rknnlite.spi.llm import SamplingParams
+
+__all__ = ["ModelSettings", "ServerSettings", "settings_from_params"]
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_WORDS = {"max-tokens": "predict", "n-predict": "predict", "n_predict": "predict", "temperature": "temp"}
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """One language model; names are those of the arguments of ``rkllm3-server`` (RKNN3 guide, 3.5).
+
+    A path may be the number of an open file descriptor. ``ctx_size`` 0 means the model's, ``predict`` -1 as much as fits.
+    """
+
+    model: str
+    alias: str = ""
+    weight: str = ""
+    model2: str = ""
+    weight2: str = ""
+    model3: str = ""
+    weight3: str = ""
+    vocab: str = ""
+    embed: str = ""
+    mel_filter: str = ""
+    img_start: str = ""
+    img_end: str = ""
+    img_content: str = ""
+    img_width: int = 0
+    img_height: int = 0
+    audio_start: str = ""
+    audio_end: str = ""
+    audio_content: str = ""
+    chat_template_file: str = ""
+    embedding: bool = False
+    ctx_size: int = 4096
+    predict: int = -1
+    temp: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.9
+    repeat_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    device_id: str = ""
+    backend: str = ""
+
+    @property
+    def name(self) -> str:
+        """What clients call the model: the alias, else the path."""
+        return self.alias or self.model
+
+    @property
+    def sampling(self) -> SamplingParams:
+        """How tokens are chosen where a request says nothing."""
+        return SamplingParams(
+            top_k=self.top_k, top_p=self.top_p, temperature=self.temp, repeat_penalty=self.repeat_penalty,
+            frequency_penalty=self.frequency_penalty, presence_penalty=self.presence_penalty,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """A server. ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests wait."""
+
+    models: tuple[ModelSettings, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 8080
+    timeout: float = 600.0
+    parallel: int = 4
+    queue: int = 64
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    tls_cert: str = ""
+    tls_key: str = ""
+    cors: tuple[str, ...] = ()
+    metrics: bool = False
+    insecure: bool = False
+    max_body: int = 32 << 20
+    max_messages: int = 2048
+    drain: float = 30.0
+
+    def checked(self) -> ServerSettings:
+        """The same; raises ParamInvalid for what cannot work, or must not be done by mistake."""
+        if not 0 <= self.port <= 0xFFFF:
+            raise ParamInvalid(f"port is {self.port}, must be in 0..65535")
+        for name in ("parallel", "timeout", "max_body", "max_messages"):
+            if not getattr(self, name) > 0:
+                raise ParamInvalid(f"{name} is {getattr(self, name)}, must be above 0")
+        if self.queue < 0:
+            raise ParamInvalid(f"queue is {self.queue}, must be 0 or more")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ParamInvalid("TLS needs both a certificate and its key: --tls-cert FILE --tls-key FILE")
+        if self.host not in _LOOPBACK and not self.api_keys and not self.insecure:
+            raise ParamInvalid(
+                f"the server would listen on {self.host} for everybody: give it keys with --api-key-file FILE, or say "
+                "--insecure"
+            )
+        names = [model.name for model in self.models]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ParamInvalid(f"two models have the name {twice[0]!r}; give each an alias of its own")
+        return self
+
+
+def settings_from_params(path: str, base: ServerSettings) -> ServerSettings:
+    """The settings in a JSON file of parameters; ``base`` has what such a file has no words for.
+
+    Raises ParamInvalid naming the file and the entry.
+    """
+    try:
+        data = json.loads(read_text(Path(path)))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ParamInvalid(f"{path}: {shown(error)}") from None
+    return settings_of(data, base, path)
+
+
+def settings_of(data: Any, base: ServerSettings, label: str) -> ServerSettings:
+    """As ``settings_from_params``, of parsed JSON."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("models"), Mapping) or not data["models"]:
+        raise ParamInvalid(
+            f"{label}: needed is an object with host, port, timeout and models: {{NAME: {{model: ...}}}}"
+        )
+    models = tuple(_model(name, entry, f"{label}: models.{name}") for name, entry in data["models"].items())
+    given = {key: data[key] for key in ("host", "port", "timeout") if key in data}
+    unknown = sorted(set(data) - {"host", "port", "timeout", "models"})
+    if unknown:
+        raise ParamInvalid(f"{label}: unknown entry {unknown[0]!r}")
+    _check_types(given, ServerSettings, label)
+    return replace(base, models=models, **given).checked()
+
+
+def _model(name: str, entry: Any, label: str) -> ModelSettings:
+    if not isinstance(entry, Mapping):
+        raise ParamInvalid(f"{label} is {shown(entry)}, must be an object with at least model")
+    given = {_WORDS.get(key, key).replace("-", "_"): value for key, value in entry.items() if key != "qwenvl"}
+    known = {item.name for item in fields(ModelSettings)}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise ParamInvalid(f"{label}: unknown entry {unknown[0]!r}")
+    if not given.get("model"):
+        raise ParamInvalid(f"{label}: model is missing, the path of a .rknn file")
+    given = {
+        key: str(value) if key in _PATHS and type(value) is int else value for key, value in given.items()
+    }
+    _check_types(given, ModelSettings, label)
+    return ModelSettings(**{"alias": name, **given})
+
+
+_PATHS = (
+    "model",
+    "weight",
+    "model2",
+    "weight2",
+    "model3",
+    "weight3",
+    "vocab",
+    "embed",
+    "mel_filter",
+    "chat_template_file",
+)
+_KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float), "bool": (bool,)}
+
+
+def _check_types(given: Mapping[str, Any], kind: Any, label: str) -> None:
+    types = {item.name: str(item.type) for item in fields(kind)}
+    for key, value in given.items():
+        wanted = _KINDS[types[key]]
+        if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+            raise ParamInvalid(f"{label}: {key} is {shown(value)}, must be {types[key]}")

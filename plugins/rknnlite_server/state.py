@@ -1,0 +1,80 @@
+"""What all routes share: settings, models, and how to find the one that a request names."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+from starlette.requests import Request
+
+from .body import Body, read_json
+from .errors import ApiError
+from .served import ServedModel
+from .settings import ServerSettings
+
+__all__ = ["State", "served", "state_of"]
+
+
+class State:
+    """Of one application. ``models`` is empty until they are loaded; ``failure`` says why they never will be."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.models: dict[str, ServedModel] = {}
+        self.ready = False
+        self.stopping = False
+        self.failure = ""
+
+    async def json(self, request: Request) -> Body:
+        """The body of a request, within the limits."""
+        return await read_json(request, self.settings.max_body)
+
+    def allows(self, authorization: str) -> bool:
+        """Whether a request's key is one of ours; takes the same time for each."""
+        keys = self.settings.api_keys
+        if not keys:
+            return True
+        scheme, _, key = authorization.partition(" ")
+        given = key.strip().encode("utf-8", "replace") if scheme.lower() == "bearer" else b""
+        return bool(sum(hmac.compare_digest(given, known.encode()) for known in keys))
+
+    def check_ready(self) -> None:
+        """Raise ApiError while models are being loaded, after that failed, and while the server stops."""
+        if self.failure:
+            raise ApiError(503, "unavailable_error", self.failure)
+        if self.stopping:
+            raise ApiError(503, "unavailable_error", "the server is stopping", retry_after=5)
+        if not self.ready:
+            raise ApiError(503, "unavailable_error", "Loading model", retry_after=1)
+
+    def close(self) -> None:
+        """Close all models; may be called again."""
+        models, self.models = self.models, {}
+        for model in models.values():
+            model.close()
+
+
+def state_of(request: Request) -> State:
+    """The state of the application that a request came to."""
+    state: Any = request.app.state.rknnlite
+    assert isinstance(state, State)
+    return state
+
+
+def served(request: Request, name: str) -> ServedModel:
+    """The model of that name, the only one where none is named. Raises ApiError."""
+    state = state_of(request)
+    state.check_ready()
+    if not name and len(state.models) == 1:
+        return next(iter(state.models.values()))
+    model = state.models.get(name)
+    if model is not None:
+        return model
+    known = ", ".join(state.models) or "none"
+    raise ApiError(
+        404,
+        "invalid_request_error",
+        f"The model {name[:200]!r} does not exist here; there is {known}",
+        "model",
+        "model_not_found",
+    )
