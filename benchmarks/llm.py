@@ -63,12 +63,13 @@ class Ours:
         """Prefill behind an empty cache."""
         self._cache.truncate(0)
         for chunk in np.split(ids, range(PREFILL, len(ids), PREFILL)):
-            hidden = self._decoder.forward(self._embed(chunk).astype(np.float32), self._cache)
-        self._token = int(self._decoder.logits(hidden[-1:])[0].argmax())
+            (hidden,) = self._decoder.forward([(self._embed(chunk).astype(np.float32), self._cache)])
+        self._token = int(self._decoder.logits([hidden[-1:]])[0].argmax())
 
     def step(self) -> None:
         """One more token."""
-        hidden = self._decoder.forward(self._embed(np.array([self._token])).astype(np.float32), self._cache)
+        rows = self._embed(np.array([self._token])).astype(np.float32)
+        hidden = self._decoder.forward([(rows, self._cache)])
         self._token = int(self._decoder.logits(hidden)[0].argmax())
 
 

@@ -35,7 +35,7 @@ class Engine:
         while done < len(ids):
             step = min(chunk, self.cache.room())
             rows = self.embed(ids[done : done + step]).astype(np.float32)
-            pieces.append(self.decoder.logits(self.decoder.forward(rows, self.cache)))
+            pieces.append(self.decoder.logits(self.decoder.forward([(rows, self.cache)])))
             done += step
         return np.concatenate(pieces)
 

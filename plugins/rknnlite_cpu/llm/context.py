@@ -1,4 +1,4 @@
-"""A language model on the CPU: opened from its files, shared by sessions that run one after another."""
+"""A language model on the CPU: opened from its files, shared by sessions that step through it together."""
 
 from __future__ import annotations
 

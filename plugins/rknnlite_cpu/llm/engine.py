@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
@@ -16,6 +18,7 @@ from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .model import Decoder
+from .steps import Steps
 
 __all__ = ["CpuEngine"]
 
@@ -29,8 +32,9 @@ class CpuEngine(LlmEngine):
         self.model, self.chunk = model, chunk
         self._weights = weights
         weights.check()
-        self.decoder = Decoder(model, SafeTensors(weights.data, weights.label))
+        self.steps = Steps(Decoder(model, SafeTensors(weights.data, weights.label)))
         self.closed = False
+        self._runners: set[int] = set()
 
     @property
     def config(self) -> LlmConfig:
@@ -70,6 +74,26 @@ class CpuEngine(LlmEngine):
         """Raise ContextInvalid after the context was closed."""
         if self.closed:
             raise ContextInvalid("the model is closed; open it again")
+
+    @contextmanager
+    def one_run(self, stopping: Callable[[], bool]) -> Iterator[bool]:
+        """Sessions run side by side here: their steps go through the weights together (``Steps``)."""
+        thread = threading.get_ident()
+        if thread in self._runners:
+            raise ContextInvalid(
+                "a session was run from inside a callback of another session of the same model"
+            )
+        self._runners.add(thread)
+        try:
+            self.check_open()
+            yield True
+        finally:
+            self._runners.discard(thread)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self.steps.forget()
+        self._runners = set()
 
     def check_weights(self) -> None:
         """Raise ModelInvalid when the weight file was changed since; before every turn, which reads all of it."""

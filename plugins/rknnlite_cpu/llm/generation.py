@@ -27,7 +27,7 @@ from rknnlite.spi.llm import (
 from rknnlite.tensor import TensorAttr
 
 from .conversation import Conversation, Feed
-from .model import Decoder
+from .steps import Steps
 
 __all__ = ["Counters", "Generation"]
 
@@ -47,7 +47,7 @@ class Generation:
 
     def __init__(
         self,
-        decoder: Decoder,
+        steps: Steps,
         talk: Conversation,
         params: LlmParams,
         sampler: Sampler,
@@ -56,7 +56,7 @@ class Generation:
         stopping: Callable[[], bool],
         chunk: int,
     ) -> None:
-        self._decoder, self._talk, self._params, self._sampler = decoder, talk, params, sampler
+        self._steps, self._talk, self._params, self._sampler = steps, talk, params, sampler
         self._calls, self._attrs, self._stopping, self._chunk = calls, outputs, stopping, chunk
         table = talk.model.tokens
         self._gate = Utf8Gate(table.__getitem__ if table is not None else None)
@@ -89,12 +89,12 @@ class Generation:
         talk, total, done = self._talk, len(feed.embeds), 0
         while not self._stopping():
             step = min(self._chunk, total - done, talk.cache.room())
-            hidden = self._decoder.forward(feed.embeds[done : done + step], talk.cache)
+            last = done + step == total
+            rows = feed.embeds[done : done + step]
+            hidden, logits = self._steps.forward(rows, talk.cache, last or self._wanted)
             talk.fed(feed.tokens[done : done + step], feed.keys[done : done + step])
             done += step
             counters.prefill = done
-            last = done == total
-            logits = self._decoder.logits(hidden[-1:])[0] if last or self._wanted else None
             self._show(
                 hidden, logits, OutputState.PREFILL_FINISHED if last else OutputState.PREFILL_PROCESSING
             )
@@ -104,15 +104,15 @@ class Generation:
 
     def _decode(self, logits: Array | None, limit: int, counters: Counters) -> CallState:
         hidden: Array | None = None
-        while True:
-            state = self._step(logits, limit, counters)
-            if state is not None:
-                break
-            ids = np.array(self._talk.unfed, np.int32)
-            hidden = self._decoder.forward(self._calls.embeddings(ids), self._talk.cache)
-            self._talk.fed(ids, ids.tolist())
-            logits = self._decoder.logits(hidden)[0]
-            self._show(hidden, logits, OutputState.DECODE_PROCESSING)
+        with self._steps.decoding():
+            while True:
+                state = self._step(logits, limit, counters)
+                if state is not None:
+                    break
+                ids = np.array(self._talk.unfed, np.int32)
+                hidden, logits = self._steps.forward(self._calls.embeddings(ids), self._talk.cache)
+                self._talk.fed(ids, ids.tolist())
+                self._show(hidden, logits, OutputState.DECODE_PROCESSING)
         if hidden is not None:
             self._show(hidden, logits, OutputState.DECODE_FINISHED)
         return state

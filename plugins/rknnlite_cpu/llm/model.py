@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Optional
 
 import numpy as np
@@ -73,24 +75,30 @@ class Decoder:
         self._eps = np.float32(arch.rms_eps)
         self._scale = np.float32(arch.head_dim**-0.5)
 
-    def forward(self, embeds: Array, cache: KvCache) -> Array:
-        """Run (n, hidden) float32 embeddings behind what the cache holds; hidden states (n, hidden), normalised.
+    def forward(self, parts: Sequence[tuple[Array, KvCache]]) -> list[Array]:
+        """Run (n, hidden) float32 embeddings behind what each cache holds; hidden states (n, hidden), normalised.
 
-        ``n`` may not exceed ``cache.room()``.
+        The parts go through the weights together. None may be longer than ``cache.room()`` of its own cache.
         """
-        window = _Window(self._frequency, cache, len(embeds))
-        x = embeds.copy()
+        windows = [_Window(self._frequency, cache, len(embeds)) for embeds, cache in parts]
+        ends = list(accumulate(len(embeds) for embeds, _ in parts))
+        places = [slice(end - len(embeds), end) for end, (embeds, _) in zip(ends, parts)]
+        caches = [cache for _, cache in parts]
+        x = np.concatenate([embeds for embeds, _ in parts])
         with limited(cores()):
             for number, layer in enumerate(self._layers):
-                x += self._attention(number, layer, self._normed(x, layer.norm1), window, cache)
+                normed = self._normed(x, layer.norm1)
+                x += self._attention(number, layer, normed, list(zip(places, windows, caches)))
                 x += self._mlp(layer, self._normed(x, layer.norm2))
-        cache.advance(len(embeds))
-        return self._normed(x, self._norm)
+        for embeds, cache in parts:
+            cache.advance(len(embeds))
+        x = self._normed(x, self._norm)
+        return [x[place] for place in places]
 
-    def logits(self, hidden: Array) -> Array:
-        """(n, hidden) -> (n, vocab) float32."""
+    def logits(self, hidden: Sequence[Array]) -> Array:
+        """Several (n, hidden) -> (all n, vocab) float32."""
         with limited(cores()):
-            return self._head(hidden)
+            return self._head(np.concatenate(hidden))
 
     def _normed(self, x: Array, weight: Array) -> Array:
         power = np.einsum("...i,...i->...", x, x)[..., None] / np.float32(x.shape[-1])
@@ -104,18 +112,25 @@ class Decoder:
         run_blocks(lambda block: _gated(both[block, :width], both[block, width:]), rows, both.size)
         return layer.down(both[:, :width])
 
-    def _attention(self, number: int, layer: _Layer, x: Array, window: _Window, cache: KvCache) -> Array:
-        arch, store = self.arch, cache.layers[number]
+    def _attention(
+        self, number: int, layer: _Layer, x: Array, parts: list[tuple[slice, _Window, KvCache]]
+    ) -> Array:
         qkv = layer.qkv(x)
         if layer.qkv_bias is not None:
             qkv = qkv + layer.qkv_bias
-        heads = qkv.reshape(len(x), -1, arch.head_dim).transpose(1, 0, 2)
+        mixed = [self._attended(number, layer, qkv[place], window, cache) for place, window, cache in parts]
+        return layer.out(mixed[0] if len(mixed) == 1 else np.concatenate(mixed))
+
+    def _attended(self, number: int, layer: _Layer, qkv: Array, window: _Window, cache: KvCache) -> Array:
+        """What the tokens of one part see: (tokens, heads * head_dim)."""
+        arch, store = self.arch, cache.layers[number]
+        heads = qkv.reshape(len(qkv), -1, arch.head_dim).transpose(1, 0, 2)
         queries, keys, values = np.split(heads, [arch.heads, arch.heads + arch.kv_heads])
         if layer.q_norm is not None and layer.k_norm is not None:
             queries, keys = self._normed(queries, layer.q_norm), self._normed(keys, layer.k_norm)
         queries = queries * self._scale
         keys, values = store.rounded(rotate(keys, window.turn)), store.rounded(values)
-        if len(x) == 1:  # what a single token drops it cannot see: store first, the cache is all there is
+        if len(qkv) == 1:  # what a single token drops it cannot see: store first, the cache is all there is
             cache.store(number, keys, values)
             used = min(cache.total + 1, cache.size)
             all_keys, all_values = store.keys(used), store.values(used)
@@ -123,7 +138,7 @@ class Decoder:
             all_keys = np.concatenate([store.keys(cache.used), keys], axis=1)
             all_values = np.concatenate([store.values(cache.used), values], axis=1)
             cache.store(number, keys, values)
-        return layer.out(self._mix(self._scores(queries, all_keys, window), all_values))
+        return self._mix(self._scores(queries, all_keys, window), all_values)
 
     def _scores(self, queries: Array, keys: Array, window: _Window) -> Array:
         """(kv_heads, heads per kv head, tokens, keys)."""

@@ -146,7 +146,7 @@ class CpuLlmSession(GuardedSession):
         except RenderStopped:
             return self._stopped(calls)
         generation = Generation(
-            engine.decoder,
+            engine.steps,
             talk,
             self._params,
             self._sampler,
