@@ -53,8 +53,8 @@ class LlmFace(Face):
     ) -> int:
         """Open a session on the model that ``init_runtime`` opened without ``llm_args``; or another one.
 
-        Sessions share the weights and have their own cache; on a coprocessor they run one at a time. A session of the same number is
-        closed first. Arguments as in ``init_runtime``. Returns 0 or -1.
+        Sessions share the weights and have their own cache; on a coprocessor they run one at a time. A session of
+        the same number is closed first. Arguments as in ``init_runtime``. Returns 0 or -1.
         """
         runtime = self.rknn_runtime
         if runtime is None or runtime.llm_context is None:

@@ -1,9 +1,10 @@
 """The LLM half of the contracts: contexts that hold a language model and sessions that talk to it.
 
 A backend of generation rknpu3 (or the CPU reference) opens an LLM package as an ``LlmContext``; a context owns
-any number of ``LlmSession``: weights are shared, the KV cache is private. On a coprocessor one session runs at a time, on
-the CPU several step through the weights together. Callbacks are plain Python callables here; the C shapes of the vendor's callbacks belong to faces and to the plugin that
-speaks the C ABI. Numbers of the enumerations are those of the RKNN3 C API 1.0.
+any number of ``LlmSession``: weights are shared, the KV cache is private. On a coprocessor one session runs at a
+time, on the CPU several step through the weights together. Callbacks are plain Python callables here; the C shapes
+of the vendor's callbacks belong to faces and to the plugin that speaks the C ABI. Numbers of the enumerations are
+those of the RKNN3 C API 1.0.
 """
 
 from __future__ import annotations
