@@ -1,0 +1,162 @@
+"""Command lines of servers: the arguments of the RKNN3 guide's ``rkllm3-server``, and ours."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from rknnlite.errors import ParamInvalid
+from rknnlite.files.reading import read_text
+
+from .settings import ModelSettings, ServerSettings, settings_from_params
+
+__all__ = ["add_model_arguments", "add_server_arguments", "settings_of_arguments"]
+
+_MODEL_HELP = {
+    "weight": "its weights; beside the model by default",
+    "model2": "the encoder of images (.rknn)",
+    "weight2": "weights of the encoder of images",
+    "model3": "the encoder of audio (.rknn)",
+    "weight3": "weights of the encoder of audio",
+    "vocab": "the tokenizer (.gguf); beside the model by default",
+    "embed": "the embeddings (.bin); beside the model by default",
+    "mel-filter": "filters of the encoder of audio",
+    "img-start": "text before the tokens of an image",
+    "img-end": "text behind them",
+    "img-content": "text of one token of an image",
+    "img-width": "width of images, in pixels",
+    "img-height": "height of images, in pixels",
+    "audio-start": "text before the tokens of a sound",
+    "audio-end": "text behind them",
+    "audio-content": "text of one token of a sound",
+    "chat-template-file": "a Jinja template instead of the model's own",
+    "device-id": "which coprocessor",
+}
+_SHORT = {"ctx-size": ["-c"], "predict": ["-n", "--n-predict", "--n_predict"], "alias": ["-a"]}
+_NUMBERS = {
+    "ctx-size": "tokens of context; 0: as many as the model has",
+    "predict": "tokens of an answer at most; -1: as many as fit",
+    "temp": "temperature where a request names none",
+    "top-k": "likeliest tokens that are drawn from; 0: all",
+    "top-p": "share of probability that is drawn from; 1.0: all",
+    "repeat-penalty": "1.0: none",
+    "presence-penalty": "0.0: none",
+    "frequency-penalty": "0.0: none",
+}
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Everything about one model but its own path."""
+    defaults = {item.name: item.default for item in fields(ModelSettings)}
+    for name, text in _MODEL_HELP.items():
+        kind: type = int if name in ("img-width", "img-height") else str
+        parser.add_argument(f"--{name}", type=kind, metavar="PX" if kind is int else "TEXT", help=text)
+    for name, text in _NUMBERS.items():
+        default: Any = defaults[name.replace("-", "_")]
+        words = [*_SHORT.get(name, []), f"--{name}"]
+        parser.add_argument(
+            *words,
+            dest=name.replace("-", "_"),
+            type=type(default),
+            metavar="N",
+            help=f"{text} (default: {default})",
+        )
+    parser.add_argument(
+        "-a", "--alias", metavar="NAME", help="what clients call the model; its path by default"
+    )
+    parser.add_argument("--embedding", action="store_true", help="the model makes embeddings")
+
+
+def add_server_arguments(parser: argparse.ArgumentParser) -> None:
+    """Addresses, keys and limits."""
+    default = ServerSettings()
+    parser.add_argument(
+        "--host", default=default.host, help=f"address to listen on (default: {default.host})"
+    )
+    parser.add_argument(
+        "--port", type=int, default=default.port, help=f"port (default: {default.port}; 0: any)"
+    )
+    parser.add_argument(
+        "-to", "--timeout", type=float, default=default.timeout, metavar="S",
+        help=f"seconds that an answer may take (default: {default.timeout:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--parallel", type=int, default=default.parallel, metavar="N",
+        help=f"answers of a model at a time, each with a KV cache of its own (default: {default.parallel})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--queue",
+        type=int,
+        default=default.queue,
+        metavar="N",
+        help=f"requests that may wait (default: {default.queue})",
+    )
+    parser.add_argument(
+        "--api-key-file", metavar="FILE", help="keys that clients must have one of, a line each"
+    )
+    parser.add_argument("--tls-cert", metavar="FILE", default="", help="certificate for https, PEM")
+    parser.add_argument("--tls-key", metavar="FILE", default="", help="its key, PEM")
+    parser.add_argument(
+        "--cors",
+        action="append",
+        metavar="ORIGIN",
+        default=[],
+        help="web pages from there may ask; repeatable",
+    )
+    parser.add_argument("--metrics", action="store_true", help="figures for Prometheus at /metrics")
+    parser.add_argument(
+        "--insecure", action="store_true", help="listen on other addresses than loopback without keys"
+    )
+    parser.add_argument(
+        "--max-body", type=int, default=default.max_body, metavar="BYTES",
+        help=f"size of a request (default: {default.max_body})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--params-file",
+        metavar="FILE",
+        help="JSON with host, port, timeout, models; replaces those arguments",
+    )
+    parser.add_argument("--backend", metavar="NAME", help="cpu, rknn3rt, ...; the best one by default")
+
+
+def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> ServerSettings:
+    """The settings of a command line for these models; raises ParamInvalid."""
+    base = ServerSettings(
+        host=args.host, port=args.port, timeout=args.timeout, parallel=args.parallel, queue=args.queue,
+        api_keys=_keys(args.api_key_file), tls_cert=args.tls_cert, tls_key=args.tls_key, cors=tuple(args.cors),
+        metrics=args.metrics, insecure=args.insecure, max_body=args.max_body,
+    )  # fmt: skip
+    if args.params_file:
+        return settings_from_params(args.params_file, base)
+    if not models:
+        raise ParamInvalid("name a model, or a file of parameters with --params-file")
+    given = {
+        item.name: getattr(args, item.name)
+        for item in fields(ModelSettings)
+        if item.default is not MISSING and getattr(args, item.name, None) is not None
+    }
+    if len(models) > 1 and given.get("alias"):
+        raise ParamInvalid("--alias with several models; name them in a file of parameters (--params-file)")
+    made = tuple(ModelSettings(model=_model_file(model), **given) for model in models)
+    return ServerSettings(**{**vars(base), "models": made}).checked()
+
+
+def _model_file(given: str) -> str:
+    """``PREFIX`` stands for ``PREFIX.rknn``."""
+    beside = Path(f"{given}.rknn")
+    return str(beside) if not given.isdigit() and not Path(given).is_file() and beside.is_file() else given
+
+
+def _keys(path: str | None) -> tuple[str, ...]:
+    if path is None:
+        return ()
+    try:
+        lines = read_text(Path(path)).splitlines()
+    except (OSError, ValueError) as error:
+        raise ParamInvalid(f"--api-key-file {path}: {error}") from None
+    keys = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    if not keys:
+        raise ParamInvalid(f"--api-key-file {path}: holds no key; write one a line")
+    return keys

@@ -1,0 +1,85 @@
+"""``rknnlite serve``, and ``rkllm3-server`` with the arguments of the RKNN3 guide."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rknnlite.errors import RknnError
+from rknnlite.spi.command import Command, Console, Exit
+
+from .arguments import add_model_arguments, add_server_arguments, settings_of_arguments
+from .control import ServerStatus, serve
+from .settings import ServerSettings
+
+__all__ = ["COMMAND", "rkllm3_server"]
+
+
+class Serve(Command):
+    """See the module."""
+
+    name = "serve"
+    help = "offer models to other programs: OpenAI's API for language models"
+    examples = (
+        "rknnlite serve --llm models/tiny",
+        "rknnlite serve --llm models/tiny --alias tiny --port 8080 --parallel 4",
+        "rknnlite serve --params-file params.json --api-key-file keys.txt --host 0.0.0.0",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--llm",
+            action="append",
+            metavar="PREFIX",
+            default=[],
+            help="a language model: PREFIX.rknn and its parts; repeatable",
+        )
+        add_model_arguments(parser)
+        add_server_arguments(parser)
+
+    def run(self, args: argparse.Namespace, console: Console) -> int:
+        settings = settings_of_arguments(args, args.llm)
+        return _serve(settings, console)
+
+
+def _serve(settings: ServerSettings, console: Console) -> int:
+    failed: list[str] = []
+
+    def told(status: ServerStatus, text: str) -> None:
+        if status is ServerStatus.ERROR:
+            failed.append(text)
+            console.note(text)
+        elif status is ServerStatus.MODEL_INITED:
+            console.note(f"ready: {text}")
+
+    scheme = "https" if settings.tls_cert else "http"
+    console.note(f"{scheme}://{settings.host}:{settings.port} (models are being loaded; Ctrl-C ends)")
+    serve(settings, told)
+    return Exit.FAILED if failed else Exit.OK
+
+
+COMMAND = Serve()
+
+
+def rkllm3_server(arguments: list[str] | None = None) -> int:
+    """The console script."""
+    parser = argparse.ArgumentParser(prog="rkllm3-server", description=__doc__, add_help=False)
+    parser.add_argument("-h", "--help", "--usage", action="help", help="show this and end")
+    parser.add_argument("-m", "--model", metavar="FILE", help="the language model (.rknn)")
+    parser.add_argument("--log-level", type=int, default=0, metavar="N", help="0 (errors) to 4 (everything)")
+    add_model_arguments(parser)
+    add_server_arguments(parser)
+    args = parser.parse_args(arguments)
+    console = Console()
+    try:
+        return _serve(settings_of_arguments(args, [args.model] if args.model else []), console)
+    except RknnError as error:
+        console.note(str(error))
+        return int(Exit.FAILED)
+    except KeyboardInterrupt:
+        return int(Exit.INTERRUPTED)
+
+
+def main() -> None:
+    """For the console script."""
+    sys.exit(rkllm3_server())
