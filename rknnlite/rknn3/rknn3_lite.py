@@ -48,18 +48,22 @@ _BANNER = "=" * 46
 class RKNN3Lite(LlmFace):
     """Runs one model on an RK1820 or RK1828, or anywhere on the CPU reference.
 
-    >>> rknn = RKNN3Lite(llm_mode=True)                          # doctest: +SKIP
-    >>> if rknn.load_rknn("chat.rknn", "chat.weight") == 0 and rknn.init_runtime("rk1820", 0xff) == 0:
-    ...     for piece in rknn.stream("What is 12 + 30?"):
-    ...         print(piece, end="", flush=True)
-    >>> rknn.release()
-
     An object serves one thread at a time, but for ``session_stop`` and ``session_query_state``.
 
     Args:
         llm_mode: the model is a language model.
         verbose: log D and I lines too.
         verbose_file: file that gets the log lines too, appended; used with ``verbose`` only.
+
+    Examples:
+        >>> rknn = RKNN3Lite(llm_mode=True)
+        >>> rknn.load_rknn("examples/llm_chat/models/tiny.rknn", "examples/llm_chat/models/tiny.weight")
+        0
+        >>> rknn.init_runtime("rk1820", RKNN3Lite.RKNN3CoreMask.RKNN3_NPU_CORE_ALL)
+        0
+        >>> rknn.get_sdk_version() is not None
+        True
+        >>> rknn.release()
     """
 
     RKNN3CoreMask = RKNN3CoreMask
