@@ -242,6 +242,12 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site/search/search_index.js").exists()  # what a search without a server reads
+    index = (tmp_path / "site/index.html").read_text(encoding="utf-8")
+    assert all(
+        f'"{file}"' in index
+        for file in ("assets/iframe-worker.js", "images/logo-white.svg", "images/logo.svg")
+    )
     assert "rknnlite.Context.infer" in (tmp_path / "site/reference/opening.html").read_text(encoding="utf-8")
     for page in sorted((tmp_path / "site").rglob("*.html")):
         assert not re.search(

@@ -57,7 +57,8 @@ class RKNN3Lite(LlmFace):
 
     Examples:
         >>> rknn = RKNN3Lite(llm_mode=True)
-        >>> rknn.load_rknn("examples/llm_chat/models/tiny.rknn", "examples/llm_chat/models/tiny.weight")
+        >>> tiny = "examples/llm_chat/models/tiny"
+        >>> rknn.load_rknn(f"{tiny}.rknn", f"{tiny}.weight")
         0
         >>> rknn.init_runtime("rk1820", RKNN3Lite.RKNN3CoreMask.RKNN3_NPU_CORE_ALL)
         0
