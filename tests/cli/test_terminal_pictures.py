@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("rich", reason="needs the extra docs")
+pytest.importorskip("rich")
 
 from tools import terminal_pictures
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("codespell_lib", reason="needs the extra lint")
+pytest.importorskip("codespell_lib")
 
 from tools import spelling
 
