@@ -46,6 +46,8 @@ def test_example_runs(cls: type[Any], tmp_path: Path, monkeypatch: pytest.Monkey
     if cls.__module__.startswith("rknnlite.llm") or "Chat(" in (cls.__doc__ or ""):
         pytest.importorskip("jinja2", reason="needs jinja2")  # for chat templates
     names = {**vars(sys.modules[cls.__module__]), "np": np, "rknnlite": rknnlite}
+    if cls.__module__.startswith("rknnlite.rknn3."):
+        names.update(vars(importlib.import_module("rknnlite.rknn3")))
     (test,) = (t for t in doctest.DocTestFinder(recurse=False).find(cls, cls.__name__, globs=names))
     assert test.examples, f"{cls.__qualname__} has no example"
     assert not any(example.options.get(doctest.SKIP) for example in test.examples)

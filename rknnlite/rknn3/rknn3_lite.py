@@ -56,13 +56,16 @@ class RKNN3Lite(LlmFace):
         verbose_file: file that gets the log lines too, appended; used with ``verbose`` only.
 
     Examples:
-        >>> rknn = RKNN3Lite(llm_mode=True)
-        >>> tiny = "examples/llm_chat/models/tiny"
+        >>> rknn, tiny = RKNN3Lite(llm_mode=True), "examples/llm_chat/models/tiny"
         >>> rknn.load_rknn(f"{tiny}.rknn", f"{tiny}.weight")
         0
-        >>> rknn.init_runtime("rk1820", RKNN3Lite.RKNN3CoreMask.RKNN3_NPU_CORE_ALL)
+        >>> callback = RKLLMCallback(result_callback=lambda userdata, result, state: 0)
+        >>> rknn.init_runtime("rk1820", 0xFF, llm_args=[{"max_new_tokens": 16}], llm_callback=callback)
         0
-        >>> rknn.get_sdk_version() is not None
+        >>> code, figures = rknn.session_run(prompt="What is 12 + 30?")
+        >>> code
+        0
+        >>> "42" in "".join(rknn.stream("What is 12 + 30?"))
         True
         >>> rknn.release()
     """
