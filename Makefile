@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages docs man deb deb-arm64 pip-test demo test bare-test lint fuzz bench compare sanitize arm64 arm64-engines clean FORCE
+.PHONY: help packages docs docs-check man deb deb-arm64 pip-test demo test bare-test lint fuzz bench compare sanitize arm64 arm64-engines clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -25,8 +25,8 @@ PACKAGES := gcc gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-i
 
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
-	@echo "make test          ruff, mypy, pytest; SLOW=1 or CI=true includes the slow tests; what is missing is skipped and named"
-	@echo "make lint          ruff and mypy only"
+	@echo "make test          ruff, mypy, spelling, pytest; SLOW=1 or CI=true includes the slow tests; what is missing is skipped and named"
+	@echo "make lint          ruff, mypy and spelling only"
 	@echo "make fuzz          damaged models, packages, KV caches, configurations for FUZZ=$(FUZZ) seconds; findings in build/fuzz"
 	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
@@ -34,6 +34,7 @@ help:
 	@echo "make arm64         tests of librknnrt in a Debian 12 arm64 userland under qemu (root; ARCH=armhf, RKNNLITE_ARM64=folder)"
 	@echo "make arm64-engines the engines of the CPU reference on arm64 beside the numpy kernels (QEMU_CPU=cortex-a72, MODELS=...)"
 	@echo "make docs          the documentation as a site, build/site/index.html"
+	@echo "make docs-check    widths and search of that site in a headless Chromium (Debian: chromium), links to other sites"
 	@echo "make man           man pages and bash completion, build/man and build/completion"
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
 	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu; ARCH=armhf: 32 bit"
@@ -60,6 +61,8 @@ lint: $(VENV)/.with-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) -m codespell_lib
+	$(PY) tools/spelling.py
 
 fuzz: $(VENV)/.with-test
 	$(PY) -W ignore -m tools.fuzz --seconds $(FUZZ)
@@ -95,6 +98,10 @@ arm64-engines: $(VENV)/.made
 
 docs: $(VENV)/.with-docs
 	NO_MKDOCS_2_WARNING=1 "$(PY)" -m mkdocs build --strict --quiet
+
+docs-check: docs
+	"$(PY)" tools/site_check.py build/site
+	"$(PY)" tools/external_links.py
 
 man: $(VENV)/.with-demo
 	"$(PY)" tools/man.py build/man

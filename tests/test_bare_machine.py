@@ -20,6 +20,8 @@ from tests.support.needs import needs, skip_for_want, summary, wanted
         ("Skipped: could not import 'cv2': No module named 'cv2'", "opencv-python-headless"),
         ("Skipped: needs the package tokenizers (extra llm)", "tokenizers"),
         ("Skipped: needs jinja2", "jinja2"),
+        ("could not import 'codespell_lib': No module named 'codespell_lib'", "codespell"),
+        ("could not import 'rich': No module named 'rich'", "rich"),
         ("no C compiler is installed", "gcc"),
         ("the double is written in C: install gcc", "gcc"),
         ("Skipped: needs gcc-riscv64-unknown-elf", "gcc-riscv64-unknown-elf"),

@@ -42,16 +42,22 @@ _VERSION = "Catch exception when get sdk version"
 class RKNNLite:
     """Runs one model.
 
-    >>> rknn = RKNNLite()                                        # doctest: +SKIP
-    >>> if rknn.load_rknn("model.rknn") == 0 and rknn.init_runtime() == 0:
-    ...     scores, = rknn.inference(inputs=[image])             # image: uint8, 1 x height x width x 3
-    >>> rknn.release()
-
     An object serves one thread at a time; a second one gets an E line and None. Use one object per thread.
 
     Args:
         verbose: log D and I lines, and the runtime's figures per layer where the backend has them.
         verbose_file: file that gets the log lines too, appended; used with ``verbose`` only.
+
+    Examples:
+        >>> rknn = RKNNLite()
+        >>> rknn.load_rknn("examples/resnet18/resnet18_for_RK3588.rknn")
+        0
+        >>> rknn.init_runtime(core_mask=RKNNLite.NPU_CORE_0)
+        0
+        >>> (logits,) = rknn.inference(inputs=[np.zeros((1, 224, 224, 3), np.uint8)])
+        >>> logits.shape
+        (1, 10)
+        >>> rknn.release()
     """
 
     NPU_CORE_AUTO = 0

@@ -31,7 +31,8 @@ def arrays_for(files: Sequence[str], attrs: Sequence[TensorAttr], bgr: bool = Fa
         bgr: leave pictures as OpenCV reads them; else RGB.
 
     Raises:
-        InputInvalid: a file cannot be read, or their number is wrong. BackendUnavailable: pictures need OpenCV.
+        InputInvalid: a file cannot be read, or their number is wrong.
+        BackendUnavailable: pictures need OpenCV.
     """
     if not files:
         return [made_up(attr) for attr in attrs]

@@ -63,7 +63,8 @@ def export_llm(
         progress: gets the name of every matrix that is packed.
 
     Raises:
-        ModelInvalid: files are missing, damaged or do not fit. ModelUnsupported: another kind of model.
+        ModelInvalid: files are missing, damaged or do not fit.
+        ModelUnsupported: another kind of model.
         ParamInvalid: illegal arguments.
     """
     source, package = Path(hf_dir), Package.of(prefix)

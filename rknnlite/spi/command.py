@@ -24,7 +24,12 @@ __all__ = ["Command", "Console", "Exit", "Progress", "as_json"]
 
 
 class Exit(enum.IntEnum):
-    """Exit codes of ``rknnlite``."""
+    """Exit codes of ``rknnlite``.
+
+    Examples:
+        >>> Exit.USAGE.value
+        2
+    """
 
     OK = 0
     FAILED = 1
@@ -47,6 +52,10 @@ class Console:
     """Where a command writes: results to stdout as text or as JSON, everything else to stderr.
 
     Text is cleaned of control characters, because names come from model files and answers from models.
+
+    Examples:
+        >>> Console(json=True).report({"fps": 30.5}, "30.5 frames per second")
+        {"fps": 30.5}
     """
 
     def __init__(self, json: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
@@ -93,7 +102,12 @@ class Console:
 
 
 class Progress:
-    """A bar that is drawn at most ten times a second. ``step`` may be called from any thread."""
+    """A bar that is drawn at most ten times a second. ``step`` may be called from any thread.
+
+    Examples:
+        >>> with Console().progress("frames", total=10) as progress:
+        ...     progress.step(5)
+    """
 
     def __init__(self, console: Console, label: str, total: int) -> None:
         self._console, self._label, self._total = console, label, max(1, total)
@@ -128,6 +142,19 @@ class Command(abc.ABC):
 
     ``--json``, ``--help`` and errors are taken care of: an ``RknnError`` becomes a line on stderr and the exit code
     of its kind.
+
+    Examples:
+        >>> class Hello(Command):
+        ...     name = "hello"
+        ...     help = "greet somebody"
+        ...     def arguments(self, parser):
+        ...         parser.add_argument("who")
+        ...     def run(self, args, console):
+        ...         console.report({"hello": args.who}, f"hello {args.who}")
+        ...         return Exit.OK
+        >>> Hello().run(argparse.Namespace(who="board"), Console())
+        hello board
+        <Exit.OK: 0>
     """
 
     name: str = ""
