@@ -19,7 +19,7 @@ from ..spi import Context, CustomOp, Input
 from ..spi.dumps import Dump, DumpWriter
 from ..spi.inputs import collect
 from ..tensor import Layout
-from .comparison import Comparison, distance
+from .comparison import Comparison, distance, length
 from .onnx_run import dump_onnx
 from .tensor_error import Distance, TensorError
 
@@ -267,7 +267,8 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _
             TensorError(
                 name, entry.op, tuple(value.shape), entry.role, distance(value, other),
                 _alone(model.dump, alone, name, value, other), _time(model.dump, name),
-                *((None, None) if real is None else (distance(value, real), distance(other, real))),
+                None if real is None else distance(value, real), None if real is None else distance(other, real),
+                length(other), entry.scale,
             )
         )  # fmt: skip
     if not found:

@@ -1,0 +1,203 @@
+"""Where an error is born: what the errors of all layers say together. No model is run here.
+
+Errors are relative: the Euclidean distance divided by the length of the reference's tensor. The limits were set by 28 networks
+in int8 and 10 in float16 for RK3588, each judged layer by layer against its own network in float: a layer alone was never
+further away than 0.27 and 0.0009. The exception were tensors by whose name converter and exporter mean different values;
+their error (0.7) is gone in the layers after them, which is why the outputs count here, too.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+from .tensor_error import Distance, TensorError
+
+__all__ = ["Birth", "LayerError", "Verdict", "find_birth"]
+
+QUANTISED_LIMIT = 0.2
+FLOAT_LIMIT = 0.01
+"""Relative errors from which a layer is suspected, in networks with quantised tensors and without."""
+_OUTSTANDING = 8.0  # as many times the typical layer's error
+_ANYWAY = 0.5  # suspected however bad the others are
+_JUMP = 4.0  # of the error after a whole run over all layers before, where no layer was run alone
+_NAMED = 3.0  # times the typical layer's error: worth a row, not a suspicion
+_MOST_NAMED = 5
+_ONE_STEP = 1.0
+
+
+class Verdict(enum.Enum):
+    """What the errors amount to."""
+
+    IDENTICAL = "identical"
+    NOISE = "noise of rounding"
+    ADDED = "noise of rounding that adds up"
+    LOCAL = "a layer differs, the outputs do not"
+    WRONG = "something is wrong"
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """One tensor: relative errors alone (None: not measured) and after a whole run.
+
+    ``steps`` is the root mean square of the error in steps of the quantised tensor, alone where that was measured;
+    ``times`` how many typical layers' errors its own is.
+    """
+
+    tensor: TensorError
+    own: Optional[float]
+    entire: float
+    steps: Optional[float]
+    times: Optional[float]
+
+
+@dataclass(frozen=True)
+class Birth:
+    """The verdict, all layers in order of execution, and those where the error is born, in that order.
+
+    ``typical`` is the median of the layers' own relative errors (None: none was run alone), ``outputs`` the largest relative
+    error of an output after a whole run, ``limit`` the one from which a layer is suspected.
+    """
+
+    verdict: Verdict
+    layers: Sequence[LayerError]
+    born: Sequence[LayerError]
+    typical: Optional[float]
+    outputs: float
+    limit: float
+
+    @property
+    def quantised(self) -> bool:
+        """Whether any tensor is."""
+        return self.limit == QUANTISED_LIMIT
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a few words."""
+        noise = "Quantisation noise" if self.quantised else "Rounding noise"
+        if self.verdict is Verdict.WRONG:
+            return f"Something is wrong from {self.born[0].tensor.label} on"
+        return {
+            Verdict.IDENTICAL: "Identical",
+            Verdict.NOISE: noise if self.typical is not None else f"No more than {noise.lower()}",
+            Verdict.ADDED: f"{noise} that adds up",
+            Verdict.LOCAL: f"{self.born[0].tensor.label} differs, the outputs do not" if self.born else "",
+        }[self.verdict]
+
+    @property
+    def sentence(self) -> str:
+        """Why, in one sentence with the figures."""
+        if self.verdict is Verdict.IDENTICAL:
+            return f"All {len(self.layers)} tensors are the same on both sides, number for number."
+        reached = f"the outputs are {_percent(self.outputs)} off"
+        if self.verdict in (Verdict.WRONG, Verdict.LOCAL):
+            local = self.verdict is Verdict.LOCAL
+            names = ": both sides may mean different values by that name" if local else ""
+            return f"{_blame(self.born)} (suspected from {_percent(self.limit)}); {reached}{names}."
+        if self.typical is None:
+            return f"After a whole run {reached}, and no layer stands out; what each layer errs alone, mode single tells."
+        worst = max(self.layers, key=lambda layer: layer.own or 0.0)
+        return (
+            f"Alone, no layer is off by more than {_percent(worst.own or 0.0)}{_steps(worst)}, the typical one by "
+            f"{_percent(self.typical)}; after a whole run {reached}."
+        )
+
+
+def find_birth(tensors: Sequence[TensorError]) -> Birth:
+    """What the errors of a comparison's tensors (in order of execution) amount to, and where they are born."""
+    limit = QUANTISED_LIMIT if any(tensor.step for tensor in tensors) else FLOAT_LIMIT
+    owns = [None if tensor.single is None else _relative(tensor.single, tensor) for tensor in tensors]
+    measured = [
+        own for own, tensor in zip(owns, tensors) if own and math.isfinite(own) and tensor.role != "input"
+    ]
+    alone = any(own is not None for own in owns)
+    typical = (statistics.median(measured) if measured else 0.0) if alone else None
+    layers = [_layer(tensor, own, typical) for tensor, own in zip(tensors, owns)]
+    ends = [layer.entire for layer in layers if layer.tensor.role == "output"] or [
+        layer.entire for layer in layers[-1:]
+    ]
+    outputs = max(ends, default=0.0)
+    suspects = _suspects(layers, typical, limit) if alone else _jumps(layers, limit)
+    verdict = _verdict(layers, bool(suspects), outputs >= limit)
+    return Birth(verdict, layers, suspects or _notable(layers, verdict), typical, outputs, limit)
+
+
+def _relative(found: Distance, tensor: TensorError) -> float:
+    """By the length of the reference; where that is not known, as long as vectors of equal length with this cosine are apart."""
+    if found.euclidean == 0.0:
+        return 0.0
+    if not math.isfinite(found.euclidean) or tensor.length == 0.0:
+        return math.inf
+    if tensor.length is None:
+        return math.sqrt(max(0.0, 2 - 2 * found.cosine))
+    return found.euclidean / tensor.length
+
+
+def _layer(tensor: TensorError, own: float | None, typical: float | None) -> LayerError:
+    euclidean = (tensor.single or tensor.entire).euclidean
+    steps = euclidean / math.sqrt(max(1, math.prod(tensor.shape))) / tensor.step if tensor.step else None
+    times = own / typical if own is not None and typical else None
+    return LayerError(tensor, own, _relative(tensor.entire, tensor), steps, times)
+
+
+def _rounded(layer: LayerError) -> bool:
+    """Whether rounding to the tensor's own steps explains the error, however large it is beside small values."""
+    return layer.steps is not None and layer.steps <= _ONE_STEP
+
+
+def _suspects(layers: Sequence[LayerError], typical: float | None, limit: float) -> list[LayerError]:
+    least = max(limit, min(_ANYWAY, _OUTSTANDING * (typical or 0.0)))
+    return [layer for layer in layers if (layer.own or 0.0) >= least and not _rounded(layer)]
+
+
+def _jumps(layers: Sequence[LayerError], limit: float) -> list[LayerError]:
+    """The first layer where the error after a whole run is large at once."""
+    before = 0.0
+    for layer in layers:
+        if layer.entire >= max(limit, _JUMP * before) and not _rounded(layer):
+            return [layer]
+        before = max(before, layer.entire)
+    return []
+
+
+def _verdict(layers: Sequence[LayerError], suspects: bool, far: bool) -> Verdict:
+    if not any(layer.entire or layer.own for layer in layers):
+        return Verdict.IDENTICAL
+    if suspects:
+        return Verdict.WRONG if far else Verdict.LOCAL
+    return Verdict.ADDED if far else Verdict.NOISE
+
+
+def _notable(layers: Sequence[LayerError], verdict: Verdict) -> list[LayerError]:
+    """The layers that err most beside the others, where none is suspected."""
+    found = sorted(layers, key=lambda layer: -(layer.times or 0.0))[:_MOST_NAMED]
+    named = [id(layer) for layer in found if (layer.times or 0.0) >= _NAMED]
+    return [layer for layer in layers if id(layer) in named and verdict is not Verdict.IDENTICAL]
+
+
+def _blame(born: Sequence[LayerError]) -> str:
+    first = born[0]
+    label = first.tensor.label
+    if first.tensor.role == "input":
+        return f"{label} differs before any layer has run, by {_percent(first.entire)}: look at mean, deviation and channel order"
+    if first.own is None:
+        return f"After a whole run the error is large for the first time at {label}: {_percent(first.entire)}"
+    often = (
+        f", {first.times:.0f} times the typical layer" if first.times and math.isfinite(first.times) else ""
+    )
+    more = f", and so are {len(born) - 1} more" if len(born) > 1 else ""
+    return (
+        f"On the reference's own values {label} is off by {_percent(first.own)}{_steps(first)}{often}{more}"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if math.isfinite(share) else "more than can be told"
+
+
+def _steps(layer: LayerError) -> str:
+    return "" if layer.steps is None or not math.isfinite(layer.steps) else f" ({layer.steps:.2g} steps)"
