@@ -3,7 +3,8 @@
 Errors are relative: the Euclidean distance divided by the length of the reference's tensor. The limits were set by 28 networks
 in int8 and 10 in float16 for RK3588, each judged layer by layer against its own network in float: a layer alone was never
 further away than 0.27 and 0.0009. The exception were tensors by whose name converter and exporter mean different values;
-their error (0.7) is gone in the layers after them, which is why the outputs count here, too.
+their error (0.7) is gone in the layers after them, which is why the outputs count here, too. What the values of the reference
+lose by being stored in the model's integers is known per tensor: an error that this explains is quantisation's.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
@@ -27,7 +28,12 @@ _ANYWAY = 0.5  # suspected however bad the others are
 _JUMP = 4.0  # of the error after a whole run over all layers before, where no layer was run alone
 _NAMED = 3.0  # times the typical layer's error: worth a row, not a suspicion
 _MOST_NAMED = 5
-_ONE_STEP = 1.0
+_STORED, _PASSED_ON = (
+    2.0,
+    3.0,
+)  # times what is lost in storing a tensor: as much error it, and its readers, may show
+_LOSSY = 0.5  # of the limit: a tensor that loses as much in storing cannot hold its values
+_HALF_STEP = 0.5  # what is lost beyond that lies outside of the range
 
 
 class Verdict(enum.Enum):
@@ -36,6 +42,7 @@ class Verdict(enum.Enum):
     IDENTICAL = "identical"
     NOISE = "noise of rounding"
     ADDED = "noise of rounding that adds up"
+    LOSSY = "a tensor cannot hold its values"
     LOCAL = "a layer differs, the outputs do not"
     WRONG = "something is wrong"
 
@@ -45,7 +52,8 @@ class LayerError:
     """One tensor: relative errors alone (None: not measured) and after a whole run.
 
     ``steps`` is the root mean square of the error in steps of the quantised tensor, alone where that was measured;
-    ``times`` how many typical layers' errors its own is.
+    ``times`` how many typical layers' errors its own is. ``stored`` is the relative error of the reference's own values once
+    they are rounded to the tensor's integers.
     """
 
     tensor: TensorError
@@ -53,6 +61,7 @@ class LayerError:
     entire: float
     steps: Optional[float]
     times: Optional[float]
+    stored: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -76,34 +85,44 @@ class Birth:
         return self.limit == QUANTISED_LIMIT
 
     @property
+    def largest(self) -> list[LayerError]:
+        """The three layers that err most by themselves, the worst first; none where none was run alone."""
+        return sorted(
+            (layer for layer in self.layers if layer.own is not None), key=lambda layer: -(layer.own or 0.0)
+        )[:3]
+
+    @property
     def headline(self) -> str:
         """The verdict in a few words."""
         noise = "Quantisation noise" if self.quantised else "Rounding noise"
-        if self.verdict is Verdict.WRONG:
-            return f"Something is wrong from {self.born[0].tensor.label} on"
+        first = self.born[0].tensor.label if self.born else ""
         return {
             Verdict.IDENTICAL: "Identical",
             Verdict.NOISE: noise if self.typical is not None else f"No more than {noise.lower()}",
             Verdict.ADDED: f"{noise} that adds up",
-            Verdict.LOCAL: f"{self.born[0].tensor.label} differs, the outputs do not" if self.born else "",
+            Verdict.LOSSY: f"Quantisation: {first} cannot hold its values",
+            Verdict.LOCAL: f"{first} differs, the outputs do not",
+            Verdict.WRONG: f"Something is wrong from {first} on",
         }[self.verdict]
 
     @property
     def sentence(self) -> str:
         """Why, in one sentence with the figures."""
+        reached = f"the outputs are {_percent(self.outputs)} off"
         if self.verdict is Verdict.IDENTICAL:
             return f"All {len(self.layers)} tensors are the same on both sides, number for number."
-        reached = f"the outputs are {_percent(self.outputs)} off"
+        if self.verdict is Verdict.LOSSY:
+            return f"{_loss(self.born[0])}; {reached}."
         if self.verdict in (Verdict.WRONG, Verdict.LOCAL):
             local = self.verdict is Verdict.LOCAL
             names = ": both sides may mean different values by that name" if local else ""
             return f"{_blame(self.born)} (suspected from {_percent(self.limit)}); {reached}{names}."
         if self.typical is None:
             return f"After a whole run {reached}, and no layer stands out; what each layer errs alone, mode single tells."
-        worst = max(self.layers, key=lambda layer: layer.own or 0.0)
+        worst = self.largest[0]
         return (
-            f"Alone, no layer is off by more than {_percent(worst.own or 0.0)}{_steps(worst)}, the typical one by "
-            f"{_percent(self.typical)}; after a whole run {reached}."
+            f"Alone, no layer is off by more than {_percent(worst.own or 0.0)}{_steps(worst)}, {worst.tensor.label}, and "
+            f"the typical one by {_percent(self.typical)}; after a whole run {reached}."
         )
 
 
@@ -122,8 +141,10 @@ def find_birth(tensors: Sequence[TensorError]) -> Birth:
     ]
     outputs = max(ends, default=0.0)
     suspects = _suspects(layers, typical, limit) if alone else _jumps(layers, limit)
-    verdict = _verdict(layers, bool(suspects), outputs >= limit)
-    return Birth(verdict, layers, suspects or _notable(layers, verdict), typical, outputs, limit)
+    lossy = [layer for layer in layers if (layer.stored or 0.0) >= _LOSSY * limit]
+    verdict = _verdict(layers, bool(suspects), bool(lossy), outputs >= limit)
+    born = suspects or lossy or _notable(layers)
+    return Birth(verdict, layers, [] if verdict is Verdict.IDENTICAL else born, typical, outputs, limit)
 
 
 def _relative(found: Distance, tensor: TensorError) -> float:
@@ -139,44 +160,71 @@ def _relative(found: Distance, tensor: TensorError) -> float:
 
 def _layer(tensor: TensorError, own: float | None, typical: float | None) -> LayerError:
     euclidean = (tensor.single or tensor.entire).euclidean
-    steps = euclidean / math.sqrt(max(1, math.prod(tensor.shape))) / tensor.step if tensor.step else None
+    steps = _in_steps(euclidean, tensor) if tensor.step else None
     times = own / typical if own is not None and typical else None
-    return LayerError(tensor, own, _relative(tensor.entire, tensor), steps, times)
+    stored = None if tensor.stored is None else _relative(tensor.stored, tensor)
+    return LayerError(tensor, own, _relative(tensor.entire, tensor), steps, times, stored)
 
 
-def _rounded(layer: LayerError) -> bool:
-    """Whether rounding to the tensor's own steps explains the error, however large it is beside small values."""
-    return layer.steps is not None and layer.steps <= _ONE_STEP
+def _in_steps(euclidean: float, tensor: TensorError) -> float:
+    """Root mean square of an error, in steps of a quantised tensor."""
+    return euclidean / math.sqrt(max(1, math.prod(tensor.shape))) / (tensor.step or math.inf)
 
 
 def _suspects(layers: Sequence[LayerError], typical: float | None, limit: float) -> list[LayerError]:
+    """Those whose own error is large, and more than storing its values or those before it takes."""
     least = max(limit, min(_ANYWAY, _OUTSTANDING * (typical or 0.0)))
-    return [layer for layer in layers if (layer.own or 0.0) >= least and not _rounded(layer)]
+    return [
+        layer for layer, lost in zip(layers, _explained(layers)) if (layer.own or 0.0) >= max(least, lost)
+    ]
 
 
 def _jumps(layers: Sequence[LayerError], limit: float) -> list[LayerError]:
     """The first layer where the error after a whole run is large at once."""
     before = 0.0
-    for layer in layers:
-        if layer.entire >= max(limit, _JUMP * before) and not _rounded(layer):
+    for layer, lost in zip(layers, _explained(layers)):
+        if layer.entire >= max(limit, _JUMP * before, lost):
             return [layer]
         before = max(before, layer.entire)
     return []
 
 
-def _verdict(layers: Sequence[LayerError], suspects: bool, far: bool) -> Verdict:
+def _explained(layers: Sequence[LayerError]) -> Iterator[float]:
+    """Per layer the error that storing its values, or those of any layer before it, explains."""
+    before = 0.0
+    for layer in layers:
+        stored = layer.stored or 0.0
+        yield max(_STORED * stored, _PASSED_ON * before)
+        before = max(before, stored)
+
+
+def _verdict(layers: Sequence[LayerError], suspects: bool, lossy: bool, far: bool) -> Verdict:
     if not any(layer.entire or layer.own for layer in layers):
         return Verdict.IDENTICAL
     if suspects:
         return Verdict.WRONG if far else Verdict.LOCAL
-    return Verdict.ADDED if far else Verdict.NOISE
+    if far:
+        return Verdict.LOSSY if lossy else Verdict.ADDED
+    return Verdict.NOISE
 
 
-def _notable(layers: Sequence[LayerError], verdict: Verdict) -> list[LayerError]:
+def _notable(layers: Sequence[LayerError]) -> list[LayerError]:
     """The layers that err most beside the others, where none is suspected."""
     found = sorted(layers, key=lambda layer: -(layer.times or 0.0))[:_MOST_NAMED]
     named = [id(layer) for layer in found if (layer.times or 0.0) >= _NAMED]
-    return [layer for layer in layers if id(layer) in named and verdict is not Verdict.IDENTICAL]
+    return [layer for layer in layers if id(layer) in named]
+
+
+def _loss(layer: LayerError) -> str:
+    """What a tensor that cannot hold the reference's values takes from them, and why."""
+    tensor = layer.tensor
+    assert tensor.stored is not None and tensor.step is not None
+    beyond = _in_steps(tensor.stored.euclidean, tensor) > _HALF_STEP
+    why = "values lie outside of the calibrated range" if beyond else "its step is coarse beside its values"
+    return (
+        f"The reference's values lose {_percent(layer.stored or 0.0)} by being stored in the integers of {tensor.label}: {why}; "
+        "other calibration data or a wider type would help"
+    )
 
 
 def _blame(born: Sequence[LayerError]) -> str:

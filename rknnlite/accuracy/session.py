@@ -16,7 +16,7 @@ from ..files.reading import is_stream
 from ..formats import IoTensor, ModelFile
 from ..runtime import known_ops, open_model, resolve_ops
 from ..spi import Context, CustomOp, Input
-from ..spi.dumps import Dump, DumpWriter
+from ..spi.dumps import Dump, DumpedTensor, DumpWriter
 from ..spi.inputs import collect
 from ..tensor import Layout
 from .comparison import Comparison, distance, length
@@ -28,6 +28,7 @@ __all__ = ["Side", "compare"]
 Array = NDArray[Any]
 Side = Union[str, "os.PathLike[str]", Context, Dump]
 _MODES = ("entire", "single")
+_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
 def compare(
@@ -268,7 +269,7 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _
                 name, entry.op, tuple(value.shape), entry.role, distance(value, other),
                 _alone(model.dump, alone, name, value, other), _time(model.dump, name),
                 None if real is None else distance(value, real), None if real is None else distance(other, real),
-                length(other), entry.scale,
+                length(other), entry.scale, _stored(other, entry),
             )
         )  # fmt: skip
     if not found:
@@ -290,6 +291,18 @@ def _alone(dump: Dump, alone: Dump | None, name: str, value: Array, golden: Arra
     return distance(
         value if dump.of_board else alone.value(name), alone.value(name) if dump.of_board else golden
     )
+
+
+def _stored(golden: Array, entry: DumpedTensor) -> Distance | None:
+    """What rounding to a tensor's own integers, with their range, takes from the values of the other side."""
+    if not entry.scale or entry.zero_point is None or entry.dtype.lower() not in _INTEGERS:
+        return None
+    limits = np.iinfo(entry.dtype.lower())
+    with np.errstate(invalid="ignore", over="ignore"):
+        integers = np.rint(golden.astype(np.float32) / np.float32(entry.scale)) + entry.zero_point
+        return distance(
+            (integers.clip(limits.min, limits.max) - entry.zero_point) * np.float32(entry.scale), golden
+        )
 
 
 def _time(dump: Dump, name: str) -> float | None:

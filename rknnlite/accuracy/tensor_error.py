@@ -27,7 +27,8 @@ class TensorError:
     on the reference's values (None where that was not asked for). ``to_float`` is how far the model is from a network in
     float, ``reference_to_float`` the reference, where one was given and has the tensor. ``time_us`` is the layer's time on
     the model's side. ``length`` is the Euclidean length of the reference's tensor (a distance divided by it is the relative
-    error), ``step`` that by which neighbouring integers of the model's tensor differ (None where it is not quantised).
+    error), ``step`` that by which neighbouring integers of the model's tensor differ, and ``stored`` how far the reference's
+    tensor is from itself once it is rounded to those integers (both None where the tensor is not quantised).
     """
 
     name: str
@@ -41,6 +42,7 @@ class TensorError:
     reference_to_float: Optional[Distance] = None
     length: Optional[float] = None
     step: Optional[float] = None
+    stored: Optional[Distance] = None
 
     @property
     def label(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import rknnlite
 from rknnlite.accuracy import Distance, TensorError
 from rknnlite.accuracy.birth import Verdict, find_birth
 from rknnlite.spi.dumps import Dump
-from tests.support.corpus import genuine, golden_of, open_cpu
+from tests.support.corpus import EXAMPLES, genuine, golden_of, open_cpu
 
 ELEMENTS = 100
 TWO = "two_images.rk3588.i8"
@@ -50,7 +51,10 @@ def test_noise_names_the_layer_that_errs_most() -> None:
     found = find_birth(network(0.01, 0.02, 0.012, 0.08, 0.01, 0.011))
     assert found.verdict is Verdict.NOISE and found.headline == "Quantisation noise"
     assert [layer.tensor.name for layer in found.born] == ["t3"]
-    assert "no layer is off by more than 8 % (0.8 steps), the typical one by 1.1 %" in found.sentence
+    assert (
+        "no layer is off by more than 8 % (0.8 steps), [Conv] t3, and the typical one by 1.1 %"
+        in found.sentence
+    )
     assert "the outputs are 5 % off" in found.sentence
 
 
@@ -76,9 +80,36 @@ def test_all_layers_bad_are_not_the_typical_noise() -> None:
     assert find_birth(network(*[0.8] * 6, entire=0.8)).verdict is Verdict.WRONG
 
 
-def test_a_step_explains_a_large_error_of_small_values() -> None:
-    coarse = tensor("coarse", 0.3, 0.3, step=0.1)  # 0.3 steps
-    assert find_birth([*network(0.01, 0.01)[:-1], coarse]).verdict is Verdict.ADDED
+def lossy(name: str, lost: float, own: float, step: float, **about: Any) -> TensorError:
+    """A tensor that cannot hold the reference's values."""
+    return replace(tensor(name, own, own, step, **about), stored=Distance(1 - lost**2 / 2, lost))
+
+
+def test_a_tensor_that_cannot_hold_its_values() -> None:
+    """Not something wrong: the tensor itself, nor its readers."""
+    calm = network(0.01, 0.01)[:-1]
+    coarse = find_birth([*calm, lossy("coarse", 0.25, 0.3, 0.1, role="output")])
+    assert coarse.verdict is Verdict.LOSSY and "its step is coarse" in coarse.sentence
+    assert coarse.headline == "Quantisation: [Conv] coarse cannot hold its values"
+    reader = tensor("reader", 0.4, 0.4, role="output")
+    beyond = find_birth([*calm, lossy("pool", 0.15, 0.15, 0.001), reader])
+    assert beyond.verdict is Verdict.LOSSY and [b.tensor.name for b in beyond.born] == ["pool"]
+    assert (
+        "lose 15 % by being stored" in beyond.sentence
+        and "outside of the calibrated range" in beyond.sentence
+    )
+    worse = find_birth([*calm, lossy("pool", 0.15, 0.15, 0.001), tensor("r", 0.9, 0.9, role="output")])
+    assert worse.verdict is Verdict.WRONG and worse.born[0].tensor.name == "r"
+
+
+def test_noise_beyond_the_calibrated_range_is_told(tmp_path: Path) -> None:
+    """The example has seen digits; random pixels drive its pooled values out of their range."""
+    image = np.random.default_rng(0).integers(0, 256, (1, 224, 224, 3), dtype=np.uint8)
+    model = EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"
+    with open_cpu(model, extra={"fidelity": "float"}) as golden:
+        found = find_birth(rknnlite.compare(model, golden, image, "single", backend="cpu").tensors)
+    assert found.verdict is not Verdict.WRONG
+    assert "GlobalAveragePool" in found.born[0].tensor.name
 
 
 def test_float_networks_are_measured_by_a_finer_rule() -> None:
@@ -120,7 +151,11 @@ def test_a_comparison_knows_lengths_and_steps(tmp_path: Path) -> None:
         golden = context.dump(tmp_path / "float")
     for row in found.tensors:
         assert row.length == pytest.approx(float(np.linalg.norm(golden.value(row.name).astype(float))))
-        assert row.step == dump.entry(row.name).scale
+        entry = dump.entry(row.name)
+        assert row.step == entry.scale and row.stored is not None and entry.scale is not None
+        assert row.stored.euclidean <= 0.51 * entry.scale * np.sqrt(
+            np.prod(row.shape)
+        )  # within the range: half a step
     assert find_birth(found.tensors).verdict is Verdict.NOISE
     same = rknnlite.compare(dump, Dump.read(tmp_path / "own"))
     assert find_birth(same.tensors).verdict is Verdict.IDENTICAL
