@@ -26,6 +26,7 @@ MODEL, DIGIT = EXAMPLE / "resnet18_for_RK3588.rknn", EXAMPLE / "digit_224.png"
 MOST_BYTES = 150_000
 _WIDE, _NARROW = 1280, 400
 _LEAST_WIDTH = 500  # of a window of Chromium
+_MARGIN = 200  # the last lines of a window are not always painted
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def photograph(page: Path, target: Path, width: int, height: int, dark: bool = F
         raw = Path(folder) / "raw.png"
         command = [
             browser, "--headless", "--no-sandbox", "--hide-scrollbars", "--disable-gpu", f"--user-data-dir={folder}/profile",
-            f"--window-size={width},{height}", f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+            f"--window-size={width},{height + _MARGIN}", f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             f"--screenshot={raw}", shown.as_uri(),
         ]  # fmt: skip
         subprocess.run(command, check=True, capture_output=True, timeout=120)

@@ -23,7 +23,7 @@ __all__ = ["Birth", "LayerError", "Verdict", "find_birth"]
 QUANTISED_LIMIT = 0.2
 FLOAT_LIMIT = 0.01
 """Relative errors from which a layer is suspected, in networks with quantised tensors and without."""
-_OUTSTANDING = 8.0  # as many times the typical layer's error
+_OUTSTANDING = 8.0  # as many times the error of a quiet layer: of four, three err more (what follows a wrong layer may, too)
 _ANYWAY = 0.5  # suspected however bad the others are
 _JUMP = 4.0  # of the error after a whole run over all layers before, where no layer was run alone
 _NAMED = 3.0  # times the typical layer's error: worth a row, not a suspicion
@@ -33,6 +33,7 @@ _STORED, _PASSED_ON = (
     3.0,
 )  # times what is lost in storing a tensor: as much error it, and its readers, may show
 _LOSSY = 0.5  # of the limit: a tensor that loses as much in storing cannot hold its values
+_LASTING = 0.25  # of an error: what all later layers have at least, where it lasts
 _HALF_STEP = 0.5  # what is lost beyond that lies outside of the range
 
 
@@ -112,7 +113,7 @@ class Birth:
         if self.verdict is Verdict.IDENTICAL:
             return f"All {len(self.layers)} tensors are the same on both sides, number for number."
         if self.verdict is Verdict.LOSSY:
-            return f"{_loss(self.born[0])}; {reached}."
+            return f"{_loss(self.born[0])}; other calibration data or a wider type may help; {reached}."
         if self.verdict in (Verdict.WRONG, Verdict.LOCAL):
             local = self.verdict is Verdict.LOCAL
             names = ": both sides may mean different values by that name" if local else ""
@@ -135,15 +136,19 @@ def find_birth(tensors: Sequence[TensorError]) -> Birth:
     ]
     alone = any(own is not None for own in owns)
     typical = (statistics.median(measured) if measured else 0.0) if alone else None
+    quiet = sorted(measured)[len(measured) // 4] if measured else 0.0
     layers = [_layer(tensor, own, typical) for tensor, own in zip(tensors, owns)]
     ends = [layer.entire for layer in layers if layer.tensor.role == "output"] or [
         layer.entire for layer in layers[-1:]
     ]
     outputs = max(ends, default=0.0)
-    suspects = _suspects(layers, typical, limit) if alone else _jumps(layers, limit)
+    suspects = _suspects(layers, quiet, limit) if alone else _jumps(layers, limit)
     lossy = [layer for layer in layers if (layer.stored or 0.0) >= _LOSSY * limit]
-    verdict = _verdict(layers, bool(suspects), bool(lossy), outputs >= limit)
-    born = suspects or lossy or _notable(layers)
+    lasting = [layer for layer in lossy if _lasts(layer.stored, layer, layers)]
+    gone = any((layer.stored or 0.0) >= limit for layer in lossy)
+    verdict = _verdict(layers, bool(suspects) or (gone and outputs < limit), bool(lasting), outputs >= limit)
+    wrong = [layer for layer in suspects if _lasts(layer.own, layer, layers)] or suspects
+    born = (lasting if verdict is Verdict.LOSSY else wrong) or lossy or _notable(layers)
     return Birth(verdict, layers, [] if verdict is Verdict.IDENTICAL else born, typical, outputs, limit)
 
 
@@ -171,9 +176,9 @@ def _in_steps(euclidean: float, tensor: TensorError) -> float:
     return euclidean / math.sqrt(max(1, math.prod(tensor.shape))) / (tensor.step or math.inf)
 
 
-def _suspects(layers: Sequence[LayerError], typical: float | None, limit: float) -> list[LayerError]:
+def _suspects(layers: Sequence[LayerError], quiet: float, limit: float) -> list[LayerError]:
     """Those whose own error is large, and more than storing its values or those before it takes."""
-    least = max(limit, min(_ANYWAY, _OUTSTANDING * (typical or 0.0)))
+    least = max(limit, min(_ANYWAY, _OUTSTANDING * quiet))
     return [
         layer for layer, lost in zip(layers, _explained(layers)) if (layer.own or 0.0) >= max(least, lost)
     ]
@@ -194,8 +199,14 @@ def _explained(layers: Sequence[LayerError]) -> Iterator[float]:
     before = 0.0
     for layer in layers:
         stored = layer.stored or 0.0
-        yield max(_STORED * stored, _PASSED_ON * before)
+        yield max(_STORED * stored, min(_ANYWAY, _PASSED_ON * before))
         before = max(before, stored)
+
+
+def _lasts(error: float | None, layer: LayerError, layers: Sequence[LayerError]) -> bool:
+    """Whether all later layers have a part of an error; where both sides mean different values by one name, they do not."""
+    later = layers[next(i for i, one in enumerate(layers) if one is layer) + 1 :]
+    return all(one.entire >= _LASTING * min(1.0, error or 0.0) for one in later)
 
 
 def _verdict(layers: Sequence[LayerError], suspects: bool, lossy: bool, far: bool) -> Verdict:
@@ -221,10 +232,7 @@ def _loss(layer: LayerError) -> str:
     assert tensor.stored is not None and tensor.step is not None
     beyond = _in_steps(tensor.stored.euclidean, tensor) > _HALF_STEP
     why = "values lie outside of the calibrated range" if beyond else "its step is coarse beside its values"
-    return (
-        f"The reference's values lose {_percent(layer.stored or 0.0)} by being stored in the integers of {tensor.label}: {why}; "
-        "other calibration data or a wider type would help"
-    )
+    return f"The reference's values lose {_percent(layer.stored or 0.0)} by being stored in the integers of {tensor.label}: {why}"
 
 
 def _blame(born: Sequence[LayerError]) -> str:
@@ -237,7 +245,8 @@ def _blame(born: Sequence[LayerError]) -> str:
     often = (
         f", {first.times:.0f} times the typical layer" if first.times and math.isfinite(first.times) else ""
     )
-    more = f", and so are {len(born) - 1} more" if len(born) > 1 else ""
+    others = len(born) - 1
+    more = f", and so {'are' if others > 1 else 'is'} {others} more" if others else ""
     return (
         f"On the reference's own values {label} is off by {_percent(first.own)}{_steps(first)}{often}{more}"
     )

@@ -15,6 +15,7 @@ from rknnlite.accuracy import Distance, TensorError
 from rknnlite.accuracy.birth import Verdict, find_birth
 from rknnlite.spi.dumps import Dump
 from tests.support.corpus import EXAMPLES, genuine, golden_of, open_cpu
+from tests.support.needs import needs
 
 ELEMENTS = 100
 TWO = "two_images.rk3588.i8"
@@ -69,6 +70,38 @@ def test_a_layer_that_nobody_behind_it_notices() -> None:
     """Two sides may mean different values by one name; the outputs agree all the same."""
     found = find_birth(network(0.01, 0.9, 0.01, 0.01))
     assert found.verdict is Verdict.LOCAL and found.headline == "[Conv] t1 differs, the outputs do not"
+
+
+def test_a_name_with_two_meanings_is_no_noise_and_hides_nothing() -> None:
+    """The converter puts an activation before a concatenation: all negative values of the exporter's tensor are gone."""
+    apart = lossy("apart", 0.7, 0.7, 0.01)
+    calm = network(0.01, 0.01)
+    harmless = find_birth([*calm[:-1], apart, *calm[1:]])
+    assert (
+        harmless.verdict is Verdict.LOCAL and harmless.headline == "[Conv] apart differs, the outputs do not"
+    )
+    hidden = [
+        *calm[:-1],
+        apart,
+        tensor("fine", 0.01, 0.01),
+        tensor("bad", 0.9, 0.9),
+        tensor("o", 0.9, 0.01, role="output"),
+    ]
+    found = find_birth(hidden)
+    assert found.verdict is Verdict.WRONG and found.born[0].tensor.name == "bad"
+    tired = find_birth([*calm[:-1], apart, tensor("fine", 0.01, 0.01), tensor("o", 0.3, 0.01, role="output")])
+    assert tired.verdict is Verdict.ADDED
+
+
+def test_two_suspects_and_one_that_lasts() -> None:
+    rows = [
+        *network(0.01, 0.01)[:-1],
+        tensor("name", 0.9, 0.9),
+        tensor("fine", 0.01, 0.01),
+        tensor("bad", 0.8, 0.8),
+    ]
+    found = find_birth([*rows, tensor("o", 0.8, 0.01, role="output")])
+    assert found.headline == "Something is wrong from [Conv] bad on"
 
 
 def test_noise_that_adds_up() -> None:
@@ -159,6 +192,38 @@ def test_a_comparison_knows_lengths_and_steps(tmp_path: Path) -> None:
     assert find_birth(found.tensors).verdict is Verdict.NOISE
     same = rknnlite.compare(dump, Dump.read(tmp_path / "own"))
     assert find_birth(same.tensors).verdict is Verdict.IDENTICAL
+
+
+def test_a_changed_network_is_told_from_noise(tmp_path: Path) -> None:
+    """Weights of the middle convolution upside down in the reference: wrong from there on, with and without single errors."""
+    needs("onnx", "onnxruntime")
+    import onnx
+    from onnx import numpy_helper
+
+    resnet, network = genuine("resnet_like.rk3588.i8"), tmp_path / "network.onnx"
+    model = rknnlite.to_onnx(resnet)
+    onnx.save(model, network)
+    inputs = golden_of("resnet_like.rk3588.i8").inputs
+    right = find_birth(rknnlite.compare(resnet, network, inputs, "single", backend="cpu").tensors)
+    assert right.verdict is Verdict.NOISE
+    convs = [node for node in model.graph.node if node.op_type == "Conv"]
+    changed = convs[len(convs) // 2]
+    (weights,) = [i for i in model.graph.initializer if i.name == changed.input[1]]
+    upside_down = numpy_helper.to_array(weights)[::-1].copy()
+    weights.CopyFrom(numpy_helper.from_array(upside_down, weights.name))
+    onnx.save(model, network)
+    for mode in ("single", "entire"):
+        found = find_birth(rknnlite.compare(resnet, network, inputs, mode, backend="cpu").tensors)
+        assert found.verdict is Verdict.WRONG, mode
+        assert found.born[0].tensor.name == _result_of(model, changed, [t.tensor.name for t in found.layers])
+
+
+def _result_of(model: Any, node: Any, known: list[str]) -> str:
+    """The first tensor behind a node that was compared."""
+    name = node.output[0]
+    while name not in known:
+        name = next(n for n in model.graph.node if name in n.input).output[0]
+    return str(name)
 
 
 def test_a_spoiled_layer_is_found(tmp_path: Path) -> None:
