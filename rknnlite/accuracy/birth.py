@@ -2,9 +2,9 @@
 
 Errors are relative: the Euclidean distance divided by the length of the reference's tensor. The limits were set by 28 networks
 in int8 and 10 in float16 for RK3588, each judged layer by layer against its own network in float: a layer alone was never
-further away than 0.27 and 0.0009. The exception were tensors by whose name converter and exporter mean different values;
-their error (0.7) is gone in the layers after them, which is why the outputs count here, too. What the values of the reference
-lose by being stored in the model's integers is known per tensor: an error that this explains is quantisation's.
+further away than 0.27 and 0.0009. The exception were twelve tensors of one network (0.7) whose error is gone in the layers after
+them: converter and exporter may mean different values by one name, which is why the outputs count here, too. What the values of
+the reference lose by being stored in the model's integers is known per tensor: an error that this explains is quantisation's.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _STORED, _PASSED_ON = (
 )  # times what is lost in storing a tensor: as much error it, and its readers, may show
 _LOSSY = 0.5  # of the limit: a tensor that loses as much in storing cannot hold its values
 _LASTING = 0.25  # of an error: what all later layers have at least, where it lasts
+_FEW = 2  # tensors without a counterpart, by which a layer still counts as run alone
 _HALF_STEP = 0.5  # what is lost beyond that lies outside of the range
 
 
@@ -44,6 +45,7 @@ class Verdict(enum.Enum):
     NOISE = "noise of rounding"
     ADDED = "noise of rounding that adds up"
     LOSSY = "a tensor cannot hold its values"
+    UNSEEN = "an error comes from tensors that were not compared"
     LOCAL = "a layer differs, the outputs do not"
     WRONG = "something is wrong"
 
@@ -102,6 +104,7 @@ class Birth:
             Verdict.NOISE: noise if self.typical is not None else f"No more than {noise.lower()}",
             Verdict.ADDED: f"{noise} that adds up",
             Verdict.LOSSY: f"Quantisation: {first} cannot hold its values",
+            Verdict.UNSEEN: f"{first} is off, by what lies before it",
             Verdict.LOCAL: f"{first} differs, the outputs do not",
             Verdict.WRONG: f"Something is wrong from {first} on",
         }[self.verdict]
@@ -110,10 +113,17 @@ class Birth:
     def sentence(self) -> str:
         """Why, in one sentence with the figures."""
         reached = f"the outputs are {_percent(self.outputs)} off"
+        noise = "quantisation" if self.quantised else "rounding"
         if self.verdict is Verdict.IDENTICAL:
             return f"All {len(self.layers)} tensors are the same on both sides, number for number."
         if self.verdict is Verdict.LOSSY:
             return f"{_loss(self.born[0])}; other calibration data or a wider type may help; {reached}."
+        if self.verdict is Verdict.UNSEEN:
+            unseen = self.born[0].tensor.unseen
+            return (
+                f"{_blame(self.born)}, and {unseen} tensors before it were not compared: one of them is wrong, or the {noise} of "
+                f"all adds up; {reached}."
+            )
         if self.verdict in (Verdict.WRONG, Verdict.LOCAL):
             local = self.verdict is Verdict.LOCAL
             names = ": both sides may mean different values by that name" if local else ""
@@ -146,8 +156,11 @@ def find_birth(tensors: Sequence[TensorError]) -> Birth:
     lossy = [layer for layer in layers if (layer.stored or 0.0) >= _LOSSY * limit]
     lasting = [layer for layer in lossy if _lasts(layer.stored, layer, layers)]
     gone = any((layer.stored or 0.0) >= limit for layer in lossy)
+    near = [layer for layer in suspects if layer.tensor.unseen <= _FEW]
     verdict = _verdict(layers, bool(suspects) or (gone and outputs < limit), bool(lasting), outputs >= limit)
-    wrong = [layer for layer in suspects if _lasts(layer.own, layer, layers)] or suspects
+    if verdict is Verdict.WRONG and not near:
+        verdict = Verdict.UNSEEN
+    wrong = [layer for layer in near if _lasts(layer.own, layer, layers)] or near or suspects
     born = (lasting if verdict is Verdict.LOSSY else wrong) or lossy or _notable(layers)
     return Birth(verdict, layers, [] if verdict is Verdict.IDENTICAL else born, typical, outputs, limit)
 

@@ -255,12 +255,14 @@ def _normalised(item: Input, io: IoTensor) -> Array:
 def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _Run | None) -> Comparison:
     golden = set(reference.dump.names)
     found: list[TensorError] = []
-    unmatched = []
+    unmatched: list[str] = []
+    unseen = 0
     for name in model.dump.names:
         value = model.dump.value(name)
         other = reference.dump.value(name) if name in golden else None
         if other is None or other.size != value.size:
             unmatched.append(name)
+            unseen += 1
             continue
         entry = model.dump.entry(name)
         real = third.value_of(name, value.size) if third is not None else None
@@ -269,9 +271,10 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _
                 name, entry.op, tuple(value.shape), entry.role, distance(value, other),
                 _alone(model.dump, alone, name, value, other), _time(model.dump, name),
                 None if real is None else distance(value, real), None if real is None else distance(other, real),
-                length(other), entry.scale, _stored(other, entry),
+                length(other), entry.scale, _stored(other, entry), unseen,
             )
         )  # fmt: skip
+        unseen = 0
     if not found:
         raise RknnError(
             f"{model.label} and {reference.label} have no tensor of the same name and size; are they the same network?"

@@ -28,7 +28,8 @@ class TensorError:
     float, ``reference_to_float`` the reference, where one was given and has the tensor. ``time_us`` is the layer's time on
     the model's side. ``length`` is the Euclidean length of the reference's tensor (a distance divided by it is the relative
     error), ``step`` that by which neighbouring integers of the model's tensor differ, and ``stored`` how far the reference's
-    tensor is from itself once it is rounded to those integers (both None where the tensor is not quantised).
+    tensor is from itself once it is rounded to those integers (both None where the tensor is not quantised). ``unseen`` tensors of
+    the model between the one before and this have no counterpart: ``single`` has their errors, too.
     """
 
     name: str
@@ -43,6 +44,7 @@ class TensorError:
     length: Optional[float] = None
     step: Optional[float] = None
     stored: Optional[Distance] = None
+    unseen: int = 0
 
     @property
     def label(self) -> str:

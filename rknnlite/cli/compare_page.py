@@ -19,6 +19,7 @@ _MOODS = {
     Verdict.NOISE: "good",
     Verdict.ADDED: "doubtful",
     Verdict.LOSSY: "doubtful",
+    Verdict.UNSEEN: "doubtful",
     Verdict.LOCAL: "doubtful",
     Verdict.WRONG: "bad",
 }
@@ -35,6 +36,10 @@ def page(found: Comparison) -> HtmlReport:
     """The report of a comparison."""
     birth = find_birth(found.tensors)
     lines = [birth.sentence]
+    if birth.verdict is Verdict.WRONG:
+        lines.append(
+            "Either this computes something else than the reference does, or both sides mean different values by that name."
+        )
     if found.unmatched:
         lines.append(
             f"{len(found.unmatched)} tensors of the model have no counterpart and were not compared; they are listed below."

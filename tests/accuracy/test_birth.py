@@ -104,6 +104,28 @@ def test_two_suspects_and_one_that_lasts() -> None:
     assert found.headline == "Something is wrong from [Conv] bad on"
 
 
+def test_a_layer_behind_many_that_were_not_compared() -> None:
+    """Its own error is theirs, too: one is wrong, or the noise of all adds up."""
+    far = replace(tensor("far", 0.6, 0.6, role="output"), unseen=30)
+    found = find_birth([tensor("in", 0.01, 0.01, role="input"), far])
+    assert found.verdict is Verdict.UNSEEN and found.headline == "[Conv] far is off, by what lies before it"
+    assert (
+        "30 tensors before it were not compared: one of them is wrong, or the quantisation of all adds up"
+        in found.sentence
+    )
+    assert find_birth([far, tensor("o", 0.6, 0.6, role="output")]).born[0].tensor.name == "o"
+
+
+def test_tensors_without_a_counterpart_are_counted(tmp_path: Path) -> None:
+    with open_cpu(MODEL) as context:
+        context.infer(INPUTS)
+        dump = context.dump(tmp_path / "own")
+    hidden = [dump.names[-3], dump.names[-2]]
+    some = Dump(dump.folder, [t for t in dump.tensors if t.name not in hidden], dump.info)
+    found = rknnlite.compare(dump, some)
+    assert found.tensors[-1].unseen == 2 and not any(t.unseen for t in found.tensors[:-1])
+
+
 def test_noise_that_adds_up() -> None:
     found = find_birth(network(*[0.04] * 20, entire=0.3))
     assert found.verdict is Verdict.ADDED and found.headline == "Quantisation noise that adds up"
