@@ -13,7 +13,7 @@ from pathlib import Path
 
 LIMIT = 20 << 20
 TOPS = {"rknnlite", "rknn3lite"}
-SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in"}
+SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js"}
 
 
 def check_wheel(path: Path) -> None:
@@ -28,6 +28,8 @@ def check_wheel(path: Path) -> None:
         "rknnlite/py.typed",
         "rknnlite/abi/include/rknn_op.h",
         "rknnlite/abi/include/rknn3_op.h",
+        "rknnlite/cli/templates/report.html",
+        "rknnlite/cli/templates/report.js",
         "rknnlite/cli/new_plugin/templates/common/pyproject.toml.in",
         "rknnlite/cli/new_plugin/templates/c/module/build.py.in",
         "rknnlite_riscv/stub.c",

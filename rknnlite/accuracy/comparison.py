@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .tensor_error import Distance, TensorError
 
-__all__ = ["Comparison", "Distance", "TensorError", "distance"]
+__all__ = ["Comparison", "Distance", "TensorError", "distance", "length"]
 
 Array = NDArray[Any]
 _BLOCK = 1 << 20  # elements that are widened to float64 at a time
@@ -37,6 +37,16 @@ def distance(a: Array, b: Array) -> Distance:
     if size == 0.0:
         return Distance(1.0 if square == 0.0 else 0.0, float(np.sqrt(square)))
     return Distance(product / size, float(np.sqrt(square)))
+
+
+def length(a: Array) -> float:
+    """Euclidean length of a tensor."""
+    flat, square = a.reshape(-1), 0.0
+    for start in range(0, len(flat), _BLOCK):
+        part = flat[start : start + _BLOCK].astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            square += float(part @ part)
+    return float(np.sqrt(square))
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from ..files.reading import is_stream
 from ..formats import IoTensor, ModelFile
 from ..runtime import known_ops, open_model, resolve_ops
 from ..spi import Context, CustomOp, Input
-from ..spi.dumps import Dump, DumpWriter
+from ..spi.dumps import Dump, DumpedTensor, DumpWriter
 from ..spi.inputs import collect
 from ..tensor import Layout
-from .comparison import Comparison, distance
+from .comparison import Comparison, distance, length
 from .onnx_run import dump_onnx
 from .tensor_error import Distance, TensorError
 
@@ -28,6 +28,7 @@ __all__ = ["Side", "compare"]
 Array = NDArray[Any]
 Side = Union[str, "os.PathLike[str]", Context, Dump]
 _MODES = ("entire", "single")
+_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
 def compare(
@@ -254,12 +255,14 @@ def _normalised(item: Input, io: IoTensor) -> Array:
 def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _Run | None) -> Comparison:
     golden = set(reference.dump.names)
     found: list[TensorError] = []
-    unmatched = []
+    unmatched: list[str] = []
+    unseen = 0
     for name in model.dump.names:
         value = model.dump.value(name)
         other = reference.dump.value(name) if name in golden else None
         if other is None or other.size != value.size:
             unmatched.append(name)
+            unseen += 1
             continue
         entry = model.dump.entry(name)
         real = third.value_of(name, value.size) if third is not None else None
@@ -267,9 +270,11 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _
             TensorError(
                 name, entry.op, tuple(value.shape), entry.role, distance(value, other),
                 _alone(model.dump, alone, name, value, other), _time(model.dump, name),
-                *((None, None) if real is None else (distance(value, real), distance(other, real))),
+                None if real is None else distance(value, real), None if real is None else distance(other, real),
+                length(other), entry.scale, _stored(other, entry), unseen,
             )
         )  # fmt: skip
+        unseen = 0
     if not found:
         raise RknnError(
             f"{model.label} and {reference.label} have no tensor of the same name and size; are they the same network?"
@@ -289,6 +294,18 @@ def _alone(dump: Dump, alone: Dump | None, name: str, value: Array, golden: Arra
     return distance(
         value if dump.of_board else alone.value(name), alone.value(name) if dump.of_board else golden
     )
+
+
+def _stored(golden: Array, entry: DumpedTensor) -> Distance | None:
+    """What rounding to a tensor's own integers, with their range, takes from the values of the other side."""
+    if not entry.scale or entry.zero_point is None or entry.dtype.lower() not in _INTEGERS:
+        return None
+    limits = np.iinfo(entry.dtype.lower())
+    with np.errstate(invalid="ignore", over="ignore"):
+        integers = np.rint(golden.astype(np.float32) / np.float32(entry.scale)) + entry.zero_point
+        return distance(
+            (integers.clip(limits.min, limits.max) - entry.zero_point) * np.float32(entry.scale), golden
+        )
 
 
 def _time(dump: Dump, name: str) -> float | None:

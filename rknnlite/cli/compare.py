@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import Any
 
-from ..accuracy import Comparison, Distance, TensorError, compare
+from ..accuracy import compare
 from ..errors import ParamInvalid
 from ..files.input_arrays import arrays_for
 from ..formats.tensor_attrs import default_attr
 from ..spi.command import Command, Console, Exit
-from .html_report import Bar, HtmlReport
+from .compare_page import page
+from .html_report import need_templates
 from .options import (
     add_inputs,
     add_isolation,
@@ -24,10 +24,7 @@ from .options import (
     output_file,
 )
 
-__all__ = ["COMMAND", "as_html"]
-
-_FLOAT = ("model", "reference")
-_UNITS = ("1 - cosine", "Euclidean")
+__all__ = ["COMMAND"]
 
 
 class Compare(Command):
@@ -58,7 +55,10 @@ class Compare(Command):
         add_isolation(parser)
         parser.add_argument("--plot", type=Path, metavar="PNG", help="draw distances per layer (extra: plot)")
         parser.add_argument(
-            "--html", type=Path, metavar="HTML", help="write a report in one self-contained file"
+            "--html",
+            type=Path,
+            metavar="HTML",
+            help="write a report in one self-contained file (extra: html)",
         )
         parser.add_argument(
             "--float",
@@ -77,6 +77,8 @@ class Compare(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         for file in filter(None, (args.plot, args.html)):
             output_file(file)
+        if args.html:
+            need_templates()
         with isolation(args):
             found = compare(
                 args.model,
@@ -89,7 +91,7 @@ class Compare(Command):
                 **opening(args),
             )
         if args.html:
-            as_html(found).write(args.html)
+            page(found).write(args.html)
         below = [
             t for t in found.outputs if args.min_cosine is not None and not t.entire.cosine >= args.min_cosine
         ]
@@ -120,44 +122,6 @@ def _inputs(args: argparse.Namespace) -> Any:
     model = model_file(models[0]).model
     attrs = [default_attr(i, io, model.batch, True) for i, io in enumerate(model.inputs)]
     return arrays_for(args.inputs, attrs, args.bgr)
-
-
-def as_html(found: Comparison) -> HtmlReport:
-    """The report."""
-    worst = found.worst
-    facts = [
-        ("model", found.model),
-        ("reference", found.reference),
-        ("tensors compared", str(len(found.tensors))),
-    ]
-    facts += [("network in float", found.floating)] if found.floating else []
-    facts += [("worst layer", worst.label)] if worst else []
-    report = HtmlReport("Accuracy analysis", facts)
-    headers = ["tensor", "shape", "1 - cosine", "Euclidean"]
-    headers += ["1 - cosine, alone", "Euclidean, alone"] if found.mode == "single" else []
-    headers += [f"{what}, {side} to float" for side in _FLOAT for what in _UNITS] if found.floating else []
-    report.table("Outputs", headers, [_row(tensor, found) for tensor in found.outputs])
-    report.table(
-        "All tensors in order of execution", headers, [_row(tensor, found) for tensor in found.tensors]
-    )
-    for title, names in (("Only in the model", found.unmatched), ("Only in the reference", found.missing)):
-        if names:
-            report.table(title, ["tensor"], [[name] for name in names])
-    return report
-
-
-def _row(tensor: TensorError, found: Comparison) -> list[Any]:
-    optional: list[Distance | None] = [tensor.entire]
-    optional += [tensor.single] if found.mode == "single" else []
-    optional += [tensor.to_float, tensor.reference_to_float] if found.floating else []
-    cells = [cell for one in optional for cell in (_cells(one) if one else [None, None])]
-    return [tensor.label, str(list(tensor.shape)), *cells]
-
-
-def _cells(found: Distance) -> list[Any]:
-    """The bar is logarithmic: none at 1e-7, full at 1."""
-    away = max(0.0, 1 - found.cosine) if math.isfinite(found.cosine) else 1.0
-    return [Bar(f"{away:.2e}", (math.log10(max(away, 1e-7)) + 7) / 7), found.euclidean]
 
 
 COMMAND = Compare()

@@ -13,10 +13,11 @@ from ..files.writing import writing
 from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from ..spi.perf import MemorySize, OpRank, PerfRow, PerfTable
-from .html_report import Bar, HtmlReport
+from .html_report import need_templates
 from .options import add_inputs, add_isolation, add_model, open_context, output_file
+from .perf_page import page
 
-__all__ = ["COMMAND", "as_html", "draw"]
+__all__ = ["COMMAND", "draw"]
 
 _INCHES_PER_LAYER = 0.2
 _TALLEST = 200.0  # inches
@@ -35,7 +36,10 @@ class Perf(Command):
         add_isolation(parser)
         parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the time per layer (extra: plot)")
         parser.add_argument(
-            "--html", type=Path, metavar="HTML", help="write a report in one self-contained file"
+            "--html",
+            type=Path,
+            metavar="HTML",
+            help="write a report in one self-contained file (extra: html)",
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
@@ -43,6 +47,8 @@ class Perf(Command):
             output_file(file)
         if args.plot:
             _figure_class()  # what is missing is told before the work
+        if args.html:
+            need_templates()
         with open_context(args, collect_perf=True) as context:
             arrays = arrays_for(args.inputs, context.inputs, args.bgr)
             for _ in range(2):  # the first run warms up
@@ -52,7 +58,7 @@ class Perf(Command):
         if args.plot:
             draw(table, args.plot, args.model.name)
         if args.html:
-            as_html(table, memory, args.model.name, backend, soc).write(args.html)
+            page(table, memory, args.model.name, backend, soc).write(args.html)
         data = {
             "model": str(args.model), "backend": backend, "soc": soc, "note": table.note, "total_us": table.total_us,
             "layers": [_layer(row) for row in table], "operators": [_operator(rank) for rank in table.ranking],
@@ -81,36 +87,6 @@ def _operator(rank: OpRank) -> dict[str, object]:
         "op": rank.op, "calls": rank.calls, "cpu_us": rank.cpu_us, "gpu_us": rank.gpu_us, "npu_us": rank.npu_us,
         "total_us": rank.total_us, "percent": rank.ratio,
     }  # fmt: skip
-
-
-def as_html(table: PerfTable, memory: MemorySize | None, model: str, backend: str, soc: str) -> HtmlReport:
-    """The report."""
-    facts = [("backend", backend), ("SoC", soc), ("time of all layers", f"{table.total_us:.0f} us")]
-    facts += [("note", table.note)] if table.note else []
-    if memory:
-        facts += [
-            ("memory", f"{memory.total} bytes, of it weights {memory.weight} and internal {memory.internal}")
-        ]
-    report = HtmlReport(f"Layers of {model}", facts)
-    ranks = table.ranking
-    report.table(
-        "Operators",
-        ("operator", "calls", "us", "share"),
-        [(r.op, r.calls, round(r.total_us), Bar(f"{r.ratio:.1f}%", r.ratio / 100)) for r in ranks],
-    )
-    most = max((row.time_us or 0.0 for row in table), default=0.0) or 1.0
-    report.table(
-        "Layers in order of execution",
-        ("id", "operator", "target", "type", "input", "output", "KB", "time", "name"),
-        [
-            (
-                row.id, row.op, row.target, row.data_type, row.input_shape, row.output_shape, row.rw_kb,
-                None if row.time_us is None else Bar(f"{row.time_us:.0f} us", row.time_us / most), row.name,
-            )
-            for row in table
-        ],
-    )  # fmt: skip
-    return report
 
 
 def _figure_class() -> Any:

@@ -37,6 +37,7 @@ SPEAKS_C = {*FACES, DECLARATIONS, "native"}  # rooms that may import ctypes
 CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}
 EXTRAS = {
     "rknnlite.files.input_arrays": {"cv2"},
+    "rknnlite.cli.html_report": {"jinja2"},
     "rknnlite.cli.perf": {"matplotlib"},
     "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
     "rknnlite.accuracy.plot": {"matplotlib"},
