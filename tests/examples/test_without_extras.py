@@ -33,6 +33,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 NEEDS = {
     "custom_op/test.py c": "C compiler",
     "custom_op/test.py gpu": "C compiler",
+    "detect/test.py": "opencv-python-headless",
     "dynamic_shape/test.py": "opencv-python-headless",
     "llm_chat/function_calling.py": "jinja2",
     "llm_chat/kvcache.py": "jinja2",
