@@ -1,6 +1,6 @@
 """Before and behind the network: the letterbox, boxes from its outputs, and the boxes on a picture.
 
-The outputs are those of a YOLOv8 as Rockchip's model zoo exports it: per stride the bins of the four sides, and scores.
+The outputs are those of a YOLOv8 as Rockchip's model zoo decodes it: per stride the bins of the four sides, and scores.
 """
 
 from __future__ import annotations
