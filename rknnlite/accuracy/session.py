@@ -87,7 +87,8 @@ def compare(
             third.make(
                 inputs, layout, next((r for r in runs if not r.is_onnx), runs[0]), reference_inputs, ops
             )
-        found = _match(runs[0], runs[1], mode, alone, third)
+        own = third is not None and _same_file(model, floating)
+        found = _match(runs[0], runs[1], mode, alone, third, own)
     if plot is not None:
         found.plot(plot)
     return found
@@ -101,7 +102,12 @@ def _floating(
         return None
     if Path(path).is_dir():
         raise ParamInvalid(f"{path} is a folder; the network in float is an .onnx or .rknn file")
-    return _Run(Path(path), stack, {**options, "fidelity": "float"})
+    return _Run(Path(path), stack, {**options, "backend": "cpu", "fidelity": "float"})
+
+
+def _same_file(side: Side, path: str | os.PathLike[str] | None) -> bool:
+    """Whether the network in float is the file of a side."""
+    return isinstance(side, (str, os.PathLike)) and path is not None and Path(side).samefile(path)
 
 
 class _Run:
@@ -251,7 +257,9 @@ def _normalised(item: Input, io: IoTensor) -> Array:
 # -- bringing together ---------------------------------------------------------------------------------------
 
 
-def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _Run | None) -> Comparison:
+def _match(
+    model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _Run | None, own: bool
+) -> Comparison:
     golden = set(reference.dump.names)
     found: list[TensorError] = []
     unmatched = []
@@ -278,7 +286,7 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _
     missing = [name for name in reference.dump.names if name not in compared]
     return Comparison(
         model.title, reference.title, mode, found, unmatched, missing, runtime=model.dump.of_board,
-        floating=third.title if third is not None else "",
+        floating=third.title if third is not None else "", own_float=own,
     )  # fmt: skip
 
 
