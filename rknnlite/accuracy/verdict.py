@@ -56,7 +56,7 @@ class Quantisation:
                 f"the rounding of activations is not the error: {measured}; the rest is weights or conversion"
             )
         head = f"the rounding of activations is {100 * self.share:.0f} % of the error: {measured}"
-        return f"{head}; the rest is weights or conversion" if self.in_float > 0 else head
+        return head if round(100 * self.share) == 100 else f"{head}; the rest is weights or conversion"
 
 
 @dataclass(frozen=True)
