@@ -143,7 +143,7 @@ def _masks(text: str) -> list[int]:
 
 
 _COLUMNS = (
-    Column("threads", True), Column("cores", least=8), Column("zero-copy", drop=2), Column("FPS", True), Column("mean ms", True),
+    Column("threads", True), Column("cores", least=14), Column("zero-copy", drop=2), Column("FPS", True), Column("mean ms", True),
     Column("p50", True), Column("p95", True, drop=4), Column("p99", True, drop=1), Column("max", True, drop=5),
     Column("RSS MiB", True, drop=3),
 )  # fmt: skip

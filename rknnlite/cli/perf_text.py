@@ -38,7 +38,7 @@ def _column(head: str) -> Column:
     """A column of the runtime's own headers or of the manual's."""
     name = head.partition("(0")[0]
     drop = 0 if name in _STAY else _LEAVE.index(name) + 1 if name in _LEAVE else len(_LEAVE)
-    least = {"FullName": 16, "OpType": 8}.get(name, 0)
+    least = {"FullName": 20, "OpType": 14}.get(name, 0)
     return Column(head, name not in _TEXTS and name != "WorkLoad", least, drop)
 
 

@@ -11,7 +11,7 @@ from ..spi.command import Line, Tone
 
 __all__ = ["brief", "not_ready", "ready"]
 
-_FOLDERS = re.compile(r"(/[\w./+-]+, /[\w./+-]+)((?:, /[\w./+-]+){2,})")
+_FOLDERS = re.compile(r"/[\w./+-]+(?:, /[\w./+-]+){3,}")
 
 
 def ready(wanted: str | None = None, soc: Soc | None = None, warnings: int = 0) -> Line:
@@ -43,5 +43,5 @@ def not_ready(reason: str) -> Line:
 
 
 def brief(text: str) -> str:
-    """A reason that lists many folders, with the first two of them."""
-    return _FOLDERS.sub(lambda found: f"{found[1]} and {found[2].count(', ')} more", text)
+    """A reason that lists many folders, with their number instead."""
+    return _FOLDERS.sub(lambda found: f"{found[0].count(', ') + 1} folders", text)

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from .progress import Progress
+from .progress import Progress, clear_bars
 from .terminal import Column, Line, Part, Table, Tone, clean, render
 
 __all__ = [
@@ -66,7 +66,6 @@ class Console:
         self.json = json
         self._out = out
         self._err = err
-        self._bar: Progress | None = None
 
     @property
     def out(self) -> TextIO:
@@ -95,8 +94,7 @@ class Console:
 
     def note(self, text: str) -> None:
         """A remark beside the result, on stderr."""
-        if self._bar is not None:
-            self._bar.clear()
+        clear_bars()
         _write(self.err, f"rknnlite: {clean(text)}\n")
 
     def live(self, stream: TextIO) -> bool:
@@ -126,14 +124,13 @@ class Console:
     def progress(self, label: str, total: int = 0) -> Progress:
         """A bar on stderr while a ``with`` block runs; nothing where stderr is no terminal."""
         live = self.live(self.err)
-        self._bar = Progress(
+        return Progress(
             (lambda text: _write(self.err, text)) if live else None,
             lambda: self.width,
             label,
             total,
             self._painter(self.err) if live else None,
         )
-        return self._bar
 
 
 class Command(abc.ABC):

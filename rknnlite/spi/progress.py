@@ -9,9 +9,10 @@ from typing import Any
 
 from .terminal import clean, shortened, width_of
 
-__all__ = ["Progress", "duration"]
+__all__ = ["Progress", "clear_bars", "duration"]
 
 _PAUSE = 0.1  # seconds between two pictures
+_FEW = 20  # steps that are all drawn
 _SURE = 1.0  # seconds after which a rate is told
 _BAR = 30  # columns at most
 
@@ -58,6 +59,8 @@ class Progress:
                 self._started, self._drawn = time.monotonic(), 0.0
             self._done, self._total = done, total
             self._item = item or self._item
+            if total <= _FEW:  # each may take long
+                self._drawn = 0.0
             self._draw_at_times()
 
     def clear(self) -> None:
@@ -106,10 +109,21 @@ class Progress:
         return " ".join(parts)
 
     def __enter__(self) -> Progress:
+        _on_screen.append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
+        _on_screen.remove(self)
         self.clear()
+
+
+_on_screen: list[Progress] = []
+
+
+def clear_bars() -> None:
+    """Make way for a line; bars are drawn again with their next step."""
+    for bar in _on_screen:
+        bar.clear()
 
 
 def duration(seconds: float) -> str:

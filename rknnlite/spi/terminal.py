@@ -70,7 +70,7 @@ class Table:
         columns: what stands in a row.
         rows: as many cells each.
         empty: what a cell without data holds; a column of nothing else is left out (None: all columns stay).
-        last: of so many rows at the end the table keeps clear by a rule, as of sums.
+        last: so many rows at the end are sums, which a terminal shows behind a rule.
     """
 
     columns: Sequence[Column]
@@ -120,7 +120,7 @@ class Fitted:
         """Head, rows, and what was left out, as plain text."""
         head = self._line([shortened(column.head, width) for column, width in zip(self.columns, self.widths)])
         rows = [self._line(row) for row in self.rows]
-        if self.last and len(rows) > self.last:
+        if self.last and room is not None and len(rows) > self.last:
             rows.insert(-self.last, "-" * (sum(self.widths) + len(_GAP) * (len(self.widths) - 1)))
         cut = [line if room is None else line[:room] for line in (head, *rows)]
         return [*cut, *(line for note in self.notes for line in note.lines(room))]
@@ -130,7 +130,7 @@ class Fitted:
         """Which columns this terminal has no room for."""
         if not self.left_out:
             return []
-        return [Line(f"(no room for: {', '.join(self.left_out)})", Tone.QUIET, 1)]
+        return [Line(f"(no room for: {', '.join(dict.fromkeys(self.left_out))})", Tone.QUIET, 1)]
 
     def _line(self, cells: Sequence[str]) -> str:
         placed = [_placed(*one) for one in zip(cells, self.columns, self.widths)]
