@@ -201,16 +201,17 @@ def _attr_tables(inputs: list[TensorAttr], outputs: list[TensorAttr], means: lis
 
 
 def _means(model: Model) -> list[Part]:
-    return [
+    lines = [
         f"  mean={_numbers(io.mean)}, std={_numbers(io.std)} ({io.name})" for io in model.inputs if io.mean
     ]
+    return [Line(line, hang=4) for line in lines]
 
 
 def _shapes(model: Model) -> list[Part]:
     if not model.dynamic:
         return []
     lines = ["  " + "  ".join(str(list(shape)) for shape in shapes) for shapes in model.shapes]
-    return ["", "shapes (logical order), one set per line:", *lines]
+    return ["", "shapes (logical order), one set per line:", *(Line(line, hang=4) for line in lines)]
 
 
 def _operators(operators: Operators) -> Part:

@@ -127,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
     """The parser of all commands, for help, man pages and completion."""
     top = _Parser(
         prog="rknnlite",
-        description="Run, measure and look into Rockchip .rknn models, on the NPU or on the CPU reference.",
+        description="Run, measure and look into Rockchip .rknn models, on the NPU or the CPU.",
         epilog=_EPILOGUE,
         formatter_class=_Aligned,
     )
@@ -143,6 +143,7 @@ class _Aligned(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str, **kwargs: Any) -> None:
         super().__init__(prog, max_help_position=18, **kwargs)
+        self._action_max_length = 15  # of export-onnx with its indent, which argparse reckons too small
 
 
 class _Parser(argparse.ArgumentParser):

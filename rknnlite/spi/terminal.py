@@ -82,17 +82,11 @@ class Table:
         """What of the table there is room for."""
         cells = [[clean(cell) for cell in row] for row in self.rows]
         kept = [i for i in range(len(self.columns)) if not self._is_empty(i)]
-        widths = {
+        whole = {
             i: max(width_of(text) for text in (self.columns[i].head, *(r[i] for r in cells))) for i in kept
         }
-        dropped = []
-        if room is not None:
-            while not _shrunk(widths, self.columns, room):
-                out = max(widths, key=lambda i: (self.columns[i].drop, i))
-                if not self.columns[out].drop:
-                    break
-                dropped.append(out)
-                del widths[out]
+        widths = whole if room is None else _with_room(whole, self.columns, room)
+        dropped = set(whole) - set(widths)
         columns = [self.columns[i] for i in widths]
         rows = [[shortened(row[i], width) for i, width in widths.items()] for row in cells]
         left_out = [self.columns[i].head for i in sorted(dropped)]
@@ -145,16 +139,32 @@ def _placed(cell: str, column: Column, width: int) -> str:
     return blanks + cell if column.right else cell + blanks
 
 
-def _shrunk(widths: dict[int, int], columns: Sequence[Column], room: int) -> bool:
-    """Whether the columns have room once those that may be are shortened, the widest first; then ``widths`` says how far."""
+def _with_room(whole: dict[int, int], columns: Sequence[Column], room: int) -> dict[int, int]:
+    """Widths of the columns that there is room for: the least important ones go, and come back where smaller ones can."""
+    kept, out = dict(whole), []
+    while _shrunk(kept, columns, room) is None:
+        least = max(kept, key=lambda i: (columns[i].drop, i))
+        if not columns[least].drop:
+            return kept  # nothing more can go: lines are cut
+        out.append(least)
+        del kept[least]
+    for back in reversed(out):
+        more = {i: width for i, width in whole.items() if i in kept or i == back}
+        kept = kept if _shrunk(more, columns, room) is None else more
+    return _shrunk(kept, columns, room) or kept
+
+
+def _shrunk(whole: dict[int, int], columns: Sequence[Column], room: int) -> Optional[dict[int, int]]:
+    """Widths once the columns that may be shortened are, the widest first; None where that is not enough."""
+    widths = dict(whole)
     excess = sum(widths.values()) + len(_GAP) * (len(widths) - 1) - room
     least = {i: max(columns[i].least, width_of(columns[i].head)) for i in widths if columns[i].least}
     if excess > sum(max(0, widths[i] - few) for i, few in least.items()):
-        return False
+        return None
     for _ in range(max(0, excess)):
         widest = max((i for i, few in least.items() if widths[i] > few), key=widths.__getitem__)
         widths[widest] -= 1
-    return True
+    return widths
 
 
 def width_of(text: str) -> int:
