@@ -13,7 +13,7 @@ from .board import Board
 from .health import Finding, Level
 from .options import model_file
 from .plugin_probe import leave_out_what_crashes
-from .readiness import brief, not_ready, ready
+from .readiness import ON_THE_CPU, brief, not_ready, ready
 
 __all__ = ["COMMAND", "examine"]
 
@@ -58,7 +58,11 @@ class Doctor(Command):
         data = {"healthy": not failed, "findings": found}
         stops = _stops(failed, args.backend)
         warned = sum(finding.level is Level.WARN for finding in found)
-        verdict = not_ready(failed[0].text) if stops else ready(args.backend, board.soc(), warned)
+        verdict = ready(args.backend, board.soc(), warned)
+        if stops:
+            meanwhile = failed[0].topic == "board" and verdict.text.startswith(ON_THE_CPU)
+            rest = "; until then models run on the CPU reference" if meanwhile else ""
+            verdict = not_ready(f"{failed[0].text}{rest}")
         console.report(data, *_parts(found), f"failures: {len(failed)}, warnings: {warned}", verdict)
         return Exit.UNAVAILABLE if stops else Exit.OK
 

@@ -9,7 +9,9 @@ from .. import config, plugins
 from ..socs import Soc
 from ..spi.command import Line, Tone
 
-__all__ = ["brief", "not_ready", "ready"]
+__all__ = ["ON_THE_CPU", "brief", "not_ready", "ready"]
+
+ON_THE_CPU = "ready on the CPU reference"
 
 _FOLDERS = re.compile(r"/[\w./+-]+(?:, /[\w./+-]+){3,}")
 
@@ -25,7 +27,7 @@ def ready(wanted: str | None = None, soc: Soc | None = None, warnings: int = 0) 
             reasons[0] if wanted and reasons else f"backend {wanted or ''} cannot run models here"
         )
     probe, backend = max(usable, key=lambda pair: pair[0].priority)
-    text = "ready on the CPU reference"
+    text = ON_THE_CPU
     if probe.library:
         where = soc.name if soc is not None else next((d.soc for d in backend.devices()), "")
         library = f"{Path(probe.library).name.partition('.')[0]} {probe.version or 'of unknown version'}"

@@ -311,6 +311,25 @@ def test_quantisation_is_asked_of_a_model(call: Call, tmp_path: Path) -> None:
     )
 
 
+# -- top -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [40, *WIDTHS])
+def test_top_is_aligned_and_fits(show: Show, machine: Any, width: int) -> None:
+    lines = show(width, "top", "--root", machine(BOARD), "--count", 1).splitlines()
+    assert max(map(width_of, lines[1:])) <= width  # the first one clears the screen
+    bars = [line for line in lines if "[" in line[1:] and "]" in line]
+    assert [line.split("[")[0].strip() for line in bars] == [
+        "NPU core 0",
+        "NPU core 1",
+        "NPU core 2",
+        "memory",
+        "SRAM",
+    ]
+    assert len({(line.index("["), line.index("]")) for line in bars}) == 1
+    assert re.search(r"\] +25% 1953/7812 MiB$", bars[3]) and re.search(r"\] +0% 4/956 KiB$", bars[4])
+
+
 # -- verdicts on machines --------------------------------------------------------------------------------------
 
 
@@ -379,6 +398,14 @@ def test_not_ready(call: Call, install: Any, anybody: None, machine: Any) -> Non
     assert "      -> install it" in done.out
     assert call("doctor", "--root", machine({})).out.splitlines()[-1] == "ready on the CPU reference"
     assert ready("vendors").text == "not ready: no librknnrt.so in 4 folders; install it"
+
+
+def test_a_board_that_is_not_ready_has_the_cpu(call: Call, anybody: None, machine: Any) -> None:
+    bare = {name: text for name, text in BOARD.items() if name != "dev/dri/renderD129"}
+    done = call("doctor", "--root", machine(bare))
+    assert done.code == Exit.UNAVAILABLE
+    last = done.out.splitlines()[-1]
+    assert last == "not ready: no device node of the NPU; until then models run on the CPU reference"
 
 
 def test_a_missing_library_is_one_line(call: Call, install: Any, anybody: None, machine: Any) -> None:
