@@ -67,6 +67,7 @@ EXTRAS = {
         Extra("openvino", "another engine, for x86", ("onnx", "openvino"), ("python3-onnx",), "openvino"),
         Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),
+        Extra("rich", "colours on a terminal", ("rich",), ("python3-rich",)),
         Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),
     )
 }

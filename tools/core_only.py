@@ -23,6 +23,7 @@ EXTRAS = {
     "onnxruntime",
     "openvino",
     "matplotlib",
+    "rich",
 }
 
 

@@ -56,7 +56,7 @@ class Comparison:
     ``unmatched`` are tensors of the model that the reference does not have under the same name with as many
     elements, mostly those the converter made; ``missing`` are the reference's that the model does not have, mostly
     those that the converter fused away. ``runtime``: the model's tensors were dumped on a board. ``floating``: the network
-    in float that both sides were measured by as well.
+    in float that both sides were measured by as well; ``own_float``: it is the model's own file, computed in float.
     """
 
     model: str
@@ -67,6 +67,7 @@ class Comparison:
     missing: Sequence[str] = field(default=())
     runtime: bool = False
     floating: str = ""
+    own_float: bool = False
 
     @property
     def outputs(self) -> list[TensorError]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Union
@@ -41,6 +41,7 @@ def compare(
     reference_inputs: Mapping[str, Array] | None = None,
     floating: str | os.PathLike[str] | None = None,
     plot: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare two runs of a network, tensor by tensor. Tensors of the same name are compared.
@@ -63,6 +64,7 @@ def compare(
         floating: path of a network that is run in float, an ``.onnx`` file or the ``.rknn`` file itself (its dequantised
             layers then): how far the model and the reference are from it stands beside how far they are apart.
         plot: where to draw distance and time per layer, a PNG (extra ``plot``).
+        progress: called with what is done, of how much, and what comes next: first the runs, then the tensors.
         options: for opening ``.rknn`` files, as for ``rknnlite.open`` (``backend``, ``fidelity``, ...); the operators
             in ``custom_ops``, and those of plugins, also compute the custom nodes of an ONNX file.
 
@@ -76,22 +78,41 @@ def compare(
     with ExitStack() as stack:
         runs = [_Run(side, stack, options) for side in (model, reference)]
         order = sorted(runs, key=lambda run: run.is_onnx)  # an ONNX file may need what the other side was fed
+        steps = _Steps(progress, len(runs) + (mode == "single") + (floating is not None))
         for run in order:
+            steps.next(run.label)
             run.make(inputs, layout, runs[1] if run is runs[0] else runs[0], reference_inputs, ops)
         board = runs[0].dump.of_board
         if board:
             runs[0].take_names(runs[1].dump)
         judge, golden = (runs[1], runs[0]) if board else (runs[0], runs[1])
+        if mode == "single":
+            steps.next(f"layers of {judge.label} alone")
         alone = judge.make_single(golden.dump, inputs, layout) if mode == "single" else None
         third = _floating(floating, stack, options)
         if third is not None:
+            steps.next(f"{third.label} in float")
             third.make(
                 inputs, layout, next((r for r in runs if not r.is_onnx), runs[0]), reference_inputs, ops
             )
-        found = _match(runs[0], runs[1], mode, alone, third)
+        own = third is not None and _same_file(model, floating)
+        found = _match(runs[0], runs[1], mode, alone, third, own, progress)
     if plot is not None:
         found.plot(plot)
     return found
+
+
+class _Steps:
+    """Tells somebody who wants to know what is done and what comes next."""
+
+    def __init__(self, tell: Callable[[int, int, str], None] | None, total: int) -> None:
+        self._tell, self._total, self._begun = tell, total, 0
+
+    def next(self, what: str) -> None:
+        """One more is begun."""
+        if self._tell is not None:
+            self._tell(self._begun, self._total, what)
+        self._begun += 1
 
 
 def _floating(
@@ -102,7 +123,12 @@ def _floating(
         return None
     if Path(path).is_dir():
         raise ParamInvalid(f"{path} is a folder; the network in float is an .onnx or .rknn file")
-    return _Run(Path(path), stack, {**options, "fidelity": "float"})
+    return _Run(Path(path), stack, {**options, "backend": "cpu", "fidelity": "float"})
+
+
+def _same_file(side: Side, path: str | os.PathLike[str] | None) -> bool:
+    """Whether the network in float is the file of a side."""
+    return isinstance(side, (str, os.PathLike)) and path is not None and Path(side).samefile(path)
 
 
 class _Run:
@@ -252,12 +278,22 @@ def _normalised(item: Input, io: IoTensor) -> Array:
 # -- bringing together ---------------------------------------------------------------------------------------
 
 
-def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _Run | None) -> Comparison:
+def _match(
+    model: _Run,
+    reference: _Run,
+    mode: str,
+    alone: Dump | None,
+    third: _Run | None,
+    own: bool,
+    progress: Callable[[int, int, str], None] | None,
+) -> Comparison:
     golden = set(reference.dump.names)
     found: list[TensorError] = []
     unmatched: list[str] = []
     unseen = 0
+    steps = _Steps(progress, len(model.dump.names))
     for name in model.dump.names:
+        steps.next(name)
         value = model.dump.value(name)
         other = reference.dump.value(name) if name in golden else None
         if other is None or other.size != value.size:
@@ -283,7 +319,7 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _
     missing = [name for name in reference.dump.names if name not in compared]
     return Comparison(
         model.title, reference.title, mode, found, unmatched, missing, runtime=model.dump.of_board,
-        floating=third.title if third is not None else "",
+        floating=third.title if third is not None else "", own_float=own,
     )  # fmt: skip
 
 

@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..accuracy import compare
+from ..accuracy import Kind, Verdict, compare, judge
 from ..errors import ParamInvalid
 from ..files.input_arrays import arrays_for
 from ..formats.tensor_attrs import default_attr
 from ..spi.command import Command, Console, Exit
 from .compare_page import page
+from .compare_text import compare_parts
 from .html_report import need_templates
 from .options import (
     add_inputs,
@@ -34,6 +35,7 @@ class Compare(Command):
     help = "accuracy analysis: distance of every tensor from a reference"
     examples = (
         "rknnlite compare model.rknn model.onnx picture.jpg --mode single",
+        "rknnlite compare model.rknn model.onnx picture.jpg --quantisation",
         "rknnlite compare model.rknn model.onnx input.npy --html report.html --min-cosine 0.99",
         "rknnlite compare dump_of_a_board model.rknn input.npy --mode single",
         "rknnlite compare dump_of_one_run dump_of_another",
@@ -60,7 +62,13 @@ class Compare(Command):
             metavar="HTML",
             help="write a report in one self-contained file (extra: html)",
         )
-        parser.add_argument(
+        third = parser.add_mutually_exclusive_group()
+        third.add_argument(
+            "--quantisation",
+            action="store_true",
+            help="is it the quantisation? how much of the error goes away when MODEL's own layers are computed in float",
+        )
+        third.add_argument(
             "--float",
             type=Path,
             dest="floating",
@@ -79,15 +87,17 @@ class Compare(Command):
             output_file(file)
         if args.html:
             need_templates()
-        with isolation(args):
+        floating = _own_float(args.model) if args.quantisation else args.floating
+        with isolation(args), console.progress("compare") as progress:
             found = compare(
                 args.model,
                 args.reference,
                 _inputs(args),
                 args.mode,
                 layout=args.layout,
-                floating=args.floating,
+                floating=floating,
                 plot=args.plot,
+                progress=progress.to,
                 **opening(args),
             )
         if args.html:
@@ -95,18 +105,48 @@ class Compare(Command):
         below = [
             t for t in found.outputs if args.min_cosine is not None and not t.entire.cosine >= args.min_cosine
         ]
+        verdict = judge(found)
         data = {
             "model": found.model, "reference": found.reference, "mode": found.mode, "tensors": found.tensors,
             "error_of": "runtime" if found.runtime else "model", "only_in_model": found.unmatched,
             "only_in_reference": found.missing, "floating": found.floating,
-            "below": [tensor.name for tensor in below],
+            "below": [tensor.name for tensor in below], "verdict": _verdict(verdict),
         }  # fmt: skip
-        console.report(data, str(found))
+        whole = console.room is None  # programs that read the manual's table go on to do so
+        console.report(data, *compare_parts(found, verdict, whole, _hint(args, verdict)))
         for tensor in below:
             console.note(
                 f"output {tensor.name}: cosine {tensor.entire.cosine:.5f} is below {args.min_cosine:g}"
             )
         return Exit.BELOW if below else Exit.OK
+
+
+def _own_float(model: Path) -> Path:
+    """The file whose layers are computed in float."""
+    if model.suffix.lower() == ".onnx" or model.is_dir():
+        raise ParamInvalid(
+            f"--quantisation computes MODEL in float, and {model} is no .rknn file; for other sides there is --float"
+        )
+    return model
+
+
+def _hint(args: argparse.Namespace, verdict: Verdict) -> str:
+    """How to learn whether it is the quantisation, where that can be asked and was not."""
+    asked = args.quantisation or args.floating or args.fidelity == "float"
+    sides = args.model.suffix.lower(), args.reference.suffix.lower()
+    if asked or verdict.kind is not Kind.DIFFERENT or sides != (".rknn", ".onnx"):
+        return ""
+    return "is it the quantisation? --quantisation tells"
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    """For programs."""
+    why = verdict.quantisation
+    return {
+        "kind": verdict.kind, "text": verdict.sentence, "worst": verdict.worst.name if verdict.worst else None,
+        "born": verdict.born.name if verdict.born else None,
+        "quantisation": {**vars(why), "share": why.share, "text": str(why)} if why else None,
+    }  # fmt: skip
 
 
 def _inputs(args: argparse.Namespace) -> Any:

@@ -16,6 +16,7 @@ from ..spi.perf import MemorySize, OpRank, PerfRow, PerfTable
 from .html_report import need_templates
 from .options import add_inputs, add_isolation, add_model, open_context, output_file
 from .perf_page import page
+from .perf_text import perf_parts
 
 __all__ = ["COMMAND", "draw"]
 
@@ -28,12 +29,21 @@ class Perf(Command):
 
     name = "perf"
     help = "time and traffic per layer and per operator"
-    examples = ("rknnlite perf model.rknn", "rknnlite perf model.rknn --html report.html --plot layers.png")
+    examples = (
+        "rknnlite perf model.rknn",
+        "rknnlite perf model.rknn --vendor-table",
+        "rknnlite perf model.rknn --html report.html --plot layers.png",
+    )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add_model(parser)
         add_inputs(parser)
         add_isolation(parser)
+        parser.add_argument(
+            "--vendor-table",
+            action="store_true",
+            help="also on a terminal the tables as the vendor's manual has them, 200 columns and more",
+        )
         parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the time per layer (extra: plot)")
         parser.add_argument(
             "--html",
@@ -64,7 +74,10 @@ class Perf(Command):
             "layers": [_layer(row) for row in table], "operators": [_operator(rank) for rank in table.ranking],
             "memory": memory,
         }  # fmt: skip
-        console.report(data, f"{table}\n{memory}" if memory else str(table))
+        if args.vendor_table or console.room is None:  # programs that read the manual's table go on to do so
+            console.report(data, str(table), *([str(memory)] if memory else []))
+        else:
+            console.report(data, *perf_parts(table, memory))
         return Exit.OK
 
 

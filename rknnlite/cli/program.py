@@ -36,9 +36,12 @@ BUILT_IN = {
 """Our own commands and the modules that hold them; a module is imported when its command is called."""
 
 _EPILOGUE = """\
-exit codes: 0 done; 1 failed; 2 wrong arguments; 3 the model cannot be used; 4 no backend, device or extra;
-5 inputs do not fit; 6 a result misses what was asked for; 130 interrupted.
-'rknnlite COMMAND --help' shows arguments and examples; 'rknnlite doctor' says what is wrong with an installation."""
+exit codes: 0 done; 1 failed; 2 wrong arguments; 3 the model cannot be used;
+4 no backend, device or extra; 5 inputs do not fit; 6 a result misses what was
+asked for; 130 interrupted.
+
+'rknnlite COMMAND --help' shows arguments and examples; 'rknnlite doctor' says
+what is wrong with an installation."""
 
 _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (ModelInvalid, Exit.MODEL),
@@ -97,11 +100,15 @@ def _flushed(code: int) -> int:
 
 
 def _parse(given: Sequence[str]) -> argparse.Namespace:
-    """The arguments of one command, which may come in any order; the help of all when none is named.
+    """The arguments of one command, which may come in any order. Without any words the help of all is shown, on stderr and as
+    an error, lest a script that lost its words take it for a result.
 
     A command of our own is looked up without loading plugins.
     """
-    word = given[0] if given else ""
+    if not given:
+        parser().print_help(Console().err)
+        raise SystemExit(Exit.USAGE)
+    word = given[0]
     command = (
         _load(word)
         if word in BUILT_IN
@@ -120,15 +127,23 @@ def parser() -> argparse.ArgumentParser:
     """The parser of all commands, for help, man pages and completion."""
     top = _Parser(
         prog="rknnlite",
-        description="Run, measure and look into Rockchip .rknn models, on the NPU or on the CPU reference.",
+        description="Run, measure and look into Rockchip .rknn models, on the NPU or the CPU.",
         epilog=_EPILOGUE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Aligned,
     )
     top.add_argument("--version", action="version", version=f"rknnlite {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in _all():
         _fill(commands.add_parser(command.name, help=command.help, **_texts(command)), command)
     return top
+
+
+class _Aligned(argparse.RawDescriptionHelpFormatter):
+    """Commands and what they do side by side."""
+
+    def __init__(self, prog: str, **kwargs: Any) -> None:
+        super().__init__(prog, max_help_position=18, **kwargs)
+        self._action_max_length = 15  # of export-onnx with its indent, which argparse reckons too small
 
 
 class _Parser(argparse.ArgumentParser):

@@ -41,6 +41,7 @@ EXTRAS = {
     "rknnlite.cli.perf": {"matplotlib"},
     "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
     "rknnlite.accuracy.plot": {"matplotlib"},
+    "rknnlite.spi.rich_terminal": {"rich"},
     "rknnlite.llm.sandbox": {"jinja2"},
     "rknnlite.layout": {"cv2"},  # faster interleaving; numpy's own otherwise
     "rknnlite.llm.tokenizer": {"tokenizers"},

@@ -82,6 +82,14 @@ def test_models_that_cannot_be_exported(tmp_path: Path, changes: dict, error: ty
         export_llm(folder, tmp_path / "out")
 
 
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama"])
+def test_the_export_tells_how_far_it_is(tmp_path: Path, family: str) -> None:
+    told: list[tuple[int, int, str]] = []
+    export_llm(write_model(tmp_path, family), tmp_path / "out", progress=lambda *step: told.append(step))
+    assert [done for done, _, _ in told] == list(range(told[0][1])), "as many matrices as were announced"
+    assert told[-1][2] == "head"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

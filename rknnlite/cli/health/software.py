@@ -16,7 +16,7 @@ from ..._version import __version__
 from ...extras import EXTRAS
 from .finding import Finding, Level
 
-__all__ = ["configuration", "packages"]
+__all__ = ["configuration", "extras", "packages"]
 
 _CORE = Path(__file__).parents[2]
 _VENDOR = ("rknn-toolkit-lite2", "rknn_toolkit_lite2")
@@ -37,11 +37,16 @@ def packages() -> Iterator[Finding]:
     versions = f"rknnlite {__version__}, Python {platform.python_version()}, numpy {np.__version__}"
     yield Finding(topic, Level.OK, f"{versions}, {platform.machine()}, {_CORE}")
     yield from _vendor_wheel(topic)
+    yield from extras()
+
+
+def extras() -> Iterator[Finding]:
+    """Optional packages that are not installed."""
     for extra in EXTRAS.values():
         lacking = extra.lacking
         if lacking:
             text = f"extra {extra.name} ({extra.purpose}): not installed: {', '.join(lacking)}"
-            yield Finding(topic, Level.INFO, text, f"if you need it: {extra.remedy}")
+            yield Finding("software", Level.INFO, text, f"if you need it: {extra.remedy}")
 
 
 def _vendor_wheel(topic: str) -> Iterator[Finding]:
