@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# make demo and make test as a newcomer types them, in clean Debian systems:   tools/environments.sh [SUITE/WHO...]
+# make demo and make test as a newcomer types them, in clean Debian systems:   tools/environments.sh [SUITE/WHO|here/PYTHON...]
 #
 # Each system is a chroot of its own, made for the run and removed after it, with what README asks for (git, make) and
 # certificates; the project is a clone of what is committed. WHO is root, whom apt obeys, or user: an ordinary account
 # without sudo. The user tries once without Python, where `make demo` has to end in the command for apt, and again after
-# the administrator has run it. Suites bring their Python: bullseye 3.9, bookworm 3.11, trixie 3.13, sid the newest.
+# the administrator has run it. Suites bring their Python: bullseye 3.9, bookworm 3.11, trixie 3.13, sid the newest. Others are
+# taken from this machine: here/PYTHON runs in a fresh clone with a fresh HOME, and no more than /usr/bin and /bin in PATH.
 #
 #   TARGETS="demo test"  PYTEST_ARGS="tests/core -n 1"   what is made; with SLOW=1 the slow tests, too
 #   MIRROR=...           the archive;  KEEP=folder       where systems are kept for the next run, before anything was made
@@ -45,8 +46,8 @@ system() {
 inside() {
     local folder=$1 who=$2 settings=() name
     shift 2
-    for name in http_proxy https_proxy no_proxy PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST PIP_DEFAULT_TIMEOUT \
-        PYTEST_ARGS SLOW; do
+    for name in http_proxy https_proxy no_proxy PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST PIP_CERT \
+        PIP_DEFAULT_TIMEOUT PYTEST_ARGS SLOW; do
         [ -z "${!name:-}" ] || settings+=("$name=${!name}")
     done
     unshare --mount --pid --fork sh -ec '
@@ -57,7 +58,9 @@ inside() {
         ${settings[@]+"${settings[@]}"} "$@" </dev/null
 }
 
-home() { [ "$1" = root ] && echo /root || echo "/home/$1"; }
+home() { # home WHO
+    if [ "$suite" = here ]; then echo "$work/home"; elif [ "$1" = root ]; then echo /root; else echo "/home/$1"; fi
+}
 
 # note RESULT WHAT: a row of the table, printed at once.
 note() {
@@ -69,10 +72,17 @@ note() {
 
 # try_one SUITE WHO
 try_one() {
-    local suite=$1 who=$2 folder=$work/system target what
-    place=$suite/$who python=- start=$SECONDS log=$root/build/environments/$suite.$who
+    local suite=$1 who=$2 folder=$work/system target what asked=()
+    place=$suite/$who python=- start=$SECONDS log=$root/build/environments/${place//\//.}
     rm -rf --one-file-system "$folder"
-    system "$suite" "$folder" || { note FAILED "debootstrap"; return; }
+    if [ "$suite" = here ]; then
+        folder=/
+        asked=("PYTHON=$who") who=root
+        rm -rf "$work/home"
+        mkdir "$work/home"
+    else
+        system "$suite" "$folder" || { note FAILED "debootstrap"; return; }
+    fi
     [ "$who" = root ] || chroot "$folder" useradd --create-home --uid 1000 "$who"
     git clone --quiet --no-hardlinks "$root" "$folder$(home "$who")/rknnlite"
     chown -R "$(chroot "$folder" id -u "$who"):$(chroot "$folder" id -g "$who")" "$folder$(home "$who")/rknnlite"
@@ -89,8 +99,9 @@ try_one() {
             --no-install-recommends python3 python3-venv' >"$log" 2>&1 || { note FAILED "apt"; return; }
     fi
     for target in $targets; do
-        log=$root/build/environments/$suite.$who.$target
-        if inside "$folder" "$who" make -C "$(home "$who")/rknnlite" "$target" >"$log" 2>&1; then what=well; else what=FAILED; fi
+        log=$root/build/environments/${place//\//.}.$target
+        if inside "$folder" "$who" make -C "$(home "$who")/rknnlite" "$target" ${asked[@]+"${asked[@]}"} \
+            >"$log" 2>&1; then what=well; else what=FAILED; fi
         python=$(inside "$folder" "$who" "$(home "$who")/rknnlite/.venv/bin/python" -V 2>/dev/null | cut -d' ' -f2) || python=-
         note "$what" "make $target: $(summary "$target")"
     done
@@ -105,6 +116,6 @@ summary() {
     esac || true
 }
 
-for one; do try_one "${one%/*}" "${one#*/}"; done
+for one; do try_one "${one%%/*}" "${one#*/}"; done
 printf '%s\n' "" "${table[@]}"
 exit "$status"
