@@ -38,7 +38,7 @@ system() {
     cp -a --reflink=auto "$KEEP/$1" "$2"
     cp -L /etc/resolv.conf "$2/etc/resolv.conf"
     [ ! -e /etc/ssl/certs/ca-certificates.crt ] || cp -L /etc/ssl/certs/ca-certificates.crt "$2/etc/ssl/certs/"
-    [ ! -e /etc/apt/apt.conf.d/proxy ] || cp /etc/apt/apt.conf.d/proxy "$2/etc/apt/apt.conf.d/"
+    apt-config dump Acquire >"$2/etc/apt/apt.conf.d/00here" # proxies, and how old lists may be
 }
 
 # inside FOLDER WHO COMMAND...: in the system, with what a login sets and the proxies and package index of this machine.
