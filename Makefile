@@ -38,7 +38,7 @@ help:
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
 	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu; ARCH=armhf: 32 bit"
 	@echo "make pip-test      wheel and sdist, tried in fresh environments with the oldest and the newest dependencies"
-	@echo "make bare-test     the fast tests without compilers and optional packages: skips are allowed, failures are not"
+	@echo "make bare-test     demo, examples, fast tests without compilers and optional packages: skips are allowed, failures are not"
 	@echo "make environments  demo and test in clean Debian systems, as root and as an ordinary user (root or sudo, debootstrap)"
 	@echo "make packages      apt-get what the tests of custom operators need (Debian 12)"
 	@echo "make clean         remove .venv, caches and build results"

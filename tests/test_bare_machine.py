@@ -94,3 +94,17 @@ def test_a_command_that_is_there_is_no_want(tmp_path: Path, monkeypatch: pytest.
     compiler.unlink()
     with pytest.raises(pytest.skip.Exception, match="needs gcc"):
         needs("gcc")
+
+
+def test_a_python_without_venv_is_told_its_package(tmp_path: Path) -> None:
+    if not (ROOT / "tools" / "venv.sh").exists():
+        pytest.skip("an installed package has no tools")
+    python = tmp_path / "python3.99"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["bash", str(ROOT / "tools" / "venv.sh"), str(tmp_path / "venv"), str(python)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.endswith("or on Debian: apt install python3.99-venv\n")
