@@ -32,7 +32,7 @@ system() {
         [ -e "$like" ] || like=/usr/share/debootstrap/scripts/sid
         rm -rf --one-file-system "${KEEP:?}/$1"
         debootstrap --variant=minbase --include=git,make,ca-certificates "$1" "$KEEP/$1" \
-            "${MIRROR:-http://deb.debian.org/debian}" "$like" >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
+            "${MIRROR:-}" "$like" >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
         touch "$KEEP/$1.made"
     fi
     cp -a --reflink=auto "$KEEP/$1" "$2"
