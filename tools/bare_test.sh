@@ -37,7 +37,7 @@ for example in examples/*/test.py; do
     # Run in the copy: what an example writes stays out of the tree.
     if (cd "$bare/tree" && timeout 120 "$bare/venv/bin/python" "$example" </dev/null >"$bare/log" 2>&1); then
         echo "$example: works"
-    elif [ "$(grep -c . "$bare/log")" -le 3 ] && ! grep -q Traceback "$bare/log"; then
+    elif [ -s "$bare/log" ] && ! grep -q Traceback "$bare/log"; then
         echo "$example: $(tail -n 1 "$bare/log")"
     else
         tail -n 30 "$bare/log" >&2
