@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .._faces import vendor_files
 from ..errors import ModelInvalid
 from ..extras import EXTRAS
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
@@ -19,7 +20,9 @@ __all__ = ["COMMAND", "examine"]
 
 
 def examine(board: Board, backend: str | None = None, model: Path | None = None) -> list[Finding]:
-    """All findings, in the order in which a person would look."""
+    """All findings, in the order in which a person would look; only the first where nothing else can be looked at."""
+    if vendor_files.replaced():
+        return list(health.packages())
     found = [
         *health.packages(),
         *health.configuration(),
@@ -51,7 +54,8 @@ class Doctor(Command):
         parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        leave_out_what_crashes()
+        if not vendor_files.replaced():
+            leave_out_what_crashes()
         board = Board(args.root)
         found = examine(board, args.backend, args.model)
         failed = [finding for finding in found if finding.level is Level.FAIL]

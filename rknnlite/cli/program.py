@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from .. import config, plugins
+from .._faces import vendor_files
 from .._version import __version__
 from ..errors import (
     DeviceUnavailable,
@@ -67,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _answer(given: Sequence[str]) -> int:
     try:
         with _log_lines(Console()):
+            if given[:1] != ["doctor"] and _unusable():
+                return Exit.UNAVAILABLE
             return _run(_parse(given))
     except KeyboardInterrupt:  # before the command began
         return Exit.INTERRUPTED
@@ -74,6 +77,14 @@ def _answer(given: Sequence[str]) -> int:
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     except BrokenPipeError:  # whoever read our output has had enough
         return Exit.FAILED
+
+
+def _unusable() -> bool:
+    """Say so where another package's files have replaced those that plugins need: they would complain one after the other."""
+    mixed = vendor_files.mixture() if vendor_files.replaced() else None
+    if mixed:
+        Console().note(". Run: ".join(mixed))
+    return mixed is not None
 
 
 def _forget_interrupt() -> None:

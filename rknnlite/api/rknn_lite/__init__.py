@@ -2,6 +2,8 @@
 
 Its methods never raise for a mistake of the caller: they log one E line, which names the remedy, and return
 -1 or None. A traceback is logged only for what nobody foresaw.
+
+A package, not a module: Python prefers it to the vendor's ``rknn_lite`` in the same folder (``_faces/vendor_files.py``).
 """
 
 from __future__ import annotations
@@ -11,20 +13,21 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-from .._faces.given import flags, is_file, path_of, shown
-from .._faces.log import FaceLog, listen, log_file, unlisten
-from .._version import __version__
-from ..errors import RknnError
-from ..runtime import resolve_ops
-from ..spi import Step
-from ..spi.custom_op import CustomOp, OpSource
-from .rknn_platform_utils import chip_families, model_platforms
-from .rknn_runtime import RKNNRuntime
+from ..._faces.given import flags, is_file, path_of, shown
+from ..._faces.log import FaceLog, listen, log_file, unlisten
+from ..._version import __version__
+from ...errors import RknnError
+from ...runtime import resolve_ops
+from ...spi import Step
+from ...spi.custom_op import CustomOp, OpSource
+from .. import _refuse_vendor_files  # noqa: F401  (first of its neighbours: they may be the vendor's)
+from ..rknn_platform_utils import chip_families, model_platforms
+from ..rknn_runtime import RKNNRuntime
 
 __all__ = ["RKNNLite"]
 
 _FACE_VERSION = "2.5.0"
-_ROOT = str(Path(__file__).resolve().parent.parent)
+_ROOT = str(Path(__file__).resolve().parents[2])
 _INVALID_PATH = "Invalid RKNN model path: "
 _NOT_LOADED = "Model is not loaded yet, this interface should be called after load_rknn!"
 _NOT_INITED = "Runtime environment is not inited, please call init_runtime to init it first!"
