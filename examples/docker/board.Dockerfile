@@ -1,5 +1,5 @@
-# The same program on a board: the vendor's librknnrt.so computes; it needs glibc, which Alpine does not have. The library and the
-# device come from the host:
+# The same program on a board: the vendor's librknnrt.so computes. The library, which is built for glibc, and the device come from
+# the host:
 #   docker run --device /dev/dri/renderD129 --group-add "$(stat -c %g /dev/dri/renderD129)" \
 #       -v /usr/lib/librknnrt.so:/usr/lib/librknnrt.so:ro -e RKNNLITE_SOC=rk3588 IMAGE
 FROM python:3.12-slim
