@@ -150,6 +150,8 @@ def test_yaml_block_is_a_configuration(text: str, tmp_path: Path) -> None:
 def test_there_is_no_block_that_nobody_runs() -> None:
     for path in DOCUMENTS:
         for language, _ in FENCE.findall(path.read_text(encoding="utf-8")):
+            if 'title="' in language and path.name == "adopting.md":
+                continue  # tests/test_adopting.py runs those that are files
             assert language in ("python", "sh", "yaml"), f"{name(path)} has a block in {language!r}"
 
 

@@ -30,7 +30,7 @@ from ..spi.command import Command, Console, Exit
 __all__ = ["BUILT_IN", "main", "parser"]
 
 BUILT_IN = {
-    "info": "info", "run": "run", "bench": "bench", "perf": "perf", "compare": "compare", "doctor": "doctor",
+    "info": "info", "check": "check", "run": "run", "bench": "bench", "perf": "perf", "compare": "compare", "doctor": "doctor",
     "top": "top", "devices": "devices", "plugins": "plugin_list",
     "new-plugin": "new_plugin", "export-llm": "export_llm", "chat": "chat",
 }  # fmt: skip
