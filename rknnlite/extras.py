@@ -40,9 +40,8 @@ class Extra(NamedTuple):
 EXTRAS = {
     extra.name: extra
     for extra in (
-        Extra(
-            "cpu", "speed of the CPU reference, pictures on the command line", ("cv2",), ("python3-opencv",)
-        ),
+        Extra("pictures", "pictures on the command line", ("PIL",), ("python3-pil",)),
+        Extra("cpu", "examples, cameras, depthwise layers by numpy", ("cv2",), ("python3-opencv",)),
         Extra(
             "llm",
             "chat templates of language models, and tokenizers other than byte-level BPE",

@@ -22,7 +22,10 @@ COMMANDS = {"gcc": ("cc", "gcc"), "gcc-riscv64-unknown-elf": ("riscv64-unknown-e
 """Debian package -> commands of which one is enough."""
 
 FILES = "model files of third parties"
-_MODULES = {"cv2": "opencv-python-headless"}  # what PyPI calls it, where that is another name
+_MODULES = {
+    "cv2": "opencv-python-headless",
+    "PIL": "pillow",
+}  # what PyPI calls it, where that is another name
 _PHRASES = (
     (r"could not import '(\w+)|needs the package (\w+)|pip install ([\w-]+)|No module named '(\w+)", ""),
     (r"riscv64-unknown-elf|RISC-V compiler", "gcc-riscv64-unknown-elf"),
