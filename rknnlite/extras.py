@@ -65,6 +65,7 @@ EXTRAS = {
         ),
         Extra("openvino", "another engine, for x86", ("onnx", "openvino"), ("python3-onnx",), "openvino"),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),
+        Extra("completion", "completion for shells", ("shtab",), ("python3-shtab",)),
         Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),
     )
 }

@@ -37,6 +37,7 @@ SPEAKS_C = {*FACES, DECLARATIONS, "native"}  # rooms that may import ctypes
 CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}
 EXTRAS = {
     "rknnlite.files.pictures": {"PIL", "cv2"},
+    "rknnlite.cli.completion": {"shtab"},
     "rknnlite.cli.perf": {"matplotlib"},
     "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
     "rknnlite.accuracy.plot": {"matplotlib"},

@@ -150,7 +150,14 @@ def test_other_libraries_are_found(
     needs("gcc")
     source = f"static int now = 6; int {getter}(void) {{ return now; }} void {setter}(int n) {{ now = n; }}"
     (tmp_path / "x.c").write_text(source)
-    command = ["cc" if shutil.which("cc") else "gcc", "-shared", "-fPIC", "-o", tmp_path / file, tmp_path / "x.c"]
+    command = [
+        "cc" if shutil.which("cc") else "gcc",
+        "-shared",
+        "-fPIC",
+        "-o",
+        tmp_path / file,
+        tmp_path / "x.c",
+    ]
     subprocess.run(command, check=True)
     maps = f"7f00-7f01 r-xp 0 08:01 5 /lib/x/libc.so.6\n7f02-7f03 r-xp 0 08:01 6 {tmp_path / file}\n"
     monkeypatch.setattr(threads, "Path", lambda _: SimpleNamespace(read_text=lambda **_: maps))

@@ -18,7 +18,13 @@ from rknnlite.extras import EXTRAS
 
 __all__ = ["needs", "skip_for_want", "summary", "wanted"]
 
-COMMANDS = {"gcc": ("cc", "gcc"), "gcc-riscv64-unknown-elf": ("riscv64-unknown-elf-gcc",)}
+COMMANDS = {
+    "gcc": ("cc", "gcc"),
+    "gcc-riscv64-unknown-elf": ("riscv64-unknown-elf-gcc",),
+    "zsh": ("zsh",),
+    "fish": ("fish",),
+    "bash": ("bash",),
+}
 """Debian package -> commands of which one is enough."""
 
 FILES = "model files of third parties"
