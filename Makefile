@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages docs man deb deb-arm64 pip-test demo test bare-test lint fuzz bench compare sanitize arm64 arm64-engines clean FORCE
+.PHONY: help packages docs man deb deb-arm64 pip-test installed-size demo test bare-test lint fuzz bench compare sanitize arm64 arm64-engines clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -39,6 +39,7 @@ help:
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
 	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu; ARCH=armhf: 32 bit"
 	@echo "make pip-test      wheel and sdist, tried in fresh environments with the oldest and the newest dependencies"
+	@echo "make installed-size what a PC gets by pip, with and without an engine, in MB; fails over the limits"
 	@echo "make bare-test     the fast tests without compilers and optional packages: skips are allowed, failures are not"
 	@echo "make packages      apt-get what tests of custom operators and of completion need (Debian 12)"
 	@echo "make clean         remove .venv, caches and build results"
@@ -114,6 +115,9 @@ deb-arm64:
 
 pip-test:
 	tools/pip_test.sh
+
+installed-size:
+	"$(PYTHON)" tools/installed_size.py
 
 packages:
 	@dpkg -s $(PACKAGES) >/dev/null 2>&1 || { \
