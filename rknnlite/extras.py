@@ -41,7 +41,12 @@ EXTRAS = {
     extra.name: extra
     for extra in (
         Extra("pictures", "pictures on the command line", ("PIL",), ("python3-pil",)),
-        Extra("cpu", "examples, cameras, depthwise layers by numpy", ("cv2",), ("python3-opencv",)),
+        Extra(
+            "cpu",
+            "examples, cameras, depthwise and float16 layers without an engine",
+            ("cv2",),
+            ("python3-opencv",),
+        ),
         Extra(
             "llm",
             "chat templates of language models, and tokenizers other than byte-level BPE",
