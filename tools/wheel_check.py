@@ -50,7 +50,7 @@ def check_sdist(path: Path) -> None:
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     for needed in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", "tests/conftest.py",
-                   "examples/resnet18/test.py", "examples/resnet18/resnet18_for_RK3588.rknn", "tools/man.py",
+                   "examples/resnet18/test.py", "examples/resnet18/resnet18_for_RK3588.rknn", "tools/core_only.py",
                    "plugins/rknnlite_cplugin/runtime_symbols.c"):  # fmt: skip
         assert needed in names, f"{path.name} lacks {needed}"
     print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB, {len(names)} files")

@@ -27,12 +27,12 @@ from ..errors import (
 from ..log import level, logger
 from ..spi.command import Command, Console, Exit
 
-__all__ = ["BUILT_IN", "main", "parser"]
+__all__ = ["BUILT_IN", "Parser", "main", "parser"]
 
 BUILT_IN = {
     "info": "info", "check": "check", "run": "run", "bench": "bench", "perf": "perf", "compare": "compare", "doctor": "doctor",
     "top": "top", "devices": "devices", "plugins": "plugin_list",
-    "new-plugin": "new_plugin", "export-llm": "export_llm", "chat": "chat",
+    "new-plugin": "new_plugin", "export-llm": "export_llm", "chat": "chat", "completion": "completion", "man": "man",
 }  # fmt: skip
 """Our own commands and the modules that hold them; a module is imported when its command is called."""
 
@@ -129,23 +129,22 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     )
     if command is None:
         return parser().parse_args(given)
-    return _fill(_Parser(prog=f"rknnlite {word}", **_texts(command)), command).parse_intermixed_args(
-        given[1:]
-    )
+    return _fill(Parser(prog=f"rknnlite {word}", **_texts(command)), command).parse_intermixed_args(given[1:])
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands, for help, man pages and completion."""
-    top = _Parser(
+def parser() -> Parser:
+    """The parser of all commands, for help, manual pages and completion."""
+    top = Parser(
         prog="rknnlite",
         description="Run, measure and look into Rockchip .rknn models, on the NPU or the CPU.",
         epilog=_EPILOGUE,
         formatter_class=_Aligned,
     )
     top.add_argument("--version", action="version", version=f"rknnlite {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    subs = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in _all():
-        _fill(commands.add_parser(command.name, help=command.help, **_texts(command)), command)
+        sub = top.commands[command.name] = subs.add_parser(command.name, help=command.help, **_texts(command))
+        _fill(sub, command)
     return top
 
 
@@ -157,8 +156,21 @@ class _Aligned(argparse.RawDescriptionHelpFormatter):
         self._action_max_length = 15  # of export-onnx with its indent, which argparse reckons too small
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says where to find help, as every message here ends with what to do."""
+class Parser(argparse.ArgumentParser):
+    """Says where to find help, as every message here ends with what to do; and what there is, for what is made of it.
+
+    Attributes:
+        commands: of the parser of all commands, those of each.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.commands: dict[str, Parser] = {}
+
+    @property
+    def declared(self) -> list[argparse.Action]:
+        """All arguments; ``container.title`` is that of the group."""
+        return self._actions
 
     def error(self, message: str) -> NoReturn:
         with contextlib.suppress(OSError):  # a full disk: the exit code says it

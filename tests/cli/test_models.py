@@ -158,7 +158,7 @@ def test_a_device_is_no_picture(call: Call, tmp_path: Path, name: str) -> None:
 
 
 def test_run_names_the_digit(call: Call) -> None:
-    pytest.importorskip("cv2")
+    pytest.importorskip("PIL")
     done = call("run", RESNET, DIGIT, "--json")
     assert done.data["outputs"][0]["top"][0][0] == 7
     assert done.data["backend"] == "cpu"
@@ -254,7 +254,7 @@ def test_mistakes(
 
 
 def test_a_picture_that_is_none(call: Call, tmp_path: Path) -> None:
-    pytest.importorskip("cv2")
+    pytest.importorskip("PIL")
     (tmp_path / "text.png").write_text("hello")
     assert "no picture" in call("run", RESNET, tmp_path / "text.png").err
 
@@ -262,12 +262,13 @@ def test_a_picture_that_is_none(call: Call, tmp_path: Path) -> None:
 def test_a_missing_extra_names_pip_and_debian(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    monkeypatch.setitem(sys.modules, "cv2", None)
+    for name in ("PIL", "PIL.Image", "cv2"):
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setenv("RKNNLITE_OPENCV", "0")
     done = call("run", RESNET, DIGIT)
     assert done.code == Exit.UNAVAILABLE
-    assert "rknnlite[cpu]" in done.err
-    assert "python3-opencv" in done.err
+    assert "rknnlite[pictures]" in done.err
+    assert "python3-pil" in done.err
 
 
 # -- bench ---------------------------------------------------------------------------------------------------

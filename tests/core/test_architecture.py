@@ -36,8 +36,9 @@ DECLARATIONS = "abi"  # C structures that plugins and faces share; the core itse
 SPEAKS_C = {*FACES, DECLARATIONS, "native"}  # rooms that may import ctypes
 CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}
 EXTRAS = {
-    "rknnlite.files.input_arrays": {"cv2"},
     "rknnlite.cli.html_report": {"jinja2"},
+    "rknnlite.files.pictures": {"PIL", "cv2"},
+    "rknnlite.cli.completion": {"shtab"},
     "rknnlite.cli.perf": {"matplotlib"},
     "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
     "rknnlite.accuracy.plot": {"matplotlib"},

@@ -51,7 +51,7 @@ def test_narrow_weights_are_smaller(package: Maker) -> None:
 
 
 def test_safetensors_files_are_those_of_the_format(package: Maker) -> None:
-    library = pytest.importorskip("safetensors.numpy", reason="needs the package safetensors (extra llm)")
+    library = pytest.importorskip("safetensors.numpy", reason="needs the package safetensors (extra test)")
     path = package("qwen3", "w8").weight
     theirs, ours = library.load_file(path), SafeTensors(ModelFile(path).data)
     assert sorted(theirs) == sorted(ours.names)

@@ -18,13 +18,20 @@ from rknnlite.extras import EXTRAS
 
 __all__ = ["by_reason", "needs", "skip_for_want", "summary", "wanted"]
 
-COMMANDS = {"gcc": ("cc", "gcc"), "gcc-riscv64-unknown-elf": ("riscv64-unknown-elf-gcc",)}
+COMMANDS = {
+    "gcc": ("cc", "gcc"),
+    "gcc-riscv64-unknown-elf": ("riscv64-unknown-elf-gcc",),
+    "zsh": ("zsh",),
+    "fish": ("fish",),
+    "bash": ("bash",),
+}
 """Debian package -> commands of which one is enough."""
 
 FILES = "model files of third parties"
 _MODULES = {
     "codespell_lib": "codespell",
     "cv2": "opencv-python-headless",
+    "PIL": "pillow",
 }  # what PyPI calls it, where that is another name
 _PHRASES = (
     (r"could not import '(\w+)|needs the package (\w+)|pip install ([\w-]+)|No module named '(\w+)", ""),
