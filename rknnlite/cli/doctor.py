@@ -61,14 +61,24 @@ class Doctor(Command):
         failed = [finding for finding in found if finding.level is Level.FAIL]
         data = {"healthy": not failed, "findings": found}
         stops = _stops(failed, args.backend)
+        verdict = _verdict(found, failed if stops else [], args.backend, board)
         warned = sum(finding.level is Level.WARN for finding in found)
-        verdict = ready(args.backend, board.soc(), warned)
-        if stops:
-            meanwhile = failed[0].topic == "board" and verdict.text.startswith(ON_THE_CPU)
-            rest = "; until then models run on the CPU reference" if meanwhile else ""
-            verdict = not_ready(f"{failed[0].text}{rest}")
-        console.report(data, *_parts(found), f"failures: {len(failed)}, warnings: {warned}", verdict)
+        counted = f"failures: {len(failed)}, warnings: {warned}"
+        console.report(data, *_parts(found), counted, verdict)
         return Exit.UNAVAILABLE if stops else Exit.OK
+
+
+def _verdict(found: list[Finding], failed: list[Finding], backend: str | None, board: Board) -> Line:
+    """What models run on; ``failed`` is what keeps them from it."""
+    if vendor_files.replaced():  # nothing of ours may be asked then
+        return not_ready(failed[0].text)
+    warned = sum(finding.level is Level.WARN for finding in found)
+    verdict = ready(backend, board.soc(), warned)
+    if not failed:
+        return verdict
+    meanwhile = failed[0].topic == "board" and verdict.text.startswith(ON_THE_CPU)
+    rest = "; until then models run on the CPU reference" if meanwhile else ""
+    return not_ready(f"{failed[0].text}{rest}")
 
 
 def _stops(failed: list[Finding], backend: str | None) -> bool:
