@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages docs man deb deb-arm64 pip-test demo test bare-test lint fuzz bench compare sanitize arm64 arm64-engines clean FORCE
+.PHONY: help packages docs docs-check man deb deb-arm64 pip-test installed-size demo test bare-test environments lint fuzz bench compare sanitize arm64 arm64-engines clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -19,14 +19,15 @@ PYTEST = -n auto $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
 BENCH ?= benchmarks/models
 FUZZ ?= 300
 
-# What the tests of custom operators need beside Python; without them those tests are skipped.
+# What tests of custom operators and of completion need beside Python; without them those tests are skipped.
 PACKAGES := gcc gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
-	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf
+	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
+	zsh fish
 
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
-	@echo "make test          ruff, mypy, pytest; SLOW=1 or CI=true includes the slow tests; what is missing is skipped and named"
-	@echo "make lint          ruff and mypy only"
+	@echo "make test          ruff, mypy, spelling, pytest; SLOW=1 or CI=true includes the slow tests; what is missing is skipped and named"
+	@echo "make lint          ruff, mypy and spelling only"
 	@echo "make fuzz          damaged models, packages, KV caches, configurations for FUZZ=$(FUZZ) seconds; findings in build/fuzz"
 	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
@@ -34,12 +35,15 @@ help:
 	@echo "make arm64         tests of librknnrt in a Debian 12 arm64 userland under qemu (root; ARCH=armhf, RKNNLITE_ARM64=folder)"
 	@echo "make arm64-engines the engines of the CPU reference on arm64 beside the numpy kernels (QEMU_CPU=cortex-a72, MODELS=...)"
 	@echo "make docs          the documentation as a site, build/site/index.html"
-	@echo "make man           man pages and bash completion, build/man and build/completion"
+	@echo "make docs-check    widths and search of that site in a headless Chromium (Debian: chromium), links to other sites"
+	@echo "make man           man pages and completion for bash, zsh and fish, build/man and build/completion"
 	@echo "make deb           Debian packages in build/deb, judged by lintian, tried in a clean Debian (root or sudo)"
 	@echo "make deb-arm64     the same packages tried in a Debian 12 arm64 userland under qemu; ARCH=armhf: 32 bit"
 	@echo "make pip-test      wheel and sdist, tried in fresh environments with the oldest and the newest dependencies"
-	@echo "make bare-test     the fast tests without compilers and optional packages: skips are allowed, failures are not"
-	@echo "make packages      apt-get what the tests of custom operators need (Debian 12)"
+	@echo "make installed-size what a PC gets by pip, with and without an engine, in MB; fails over the limits"
+	@echo "make bare-test     demo, examples, fast tests without compilers and optional packages: skips are allowed, failures are not"
+	@echo "make environments  demo and test in clean Debian systems, as root and as an ordinary user (root or sudo, debootstrap)"
+	@echo "make packages      apt-get what tests of custom operators and of completion need (Debian 12)"
 	@echo "make clean         remove .venv, caches and build results"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter of .venv (now: $(PYTHON)); PYTEST_ARGS='-k layout' goes to pytest"
@@ -56,10 +60,16 @@ test: lint
 bare-test:
 	tools/bare_test.sh $(PYTEST_ARGS)
 
+environments:
+	PYTEST_ARGS="$(PYTEST_ARGS)" tools/environments.sh $(SYSTEMS)
+
 lint: $(VENV)/.with-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy
+	@if $(PY) -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then echo $(PY) -m mypy; $(PY) -m mypy; else \
+	echo "make lint: goes on without mypy: the last numpy for Python 3.9 has other types"; fi
+	$(PY) -m codespell_lib
+	$(PY) tools/spelling.py
 
 fuzz: $(VENV)/.with-test
 	$(PY) -W ignore -m tools.fuzz --seconds $(FUZZ)
@@ -96,10 +106,16 @@ arm64-engines: $(VENV)/.made
 docs: $(VENV)/.with-docs
 	NO_MKDOCS_2_WARNING=1 "$(PY)" -m mkdocs build --strict --quiet
 
+docs-check: docs
+	"$(PY)" tools/site_check.py build/site
+	"$(PY)" tools/external_links.py
+
 man: $(VENV)/.with-demo
-	"$(PY)" tools/man.py build/man
+	"$(PY)" -m rknnlite man build/man
 	mkdir -p build/completion
-	"$(PY)" tools/completion.py > build/completion/rknnlite
+	"$(PY)" -m rknnlite completion bash > build/completion/rknnlite
+	"$(PY)" -m rknnlite completion zsh > build/completion/_rknnlite
+	"$(PY)" -m rknnlite completion fish > build/completion/rknnlite.fish
 
 deb:
 	tools/deb/build.sh build/deb
@@ -111,6 +127,9 @@ deb-arm64:
 
 pip-test:
 	tools/pip_test.sh
+
+installed-size:
+	"$(PYTHON)" tools/installed_size.py
 
 packages:
 	@dpkg -s $(PACKAGES) >/dev/null 2>&1 || { \
@@ -134,7 +153,7 @@ $(VENV)/.made: $(if $(VENV_OK),,FORCE)
 	printf 'folder %s\npython %s\n' "$(CURDIR)" "$(PYTHON)" > "$@"
 
 $(VENV)/.with-demo: pyproject.toml $(VENV)/.made
-	"$(PY)" -m pip install --quiet -e ".[cpu]"
+	"$(PY)" -m pip install --quiet -e ".[completion,cpu,pictures]"
 	touch "$@"
 
 $(VENV)/.with-test: pyproject.toml $(VENV)/.made

@@ -65,7 +65,15 @@ def __dir__() -> list[str]:
 
 
 class CoreMask(enum.IntFlag):
-    """Core masks, numbered as ``rknn_core_mask``; which are legal depends on the SoC."""
+    """Core masks, numbered as ``rknn_core_mask``; which are legal depends on the SoC.
+
+    Examples:
+        >>> CoreMask.CORE_0 | CoreMask.CORE_1 == CoreMask.CORE_0_1
+        True
+        >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn", core_mask=CoreMask.CORE_0_1) as context:
+        ...     context.soc.name
+        'rk3588'
+    """
 
     AUTO = 0
     CORE_0 = 1

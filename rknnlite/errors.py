@@ -50,7 +50,15 @@ def shown(value: object, most: int = _SHOWN) -> str:
 
 
 class RknnError(Exception):
-    """Base of all errors of rknnlite; ``code`` is the vendor's number, ``name`` the vendor's word for it."""
+    """Base of all errors of rknnlite; ``code`` is the vendor's number, ``name`` the vendor's word for it.
+
+    Examples:
+        >>> try:
+        ...     rknnlite.open("no_such_file.rknn")
+        ... except RknnError as error:
+        ...     print(type(error).__name__, error.code)
+        ModelInvalid -6
+    """
 
     code: int
     """Of the class that ``RKNNRT_CODES`` gives it, which also sets it."""
@@ -129,6 +137,10 @@ class VendorCode(NamedTuple):
 
     ``error`` None: no error. Of several codes with one class the first is that class's own. ``since`` is the version
     of the library that brought the code.
+
+    Examples:
+        >>> RKNNRT_CODES[2].name, RKNNRT_CODES[2].error.__name__
+        ('RKNN_ERR_TIMEOUT', 'RunTimeout')
     """
 
     code: int

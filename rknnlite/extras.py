@@ -40,8 +40,12 @@ class Extra(NamedTuple):
 EXTRAS = {
     extra.name: extra
     for extra in (
+        Extra("pictures", "pictures on the command line", ("PIL",), ("python3-pil",)),
         Extra(
-            "cpu", "speed of the CPU reference, pictures on the command line", ("cv2",), ("python3-opencv",)
+            "cpu",
+            "examples, cameras, depthwise and float16 layers without an engine",
+            ("cv2",),
+            ("python3-opencv",),
         ),
         Extra(
             "llm",
@@ -71,7 +75,10 @@ EXTRAS = {
             ("starlette", "uvicorn", "jinja2"),
             ("python3-starlette", "python3-uvicorn", "python3-jinja2"),
         ),
+        Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),
+        Extra("rich", "colours on a terminal", ("rich",), ("python3-rich",)),
+        Extra("completion", "completion for shells", ("shtab",), ("python3-shtab",)),
         Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),
     )
 }

@@ -57,7 +57,8 @@ def open_model(
             results take the place of the model's outputs.
 
     Raises:
-        ModelInvalid: not a usable model. BackendUnavailable: nothing can run it.
+        ModelInvalid: not a usable model.
+        BackendUnavailable: nothing can run it.
         ParamInvalid, TargetPlatformUnmatch: illegal core mask or SoC.
     """
     file = model if isinstance(model, ModelFile) else ModelFile(_source(model))

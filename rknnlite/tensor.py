@@ -14,7 +14,14 @@ __all__ = ["DType", "KvDtype", "Layout", "QuantParams", "TensorAttr"]
 
 
 class DType(enum.IntEnum):
-    """Element types, numbered as ``rknn_tensor_type`` of the C API."""
+    """Element types, numbered as ``rknn_tensor_type`` of the C API.
+
+    Examples:
+        >>> DType.from_numpy("float16").bits
+        16
+        >>> DType.INT8.numpy
+        dtype('int8')
+    """
 
     FLOAT32 = 0
     FLOAT16 = 1
@@ -73,7 +80,13 @@ _FROM_NUMPY = {name: dtype for dtype, name in _NUMPY.items() if dtype not in (DT
 
 
 class KvDtype(enum.IntEnum):
-    """How the KV cache is stored and computed (``rknn3_kvcache_dtype``); UNDEFINED: float32, never on a device."""
+    """How the KV cache is stored and computed (``rknn3_kvcache_dtype``); UNDEFINED: float32, never on a device.
+
+    Examples:
+        >>> with rknnlite.open_llm("examples/llm_chat/models/tiny.rknn") as model:
+        ...     model.config.kvcache_dtype in KvDtype
+        True
+    """
 
     UNDEFINED = 0
     INT4_TO_F16 = 1
@@ -87,7 +100,12 @@ class KvDtype(enum.IntEnum):
 
 
 class Layout(enum.IntEnum):
-    """Layouts, numbered as ``rknn_tensor_format`` of the C API."""
+    """Layouts, numbered as ``rknn_tensor_format`` of the C API.
+
+    Examples:
+        >>> Layout.NHWC, int(Layout.NHWC)
+        (<Layout.NHWC: 1>, 1)
+    """
 
     NCHW = 0
     NHWC = 1
@@ -96,7 +114,13 @@ class Layout(enum.IntEnum):
 
 
 class QuantParams(NamedTuple):
-    """Affine quantisation of a whole tensor: ``real = (q - zero_point) * scale``."""
+    """Affine quantisation of a whole tensor: ``real = (q - zero_point) * scale``.
+
+    Examples:
+        >>> quant = QuantParams(scale=0.5, zero_point=-3)
+        >>> (7 - quant.zero_point) * quant.scale
+        5.0
+    """
 
     scale: float
     zero_point: int
@@ -109,6 +133,11 @@ class TensorAttr:
     ``dims`` are outermost first; ``size`` and ``size_with_stride`` are bytes; ``w_stride`` is pixels per row
     with padding (0 = the width); ``quant`` is None for tensors that are not quantised, but scale 1 and zero point 0
     for float16 inputs and outputs, as the vendor's runtimes report them.
+
+    Examples:
+        >>> attr = TensorAttr(0, "image", (1, 224, 224, 3), DType.INT8, Layout.NHWC)
+        >>> attr.n_elems, attr.size
+        (150528, 150528)
     """
 
     index: int

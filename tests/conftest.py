@@ -42,10 +42,14 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """Last of all lines: what was not tested here, and how to get it."""
+    """Last of all lines: what was not tested here and why, one for each reason, and how to get all of it."""
     yield
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and not hasattr(session.config, "workerinput"):
-        reasons = [str(report.longrepr[2]) for report in reporter.stats.get("skipped", [])]
+        skipped = reporter.stats.get("skipped", [])
+        tests = [str(report.longrepr[2]) for report in skipped if isinstance(report, pytest.TestReport)]
+        files = [str(report.longrepr[2]) for report in skipped if not isinstance(report, pytest.TestReport)]
         slow = session.config.getoption("markexpr") != "not slow"
-        reporter.write_line(needs.summary(reasons, slow))
+        for line in needs.by_reason(tests, files, slow):
+            reporter.write_line(line)
+        reporter.write_line(needs.summary([*tests, *files], slow))

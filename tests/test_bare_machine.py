@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.corpus import ROOT
-from tests.support.needs import needs, skip_for_want, summary, wanted
+from tests.support.needs import by_reason, needs, skip_for_want, summary, wanted
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,8 @@ from tests.support.needs import needs, skip_for_want, summary, wanted
         ("Skipped: could not import 'cv2': No module named 'cv2'", "opencv-python-headless"),
         ("Skipped: needs the package tokenizers (extra llm)", "tokenizers"),
         ("Skipped: needs jinja2", "jinja2"),
+        ("could not import 'codespell_lib': No module named 'codespell_lib'", "codespell"),
+        ("could not import 'rich': No module named 'rich'", "rich"),
         ("no C compiler is installed", "gcc"),
         ("the double is written in C: install gcc", "gcc"),
         ("Skipped: needs gcc-riscv64-unknown-elf", "gcc-riscv64-unknown-elf"),
@@ -42,6 +44,27 @@ def test_the_last_line_names_one_command() -> None:
     )
 
 
+def test_one_line_per_reason() -> None:
+    tests = [
+        "no C compiler is installed",
+        "Skipped: needs gcc",
+        "Skipped: needs jinja2",
+        "Skipped: another BLAS here",
+    ]
+    files = [
+        "Skipped: could not import 'jinja2': No module named 'jinja2'",
+        "Skipped: no OpenCL: no platform",
+    ]
+    assert by_reason(tests, files, slow=True) == [
+        "not tested: 2 tests: for want of gcc (apt install gcc)",
+        "not tested: 1 test and 1 file of tests: for want of jinja2 (pip install jinja2)",
+        "not tested: 1 test: another BLAS here",
+        "not tested: 1 file of tests: for want of pocl-opencl-icd (apt install pocl-opencl-icd)",
+    ]
+    assert by_reason([], [], slow=True) == []
+    assert by_reason([], [], slow=False) == ["not tested: what is slow (make test SLOW=1)"]
+
+
 def test_only_what_is_really_missing_excuses() -> None:
     skip_for_want("ModuleNotFoundError: No module named 'numpy'\npip install 'rknnlite[nothing]'"[:47])
     with pytest.raises(pytest.skip.Exception, match="needs no_such_module"):
@@ -56,7 +79,10 @@ def test_without_a_compiler_a_run_is_green_and_says_so(tmp_path: Path) -> None:
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    last = done.stdout.splitlines()[-1]
+    *_, why, last = done.stdout.splitlines()
+    assert why == "not tested: what is slow (make test SLOW=1)" or why.endswith(
+        ": for want of gcc (apt install gcc)"
+    )
     assert last.startswith("not tested for want of: gcc (")
     assert last.endswith("sudo make packages && make test")
 
@@ -70,3 +96,17 @@ def test_a_command_that_is_there_is_no_want(tmp_path: Path, monkeypatch: pytest.
     compiler.unlink()
     with pytest.raises(pytest.skip.Exception, match="needs gcc"):
         needs("gcc")
+
+
+def test_a_python_without_venv_is_told_its_package(tmp_path: Path) -> None:
+    if not (ROOT / "tools" / "venv.sh").exists():
+        pytest.skip("an installed package has no tools")
+    python = tmp_path / "python3.99"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["bash", str(ROOT / "tools" / "venv.sh"), str(tmp_path / "venv"), str(python)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.endswith("or on Debian: apt install python3.99-venv\n")

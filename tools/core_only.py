@@ -14,15 +14,16 @@ import rknnlite.api
 MODEL = Path(__file__).resolve().parents[1] / "examples" / "resnet18" / "resnet18_for_RK3588.rknn"
 EXTRAS = {
     "cv2",
+    "PIL",
     "tokenizers",
     "jinja2",
-    "safetensors",
-    "gguf",
+    "shtab",
     "pyopencl",
     "onnx",
     "onnxruntime",
     "openvino",
     "matplotlib",
+    "rich",
 }
 
 

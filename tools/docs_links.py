@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-LINK = re.compile(r"\[(?P<text>[^\]]*)\]\(\.\./(?P<path>[^)\s#]+)[^)]*\)")
 
-
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by mkdocs for every page."""
-    return LINK.sub(_as_text, markdown)
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Called by mkdocs for every page; one in a folder of docs/ has a step more to go out."""
+    out = "../" * (page.file.src_uri.count("/") + 1)
+    link = rf"\[(?P<text>[^\]]*)\]\({re.escape(out)}(?P<path>[^)\s#]+)[^)]*\)"
+    return re.sub(link, _as_text, markdown)
 
 
 def _as_text(match: re.Match[str]) -> str:

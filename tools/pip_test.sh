@@ -3,7 +3,8 @@
 #
 # One environment has the oldest dependencies that pyproject.toml allows, on the oldest Python here (3.9 where there is
 # one), the other the newest of all. In both a small suite runs from the installed wheel, and the vendor's wheel is
-# played by a stand-in that overwrites our files. Wheel and sdist end up in FOLDER (build/pip).
+# played by a stand-in that overwrites our files. What an installation takes on the disk is measured. Wheel and sdist
+# end up in FOLDER (build/pip).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
@@ -90,4 +91,5 @@ build
 CV="<4.9" try oldest "$(python_of 3.9 3.10 3.11)" numpy==1.24.0 pluggy==1.0.0 psutil==5.9.0 ruamel.yaml==0.17.0
 try newest "$(python_of 3.14 3.13 3.12 3.11)"
 beside
+(cd "$folder" && "$folder/newest/bin/python" "$here/installed_size.py" "$wheel")
 say "wheel and sdist in $folder"

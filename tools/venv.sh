@@ -41,7 +41,7 @@ choose() {
         complete "$python" && return
         say "no Python 3.9 or newer with venv and ensurepip here; on Debian: apt install python3 python3-venv"
     else
-        say "$python is missing, older than 3.9, or lacks venv or ensurepip; choose another with PYTHON=..."
+        say "$python is missing, older than 3.9, or lacks venv or ensurepip; choose another with PYTHON=..., or on Debian: apt install ${python##*/}-venv"
     fi
     exit 1
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 LIMIT = 20 << 20
 TOPS = {"rknnlite", "rknn3lite"}
-SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in"}
+SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js"}
 
 
 def check_wheel(path: Path) -> None:
@@ -28,6 +28,8 @@ def check_wheel(path: Path) -> None:
         "rknnlite/py.typed",
         "rknnlite/abi/include/rknn_op.h",
         "rknnlite/abi/include/rknn3_op.h",
+        "rknnlite/cli/templates/report.html",
+        "rknnlite/cli/templates/report.js",
         "rknnlite/cli/new_plugin/templates/common/pyproject.toml.in",
         "rknnlite/cli/new_plugin/templates/c/module/build.py.in",
         "rknnlite_riscv/stub.c",
@@ -48,7 +50,7 @@ def check_sdist(path: Path) -> None:
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     for needed in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", "tests/conftest.py",
-                   "examples/resnet18/test.py", "examples/resnet18/resnet18_for_RK3588.rknn", "tools/man.py",
+                   "examples/resnet18/test.py", "examples/resnet18/resnet18_for_RK3588.rknn", "tools/core_only.py",
                    "plugins/rknnlite_cplugin/runtime_symbols.c"):  # fmt: skip
         assert needed in names, f"{path.name} lacks {needed}"
     print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB, {len(names)} files")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run a model with a custom operator four times: the operator in Python, in C, as an OpenCL kernel, and in C + OpenCL.
 
-    python test.py                 # all that this machine can do
+    python test.py                 # all four
     python test.py python c        # some of: python, c, opencl, gpu
 
 On a board librknnrt runs the model, elsewhere the CPU reference does; nothing here depends on which.
@@ -44,6 +44,8 @@ def model() -> Path:
 
 
 def compiled(name: str, folder: str, *flags: str) -> Path:
+    if shutil.which("cc") is None:
+        sys.exit("There is no C compiler: apt install gcc libc6-dev")
     library = Path(folder) / f"{name}.so"
     command = [
         "cc",
@@ -56,7 +58,8 @@ def compiled(name: str, folder: str, *flags: str) -> Path:
         HERE / f"{name}.c",
         *flags,
     ]
-    subprocess.run(command, check=True)
+    if subprocess.run(command, check=False).returncode:
+        sys.exit(f"{name}.c cannot be compiled; OpenCL needs: apt install ocl-icd-opencl-dev opencl-headers")
     return library
 
 
@@ -86,8 +89,11 @@ def main() -> None:
     left, right = (rng.integers(0, 256, (1, 32, 32, 3), dtype=np.uint8) for _ in range(2))
     with tempfile.TemporaryDirectory() as folder:
         for kind in sys.argv[1:] or ["python", "c", "opencl", "gpu"]:
-            with rknnlite.open(model(), custom_ops=[operator(kind, folder)]) as context:
-                outputs = context.infer([left, right])
+            try:
+                with rknnlite.open(model(), custom_ops=[operator(kind, folder)]) as context:
+                    outputs = context.infer([left, right])
+            except rknnlite.RknnError as error:  # no pyopencl, or no driver
+                sys.exit(f"{kind}: {error}")
             sums = "  ".join(f"{a.name} {o.sum():.4f}" for a, o in zip(context.outputs, outputs))
             print(f"{kind:7} {sums}")
 

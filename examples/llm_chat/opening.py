@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rknn3lite.api import RKNN3Lite
+from rknnlite.errors import BackendUnavailable
 
 MODEL = Path(__file__).resolve().parent / "models" / "tiny"
 
@@ -22,6 +23,8 @@ def chat(callbacks: Any = None, **llm_args: Any) -> Iterator[RKNN3Lite]:
         if rknn.init_runtime("rk1820", 0xFF, llm_args=llm_args, llm_callback=callbacks) != 0:
             raise SystemExit("the model cannot be opened")
         yield rknn
+    except BackendUnavailable as error:  # no jinja2
+        raise SystemExit(str(error)) from None
     finally:
         rknn.release()
 

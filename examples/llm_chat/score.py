@@ -12,6 +12,7 @@ from pathlib import Path
 
 from questions import TOOLS, Question, questions
 
+from rknnlite.errors import BackendUnavailable
 from rknnlite.llm import Chat
 
 MODEL = Path(__file__).resolve().parent / "models" / "tiny"
@@ -58,8 +59,11 @@ def score(
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    with Chat(sys.argv[2] if len(sys.argv) > 2 else MODEL) as chat:
-        right, total, wrong = score(chat, islice(questions(3, True), count))
+    try:
+        with Chat(sys.argv[2] if len(sys.argv) > 2 else MODEL) as chat:
+            right, total, wrong = score(chat, islice(questions(3, True), count))
+    except BackendUnavailable as error:  # no jinja2
+        sys.exit(str(error))
     for kind in sorted(total):
         print(f"{kind:12s} {right[kind]:5d} of {total[kind]:5d}  {100 * right[kind] / total[kind]:5.1f} %")
     asked = sum(total.values()) - total["json"]

@@ -6,11 +6,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.api import RKNNLite
+
+try:
+    import cv2
+except ImportError as error:
+    sys.exit(f"{error}: pip install opencv-python-headless (Debian: apt install python3-opencv)")
 
 HERE = Path(__file__).resolve().parent
 DEVICE_TREE = Path("/proc/device-tree/compatible")

@@ -10,8 +10,12 @@ import argparse
 import sys
 from pathlib import Path
 
-import cv2
 import numpy as np
+
+try:
+    import cv2
+except ImportError as error:
+    sys.exit(f"{error}: pip install opencv-python-headless (Debian: apt install python3-opencv)")
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "yolo_postprocess"))
 from shapes import LABELS, outline

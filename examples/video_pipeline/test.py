@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Detect shapes in a video or a camera's pictures, on all cores of the NPU, and write what was found.
 
-    python test.py                              # makes shapes.avi first, writes found.avi
+    python test.py                              # a video made for this run; prints how fast it went
+    python test.py --out found.avi              # the same, with the boxes drawn
     python test.py film.mp4 --out found.avi
-    python test.py 0                            # camera 0; Ctrl-C ends it
+    python test.py 0 --out found.avi            # camera 0; Ctrl-C ends it
 
 Frames go through a letterbox into a pool of contexts; boxes come back in the order of the frames, a few frames
 behind, so that memory stays constant on a stream without end.
@@ -14,15 +15,20 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 import rknnlite
+
+try:
+    import cv2
+except ImportError as error:
+    sys.exit(f"{error}: pip install opencv-python-headless (Debian: apt install python3-opencv)")
 
 HERE = Path(__file__).resolve().parent
 YOLO = HERE.parent / "yolo_postprocess"
@@ -100,44 +106,81 @@ def progress(done: int, total: int, seconds: float) -> None:
     print(f"\r[{bar:<{room}}] {done}/{total or '?'} {done / seconds:6.1f} FPS", end="", file=sys.stderr)
 
 
-def run(source: Source, pool: rknnlite.Pool, out: str) -> tuple[int, int, float]:
-    """Frames, boxes and seconds."""
-    writer, found, frames = None, 0, 0
+class Film:
+    """The video with the boxes drawn: begun at the first frame, taken away again if the work fails; none without a name."""
+
+    def __init__(self, out: str | None, rate: float) -> None:
+        self._out, self._rate = out, rate
+        self._writer: cv2.VideoWriter | None = None
+
+    def __enter__(self) -> Film:
+        return self
+
+    def write(self, frame: np.ndarray) -> None:
+        if self._out is None:
+            return
+        if self._writer is None:
+            self._writer = cv2.VideoWriter(
+                self._out, cv2.VideoWriter_fourcc(*"MJPG"), self._rate, frame.shape[1::-1]
+            )
+            if not self._writer.isOpened():
+                raise SystemExit(f"{self._out} cannot be written")
+        self._writer.write(frame)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._writer is None:
+            return
+        self._writer.release()
+        if kind is not None:
+            Path(self._out).unlink(missing_ok=True)
+
+
+def run(source: Source, pool: rknnlite.Pool, film: Film) -> tuple[int, int, float]:
+    """Frames, boxes and seconds; Ctrl-C ends it."""
+    found, frames = 0, 0
     started = time.perf_counter()
     try:
         for boxes in pool.map(source.squares()):
             frame = source.waiting.popleft()
             draw(frame, boxes)
-            if writer is None:
-                size = frame.shape[1::-1]
-                writer = cv2.VideoWriter(out, cv2.VideoWriter_fourcc(*"MJPG"), source.rate, size)
-            writer.write(frame)
+            film.write(frame)
             frames, found = frames + 1, found + len(boxes)
             progress(frames, source.total, time.perf_counter() - started)
     except KeyboardInterrupt:
         pass
-    if writer is not None:
-        writer.release()
     return frames, found, time.perf_counter() - started
+
+
+def detect(name: str, out: str | None, workers: int | None) -> None:
+    """From a video or camera to a video, and what the pool did."""
+    source = Source(name)
+    model = YOLO / "shapes_heads_for_RK3588.rknn"
+    with Film(out, source.rate) as film, rknnlite.Pool(model, workers, post=postprocess, pin=True) as pool:
+        frames, found, seconds = run(source, pool, film)
+        stats = pool.stats()
+    print(f"\n{out or Path(name).name}: {found} boxes in {frames} frames, {frames / seconds:.1f} FPS")
+    print(stats)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("source", nargs="?", default="shapes.avi", help="video file, or number of a camera")
-    parser.add_argument("--out", default="found.avi")
+    parser.add_argument(
+        "source", nargs="?", help="video file, or number of a camera; default: a video of shapes"
+    )
+    parser.add_argument("--out", help="video to write, with the boxes; default: none")
     parser.add_argument("--workers", type=int, help="default: one per NPU core")
     options = parser.parse_args()
-    if options.source == "shapes.avi" and not Path(options.source).exists():
-        make(options.source)
-    source = Source(options.source)
-    model = YOLO / "shapes_heads_for_RK3588.rknn"
-    with rknnlite.Pool(model, options.workers, post=postprocess, pin=True) as pool:
-        frames, found, seconds = run(source, pool, options.out)
-        stats = pool.stats()
-    print(f"\n{options.out}: {found} boxes in {frames} frames, {frames / seconds:.1f} FPS")
-    print(stats)
+    try:
+        if options.source is not None:
+            detect(options.source, options.out, options.workers)
+            return
+        with tempfile.TemporaryDirectory() as folder:  # gone again, whatever happens
+            make(f"{folder}/shapes.avi")
+            detect(f"{folder}/shapes.avi", options.out, options.workers)
+    except KeyboardInterrupt:  # outside the loop over the frames
+        sys.exit("interrupted")
 
 
 if __name__ == "__main__":

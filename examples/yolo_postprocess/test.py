@@ -10,24 +10,30 @@ gcc-riscv64-unknown-elf, picolibc-riscv64-unknown-elf, gcc-riscv64-linux-gnu and
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import cv2
 import numpy as np
-from decode import SCORE, cstYoloDetect
-from shapes import LABELS
 
 import rknnlite
 from rknnlite.abi import include_dir
+
+try:
+    import cv2
+except ImportError as error:
+    sys.exit(f"{error}: pip install opencv-python-headless (Debian: apt install python3-opencv)")
+from decode import SCORE, cstYoloDetect
+from shapes import LABELS
 
 HERE = Path(__file__).resolve().parent
 COMPILER = [
     "riscv64-unknown-elf-gcc", "--specs=picolibc.specs", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany", "-fpic",
     "-O2", "-c",
 ]  # fmt: skip
+PACKAGES = "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-riscv64-linux-gnu libc6-dev-riscv64-cross qemu-user"
 
 
 def boxes_by_operator(picture: np.ndarray) -> np.ndarray:
@@ -39,6 +45,8 @@ def boxes_by_operator(picture: np.ndarray) -> np.ndarray:
 
 def boxes_by_plugin(picture: np.ndarray) -> np.ndarray:
     """The model ends in its two heads; the plugin takes them from there."""
+    if shutil.which(COMPILER[0]) is None:
+        sys.exit(f"{COMPILER[0]} is not installed: apt install {PACKAGES}")
     with tempfile.TemporaryDirectory() as folder:
         plugin = f"{folder}/libpostprocess_shapes.so"
         subprocess.run(
@@ -70,7 +78,10 @@ def draw(picture: np.ndarray, boxes: np.ndarray, out: str) -> None:
 def main() -> None:
     picture = cv2.cvtColor(cv2.imread(str(HERE / "shapes.png")), cv2.COLOR_BGR2RGB)
     find = boxes_by_plugin if "riscv" in sys.argv[1:] else boxes_by_operator
-    boxes = find(picture)
+    try:
+        boxes = find(picture)
+    except rknnlite.RknnError as error:  # no qemu, for example
+        sys.exit(str(error))
     boxes = boxes[boxes[:, 0] > SCORE / 2]  # the rest is empty
     for score, kind, *corners in boxes:
         print(f"{LABELS[int(kind)]:9}{score:.3f}", *(f"{c:6.1f}" for c in corners))

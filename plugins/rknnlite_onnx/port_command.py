@@ -65,7 +65,8 @@ class Port(Command):
         lowering("onnx")  # says what to install
         from .port_report import ported
 
-        found = ported(args.model, soc, out, args.toolkit_python, samples, args.dtype)
+        with console.progress("port") as progress:
+            found = ported(args.model, soc, out, args.toolkit_python, samples, args.dtype, progress.to)
         console.report(found, str(found))
         return Exit.OK
 

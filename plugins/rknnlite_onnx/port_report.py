@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
@@ -21,6 +22,11 @@ from .port import Toolkit, port
 __all__ = ["OutputReport", "PortReport", "ported", "report_on"]
 
 Array = NDArray[Any]
+Tell = Callable[[int, int, str], None]
+
+
+def _nothing(done: int, total: int, what: str) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True)
@@ -80,20 +86,38 @@ class PortReport:
 
 
 def ported(
-    source: Path, soc: str, out: Path, python: Path, samples: Sequence[Sequence[Array]], dtype: str = ""
+    source: Path,
+    soc: str,
+    out: Path,
+    python: Path,
+    samples: Sequence[Sequence[Array]],
+    dtype: str = "",
+    tell: Tell = _nothing,
 ) -> PortReport:
-    """Write a port and compare it with its original; arguments and errors are those of ``port`` and of opening a model."""
+    """Write a port and compare it with its original; arguments and errors are those of ``port`` and of opening a model.
+    ``tell`` gets what is done, of how much, and what comes next."""
+    tell(0, 1 + 3 * len(samples), "conversion by the toolkit")
     calibrated = port(source, soc, out, Toolkit(python), samples, dtype)
-    return report_on(source, out, soc, samples, calibrated)
+    return report_on(source, out, soc, samples, calibrated, tell)
 
 
 def report_on(
-    source: Path, made: Path, soc: str, samples: Sequence[Sequence[Array]], calibrated: Sequence[str] = ()
+    source: Path,
+    made: Path,
+    soc: str,
+    samples: Sequence[Sequence[Array]],
+    calibrated: Sequence[str] = (),
+    tell: Tell = _nothing,
 ) -> PortReport:
     """Run both files on the CPU reference, the original also in float, and compare."""
-    attrs, original = _answers(source, samples)
-    _, ported = _answers(made, samples)
-    _, floating = _answers(source, samples, fidelity="float")
+    done = itertools.count(1)
+
+    def answers(path: Path, what: str, **options: Any) -> tuple[list[TensorAttr], list[Array]]:
+        return _answers(path, samples, lambda: tell(next(done), 1 + 3 * len(samples), what), **options)
+
+    attrs, original = answers(source, "runs of the original")
+    _, ported = answers(made, "runs of the port")
+    _, floating = answers(source, "runs of the original in float", fidelity="float")
     outputs = [_output(*each) for each in zip(attrs, original, ported, floating)]
     count, same = _weights(source, made)
     sizes = (source.stat().st_size, made.stat().st_size)
@@ -103,11 +127,14 @@ def report_on(
 
 
 def _answers(
-    path: Path, samples: Sequence[Sequence[Array]], **options: Any
+    path: Path, samples: Sequence[Sequence[Array]], begin: Callable[[], None], **options: Any
 ) -> tuple[list[TensorAttr], list[Array]]:
-    """Outputs, all samples of one behind the other."""
+    """Outputs, all samples of one behind the other; ``begin`` is called before each."""
+    answers = []
     with open_model(path, backend="cpu", **options) as context:
-        answers = [context.infer(list(arrays)) for arrays in samples]
+        for arrays in samples:
+            begin()
+            answers.append(context.infer(list(arrays)))
         attrs = list(context.outputs)
     return attrs, [np.concatenate([np.ravel(each) for each in output]) for output in zip(*answers)]
 

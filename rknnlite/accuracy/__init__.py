@@ -6,5 +6,16 @@ from .comparison import Comparison
 from .onnx_export import to_onnx
 from .session import compare
 from .tensor_error import Distance, TensorError
+from .verdict import Kind, Quantisation, Verdict, judge
 
-__all__ = ["Comparison", "Distance", "TensorError", "compare", "to_onnx"]
+__all__ = [
+    "Comparison",
+    "Distance",
+    "Kind",
+    "Quantisation",
+    "TensorError",
+    "Verdict",
+    "compare",
+    "judge",
+    "to_onnx",
+]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .tensor_error import Distance, TensorError
 
-__all__ = ["Comparison", "Distance", "TensorError", "distance"]
+__all__ = ["Comparison", "Distance", "TensorError", "distance", "length"]
 
 Array = NDArray[Any]
 _BLOCK = 1 << 20  # elements that are widened to float64 at a time
@@ -39,6 +39,16 @@ def distance(a: Array, b: Array) -> Distance:
     return Distance(product / size, float(np.sqrt(square)))
 
 
+def length(a: Array) -> float:
+    """Euclidean length of a tensor."""
+    flat, square = a.reshape(-1), 0.0
+    for start in range(0, len(flat), _BLOCK):
+        part = flat[start : start + _BLOCK].astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            square += float(part @ part)
+    return float(np.sqrt(square))
+
+
 @dataclass(frozen=True)
 class Comparison:
     """All tensors that both sides have, in the model's order; ``str()`` is the table.
@@ -46,7 +56,7 @@ class Comparison:
     ``unmatched`` are tensors of the model that the reference does not have under the same name with as many
     elements, mostly those the converter made; ``missing`` are the reference's that the model does not have, mostly
     those that the converter fused away. ``runtime``: the model's tensors were dumped on a board. ``floating``: the network
-    in float that both sides were measured by as well.
+    in float that both sides were measured by as well; ``own_float``: it is the model's own file, computed in float.
     """
 
     model: str
@@ -57,6 +67,7 @@ class Comparison:
     missing: Sequence[str] = field(default=())
     runtime: bool = False
     floating: str = ""
+    own_float: bool = False
 
     @property
     def outputs(self) -> list[TensorError]:

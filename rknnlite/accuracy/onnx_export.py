@@ -38,7 +38,9 @@ def to_onnx(
         attributes: of nodes, where the file does not store them, see ``open``.
 
     Raises:
-        BackendUnavailable: onnx is not installed. ModelInvalid, ModelUnsupported: the file. ParamInvalid: form or batch.
+        BackendUnavailable: onnx is not installed.
+        ModelInvalid, ModelUnsupported: the file.
+        ParamInvalid: form or batch.
     """
     try:
         wanted = Form(form)

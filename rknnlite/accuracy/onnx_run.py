@@ -36,8 +36,10 @@ def dump_onnx(
         shape_of: the shape of a tensor where neither operator nor network says it.
 
     Raises:
-        BackendUnavailable: onnx or onnxruntime is not installed. ModelInvalid: the file is no ONNX network.
-        InputInvalid: number or shape of the inputs. RknnError: onnxruntime or a custom operator failed.
+        BackendUnavailable: onnx or onnxruntime is not installed.
+        ModelInvalid: the file is no ONNX network.
+        InputInvalid: number or shape of the inputs.
+        RknnError: onnxruntime or a custom operator failed.
     """
     onnx, runtime = _libraries()
     try:

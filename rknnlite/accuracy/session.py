@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Union
@@ -16,10 +16,10 @@ from ..files.reading import is_stream
 from ..formats import IoTensor, ModelFile
 from ..runtime import known_ops, open_model, resolve_ops
 from ..spi import Context, CustomOp, Input
-from ..spi.dumps import Dump, DumpWriter
+from ..spi.dumps import Dump, DumpedTensor, DumpWriter
 from ..spi.inputs import collect
 from ..tensor import Layout
-from .comparison import Comparison, distance
+from .comparison import Comparison, distance, length
 from .onnx_run import dump_onnx
 from .tensor_error import Distance, TensorError
 
@@ -28,6 +28,7 @@ __all__ = ["Side", "compare"]
 Array = NDArray[Any]
 Side = Union[str, "os.PathLike[str]", Context, Dump]
 _MODES = ("entire", "single")
+_INTEGERS = ("int8", "uint8", "int16", "uint16")
 
 
 def compare(
@@ -40,6 +41,7 @@ def compare(
     reference_inputs: Mapping[str, Array] | None = None,
     floating: str | os.PathLike[str] | None = None,
     plot: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
     **options: Any,
 ) -> Comparison:
     """Compare two runs of a network, tensor by tensor. Tensors of the same name are compared.
@@ -62,6 +64,7 @@ def compare(
         floating: path of a network that is run in float, an ``.onnx`` file or the ``.rknn`` file itself (its dequantised
             layers then): how far the model and the reference are from it stands beside how far they are apart.
         plot: where to draw distance and time per layer, a PNG (extra ``plot``).
+        progress: called with what is done, of how much, and what comes next: first the runs, then the tensors.
         options: for opening ``.rknn`` files, as for ``rknnlite.open`` (``backend``, ``fidelity``, ...); the operators
             in ``custom_ops``, and those of plugins, also compute the custom nodes of an ONNX file.
 
@@ -75,22 +78,41 @@ def compare(
     with ExitStack() as stack:
         runs = [_Run(side, stack, options) for side in (model, reference)]
         order = sorted(runs, key=lambda run: run.is_onnx)  # an ONNX file may need what the other side was fed
+        steps = _Steps(progress, len(runs) + (mode == "single") + (floating is not None))
         for run in order:
+            steps.next(run.label)
             run.make(inputs, layout, runs[1] if run is runs[0] else runs[0], reference_inputs, ops)
         board = runs[0].dump.of_board
         if board:
             runs[0].take_names(runs[1].dump)
         judge, golden = (runs[1], runs[0]) if board else (runs[0], runs[1])
+        if mode == "single":
+            steps.next(f"layers of {judge.label} alone")
         alone = judge.make_single(golden.dump, inputs, layout) if mode == "single" else None
         third = _floating(floating, stack, options)
         if third is not None:
+            steps.next(f"{third.label} in float")
             third.make(
                 inputs, layout, next((r for r in runs if not r.is_onnx), runs[0]), reference_inputs, ops
             )
-        found = _match(runs[0], runs[1], mode, alone, third)
+        own = third is not None and _same_file(model, floating)
+        found = _match(runs[0], runs[1], mode, alone, third, own, progress)
     if plot is not None:
         found.plot(plot)
     return found
+
+
+class _Steps:
+    """Tells somebody who wants to know what is done and what comes next."""
+
+    def __init__(self, tell: Callable[[int, int, str], None] | None, total: int) -> None:
+        self._tell, self._total, self._begun = tell, total, 0
+
+    def next(self, what: str) -> None:
+        """One more is begun."""
+        if self._tell is not None:
+            self._tell(self._begun, self._total, what)
+        self._begun += 1
 
 
 def _floating(
@@ -101,7 +123,12 @@ def _floating(
         return None
     if Path(path).is_dir():
         raise ParamInvalid(f"{path} is a folder; the network in float is an .onnx or .rknn file")
-    return _Run(Path(path), stack, {**options, "fidelity": "float"})
+    return _Run(Path(path), stack, {**options, "backend": "cpu", "fidelity": "float"})
+
+
+def _same_file(side: Side, path: str | os.PathLike[str] | None) -> bool:
+    """Whether the network in float is the file of a side."""
+    return isinstance(side, (str, os.PathLike)) and path is not None and Path(side).samefile(path)
 
 
 class _Run:
@@ -251,15 +278,27 @@ def _normalised(item: Input, io: IoTensor) -> Array:
 # -- bringing together ---------------------------------------------------------------------------------------
 
 
-def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _Run | None) -> Comparison:
+def _match(
+    model: _Run,
+    reference: _Run,
+    mode: str,
+    alone: Dump | None,
+    third: _Run | None,
+    own: bool,
+    progress: Callable[[int, int, str], None] | None,
+) -> Comparison:
     golden = set(reference.dump.names)
     found: list[TensorError] = []
-    unmatched = []
+    unmatched: list[str] = []
+    unseen = 0
+    steps = _Steps(progress, len(model.dump.names))
     for name in model.dump.names:
+        steps.next(name)
         value = model.dump.value(name)
         other = reference.dump.value(name) if name in golden else None
         if other is None or other.size != value.size:
             unmatched.append(name)
+            unseen += 1
             continue
         entry = model.dump.entry(name)
         real = third.value_of(name, value.size) if third is not None else None
@@ -267,9 +306,11 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _
             TensorError(
                 name, entry.op, tuple(value.shape), entry.role, distance(value, other),
                 _alone(model.dump, alone, name, value, other), _time(model.dump, name),
-                *((None, None) if real is None else (distance(value, real), distance(other, real))),
+                None if real is None else distance(value, real), None if real is None else distance(other, real),
+                length(other), entry.scale, _stored(other, entry), unseen,
             )
         )  # fmt: skip
+        unseen = 0
     if not found:
         raise RknnError(
             f"{model.label} and {reference.label} have no tensor of the same name and size; are they the same network?"
@@ -278,7 +319,7 @@ def _match(model: _Run, reference: _Run, mode: str, alone: Dump | None, third: _
     missing = [name for name in reference.dump.names if name not in compared]
     return Comparison(
         model.title, reference.title, mode, found, unmatched, missing, runtime=model.dump.of_board,
-        floating=third.title if third is not None else "",
+        floating=third.title if third is not None else "", own_float=own,
     )  # fmt: skip
 
 
@@ -289,6 +330,18 @@ def _alone(dump: Dump, alone: Dump | None, name: str, value: Array, golden: Arra
     return distance(
         value if dump.of_board else alone.value(name), alone.value(name) if dump.of_board else golden
     )
+
+
+def _stored(golden: Array, entry: DumpedTensor) -> Distance | None:
+    """What rounding to a tensor's own integers, with their range, takes from the values of the other side."""
+    if not entry.scale or entry.zero_point is None or entry.dtype.lower() not in _INTEGERS:
+        return None
+    limits = np.iinfo(entry.dtype.lower())
+    with np.errstate(invalid="ignore", over="ignore"):
+        integers = np.rint(golden.astype(np.float32) / np.float32(entry.scale)) + entry.zero_point
+        return distance(
+            (integers.clip(limits.min, limits.max) - entry.zero_point) * np.float32(entry.scale), golden
+        )
 
 
 def _time(dump: Dump, name: str) -> float | None:

@@ -26,7 +26,10 @@ class TensorError:
     ``entire`` is after a whole run, with the errors of all layers before; ``single`` after this layer alone computed
     on the reference's values (None where that was not asked for). ``to_float`` is how far the model is from a network in
     float, ``reference_to_float`` the reference, where one was given and has the tensor. ``time_us`` is the layer's time on
-    the model's side.
+    the model's side. ``length`` is the Euclidean length of the reference's tensor (a distance divided by it is the relative
+    error), ``step`` that by which neighbouring integers of the model's tensor differ, and ``stored`` how far the reference's
+    tensor is from itself once it is rounded to those integers (both None where the tensor is not quantised). ``unseen`` tensors of
+    the model between the one before and this have no counterpart: ``single`` has their errors, too.
     """
 
     name: str
@@ -38,6 +41,10 @@ class TensorError:
     time_us: Optional[float] = None
     to_float: Optional[Distance] = None
     reference_to_float: Optional[Distance] = None
+    length: Optional[float] = None
+    step: Optional[float] = None
+    stored: Optional[Distance] = None
+    unseen: int = 0
 
     @property
     def label(self) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from .._faces.vendor_files import refuse_mixture
 
 __all__: list[str] = []
 
-refuse_mixture("rknnlite.api", Path(__file__).parent, "rknn-toolkit-lite2")
+refuse_mixture()

@@ -36,6 +36,7 @@ __all__ = ["RKNNOutput", "RKNNRuntime"]
 
 Array = NDArray[Any]
 _BANNER = "=" * 46
+_PATIENCE = 5.0  # seconds without a frame after which a thread is told that the context is in use
 
 
 class RKNNRuntime:
@@ -294,7 +295,7 @@ class RKNNRuntime:
         get_frame_id: bool,
         reuse_outputs: bool,
     ) -> list[Any]:
-        """The three steps in one go; a second thread is refused with ContextInvalid, not made to wait.
+        """The three steps in one go; a second thread waits for its turn.
 
         Returns the outputs, and the frame id after them if asked for. What it raises tells by ``Step.of`` which
         step failed. What every frame goes through is written out here: each call costs, and frames are many.
@@ -305,7 +306,10 @@ class RKNNRuntime:
         if pass_through is not None and not isinstance(pass_through, (bool, int, list, tuple)):
             pass_through = per_input(pass_through, len(self._inputs), "pass_through flags")
         context = self._ctx or self._require()
-        context.take()
+        try:
+            context.take()
+        except ContextInvalid:
+            context.take_in_turn(lambda: self._frame, _PATIENCE)  # home-made pools let threads meet
         try:
             prepared = None
             if data_type is None and not pass_through and not self._shapes:

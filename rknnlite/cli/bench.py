@@ -13,11 +13,10 @@ import numpy as np
 from ..files.input_arrays import arrays_for
 from ..pool import Cores, Pool
 from ..spi import Context, Input, Memory
-from ..spi.command import Command, Console, Exit, Progress
+from ..spi.command import Column, Command, Console, Exit, Progress, Table
 from ..spi.inputs import collect
-from ..spi.perf import grid
 from ..tensor import TensorAttr
-from .options import add_inputs, add_model, core_mask, model_file, opening
+from .options import add_inputs, add_model, core_mask, mask_name, model_file, opening
 
 __all__ = ["COMMAND", "Measured", "Plan"]
 
@@ -143,8 +142,14 @@ def _masks(text: str) -> list[int]:
     return [core_mask(word) for word in text.split(",")]
 
 
-def _table(rows: Sequence[Measured]) -> str:
-    headers = ("threads", "cores", "zero-copy", "FPS", "mean ms", "p50", "p95", "p99", "max", "RSS MiB")
+_COLUMNS = (
+    Column("threads", True), Column("cores", least=14), Column("zero-copy", drop=2), Column("FPS", True), Column("mean ms", True),
+    Column("p50", True), Column("p95", True, drop=4), Column("p99", True, drop=1), Column("max", True, drop=5),
+    Column("RSS MiB", True, drop=3),
+)  # fmt: skip
+
+
+def _table(rows: Sequence[Measured]) -> Table:
     cells = [
         [
             str(row.threads), _cores(row),
@@ -153,12 +158,12 @@ def _table(rows: Sequence[Measured]) -> str:
         ]
         for row in rows
     ]  # fmt: skip
-    return "\n".join(grid(headers, cells))
+    return Table(_COLUMNS, cells)
 
 
 def _cores(row: Measured) -> str:
     if row.core_mask is not None:
-        return f"{row.core_mask:#x}"
+        return mask_name(row.core_mask)
     return "spread" if row.threads > 1 else "default"
 
 

@@ -13,7 +13,7 @@ from ..errors import ParamInvalid, shown
 from ..files.reading import read_text
 from ..llm import Chat as Conversation
 from ..llm.messages import checked_messages
-from ..spi.command import Command, Console, Exit
+from ..spi.command import Command, Console, Exit, Line, Part, Tone
 from ..spi.llm import LlmParams, SamplingParams
 
 __all__ = ["COMMAND"]
@@ -144,8 +144,16 @@ def _answer(
             prefill_tokens=run.n_prefill_tokens, cached_tokens=run.n_cached_tokens, decode_tokens=run.n_decode_tokens,
             first_token_s=run.first_token - run.start, tokens_per_s=run.n_decode_tokens / seconds,
         )  # fmt: skip
-    console.report(data, "")
+    console.report(data, *_speed(data, console))
     return {"role": "assistant", "content": answer}
+
+
+def _speed(data: dict[str, Any], console: Console) -> list[Part]:
+    """How fast the answer came, for somebody who looks; else only the end of its line."""
+    if console.room is None or "tokens_per_s" not in data:
+        return [""]
+    told = f"({data['decode_tokens']} tokens, {data['tokens_per_s']:.1f}/s, the first after {data['first_token_s']:.2f} s)"
+    return ["", Line(told, Tone.QUIET)]
 
 
 COMMAND = Chat()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import Any
 
-from ..accuracy import Comparison, Distance, TensorError, compare
+from ..accuracy import Kind, Verdict, compare, judge
 from ..errors import ParamInvalid
 from ..files.input_arrays import arrays_for
 from ..formats.tensor_attrs import default_attr
 from ..spi.command import Command, Console, Exit
-from .html_report import Bar, HtmlReport
+from .compare_page import page
+from .compare_text import compare_parts
+from .html_report import need_templates
 from .options import (
     add_inputs,
     add_isolation,
@@ -24,10 +25,7 @@ from .options import (
     output_file,
 )
 
-__all__ = ["COMMAND", "as_html"]
-
-_FLOAT = ("model", "reference")
-_UNITS = ("1 - cosine", "Euclidean")
+__all__ = ["COMMAND"]
 
 
 class Compare(Command):
@@ -37,6 +35,7 @@ class Compare(Command):
     help = "accuracy analysis: distance of every tensor from a reference"
     examples = (
         "rknnlite compare model.rknn model.onnx picture.jpg --mode single",
+        "rknnlite compare model.rknn model.onnx picture.jpg --quantisation",
         "rknnlite compare model.rknn model.onnx input.npy --html report.html --min-cosine 0.99",
         "rknnlite compare dump_of_a_board model.rknn input.npy --mode single",
         "rknnlite compare dump_of_one_run dump_of_another",
@@ -58,9 +57,18 @@ class Compare(Command):
         add_isolation(parser)
         parser.add_argument("--plot", type=Path, metavar="PNG", help="draw distances per layer (extra: plot)")
         parser.add_argument(
-            "--html", type=Path, metavar="HTML", help="write a report in one self-contained file"
+            "--html",
+            type=Path,
+            metavar="HTML",
+            help="write a report in one self-contained file (extra: html)",
         )
-        parser.add_argument(
+        third = parser.add_mutually_exclusive_group()
+        third.add_argument(
+            "--quantisation",
+            action="store_true",
+            help="is it the quantisation? how much of the error goes away when MODEL's own layers are computed in float",
+        )
+        third.add_argument(
             "--float",
             type=Path,
             dest="floating",
@@ -77,34 +85,68 @@ class Compare(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         for file in filter(None, (args.plot, args.html)):
             output_file(file)
-        with isolation(args):
+        if args.html:
+            need_templates()
+        floating = _own_float(args.model) if args.quantisation else args.floating
+        with isolation(args), console.progress("compare") as progress:
             found = compare(
                 args.model,
                 args.reference,
                 _inputs(args),
                 args.mode,
                 layout=args.layout,
-                floating=args.floating,
+                floating=floating,
                 plot=args.plot,
+                progress=progress.to,
                 **opening(args),
             )
         if args.html:
-            as_html(found).write(args.html)
+            page(found).write(args.html)
         below = [
             t for t in found.outputs if args.min_cosine is not None and not t.entire.cosine >= args.min_cosine
         ]
+        verdict = judge(found)
         data = {
             "model": found.model, "reference": found.reference, "mode": found.mode, "tensors": found.tensors,
             "error_of": "runtime" if found.runtime else "model", "only_in_model": found.unmatched,
             "only_in_reference": found.missing, "floating": found.floating,
-            "below": [tensor.name for tensor in below],
+            "below": [tensor.name for tensor in below], "verdict": _verdict(verdict),
         }  # fmt: skip
-        console.report(data, str(found))
+        whole = console.room is None  # programs that read the manual's table go on to do so
+        console.report(data, *compare_parts(found, verdict, whole, _hint(args, verdict)))
         for tensor in below:
             console.note(
                 f"output {tensor.name}: cosine {tensor.entire.cosine:.5f} is below {args.min_cosine:g}"
             )
         return Exit.BELOW if below else Exit.OK
+
+
+def _own_float(model: Path) -> Path:
+    """The file whose layers are computed in float."""
+    if model.suffix.lower() == ".onnx" or model.is_dir():
+        raise ParamInvalid(
+            f"--quantisation computes MODEL in float, and {model} is no .rknn file; for other sides there is --float"
+        )
+    return model
+
+
+def _hint(args: argparse.Namespace, verdict: Verdict) -> str:
+    """How to learn whether it is the quantisation, where that can be asked and was not."""
+    asked = args.quantisation or args.floating or args.fidelity == "float"
+    sides = args.model.suffix.lower(), args.reference.suffix.lower()
+    if asked or verdict.kind is not Kind.DIFFERENT or sides != (".rknn", ".onnx"):
+        return ""
+    return "is it the quantisation? --quantisation tells"
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    """For programs."""
+    why = verdict.quantisation
+    return {
+        "kind": verdict.kind, "text": verdict.sentence, "worst": verdict.worst.name if verdict.worst else None,
+        "born": verdict.born.name if verdict.born else None,
+        "quantisation": {**vars(why), "share": why.share, "text": str(why)} if why else None,
+    }  # fmt: skip
 
 
 def _inputs(args: argparse.Namespace) -> Any:
@@ -120,44 +162,6 @@ def _inputs(args: argparse.Namespace) -> Any:
     model = model_file(models[0]).model
     attrs = [default_attr(i, io, model.batch, True) for i, io in enumerate(model.inputs)]
     return arrays_for(args.inputs, attrs, args.bgr)
-
-
-def as_html(found: Comparison) -> HtmlReport:
-    """The report."""
-    worst = found.worst
-    facts = [
-        ("model", found.model),
-        ("reference", found.reference),
-        ("tensors compared", str(len(found.tensors))),
-    ]
-    facts += [("network in float", found.floating)] if found.floating else []
-    facts += [("worst layer", worst.label)] if worst else []
-    report = HtmlReport("Accuracy analysis", facts)
-    headers = ["tensor", "shape", "1 - cosine", "Euclidean"]
-    headers += ["1 - cosine, alone", "Euclidean, alone"] if found.mode == "single" else []
-    headers += [f"{what}, {side} to float" for side in _FLOAT for what in _UNITS] if found.floating else []
-    report.table("Outputs", headers, [_row(tensor, found) for tensor in found.outputs])
-    report.table(
-        "All tensors in order of execution", headers, [_row(tensor, found) for tensor in found.tensors]
-    )
-    for title, names in (("Only in the model", found.unmatched), ("Only in the reference", found.missing)):
-        if names:
-            report.table(title, ["tensor"], [[name] for name in names])
-    return report
-
-
-def _row(tensor: TensorError, found: Comparison) -> list[Any]:
-    optional: list[Distance | None] = [tensor.entire]
-    optional += [tensor.single] if found.mode == "single" else []
-    optional += [tensor.to_float, tensor.reference_to_float] if found.floating else []
-    cells = [cell for one in optional for cell in (_cells(one) if one else [None, None])]
-    return [tensor.label, str(list(tensor.shape)), *cells]
-
-
-def _cells(found: Distance) -> list[Any]:
-    """The bar is logarithmic: none at 1e-7, full at 1."""
-    away = max(0.0, 1 - found.cosine) if math.isfinite(found.cosine) else 1.0
-    return [Bar(f"{away:.2e}", (math.log10(max(away, 1e-7)) + 7) / 7), found.euclidean]
 
 
 COMMAND = Compare()

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from .. import plugins
 from ..log import logger
 from ..spi import Backend, Device
-from ..spi.command import Command, Console, Exit
-from ..spi.perf import grid
+from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
+from .board import Board
+from .readiness import brief, ready
 
 __all__ = ["COMMAND", "Found", "probes"]
 
@@ -53,6 +54,11 @@ def _coprocessors(backend: Backend) -> tuple[Device, ...]:
         return ()
 
 
+_COLUMNS = (
+    Column("backend"), Column("generation", drop=2), Column("usable"), Column("devices", least=12, drop=1), Column("why", least=24),
+)  # fmt: skip
+
+
 class Devices(Command):
     """See the module."""
 
@@ -68,11 +74,11 @@ class Devices(Command):
                 entry.generation,
                 "yes" if entry.available else "no",
                 ", ".join(entry.devices) or "-",
-                entry.reason,
+                brief(entry.reason if entry.available else entry.reason.partition("; ")[0]),
             ]
             for entry in found
         ]
-        lines = grid(("backend", "generation", "usable", "devices", "why"), rows)
+        lines: list[Part] = []
         for entry in found:
             lines += [
                 f"{entry.backend}: device {device.id}, {device.soc}"
@@ -83,7 +89,9 @@ class Devices(Command):
                 )
                 for device in entry.coprocessors
             ]
-        console.report(found, "\n".join(lines))
+        if not all(entry.available for entry in found):
+            lines.append(Line("what to do about one: rknnlite doctor --backend NAME", Tone.QUIET))
+        console.report(found, Table(_COLUMNS, rows), *lines, "", ready(soc=Board().soc()))
         return Exit.OK if any(entry.available for entry in found) else Exit.UNAVAILABLE
 
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .._faces import vendor_files
 from ..errors import ModelInvalid
-from ..spi.command import Command, Console, Exit
+from ..extras import EXTRAS
+from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
 from . import health
 from .board import Board
 from .health import Finding, Level
 from .options import model_file
 from .plugin_probe import leave_out_what_crashes
+from .readiness import ON_THE_CPU, brief, not_ready, ready
 
 __all__ = ["COMMAND", "examine"]
 
 
 def examine(board: Board, backend: str | None = None, model: Path | None = None) -> list[Finding]:
-    """All findings, in the order in which a person would look."""
+    """All findings, in the order in which a person would look; only the first where nothing else can be looked at."""
+    if vendor_files.replaced():
+        return list(health.packages())
     found = [
         *health.packages(),
         *health.configuration(),
@@ -49,12 +54,31 @@ class Doctor(Command):
         parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        leave_out_what_crashes()
-        found = examine(Board(args.root), args.backend, args.model)
+        if not vendor_files.replaced():
+            leave_out_what_crashes()
+        board = Board(args.root)
+        found = examine(board, args.backend, args.model)
         failed = [finding for finding in found if finding.level is Level.FAIL]
         data = {"healthy": not failed, "findings": found}
-        console.report(data, _text(found))
-        return Exit.UNAVAILABLE if _stops(failed, args.backend) else Exit.OK
+        stops = _stops(failed, args.backend)
+        verdict = _verdict(found, failed if stops else [], args.backend, board)
+        warned = sum(finding.level is Level.WARN for finding in found)
+        counted = f"failures: {len(failed)}, warnings: {warned}"
+        console.report(data, *_parts(found), counted, verdict)
+        return Exit.UNAVAILABLE if stops else Exit.OK
+
+
+def _verdict(found: list[Finding], failed: list[Finding], backend: str | None, board: Board) -> Line:
+    """What models run on; ``failed`` is what keeps them from it."""
+    if vendor_files.replaced():  # nothing of ours may be asked then
+        return not_ready(failed[0].text)
+    warned = sum(finding.level is Level.WARN for finding in found)
+    verdict = ready(backend, board.soc(), warned)
+    if not failed:
+        return verdict
+    meanwhile = failed[0].topic == "board" and verdict.text.startswith(ON_THE_CPU)
+    rest = "; until then models run on the CPU reference" if meanwhile else ""
+    return not_ready(f"{failed[0].text}{rest}")
 
 
 def _stops(failed: list[Finding], backend: str | None) -> bool:
@@ -62,17 +86,51 @@ def _stops(failed: list[Finding], backend: str | None) -> bool:
     return any(finding.topic != "board" or backend is None for finding in failed)
 
 
-def _text(found: list[Finding]) -> str:
-    lines: list[str] = []
+def _parts(found: list[Finding]) -> list[Part]:
+    """Findings under their topics; extras that are not installed take a line each, after the others."""
+    lacking = list(health.extras())
+    parts: list[Part] = []
     topic = ""
     for finding in found:
+        if finding in lacking:
+            continue
         if finding.topic != topic:
             topic = finding.topic
-            lines += [""] * bool(lines) + [f"{topic}:"]
-        lines.append(str(finding))
-    failed = sum(finding.level is Level.FAIL for finding in found)
-    warned = sum(finding.level is Level.WARN for finding in found)
-    return "\n".join([*lines, "", f"failures: {failed}, warnings: {warned}"])
+            parts += [""] * bool(parts) + [Line(f"{topic}:", Tone.HEAD)]
+        parts += _lines(finding)
+    if lacking:
+        parts += ["", Line("not installed, if you need it:", Tone.HEAD), _extras()]
+    return [*parts, ""]
+
+
+def _lines(finding: Finding) -> list[Part]:
+    """The finding, and what to do about it unless it does not matter."""
+    told: list[Part] = [Line(f"{finding.level.value:4}  {brief(finding.text)}", hang=6)]
+    unneeded = (
+        finding.topic == "backends" and finding.level is Level.INFO
+    )  # --backend makes it a failure with a remedy
+    if finding.remedy and not unneeded:
+        told.append(Line(f"      -> {finding.remedy}", hang=9))
+    return told
+
+
+def _extras() -> Table:
+    columns = (
+        Column("extra"), Column("for", least=12, drop=1), Column("lacks", least=8), Column("pip install", least=8),
+        Column("apt install", least=8, drop=2),
+    )  # fmt: skip
+    rows = [
+        [
+            extra.name,
+            extra.purpose,
+            ", ".join(extra.lacking),
+            f"'rknnlite[{extra.name}]'",
+            " ".join(extra.debian),
+        ]
+        for extra in EXTRAS.values()
+        if extra.lacking
+    ]
+    return Table(columns, rows)
 
 
 COMMAND = Doctor()

@@ -41,27 +41,24 @@ class ExportLlm(Command):
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        live = console.live(console.err) and not console.json
-
-        def packed(name: str) -> None:
-            if live:
-                console.err.write(f"\r{name:<{console.width - 1}.{console.width - 1}}")
-                console.err.flush()
-
-        try:
+        with console.progress("export-llm") as progress:
             package = export_llm(
-                args.source, args.prefix, args.weights, args.kvcache, args.max_context, args.core_num, packed
+                args.source,
+                args.prefix,
+                args.weights,
+                args.kvcache,
+                args.max_context,
+                args.core_num,
+                progress.to,
             )
-        finally:
-            if live:
-                console.err.write("\r" + " " * (console.width - 1) + "\r")
         files = [
             file
             for file in (package.model, package.weight, package.embed, package.tokenizer)
             if file.exists()
         ]
         sizes = {str(file): file.stat().st_size for file in files}
-        console.report({"files": sizes}, "\n".join(f"{size:>12d}  {name}" for name, size in sizes.items()))
+        text = "\n".join(f"{size:>12d}  {name}" for name, size in sizes.items())
+        console.report({"files": sizes}, text)
         return Exit.OK
 
 

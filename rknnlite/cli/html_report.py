@@ -1,93 +1,133 @@
-"""A report as one HTML file: tables and bars, no script, nothing fetched from anywhere."""
+"""A report as one HTML file: a verdict, tables that can be sorted, charts. Nothing is fetched from anywhere.
+
+The page comes from the jinja2 templates beside this module (extra ``html``). Names of models and nodes are anybody's: the
+templates escape them, and the page itself allows no other script than the one it was written with.
+"""
 
 from __future__ import annotations
 
-import html
+import base64
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Union
+from typing import Any, Optional, Union
 
 from .._version import __version__
+from ..extras import missing
 from ..files.writing import write_text
+from .html_chart import Chart
 
-__all__ = ["Bar", "HtmlReport"]
+__all__ = ["Bar", "Cell", "HtmlReport", "need_templates"]
 
-_STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 78rem; padding: 0 1rem; color: #222 }
-h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-table { border-collapse: collapse; width: 100%; font-size: 12px }
-th { text-align: left; border-bottom: 2px solid #888; position: sticky; top: 0; background: #fff }
-td, th { padding: 2px 8px; vertical-align: top } tr:nth-child(even) td { background: #f6f6f6 }
-.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-.t { white-space: nowrap }
-.b { display: inline-block; height: 0.8em; background: #3a7ca5; vertical-align: baseline }
-p.s { color: #666; font-size: 12px }
-@media (prefers-color-scheme: dark) {
-  body { background: #1b1b1b; color: #ddd } th { background: #1b1b1b } tr:nth-child(even) td { background: #242424 }
-}
-"""
-
-
-_BAR = 7.0  # width of a whole, in em
+_FOLDER = Path(__file__).parent / "templates"
+_PAGE, _SCRIPT = "report.html", "report.js"
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A cell that shows a share of a whole as a bar beside its text; ``share`` from 0 to 1."""
+    """A cell that shows a share of a whole as a bar beside its text; ``share`` from 0 to 1, ``value`` is what is sorted by."""
 
     text: str
     share: float
+    value: Optional[float] = None
+
+    @property
+    def width(self) -> str:
+        """Of the bar, in percent."""
+        return f"{100 * min(1.0, max(0.0, self.share)):.1f}"
+
+    @property
+    def key(self) -> float:
+        """What is sorted by."""
+        return self.share if self.value is None else self.value
 
 
 Cell = Union[str, int, float, None, Bar]
 
 
+@dataclass(frozen=True)
+class _Table:
+    title: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    note: str
+    folded: bool
+
+    @property
+    def kinds(self) -> list[str]:
+        """What the columns hold: ``number``, ``bar`` or ``text``; all but text are sorted from the largest down."""
+        return [_kind(column) for column in (zip(*self.rows) if self.rows else [()] * len(self.headers))]
+
+
+def _kind(column: Sequence[Cell]) -> str:
+    known = [value for value in column if value is not None]
+    if not known or any(isinstance(value, str) for value in known):
+        return "text"
+    return "bar" if any(isinstance(value, Bar) for value in known) else "number"
+
+
 @dataclass
 class HtmlReport:
-    """Title, facts, and any number of tables."""
+    """Title, verdict, facts, and any number of tables and charts; all text is escaped.
+
+    ``headline`` is the verdict in a few words, ``verdict`` what it rests on; ``mood`` colours it: ``good``, ``doubtful``,
+    ``bad`` or ``plain``. ``str()`` and ``write`` raise BackendUnavailable without jinja2.
+    """
 
     title: str
     facts: Sequence[tuple[str, str]] = ()
-    _parts: list[str] = field(default_factory=list)
+    headline: str = ""
+    verdict: Sequence[str] = ()
+    mood: str = "plain"
+    _parts: list[Union[_Table, Chart]] = field(default_factory=list)
 
-    def table(self, title: str, headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Add a table; all text is escaped."""
-        columns = zip(*rows) if rows else [()] * len(headers)
-        head = "".join(map(_head, headers, columns))
-        body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
-        self._parts.append(f"<h2>{html.escape(title)}</h2>\n<table><tr>{head}</tr>\n{body}\n</table>")
+    def table(
+        self,
+        title: str,
+        headers: Sequence[str],
+        rows: Sequence[Sequence[Cell]],
+        note: str = "",
+        folded: bool = False,
+    ) -> None:
+        """Add a table; ``note`` stands above it; a folded one shows its title until it is asked for."""
+        self._parts.append(_Table(title, headers, rows, note, folded))
+
+    def chart(self, chart: Chart) -> None:
+        """Add a chart."""
+        self._parts.append(chart)
 
     def __str__(self) -> str:
-        title = html.escape(self.title)
-        facts = "".join(f"<li>{html.escape(name)}: {html.escape(value)}</li>" for name, value in self.facts)
-        return (
-            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            f"<style>{_STYLE}</style></head>\n<body><h1>{title}</h1>\n<ul>{facts}</ul>\n"
-            + "\n".join(self._parts)
-            + f'\n<p class="s">rknnlite {html.escape(__version__)}</p></body></html>\n'
+        templates = _templates()
+        script, _, _ = templates.loader.get_source(templates, _SCRIPT)
+        known = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        page: str = templates.get_template(_PAGE).render(
+            report=self, parts=self._parts, script=script, script_hash=known, version=__version__
         )
+        return page
 
     def write(self, path: Path) -> None:
         """Write the file; raises OSError."""
         write_text(path, str(self))
 
 
-def _head(header: str, cells: Sequence[Cell]) -> str:
-    """Above a column, to the right where that holds numbers."""
-    numbers = cells and all(value is None or isinstance(value, (int, float)) for value in cells)
-    return f'<th class="n">{html.escape(header)}</th>' if numbers else f"<th>{html.escape(header)}</th>"
+def need_templates() -> None:
+    """Raises BackendUnavailable where jinja2 is not installed, so that it is told before the work."""
+    _templates()
 
 
-def _cell(value: Cell) -> str:
-    if value is None:
-        return '<td class="n"></td>'
-    if isinstance(value, Bar):
-        width = _BAR * min(1.0, max(0.0, value.share))
-        bar = f'<span class="b" style="width:{width:.1f}em"></span>'
-        return f'<td class="t">{bar} {html.escape(value.text)}</td>'
-    if isinstance(value, (int, float)):
-        return (
-            f'<td class="n">{value:.5g}</td>' if isinstance(value, float) else f'<td class="n">{value}</td>'
-        )
-    return f"<td>{html.escape(value)}</td>"
+def _templates() -> Any:
+    try:
+        import jinja2
+    except ImportError as error:
+        raise missing("html", "pages need jinja2", error) from None
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.tests["bar"] = lambda value: isinstance(value, Bar)
+    templates.tests["chart"] = lambda value: isinstance(value, Chart)
+    return templates

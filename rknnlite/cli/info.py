@@ -15,8 +15,7 @@ from ..formats import llm as llm_package
 from ..formats.tensor_attrs import default_attr
 from ..graph import Graph, Guess, TensorRole
 from ..socs import Soc
-from ..spi.command import Command, Console, Exit
-from ..spi.perf import grid
+from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
 from ..tensor import TensorAttr
 from .options import model_file
 
@@ -101,12 +100,14 @@ class Info(Command):
             "operators": [{"op": op, "npu": npu, "cpu": cpu} for op, npu, cpu in operators.rows],
             "weight_bytes": operators.weights, "graph_problem": operators.problem,
         }  # fmt: skip
-        text = _text(args.model, file, model, operators, inputs, outputs)
+        show = _attr_tables if console.room else _attr_lines
+        parts = [*_facts(args.model, file, model, operators), "", *show(inputs, outputs, _means(model))]
+        parts += [*_shapes(model), "", _operators(operators)]
         if args.check:
             data["silicon"], told = _checked(model)
             data["guesses"], guessed = _guessed(model)
-            text += f"\n\n{told}\n\n{guessed}"
-        console.report(data, text)
+            parts += [f"\n{told}\n\n{guessed}"]
+        console.report(data, *parts)
         return Exit.OK
 
 
@@ -148,14 +149,8 @@ def _fields(attr: TensorAttr) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _text(
-    path: Path,
-    file: ModelFile,
-    model: Model,
-    operators: Operators,
-    inputs: list[TensorAttr],
-    outputs: list[TensorAttr],
-) -> str:
+def _facts(path: Path, file: ModelFile, model: Model, operators: Operators) -> list[Part]:
+    """One line each."""
     facts: list[tuple[str, Union[str, int]]] = [
         ("file", f"{path} ({_size(len(file.data))})"),
         (
@@ -173,25 +168,59 @@ def _text(
     facts += [("custom string", model.custom_string)] if model.custom_string else []
     facts += [("custom ops", ", ".join(model.custom_ops))] if model.custom_ops else []
     facts += [("weights", _size(operators.weights))] if operators.weights else []
-    lines = [f"{name + ':':15}{value}" for name, value in facts]
-    lines += ["", "inputs:", *(f"  {attr}" for attr in inputs)]
-    lines += [
+    return [Line(f"{name + ':':15}{value}", hang=15) for name, value in facts]
+
+
+def _attr_lines(inputs: list[TensorAttr], outputs: list[TensorAttr], means: list[Part]) -> list[Part]:
+    """Inputs and outputs as the runtime prints them."""
+    told = [[f"  {attr}" for attr in attrs] for attrs in (inputs, outputs)]
+    return ["inputs:", *told[0], *means, "outputs:", *told[1]]
+
+
+_ATTR_COLUMNS = (
+    Column("", True, drop=2), Column("name", least=12), Column("dims"), Column("type"), Column("fmt", drop=3),
+    Column("scale", True, drop=1), Column("zp", True, drop=1), Column("bytes", True, drop=4), Column("w_stride", True, drop=5),
+    Column("with stride", True, drop=6),
+)  # fmt: skip
+
+
+def _attr_tables(inputs: list[TensorAttr], outputs: list[TensorAttr], means: list[Part]) -> list[Part]:
+    """The same as tables."""
+    parts: list[Part] = []
+    for title, attrs in (("inputs", inputs), ("outputs", outputs)):
+        rows = [
+            [
+                str(attr.index), attr.name, str(list(attr.dims)), attr.dtype.short, attr.layout.name,
+                f"{attr.quant.scale:.6g}" if attr.quant else "", str(attr.quant.zero_point) if attr.quant else "",
+                str(attr.size), str(attr.w_stride or ""), str(attr.size_with_stride or attr.size),
+            ]
+            for attr in attrs
+        ]  # fmt: skip
+        parts += [Line(title, Tone.HEAD), Table(_ATTR_COLUMNS, rows, ""), ""]
+    return [*parts[:2], *means, *parts[2:-1]]
+
+
+def _means(model: Model) -> list[Part]:
+    lines = [
         f"  mean={_numbers(io.mean)}, std={_numbers(io.std)} ({io.name})" for io in model.inputs if io.mean
     ]
-    lines += ["outputs:", *(f"  {attr}" for attr in outputs)]
-    if model.dynamic:
-        lines += ["", "shapes (logical order), one set per line:"]
-        lines += ["  " + "  ".join(str(list(shape)) for shape in shapes) for shapes in model.shapes]
-    lines += ["", *_operator_lines(operators)]
-    return "\n".join(lines)
+    return [Line(line, hang=4) for line in lines]
 
 
-def _operator_lines(operators: Operators) -> list[str]:
+def _shapes(model: Model) -> list[Part]:
+    if not model.dynamic:
+        return []
+    lines = ["  " + "  ".join(str(list(shape)) for shape in shapes) for shapes in model.shapes]
+    return ["", "shapes (logical order), one set per line:", *(Line(line, hang=4) for line in lines)]
+
+
+def _operators(operators: Operators) -> Part:
     if operators.problem:
-        return [f"operators: the graph cannot be read: {operators.problem}"]
+        return f"operators: the graph cannot be read: {operators.problem}"
     cells = [[op, str(npu + cpu), str(npu), str(cpu)] for op, npu, cpu in operators.rows]
     total = [sum(column) for column in zip(*((n + c, n, c) for _, n, c in operators.rows))]
-    return grid(("operator", "nodes", "NPU", "CPU"), [*cells, ["all", *map(str, total or [0, 0, 0])]])
+    columns = [Column("operator", least=12), *(Column(head, True) for head in ("nodes", "NPU", "CPU"))]
+    return Table(columns, [*cells, ["all", *map(str, total or [0, 0, 0])]], last=1)
 
 
 def _numbers(values: tuple[float, ...]) -> str:

@@ -27,6 +27,7 @@ __all__ = [
     "between",
     "core_mask",
     "isolation",
+    "mask_name",
     "model_file",
     "open_context",
     "opening",
@@ -70,6 +71,13 @@ def between(kind: type[Number], low: Number, high: Number) -> Callable[[str], Nu
         raise argparse.ArgumentTypeError(f"{text!r} is no {_KINDS[kind]} from {low} to {high}")
 
     return parse
+
+
+def mask_name(mask: int) -> str:
+    """What the vendor calls a core mask: ``NPU_CORE_AUTO``, ``NPU_CORE_0_1``, ``NPU_CORE_ALL``."""
+    if mask in (0, _MASKS["all"]):
+        return "NPU_CORE_ALL" if mask else "NPU_CORE_AUTO"
+    return "NPU_CORE_" + "_".join(str(core) for core in range(mask.bit_length()) if mask >> core & 1)
 
 
 def _operators(path: str) -> list[Any]:

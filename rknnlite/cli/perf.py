@@ -13,10 +13,12 @@ from ..files.writing import writing
 from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from ..spi.perf import MemorySize, OpRank, PerfRow, PerfTable
-from .html_report import Bar, HtmlReport
+from .html_report import need_templates
 from .options import add_inputs, add_isolation, add_model, open_context, output_file
+from .perf_page import page
+from .perf_text import perf_parts
 
-__all__ = ["COMMAND", "as_html", "draw"]
+__all__ = ["COMMAND", "draw"]
 
 _INCHES_PER_LAYER = 0.2
 _TALLEST = 200.0  # inches
@@ -27,15 +29,27 @@ class Perf(Command):
 
     name = "perf"
     help = "time and traffic per layer and per operator"
-    examples = ("rknnlite perf model.rknn", "rknnlite perf model.rknn --html report.html --plot layers.png")
+    examples = (
+        "rknnlite perf model.rknn",
+        "rknnlite perf model.rknn --vendor-table",
+        "rknnlite perf model.rknn --html report.html --plot layers.png",
+    )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         add_model(parser)
         add_inputs(parser)
         add_isolation(parser)
+        parser.add_argument(
+            "--vendor-table",
+            action="store_true",
+            help="also on a terminal the tables as the vendor's manual has them, 200 columns and more",
+        )
         parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the time per layer (extra: plot)")
         parser.add_argument(
-            "--html", type=Path, metavar="HTML", help="write a report in one self-contained file"
+            "--html",
+            type=Path,
+            metavar="HTML",
+            help="write a report in one self-contained file (extra: html)",
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
@@ -43,6 +57,8 @@ class Perf(Command):
             output_file(file)
         if args.plot:
             _figure_class()  # what is missing is told before the work
+        if args.html:
+            need_templates()
         with open_context(args, collect_perf=True) as context:
             arrays = arrays_for(args.inputs, context.inputs, args.bgr)
             for _ in range(2):  # the first run warms up
@@ -52,13 +68,16 @@ class Perf(Command):
         if args.plot:
             draw(table, args.plot, args.model.name)
         if args.html:
-            as_html(table, memory, args.model.name, backend, soc).write(args.html)
+            page(table, memory, args.model.name, backend, soc).write(args.html)
         data = {
             "model": str(args.model), "backend": backend, "soc": soc, "note": table.note, "total_us": table.total_us,
             "layers": [_layer(row) for row in table], "operators": [_operator(rank) for rank in table.ranking],
             "memory": memory,
         }  # fmt: skip
-        console.report(data, f"{table}\n{memory}" if memory else str(table))
+        if args.vendor_table or console.room is None:  # programs that read the manual's table go on to do so
+            console.report(data, str(table), *([str(memory)] if memory else []))
+        else:
+            console.report(data, *perf_parts(table, memory))
         return Exit.OK
 
 
@@ -81,36 +100,6 @@ def _operator(rank: OpRank) -> dict[str, object]:
         "op": rank.op, "calls": rank.calls, "cpu_us": rank.cpu_us, "gpu_us": rank.gpu_us, "npu_us": rank.npu_us,
         "total_us": rank.total_us, "percent": rank.ratio,
     }  # fmt: skip
-
-
-def as_html(table: PerfTable, memory: MemorySize | None, model: str, backend: str, soc: str) -> HtmlReport:
-    """The report."""
-    facts = [("backend", backend), ("SoC", soc), ("time of all layers", f"{table.total_us:.0f} us")]
-    facts += [("note", table.note)] if table.note else []
-    if memory:
-        facts += [
-            ("memory", f"{memory.total} bytes, of it weights {memory.weight} and internal {memory.internal}")
-        ]
-    report = HtmlReport(f"Layers of {model}", facts)
-    ranks = table.ranking
-    report.table(
-        "Operators",
-        ("operator", "calls", "us", "share"),
-        [(r.op, r.calls, round(r.total_us), Bar(f"{r.ratio:.1f}%", r.ratio / 100)) for r in ranks],
-    )
-    most = max((row.time_us or 0.0 for row in table), default=0.0) or 1.0
-    report.table(
-        "Layers in order of execution",
-        ("id", "operator", "target", "type", "input", "output", "KB", "time", "name"),
-        [
-            (
-                row.id, row.op, row.target, row.data_type, row.input_shape, row.output_shape, row.rw_kb,
-                None if row.time_us is None else Bar(f"{row.time_us:.0f} us", row.time_us / most), row.name,
-            )
-            for row in table
-        ],
-    )  # fmt: skip
-    return report
 
 
 def _figure_class() -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..spi.command import Command, Console, Exit
-from ..spi.perf import grid
+from ..spi.command import Column, Command, Console, Exit, Table
 from .installed_plugins import Installed, installed
 from .plugin_probe import leave_out_what_crashes
 
@@ -26,7 +25,8 @@ class Plugins(Command):
             [entry.name, f"{entry.package} {entry.version}".strip() or "-", _offered(entry)]
             for entry in found
         ]
-        console.report(found, "\n".join(grid(("plugin", "package", "offers"), rows)))
+        columns = (Column("plugin"), Column("package", least=12, drop=1), Column("offers", least=20))
+        console.report(found, Table(columns, rows))
         return Exit.OK
 
 

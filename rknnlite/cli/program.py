@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from .. import config, plugins
+from .._faces import vendor_files
 from .._version import __version__
 from ..errors import (
     DeviceUnavailable,
@@ -26,19 +27,22 @@ from ..errors import (
 from ..log import level, logger
 from ..spi.command import Command, Console, Exit
 
-__all__ = ["BUILT_IN", "main", "parser"]
+__all__ = ["BUILT_IN", "Parser", "main", "parser"]
 
 BUILT_IN = {
-    "info": "info", "run": "run", "bench": "bench", "perf": "perf", "compare": "compare", "doctor": "doctor",
+    "info": "info", "check": "check", "run": "run", "bench": "bench", "perf": "perf", "compare": "compare", "doctor": "doctor",
     "top": "top", "devices": "devices", "plugins": "plugin_list",
-    "new-plugin": "new_plugin", "export-llm": "export_llm", "chat": "chat",
+    "new-plugin": "new_plugin", "export-llm": "export_llm", "chat": "chat", "completion": "completion", "man": "man",
 }  # fmt: skip
 """Our own commands and the modules that hold them; a module is imported when its command is called."""
 
 _EPILOGUE = """\
-exit codes: 0 done; 1 failed; 2 wrong arguments; 3 the model cannot be used; 4 no backend, device or extra;
-5 inputs do not fit; 6 a result misses what was asked for; 130 interrupted.
-'rknnlite COMMAND --help' shows arguments and examples; 'rknnlite doctor' says what is wrong with an installation."""
+exit codes: 0 done; 1 failed; 2 wrong arguments; 3 the model cannot be used;
+4 no backend, device or extra; 5 inputs do not fit; 6 a result misses what was
+asked for; 130 interrupted.
+
+'rknnlite COMMAND --help' shows arguments and examples; 'rknnlite doctor' says
+what is wrong with an installation."""
 
 _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (ModelInvalid, Exit.MODEL),
@@ -64,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _answer(given: Sequence[str]) -> int:
     try:
         with _log_lines(Console()):
+            if given[:1] != ["doctor"] and _unusable():
+                return Exit.UNAVAILABLE
             return _run(_parse(given))
     except KeyboardInterrupt:  # before the command began
         return Exit.INTERRUPTED
@@ -71,6 +77,14 @@ def _answer(given: Sequence[str]) -> int:
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
     except BrokenPipeError:  # whoever read our output has had enough
         return Exit.FAILED
+
+
+def _unusable() -> bool:
+    """Say so where another package's files have replaced those that plugins need: they would complain one after the other."""
+    mixed = vendor_files.mixture() if vendor_files.replaced() else None
+    if mixed:
+        Console().note(". Run: ".join(mixed))
+    return mixed is not None
 
 
 def _forget_interrupt() -> None:
@@ -97,11 +111,15 @@ def _flushed(code: int) -> int:
 
 
 def _parse(given: Sequence[str]) -> argparse.Namespace:
-    """The arguments of one command, which may come in any order; the help of all when none is named.
+    """The arguments of one command, which may come in any order. Without any words the help of all is shown, on stderr and as
+    an error, lest a script that lost its words take it for a result.
 
     A command of our own is looked up without loading plugins.
     """
-    word = given[0] if given else ""
+    if not given:
+        parser().print_help(Console().err)
+        raise SystemExit(Exit.USAGE)
+    word = given[0]
     command = (
         _load(word)
         if word in BUILT_IN
@@ -111,28 +129,48 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     )
     if command is None:
         return parser().parse_args(given)
-    return _fill(_Parser(prog=f"rknnlite {word}", **_texts(command)), command).parse_intermixed_args(
-        given[1:]
-    )
+    return _fill(Parser(prog=f"rknnlite {word}", **_texts(command)), command).parse_intermixed_args(given[1:])
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands, for help, man pages and completion."""
-    top = _Parser(
+def parser() -> Parser:
+    """The parser of all commands, for help, manual pages and completion."""
+    top = Parser(
         prog="rknnlite",
-        description="Run, measure and look into Rockchip .rknn models, on the NPU or on the CPU reference.",
+        description="Run, measure and look into Rockchip .rknn models, on the NPU or the CPU.",
         epilog=_EPILOGUE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Aligned,
     )
     top.add_argument("--version", action="version", version=f"rknnlite {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    subs = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for command in _all():
-        _fill(commands.add_parser(command.name, help=command.help, **_texts(command)), command)
+        sub = top.commands[command.name] = subs.add_parser(command.name, help=command.help, **_texts(command))
+        _fill(sub, command)
     return top
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says where to find help, as every message here ends with what to do."""
+class _Aligned(argparse.RawDescriptionHelpFormatter):
+    """Commands and what they do side by side."""
+
+    def __init__(self, prog: str, **kwargs: Any) -> None:
+        super().__init__(prog, max_help_position=18, **kwargs)
+        self._action_max_length = 15  # of export-onnx with its indent, which argparse reckons too small
+
+
+class Parser(argparse.ArgumentParser):
+    """Says where to find help, as every message here ends with what to do; and what there is, for what is made of it.
+
+    Attributes:
+        commands: of the parser of all commands, those of each.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.commands: dict[str, Parser] = {}
+
+    @property
+    def declared(self) -> list[argparse.Action]:
+        """All arguments; ``container.title`` is that of the group."""
+        return self._actions
 
     def error(self, message: str) -> NoReturn:
         with contextlib.suppress(OSError):  # a full disk: the exit code says it

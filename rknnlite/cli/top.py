@@ -121,17 +121,30 @@ def _memory(found: Sample) -> str:
 
 
 def _screen(found: Sample, width: int, interval: float) -> str:
-    room = max(10, min(60, width - 20))
-    lines = [f"rknnlite top, every {interval:g} s, Ctrl-C ends", ""]
-    for core, load in enumerate(found.load or []):
-        lines.append(f"NPU core {core} [{'#' * (room * min(100, load) // 100):<{room}}] {load:3d}%")
-    lines += [found.note] if found.note else []
-    if found.npu_hz is not None:
-        lines.append(f"frequency  {found.npu_hz / 1e6:.0f} MHz ({found.governor or 'unknown governor'})")
-    lines += [f"{name:18} {value:6.1f} C" for name, value in found.temperatures.items()]
+    bars = [(f"NPU core {core}", load, "") for core, load in enumerate(found.load or [])]
+    total, available = found.memory.get("MemTotal", 0), found.memory.get("MemAvailable", 0)
+    if total:
+        share = 100 * (total - available) // total
+        bars.append(("memory", share, f"{(total - available) / 2**20:.0f}/{total / 2**20:.0f} MiB"))
     if found.sram_total:
-        lines.append(f"SRAM       {(found.sram_used or 0) // 1024}/{found.sram_total // 1024} KiB")
-    return "\n".join([*lines, _memory(found)] if found.memory else lines)
+        used = found.sram_used or 0
+        share = 100 * used // found.sram_total
+        bars.append(("SRAM", share, f"{used // 1024}/{found.sram_total // 1024} KiB"))
+    facts = [(name, f"{value:.1f} C") for name, value in found.temperatures.items()]
+    if found.npu_hz is not None:
+        governor = found.governor or "unknown governor"
+        facts.insert(0, ("frequency", f"{found.npu_hz / 1e6:.0f} MHz ({governor})"))
+    label = max((len(name) + 1 for name, *_ in bars), default=0)
+    tail = max((len(text) + 1 for _, _, text in bars if text), default=0)
+    room = max(5, min(60, width - label - tail - 8))
+    lines = [f"rknnlite top, every {interval:g} s, Ctrl-C ends", ""]
+    lines += [
+        f"{name:<{label}}[{'#' * (room * min(100, share) // 100):<{room}}] {share:3d}% {text}".rstrip()
+        for name, share, text in bars
+    ]
+    lines += [found.note] if found.note else []
+    wide = max((len(name) + 2 for name, _ in facts), default=0)
+    return "\n".join([*lines, *(f"{name:<{wide}}{text}" for name, text in facts)])
 
 
 COMMAND = Top()

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid
-from ..extras import missing
 from ..tensor import TensorAttr
+from .pictures import SUFFIXES, read_picture
 from .reading import check_file, is_pipe
 
 __all__ = ["arrays_for", "made_up"]
 
 Array = NDArray[Any]
-_PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm")
 _SEED = 20
 
 
@@ -28,10 +27,10 @@ def arrays_for(files: Sequence[str], attrs: Sequence[TensorAttr], bgr: bool = Fa
     Args:
         files: paths, or ``NAME=PATH`` for the input of that name; none: made-up data.
         attrs: the model's inputs (rank 4: NHWC).
-        bgr: leave pictures as OpenCV reads them; else RGB.
+        bgr: pictures in the order in which OpenCV reads them; else RGB.
 
     Raises:
-        InputInvalid: a file cannot be read, or their number is wrong. BackendUnavailable: pictures need OpenCV.
+        InputInvalid: a file cannot be read, or their number is wrong. BackendUnavailable: pictures need Pillow or OpenCV.
     """
     if not files:
         return [made_up(attr) for attr in attrs]
@@ -71,11 +70,11 @@ def made_up(attr: TensorAttr, number: int = 0) -> Array:
 def _read(path: Path, attr: TensorAttr, bgr: bool) -> Array:
     suffix = path.suffix.lower()
     try:
-        if is_pipe(path) or suffix in (".npy", *_PICTURES):
+        if is_pipe(path) or suffix in (".npy", *SUFFIXES):
             check_file(path)
         if suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False))
-        if suffix in _PICTURES:
+        if suffix in SUFFIXES:
             return _picture(path, attr, bgr)
         with path.open("rb") as file:
             data = file.read(4 * attr.n_elems + 1)  # one too many: a device may be endless
@@ -107,22 +106,11 @@ def _picture(path: Path, attr: TensorAttr, bgr: bool) -> Array:
     """uint8 NHWC, resized to the input; the proportions of the picture are not kept."""
     if len(attr.dims) != 4 or attr.dims[3] not in (1, 3):
         raise InputInvalid(f"input {attr.name} {list(attr.dims)} takes no picture; give .npy, .npz or .bin")
-    try:
-        import cv2
-    except ImportError as error:
-        raise missing("cpu", f"reading {path} needs OpenCV", error) from None
-    data = np.frombuffer(path.read_bytes(), np.uint8)
     count, height, width, channels = attr.dims
-    pixels = (
-        cv2.imdecode(data, cv2.IMREAD_GRAYSCALE if channels == 1 else cv2.IMREAD_COLOR) if data.size else None
-    )
-    if pixels is None:
-        raise InputInvalid(f"{path} is no picture that OpenCV can read")
-    if pixels.shape[:2] != (height, width):
-        pixels = cv2.resize(pixels, (width, height))
-    if channels == 3 and not bgr:
-        pixels = cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
-    return np.repeat(pixels.reshape(1, height, width, channels), count, axis=0)
+    pixels = read_picture(path, width, height, channels)
+    if bgr:
+        pixels = pixels[..., ::-1]
+    return np.repeat(pixels[None], count, axis=0)
 
 
 def _from_archive(path: Path, attrs: Sequence[TensorAttr]) -> list[Array]:

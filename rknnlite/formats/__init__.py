@@ -138,6 +138,8 @@ def sniff(data: memoryview) -> int:
         )
     if head[:4] == b"RKNX":
         raise ModelUnsupported("this is an RKNN3 model (RK1820/RK1828); open it with rknn3lite on its device")
+    if head == b"version " and bytes(data[:19]) == b"version https://git":
+        raise ModelInvalid("this is a pointer of Git LFS, not the model itself; fetch it: git lfs pull")
     if head[:4] != b"RKNN":
         raise ModelInvalid(f"not an RKNN model: it starts with {head!r}, not b'RKNN'; {_REMEDY}")
     if len(data) < HEADER:

@@ -73,7 +73,8 @@ class Model(abc.ABC):
         ``attributes`` are those that the container leaves out (the mini format stores the attributes of few types).
 
         Raises:
-            ModelInvalid, ModelUnsupported: the file. ParamInvalid: attributes of a node that is not there or has its own.
+            ModelInvalid, ModelUnsupported: the file.
+            ParamInvalid: attributes of a node that is not there or has its own.
         """
 
     def lend(self) -> Storage:

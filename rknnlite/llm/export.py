@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ __all__ = ["KV_CACHES", "export_llm"]
 
 Array = NDArray[Any]
 
+_PER_LAYER = 4  # matrices that are packed
 _MAX_CONTEXT = 4096  # without a word from the user; a cache is allocated whole
 
 KV_CACHES = {
@@ -49,7 +51,7 @@ def export_llm(
     kvcache: str | None = None,
     max_context: int | None = None,
     core_num: int = 8,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
 ) -> Package:
     """Write ``PREFIX.rknn``, ``.weight``, ``.embed.bin`` and ``.tokenizer.gguf``.
 
@@ -60,10 +62,11 @@ def export_llm(
         kvcache: ``f32``, ``f16``, ``int8`` or ``int4``; None: ``f32`` with ``f32`` weights, else ``f16``.
         max_context: tokens of the KV cache, at most what the model was trained for; None: that, up to 4096.
         core_num: cores of the coprocessor that is played; a core mask must name as many.
-        progress: gets the name of every matrix that is packed.
+        progress: called with how many matrices are packed, of how many, and the name of the next one.
 
     Raises:
-        ModelInvalid: files are missing, damaged or do not fit. ModelUnsupported: another kind of model.
+        ModelInvalid: files are missing, damaged or do not fit.
+        ModelUnsupported: another kind of model.
         ParamInvalid: illegal arguments.
     """
     source, package = Path(hf_dir), Package.of(prefix)
@@ -200,11 +203,16 @@ def _embeddings(tensors: _Source, arch: Architecture) -> Array:
 
 
 def _write_weights(
-    path: Path, tensors: _Source, arch: Architecture, weights: str, progress: Callable[[str], None] | None
+    path: Path,
+    tensors: _Source,
+    arch: Architecture,
+    weights: str,
+    progress: Callable[[int, int, str], None] | None,
 ) -> str:
     """Write the weight file; its identity is a digest of all it holds."""
     written: dict[str, tuple[str, Array]] = {}
     digest = hashlib.sha256()
+    packed = itertools.count()
 
     def add(parts: dict[str, tuple[str, Array]]) -> None:
         for name, (kind, array) in parts.items():
@@ -214,7 +222,7 @@ def _write_weights(
 
     def matrix(name: str, *parts: Array) -> None:
         if progress:
-            progress(name)
+            progress(next(packed), _PER_LAYER * arch.layers + 1, name)
         add(pack(name, np.concatenate(parts) if len(parts) > 1 else parts[0], weights))
 
     for i in range(arch.layers):

@@ -53,7 +53,8 @@ def open_llm(
         extra: options of the backend.
 
     Raises:
-        ModelInvalid, ModelUnsupported: unusable files. BackendUnavailable: nothing can run it.
+        ModelInvalid, ModelUnsupported: unusable files.
+        BackendUnavailable: nothing can run it.
         ParamInvalid: an unknown SoC.
     """
     file = model if isinstance(model, ModelFile) else ModelFile(_source(model))
@@ -71,6 +72,13 @@ class Chat:
 
     ``session`` takes all settings, ``last`` is the summary of the last run. Of text, history is kept from call to call;
     ``chat.session.clear_kvcache()`` forgets it. A list of messages is a whole conversation by itself.
+
+    Examples:
+        >>> with Chat("examples/llm_chat/models/tiny") as chat:
+        ...     answer = chat.ask("What is 12 + 30?", max_new_tokens=16)
+        ...     pieces = list(chat.stream("What is 1 + 2?", max_new_tokens=16))
+        >>> "42" in answer
+        True
     """
 
     def __init__(self, prefix: str | os.PathLike[str], params: LlmParams = _PARAMS, **options: Any) -> None:

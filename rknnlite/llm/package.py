@@ -23,7 +23,12 @@ _SAMPLES = 64
 
 @dataclass(frozen=True)
 class Package:
-    """Paths of the parts."""
+    """Paths of the parts.
+
+    Examples:
+        >>> [path.name for path in Package.of("examples/llm_chat/models/tiny").files()]
+        ['tiny.rknn', 'tiny.weight', 'tiny.embed.bin', 'tiny.tokenizer.gguf']
+    """
 
     model: Path
     weight: Path
@@ -65,7 +70,15 @@ def sample_digest(table: Array) -> str:
 
 
 class EmbedTable:
-    """``PREFIX.embed.bin``: float16 (vocab, hidden), mapped; calling it is an embed callback."""
+    """``PREFIX.embed.bin``: float16 (vocab, hidden), mapped; calling it is an embed callback.
+
+    Examples:
+        >>> package = Package.of("examples/llm_chat/models/tiny")
+        >>> with rknnlite.open_llm(package.model) as model:
+        ...     table = EmbedTable(package.embed, model.config.vocab_size, model.config.embedding_dim)
+        >>> table([1, 2]).shape == (2, model.config.embedding_dim)
+        True
+    """
 
     def __init__(self, path: str | Path, vocab_size: int, hidden: int, sample: str = "") -> None:
         """Raises ModelInvalid when the size, or the digest ``sample`` if given, does not fit."""

@@ -37,7 +37,13 @@ _WHOLE_WORDS = {"llama-bpe"}
 
 
 class Tokenizer:
-    """A tokenizer with the few calls that a session needs."""
+    """A tokenizer with the few calls that a session needs.
+
+    Examples:
+        >>> tokenizer = Tokenizer("examples/llm_chat/models/tiny.tokenizer.gguf")
+        >>> tokenizer.decode(tokenizer("What is 1 + 2?"))
+        'What is 1 + 2?'
+    """
 
     def __init__(self, path: str | Path, isolate: bool = True) -> None:
         """Read a GGUF file. Raises ModelInvalid, or RknnError when the package ``tokenizers`` is needed and missing.

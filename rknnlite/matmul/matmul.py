@@ -53,7 +53,15 @@ class Matmul:
     int4 are int8 arrays of -8..7; bfloat16 results come as float32.
 
     Raises:
-        ParamInvalid: sizes outside the limits, an unknown type. TargetPlatformUnmatch: the SoC cannot do that type.
+        ParamInvalid: sizes outside the limits, an unknown type.
+        TargetPlatformUnmatch: the SoC cannot do that type.
+
+    Examples:
+        >>> a, b = np.ones((4, 64), np.int8), np.full((64, 32), 2, np.int8)
+        >>> with rknnlite.Matmul(4, 64, 32) as multiply:
+        ...     c = multiply(a, b)
+        >>> c.shape, c.dtype.name, int(c[0, 0])
+        ((4, 32), 'int32', 128)
     """
 
     def __init__(

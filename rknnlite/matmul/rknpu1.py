@@ -31,7 +31,8 @@ def legacy_matmul(a: Array, b: Array, transpose_b: bool = False, driver: str = "
         float32 [1, N], exact integers.
 
     Raises:
-        TargetPlatformUnmatch: the driver does not do that. InputInvalid: shapes or types do not fit.
+        TargetPlatformUnmatch: the driver does not do that.
+        InputInvalid: shapes or types do not fit.
     """
     left, right = np.asarray(a), np.asarray(b)
     if driver not in ("full", "mini"):

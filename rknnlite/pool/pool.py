@@ -54,6 +54,13 @@ class Pool:
     Raises:
         OutOfMemory: so many contexts do not fit; the text says how many do.
         ParamInvalid, TargetPlatformUnmatch: core masks that the SoC does not have, a size or queue below 1.
+
+    Examples:
+        >>> frames = [np.full((1, 224, 224, 3), n, np.uint8) for n in range(4)]
+        >>> with rknnlite.Pool("examples/resnet18/resnet18_for_RK3588.rknn", size=2) as pool:
+        ...     best = [int(logits.argmax()) for (logits,) in pool.map(frames)]
+        >>> len(best)
+        4
     """
 
     def __init__(

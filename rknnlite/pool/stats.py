@@ -17,6 +17,11 @@ class WorkerStats:
 
     ``core_mask`` None leaves the choice to the runtime; ``busy`` is seconds spent in calls, ``share`` that part of
     the pool's life; ``replaced`` counts how often its context had to be made anew.
+
+    Examples:
+        >>> with rknnlite.Pool("examples/resnet18/resnet18_for_RK3588.rknn", size=1, cores="all") as pool:
+        ...     [worker.number for worker in pool.stats().workers]
+        [0]
     """
 
     number: int
@@ -30,7 +35,14 @@ class WorkerStats:
 
 @dataclass(frozen=True)
 class PoolStats:
-    """All workers; latencies count from ``submit`` to the result, in seconds, over the last few thousand calls."""
+    """All workers; latencies count from ``submit`` to the result, in seconds, over the last few thousand calls.
+
+    Examples:
+        >>> with rknnlite.Pool("examples/resnet18/resnet18_for_RK3588.rknn", size=1) as pool:
+        ...     stats = pool.stats()
+        >>> len(stats.workers), stats.calls
+        (1, 0)
+    """
 
     workers: tuple[WorkerStats, ...]
     seconds: float

@@ -48,18 +48,26 @@ _BANNER = "=" * 46
 class RKNN3Lite(LlmFace):
     """Runs one model on an RK1820 or RK1828, or anywhere on the CPU reference.
 
-    >>> rknn = RKNN3Lite(llm_mode=True)                          # doctest: +SKIP
-    >>> if rknn.load_rknn("chat.rknn", "chat.weight") == 0 and rknn.init_runtime("rk1820", 0xff) == 0:
-    ...     for piece in rknn.stream("What is 12 + 30?"):
-    ...         print(piece, end="", flush=True)
-    >>> rknn.release()
-
     An object serves one thread at a time, but for ``session_stop`` and ``session_query_state``.
 
     Args:
         llm_mode: the model is a language model.
         verbose: log D and I lines too.
         verbose_file: file that gets the log lines too, appended; used with ``verbose`` only.
+
+    Examples:
+        >>> rknn, tiny = RKNN3Lite(llm_mode=True), "examples/llm_chat/models/tiny"
+        >>> rknn.load_rknn(f"{tiny}.rknn", f"{tiny}.weight")
+        0
+        >>> callback = RKLLMCallback(result_callback=lambda userdata, result, state: 0)
+        >>> rknn.init_runtime("rk1820", 0xFF, llm_args=[{"max_new_tokens": 16}], llm_callback=callback)
+        0
+        >>> code, figures = rknn.session_run(prompt="What is 12 + 30?")
+        >>> code
+        0
+        >>> "42" in "".join(rknn.stream("What is 12 + 30?"))
+        True
+        >>> rknn.release()
     """
 
     RKNN3CoreMask = RKNN3CoreMask

@@ -28,7 +28,18 @@ Figures = list[Any]
 
 
 class RKNN3Session:
-    """A session of the core with the program's callbacks and defaults. Its methods raise."""
+    """A session of the core with the program's callbacks and defaults. Its methods raise.
+
+    Examples:
+        >>> rknn, tiny = RKNN3Lite(llm_mode=True), "examples/llm_chat/models/tiny"
+        >>> rknn.load_rknn(f"{tiny}.rknn", f"{tiny}.weight"), rknn.init_runtime("rk1820", 0xFF)
+        (0, 0)
+        >>> rknn.init_llm_session({}, RKLLMCallback(), f"{tiny}.embed.bin")
+        0
+        >>> type(rknn.llm).__name__
+        'RKNN3Session'
+        >>> rknn.release()
+    """
 
     def __init__(
         self,

@@ -18,7 +18,19 @@ __all__ = ["Backend"]
 
 
 class Backend(abc.ABC):
-    """One way of computing. A plugin registers an instance in ``rknnlite_register_backends``."""
+    """One way of computing. A plugin registers an instance in ``rknnlite_register_backends``.
+
+    Examples:
+        >>> from rknnlite.spi import Probe
+        >>> class Mine(Backend):
+        ...     name = "mine"
+        ...     def probe(self):
+        ...         return Probe(False, "its device is not here")
+        ...     def open(self, model, options):
+        ...         raise NotImplementedError
+        >>> Mine().probe().reason
+        'its device is not here'
+    """
 
     name: str = ""
     generation: str = "rknpu2"

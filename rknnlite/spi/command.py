@@ -12,19 +12,37 @@ import math
 import os
 import shutil
 import sys
-import time
-import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-__all__ = ["Command", "Console", "Exit", "Progress", "as_json"]
+from .progress import Progress, clear_bars
+from .terminal import Column, Line, Part, Table, Tone, clean, render
+
+__all__ = [
+    "Column",
+    "Command",
+    "Console",
+    "Exit",
+    "Line",
+    "Part",
+    "Progress",
+    "Table",
+    "Tone",
+    "as_json",
+    "clean",
+]
 
 
 class Exit(enum.IntEnum):
-    """Exit codes of ``rknnlite``."""
+    """Exit codes of ``rknnlite``.
+
+    Examples:
+        >>> Exit.USAGE.value
+        2
+    """
 
     OK = 0
     FAILED = 1
@@ -47,6 +65,10 @@ class Console:
     """Where a command writes: results to stdout as text or as JSON, everything else to stderr.
 
     Text is cleaned of control characters, because names come from model files and answers from models.
+
+    Examples:
+        >>> Console(json=True).report({"fps": 30.5}, "30.5 frames per second")
+        {"fps": 30.5}
     """
 
     def __init__(self, json: bool = False, out: TextIO | None = None, err: TextIO | None = None) -> None:
@@ -64,10 +86,15 @@ class Console:
         """stderr, likewise."""
         return self._err or sys.stderr or _nowhere()
 
-    def report(self, data: Any, text: str = "") -> None:
-        """The result: ``data`` as one line of JSON with ``--json``, else ``text``."""
-        line = json.dumps(as_json(data), ensure_ascii=False, allow_nan=False) if self.json else clean(text)
+    def report(self, data: Any, *parts: Part) -> None:
+        """The result: ``data`` as one line of JSON with ``--json``, else the parts: text, lines and tables."""
+        line = (
+            json.dumps(as_json(data), ensure_ascii=False, allow_nan=False) if self.json else self._text(parts)
+        )
         _write(self.out, line + "\n")
+
+    def _text(self, parts: tuple[Part, ...]) -> str:
+        return render(parts, self.room, self._painter(self.out))
 
     def piece(self, text: str) -> None:
         """Part of a text that is still being made; nothing with ``--json``."""
@@ -76,6 +103,7 @@ class Console:
 
     def note(self, text: str) -> None:
         """A remark beside the result, on stderr."""
+        clear_bars()
         _write(self.err, f"rknnlite: {clean(text)}\n")
 
     def live(self, stream: TextIO) -> bool:
@@ -87,40 +115,31 @@ class Console:
         """Columns of the terminal, 80 where nobody knows."""
         return max(20, shutil.get_terminal_size((80, 24)).columns)
 
-    def progress(self, label: str, total: int) -> Progress:
+    @property
+    def room(self) -> int | None:
+        """Columns for a result; None where stdout is no terminal: then nothing is shortened or left out."""
+        return self.width if self.out.isatty() else None
+
+    def _painter(self, stream: TextIO) -> Any:
+        """What paints, on a terminal that can and for a user who does not object (NO_COLOR)."""
+        if not self.live(stream) or os.environ.get("NO_COLOR"):
+            return None
+        try:
+            from .rich_terminal import Painter
+        except ImportError:  # the extra rich is not installed
+            return None
+        return Painter(self.width)
+
+    def progress(self, label: str, total: int = 0) -> Progress:
         """A bar on stderr while a ``with`` block runs; nothing where stderr is no terminal."""
-        return Progress(self, label, total)
-
-
-class Progress:
-    """A bar that is drawn at most ten times a second. ``step`` may be called from any thread."""
-
-    def __init__(self, console: Console, label: str, total: int) -> None:
-        self._console, self._label, self._total = console, label, max(1, total)
-        self._done = 0
-        self._drawn = 0.0
-        self._on = console.live(console.err)
-
-    def step(self, count: int = 1) -> None:
-        """So much more is done."""
-        self._done += count
-        now = time.monotonic()
-        if self._on and now - self._drawn >= 0.1:
-            self._drawn = now
-            self._draw()
-
-    def _draw(self) -> None:
-        share = min(1.0, self._done / self._total)
-        room = max(5, self._console.width - len(self._label) - 9)
-        bar = "#" * int(share * room)
-        _write(self._console.err, f"\r{self._label} [{bar:<{room}}] {100 * share:3.0f}%")
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._on:
-            _write(self._console.err, "\r" + " " * (self._console.width - 1) + "\r")
+        live = self.live(self.err)
+        return Progress(
+            (lambda text: _write(self.err, text)) if live else None,
+            lambda: self.width,
+            label,
+            total,
+            self._painter(self.err) if live else None,
+        )
 
 
 class Command(abc.ABC):
@@ -128,6 +147,19 @@ class Command(abc.ABC):
 
     ``--json``, ``--help`` and errors are taken care of: an ``RknnError`` becomes a line on stderr and the exit code
     of its kind.
+
+    Examples:
+        >>> class Hello(Command):
+        ...     name = "hello"
+        ...     help = "greet somebody"
+        ...     def arguments(self, parser):
+        ...         parser.add_argument("who")
+        ...     def run(self, args, console):
+        ...         console.report({"hello": args.who}, f"hello {args.who}")
+        ...         return Exit.OK
+        >>> Hello().run(argparse.Namespace(who="board"), Console())
+        hello board
+        <Exit.OK: 0>
     """
 
     name: str = ""
@@ -148,19 +180,6 @@ class Command(abc.ABC):
 @functools.cache
 def _nowhere() -> TextIO:
     return Path(os.devnull).open("w", encoding="utf-8")
-
-
-def clean(text: str) -> str:
-    """Control characters (but line feed and tab) as escapes: no text may drive the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c.encode("unicode_escape").decode("ascii") if _steers(c) else c for c in text)
-
-
-def _steers(char: str) -> bool:
-    """Control characters, lone surrogates, and those that turn the direction of writing."""
-    turns = "\u202a" <= char <= "\u202e" or "\u2066" <= char <= "\u2069"
-    return char not in "\n\t" and (turns or unicodedata.category(char) in ("Cc", "Cs"))
 
 
 def _write(stream: TextIO, text: str) -> None:

@@ -35,6 +35,13 @@ class Context(AsyncCalls, abc.ABC):
 
     A context serves one caller at a time: a second thread that comes in while a call is under way gets
     ``ContextInvalid`` instead of somebody else's result. Open one context per thread.
+
+    Examples:
+        >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn") as context:
+        ...     image = np.zeros(context.inputs[0].dims, np.uint8)
+        ...     (logits,) = context.infer(image)
+        >>> logits.shape
+        (1, 10)
     """
 
     _shape_chosen = False

@@ -41,13 +41,23 @@ OpSource = Union["CustomOp", Any, str, "os.PathLike[str]"]
 
 
 class UseBuiltin(RknnError):
-    """Raised by ``init``: this node shall use the runtime's own operator of that type (-14 in the C ABI)."""
+    """Raised by ``init``: this node shall use the runtime's own operator of that type (-14 in the C ABI).
+
+    Examples:
+        >>> UseBuiltin("only for float tensors").code
+        -14
+    """
 
     code = -14
 
 
 class CustomOpFailed(RknnError):
-    """An operator raised, or answered something that does not fit; names operator, node and cause."""
+    """An operator raised, or answered something that does not fit; names operator, node and cause.
+
+    Examples:
+        >>> issubclass(CustomOpFailed, rknnlite.RknnError)
+        True
+    """
 
 
 class OpNode(NamedTuple):
@@ -55,6 +65,10 @@ class OpNode(NamedTuple):
 
     ``input`` and ``output`` are tensor names, ``attrs`` the attributes by name: int, float, str, or a list of
     them. The PC toolkit's ``get_node_attr(node, name)`` is in ``rknnlite.api.custom_op``.
+
+    Examples:
+        >>> OpNode("cstSquare", "square_1", {"alpha": 0.5}).attrs["alpha"]
+        0.5
     """
 
     op_type: str
@@ -74,6 +88,10 @@ class OpContext:
 
     ``state`` belongs to the operator: put there in ``init`` what ``compute`` needs. ``inputs`` and ``outputs``
     say name, shape and element type of the arrays, in the order of the calls.
+
+    Examples:
+        >>> OpContext(OpNode("cstSquare", "square_1", {"alpha": 0.5})).attr("alpha")
+        0.5
     """
 
     node: OpNode
@@ -107,6 +125,14 @@ class CustomOp(abc.ABC):
     ``init`` that returned. A dynamic model makes that per shape, as its shapes are first chosen.
 
     An ``op_type`` of the runtime itself ("ArgMax") may be overridden on purpose: registering is enough.
+
+    Examples:
+        >>> class Square(CustomOp):
+        ...     op_type = "cstSquare"
+        ...     def compute(self, ctx, inputs, outputs):
+        ...         outputs[0][...] = inputs[0] * inputs[0]
+        >>> Square().describe().endswith("Square")
+        True
     """
 
     op_type: str = ""

@@ -52,7 +52,12 @@ def _safe(name: str) -> str:
 
 @dataclass(frozen=True)
 class DumpedTensor:
-    """One entry of the manifest. ``role`` is ``input``, ``activation`` or ``output``; ``node`` is who made it."""
+    """One entry of the manifest. ``role`` is ``input``, ``activation`` or ``output``; ``node`` is who made it.
+
+    Examples:
+        >>> DumpedTensor("logits", "fc", "Conv", "INT8", (1, 1000), "logits.npy", role="output").shape
+        (1, 1000)
+    """
 
     name: str
     node: str
@@ -70,7 +75,15 @@ class DumpedTensor:
 
 @dataclass
 class Dump:
-    """A dump on disk. ``info`` says what made it (model, backend, SoC, fidelity); arrays are read on demand."""
+    """A dump on disk. ``info`` says what made it (model, backend, SoC, fidelity); arrays are read on demand.
+
+    Examples:
+        >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn") as context:
+        ...     outputs = context.infer(np.zeros((1, 224, 224, 3), np.uint8))
+        ...     dump = context.dump("dump")
+        >>> dump.value(dump.names[-1]).size
+        10
+    """
 
     folder: Path
     tensors: list[DumpedTensor]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,21 @@ class OneCaller(abc.ABC):
         """
         if not self._owner.acquire(False):
             raise ContextInvalid(self._busy_reason)
+        if self._closed:
+            self._owner.release()
+            raise ContextInvalid(self._closed_reason)
+
+    def take_in_turn(self, frames: Callable[[], int], patience: float) -> None:
+        """As ``take``, but wait while other threads get frames done.
+
+        Raises:
+            ContextInvalid: closed, or ``frames()`` stood still for ``patience`` seconds.
+        """
+        before: int | None = frames()
+        while not self._owner.acquire(timeout=patience):
+            before, last = frames(), before
+            if before == last:
+                raise ContextInvalid(self._busy_reason)
         if self._closed:
             self._owner.release()
             raise ContextInvalid(self._closed_reason)

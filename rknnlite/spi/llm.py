@@ -105,6 +105,10 @@ class LlmCallbacks:
 
     An exception in a callback stops the run and reaches the caller of ``run``. Callbacks may call ``stop`` and
     ``state`` of their session, nothing else.
+
+    Examples:
+        >>> words = []
+        >>> callbacks = LlmCallbacks(result=lambda tokens, state: words.extend(tokens.token_ids))
     """
 
     result: Optional[ResultCallback] = None
@@ -117,7 +121,13 @@ class LlmCallbacks:
 
 @dataclass(frozen=True)
 class LlmConfig:
-    """What the model says about itself (``rknn3_llm_config``)."""
+    """What the model says about itself (``rknn3_llm_config``).
+
+    Examples:
+        >>> with rknnlite.open_llm("examples/llm_chat/models/tiny.rknn") as model:
+        ...     model.config.task_type.name
+        'GENERATE'
+    """
 
     chat_template: str
     vocab_size: int
@@ -135,7 +145,14 @@ class LlmConfig:
 
 @dataclass(frozen=True)
 class LlmState:
-    """Counters of a session (``RKLLMRunState``): tokens in the cache, its size, and those of the last run."""
+    """Counters of a session (``RKLLMRunState``): tokens in the cache, its size, and those of the last run.
+
+    Examples:
+        >>> from rknnlite.llm import Chat
+        >>> with Chat("examples/llm_chat/models/tiny") as chat:
+        ...     chat.session.state().n_total_tokens
+        0
+    """
 
     n_total_tokens: int
     n_max_tokens: int
@@ -150,6 +167,13 @@ class RunSummary:
     """How a run went; times are ``time.perf_counter`` seconds, ``first_token`` is when prefill was done.
 
     ``n_cached_tokens`` of the conversation were in the KV cache already and are not among ``n_prefill_tokens``.
+
+    Examples:
+        >>> from rknnlite.llm import Chat
+        >>> with Chat("examples/llm_chat/models/tiny") as chat:
+        ...     answer = chat.ask("What is 1 + 2?", max_new_tokens=4)
+        ...     chat.last.first_token <= chat.last.end
+        True
     """
 
     state: CallState
@@ -162,11 +186,24 @@ class RunSummary:
 
 
 class LlmOptions(Options):
-    """How a language model is opened; ``core_mask`` 0 leaves the choice too, ``soc`` is the coprocessor that is meant."""
+    """How a language model is opened; ``core_mask`` 0 leaves the choice too, ``soc`` is the coprocessor that is meant.
+
+    Examples:
+        >>> LlmOptions(core_mask=0xFF, soc="rk1820").soc
+        'rk1820'
+    """
 
 
 class LlmSession(abc.ABC):
-    """A conversation: parameters, callbacks, a chat template and a private KV cache on a shared model."""
+    """A conversation: parameters, callbacks, a chat template and a private KV cache on a shared model.
+
+    Examples:
+        >>> from rknnlite.llm import Chat
+        >>> with Chat("examples/llm_chat/models/tiny") as chat:
+        ...     summary = chat.session.run(PromptInput("What is 1 + 2?"), InferParams(max_new_tokens=16))
+        ...     summary.n_decode_tokens == chat.session.state().n_decode_tokens
+        True
+    """
 
     @abc.abstractmethod
     def set_callbacks(self, callbacks: LlmCallbacks) -> None:
@@ -253,7 +290,13 @@ class LlmSession(abc.ABC):
 
 
 class LlmContext(abc.ABC):
-    """A language model, loaded once. Close its sessions first; closing it closes those that are left."""
+    """A language model, loaded once. Close its sessions first; closing it closes those that are left.
+
+    Examples:
+        >>> with rknnlite.open_llm("examples/llm_chat/models/tiny.rknn") as model:
+        ...     model.config.vocab_size > 0
+        True
+    """
 
     @property
     @abc.abstractmethod

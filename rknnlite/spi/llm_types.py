@@ -76,7 +76,13 @@ class OutputState(enum.IntEnum):
 
 
 class KvPolicy(enum.IntEnum):
-    """What happens when the KV cache is full; DEFAULT is RECURRENT (``rknn3_kvcache_policy``)."""
+    """What happens when the KV cache is full; DEFAULT is RECURRENT (``rknn3_kvcache_policy``).
+
+    Examples:
+        >>> from rknnlite.llm import Chat
+        >>> with Chat("examples/llm_chat/models/tiny") as chat:
+        ...     chat.session.set_kvcache_policy(KvPolicy.NORMAL)
+    """
 
     DEFAULT = 0
     RECURRENT = 1
@@ -84,7 +90,13 @@ class KvPolicy(enum.IntEnum):
 
 
 class KvClear(enum.IntEnum):
-    """How much ``clear_kvcache`` drops (``rknn3_kvcache_clear_policy``)."""
+    """How much ``clear_kvcache`` drops (``rknn3_kvcache_clear_policy``).
+
+    Examples:
+        >>> from rknnlite.llm import Chat
+        >>> with Chat("examples/llm_chat/models/tiny") as chat:
+        ...     chat.session.clear_kvcache(KvClear.ALL)
+    """
 
     ALL = 0
     KEEP_SYSTEM_PROMPT = 1
@@ -113,6 +125,10 @@ class SamplingParams:
     context, ``frequency_penalty`` and ``presence_penalty`` those generated in this run. ``min_p`` leaves out tokens less
     likely than that share of the likeliest one, ``logit_bias`` is added to the logits of its token ids. ``seed`` None
     draws a fresh one per session. The C API has none of these three: on a device ``HostSampling`` does it.
+
+    Examples:
+        >>> SamplingParams(top_k=40, top_p=0.9, temperature=0.7, seed=1).top_k
+        40
     """
 
     top_k: int = 1
@@ -143,6 +159,10 @@ class LlmParams:
     """Parameters of a session, for one logits output; ``logits_name`` is empty where there is one only.
 
     ``max_context_len`` in tokens; 0 takes the model's.
+
+    Examples:
+        >>> LlmParams(max_context_len=512, sampling=SamplingParams(top_k=1)).max_context_len
+        512
     """
 
     max_context_len: int = 0
@@ -158,6 +178,10 @@ class InferParams:
     Without ``keep_history`` the KV cache of earlier turns is dropped before the run, the system prompt stays;
     a run with role ``tool`` always continues the turn before it. ``prefill_only`` fills the cache and stops,
     ``disable_sampling`` evaluates the model once and leaves the choice to the output callback.
+
+    Examples:
+        >>> InferParams(keep_history=True, max_new_tokens=64).max_new_tokens
+        64
     """
 
     keep_history: bool = False
@@ -168,7 +192,12 @@ class InferParams:
 
 @dataclass(frozen=True)
 class PromptInput:
-    """Text of one turn; ``role`` is ``user``, or ``tool`` for the result of a function call."""
+    """Text of one turn; ``role`` is ``user``, or ``tool`` for the result of a function call.
+
+    Examples:
+        >>> PromptInput("What is 12 + 30?").role
+        'user'
+    """
 
     prompt: str
     role: str = "user"
@@ -181,6 +210,10 @@ class TokenInput:
     """Token ids, int32; no chat template is applied.
 
     ``whole``: they are all that the model is to see, and what the KV cache holds of their beginning is not computed again.
+
+    Examples:
+        >>> TokenInput([1, 2, 3]).kind.name
+        'TOKEN'
     """
 
     tokens: Union[Sequence[int], Array]
@@ -192,7 +225,12 @@ class TokenInput:
 
 @dataclass(frozen=True)
 class EmbedInput:
-    """Embeddings, float16 or float32, (n_tokens, hidden) or (1, n_tokens, hidden)."""
+    """Embeddings, float16 or float32, (n_tokens, hidden) or (1, n_tokens, hidden).
+
+    Examples:
+        >>> EmbedInput(np.zeros((3, 64), np.float16)).embeds.shape
+        (3, 64)
+    """
 
     embeds: Array
     role: str = "user"
@@ -205,6 +243,11 @@ class ImageBlock:
 
     Each tag ``<image>`` of the prompt becomes ``start``, ``n_image_tokens`` times ``content``, ``end``; the
     embeddings take the places of ``content``, which must be one token of the vocabulary.
+
+    Examples:
+        >>> block = ImageBlock(np.zeros((196, 64), np.float16), 196, start="<start>", end="<end>", content="<pad>")
+        >>> block.items, block.tokens_each
+        (1, 196)
     """
 
     embeds: Array
@@ -282,7 +325,13 @@ MediaBlock = Union[ImageBlock, AudioBlock, VideoBlock]
 
 @dataclass(frozen=True)
 class MultimodalInput:
-    """A turn with images, audio or video; ``prompt`` wins over ``tokens`` when both are given."""
+    """A turn with images, audio or video; ``prompt`` wins over ``tokens`` when both are given.
+
+    Examples:
+        >>> image = ImageBlock(np.zeros((196, 64), np.float16), 196, content="<pad>")
+        >>> len(MultimodalInput("<image>What is this?", image=image).blocks)
+        1
+    """
 
     prompt: Optional[str] = None
     tokens: Optional[Union[Sequence[int], Array]] = None

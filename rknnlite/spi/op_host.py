@@ -25,7 +25,12 @@ Array = NDArray[Any]
 
 
 class GpuKernel(NamedTuple):
-    """A built OpenCL kernel as handles of the C API; ``owner`` keeps them alive."""
+    """A built OpenCL kernel as handles of the C API; ``owner`` keeps them alive.
+
+    Examples:
+        >>> GpuKernel(context=1, queue=2, kernel=3)._fields
+        ('context', 'queue', 'kernel', 'owner')
+    """
 
     context: int
     queue: int
@@ -42,7 +47,15 @@ def on_gpu(attr: TensorAttr) -> TensorAttr:
 
 
 class GpuServices(abc.ABC):
-    """What the host of compiled operators needs of OpenCL; offered by a host of another plugin."""
+    """What the host of compiled operators needs of OpenCL; offered by a host of another plugin.
+
+    Examples:
+        >>> class Services(GpuServices):
+        ...     def preload(self):
+        ...         pass
+        ...     def build(self, source, name, options):
+        ...         return GpuKernel(context=1, queue=2, kernel=3)
+    """
 
     @abc.abstractmethod
     def preload(self) -> None:
@@ -57,7 +70,19 @@ class GpuServices(abc.ABC):
 
 
 class PostProcess(abc.ABC):
-    """One post-process plugin for one context: turns the outputs of a model into other outputs."""
+    """One post-process plugin for one context: turns the outputs of a model into other outputs.
+
+    Examples:
+        >>> class Largest(PostProcess):
+        ...     def open(self, inputs, outputs):
+        ...         return [replace(attr, dims=attr.dims[:1]) for attr in outputs]
+        ...     def compute(self, arrays):
+        ...         return [array.max(axis=1) for array in arrays]
+        ...     def close(self):
+        ...         pass
+        >>> Largest().compute([np.array([[1, 5, 2]])])
+        [array([5])]
+    """
 
     @abc.abstractmethod
     def open(self, inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> list[TensorAttr]:
@@ -79,6 +104,17 @@ class OpHost(abc.ABC):
     """Turns compiled files into operators. A plugin registers an instance in ``rknnlite_register_op_hosts``.
 
     Hosts are asked in turn; the first that does not answer None has the file.
+
+    Examples:
+        >>> from rknnlite.spi import Probe
+        >>> class Host(OpHost):
+        ...     name = "mine"
+        ...     def probe(self):
+        ...         return Probe(True, "needs nothing")
+        ...     def load(self, path, options):
+        ...         return None if path.suffix != ".mine" else []
+        >>> Host().load(Path("plugin.so"), {}) is None
+        True
     """
 
     name: str = ""

@@ -44,6 +44,10 @@ class PerfRow:
 
     ``time_us`` and ``rw_kb`` are None where nobody knows them. ``cells`` holds every column under the runtime's
     own header where a runtime printed the row.
+
+    Examples:
+        >>> PerfRow("1", "Conv", "NPU", "conv1", time_us=35.0).cell("Time(us)")
+        '35'
     """
 
     id: str
@@ -101,6 +105,13 @@ class PerfTable(list[PerfRow]):
         cores: NPU cores of the SoC, for the header of the load column.
         timed_on: the processor that was timed for all rows, where that is not each row's target.
         note: a line under the title.
+
+    Examples:
+        >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn", collect_perf=True) as context:
+        ...     outputs = context.infer(np.zeros((1, 224, 224, 3), np.uint8))
+        ...     table = context.perf_table()
+        >>> table.total_us > 0
+        True
     """
 
     def __init__(
@@ -186,7 +197,12 @@ def grid(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 @dataclass(frozen=True)
 class CoreMemory:
-    """Bytes that a model needs on one core of a coprocessor (``rknn3_core_mem_size``)."""
+    """Bytes that a model needs on one core of a coprocessor (``rknn3_core_mem_size``).
+
+    Examples:
+        >>> CoreMemory(core_id=0, weight=1000, internal=200).weight
+        1000
+    """
 
     core_id: int
     weight: int
@@ -199,6 +215,10 @@ class MemorySize:
 
     ``model`` is the size of the model file, 0 where it is not known; ``cores`` are the cores of a coprocessor.
     ``str()`` is the manual's memory report.
+
+    Examples:
+        >>> MemorySize(weight=1000, internal=200, total=1500).other
+        300
     """
 
     weight: int

@@ -40,6 +40,10 @@ class Probe(NamedTuple):
 
     ``priority`` decides between available backends: the CPU reference has 0, real hardware 100. ``library`` and
     ``version`` are path and version of the vendor's runtime library, empty where there is none.
+
+    Examples:
+        >>> Probe(True, "computes on the CPU", priority=0).available
+        True
     """
 
     available: bool
@@ -51,7 +55,12 @@ class Probe(NamedTuple):
 
 
 class Device(NamedTuple):
-    """A coprocessor that can be named when a model is opened: its id, its SoC, memory in bytes (0: not known)."""
+    """A coprocessor that can be named when a model is opened: its id, its SoC, memory in bytes (0: not known).
+
+    Examples:
+        >>> Device("0001:11:00.0", "RK1820", memory_total=2 << 30).memory_total
+        2147483648
+    """
 
     id: str
     soc: str
@@ -63,6 +72,11 @@ class Versions(NamedTuple):
     """What ``RKNN_QUERY_SDK_VERSION`` answers: runtime and driver version.
 
     ``library`` is the name of the runtime library (``librknnrt``), empty where there is none.
+
+    Examples:
+        >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn") as context:
+        ...     context.versions._fields
+        ('api', 'driver', 'library')
     """
 
     api: str
@@ -71,7 +85,13 @@ class Versions(NamedTuple):
 
 
 class AttrKind(enum.Enum):
-    """Which tensor attributes are asked for; ``CURRENT_*`` are those of the chosen dynamic shape."""
+    """Which tensor attributes are asked for; ``CURRENT_*`` are those of the chosen dynamic shape.
+
+    Examples:
+        >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn") as context:
+        ...     context.attrs(AttrKind.OUTPUT)[0].dims
+        (1, 10)
+    """
 
     INPUT = "input"
     OUTPUT = "output"
@@ -102,7 +122,16 @@ _INPUT_KINDS = frozenset(
 
 
 class Step(enum.Enum):
-    """The steps of a frame. An exception that ``Context.frame`` lets out tells by ``Step.of`` where it arose."""
+    """The steps of a frame. An exception that ``Context.frame`` lets out tells by ``Step.of`` where it arose.
+
+    Examples:
+        >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn") as context:
+        ...     try:
+        ...         context.infer(np.zeros((1, 3), np.uint8))
+        ...     except rknnlite.RknnError as error:
+        ...         print(Step.of(error))
+        Step.SET_INPUTS
+    """
 
     SET_INPUTS = "set_inputs"
     RUN = "run"
@@ -183,6 +212,10 @@ class OpenOptions(Options):
 
     For coprocessors: ``weights`` is the file beside the model, ``timeout_ms`` of a run (0: none). For backends that
     compute on the CPU: ``threads`` that may be used, None: as many as there are cores.
+
+    Examples:
+        >>> OpenOptions(core_mask=1, threads=2).core_mask
+        1
     """
 
     custom_ops: Sequence[CustomOp] = ()
@@ -199,6 +232,11 @@ class Input:
 
     ``layout`` says how a rank-4 array lies (NHWC or NCHW; UNDEFINED for other ranks). With ``pass_through``
     the elements go to the input tensor untouched: no mean/std, no quantisation (RKNN user guide, 10.9).
+
+    Examples:
+        >>> image = np.zeros((1, 3, 224, 224), np.uint8)
+        >>> Input(0, image, rknnlite.Layout.NCHW).nhwc_shape
+        (1, 224, 224, 3)
     """
 
     index: int
@@ -217,6 +255,11 @@ class RawOutput(NamedTuple):
     """A quantised output as the NPU leaves it: ``real = (data - zero_point) * scale``.
 
     Outputs that are not quantised have scale 1.0 and zero point 0.
+
+    Examples:
+        >>> raw = RawOutput(np.array([3, -1], np.int8), scale=0.5, zero_point=1)
+        >>> (raw.data - raw.zero_point) * raw.scale
+        array([ 1., -1.])
     """
 
     data: Array
@@ -228,6 +271,12 @@ class Memory(abc.ABC):
     """A buffer that the NPU (or the CPU reference) reads and writes in place.
 
     ``ndarray`` is a uint8 view of the very bytes. Released with its context or earlier, never twice.
+
+    Examples:
+        >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn") as context:
+        ...     memory = context.create_mem(context.inputs[0].size)
+        ...     memory.ndarray[:] = 0
+        ...     memory.close()
     """
 
     size: int

@@ -80,7 +80,7 @@ def test_import_is_light_and_leaves_logging_alone() -> None:
         "before = (logging.root.handlers[:], logging.root.level, dict(logging._nameToLevel))\n"
         "import rknnlite.api\n"
         "assert before == (logging.root.handlers, logging.root.level, logging._nameToLevel)\n"
-        "heavy = {'cv2', 'ruamel.yaml', 'psutil', 'onnx', 'rknnlite_cpu'} & set(sys.modules)\n"
+        "heavy = {'cv2', 'PIL', 'ruamel.yaml', 'psutil', 'onnx', 'rknnlite_cpu'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

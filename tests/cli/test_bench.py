@@ -39,7 +39,10 @@ def test_masks_are_those_of_the_workers(call: Call, pools: list[tuple[int, Any]]
         "bench", genuine("conv_1x1.rk3588.i8"), "--runs", 1, "--threads", 2, "--core-masks", "auto,core_0_1"
     )
     assert pools == [(2, "auto"), (2, 3)]
-    assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["0x0", "0x3"]
+    assert [line.split()[1] for line in done.out.splitlines()[1:]] == [
+        "NPU_CORE_AUTO",
+        "NPU_CORE_0_1",
+    ]
 
 
 @pytest.mark.parametrize("name", ["ranking.rk3588.fp16", "sampling.rk3588.fp16", "dynamic_three.rk3588.i8"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rknnlite import config, hookimpl
+from rknnlite._faces import vendor_files
 from rknnlite.cli import health, top
 from rknnlite.cli.board import Board, Reading
 from rknnlite.cli.doctor import examine
@@ -272,7 +273,7 @@ def test_doctor_goes_on_when_the_configuration_cannot_be_read(
 
 
 def test_the_vendors_wheel_beside_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health.software, "_installed", lambda name: name == "rknn-toolkit-lite2")
+    monkeypatch.setattr(vendor_files, "vendor_wheel", lambda: "rknn-toolkit-lite2")
     assert (
         "pip uninstall rknn-toolkit-lite2" in by_text(list(health.packages()), "beside this package").remedy
     )

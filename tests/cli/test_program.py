@@ -320,7 +320,7 @@ def test_the_start_is_light() -> None:
     """``info`` neither loads plugins nor anything that takes time."""
     code = (
         "import sys; from rknnlite.cli import main; main(['info', sys.argv[1]]); "
-        "print([m for m in ('cv2', 'matplotlib', 'onnx', 'tokenizers', 'rknnlite_cpu', 'psutil') if m in sys.modules])"
+        "print([m for m in ('cv2', 'PIL', 'matplotlib', 'onnx', 'tokenizers', 'rknnlite_cpu', 'psutil') if m in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(RESNET)], capture_output=True, text=True, check=True

@@ -36,16 +36,19 @@ DECLARATIONS = "abi"  # C structures that plugins and faces share; the core itse
 SPEAKS_C = {*FACES, DECLARATIONS, "native"}  # rooms that may import ctypes
 CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}
 EXTRAS = {
-    "rknnlite.files.input_arrays": {"cv2"},
+    "rknnlite.cli.html_report": {"jinja2"},
+    "rknnlite.files.pictures": {"PIL", "cv2"},
+    "rknnlite.cli.completion": {"shtab"},
     "rknnlite.cli.perf": {"matplotlib"},
     "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
     "rknnlite.accuracy.plot": {"matplotlib"},
+    "rknnlite.spi.rich_terminal": {"rich"},
     "rknnlite.llm.sandbox": {"jinja2"},
     "rknnlite.layout": {"cv2"},  # faster interleaving; numpy's own otherwise
     "rknnlite.llm.tokenizer": {"tokenizers"},
 }
 """Imported where they are used, with a message that names the extra."""
-PLUGINS_NEED = {"numpy", "cv2", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino"}
+PLUGINS_NEED = {"numpy", "cv2", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino", "pytest"}
 FLAT = {
     "__init__", "__main__", "_version", "errors", "log", "config", "extras", "tensor", "layout", "quant",
     "socs", "hookspecs", "plugins", "choosing", "runtime", "spi_llm",

@@ -51,7 +51,7 @@ def test_narrow_weights_are_smaller(package: Maker) -> None:
 
 
 def test_safetensors_files_are_those_of_the_format(package: Maker) -> None:
-    library = pytest.importorskip("safetensors.numpy", reason="needs the package safetensors (extra llm)")
+    library = pytest.importorskip("safetensors.numpy", reason="needs the package safetensors (extra test)")
     path = package("qwen3", "w8").weight
     theirs, ours = library.load_file(path), SafeTensors(ModelFile(path).data)
     assert sorted(theirs) == sorted(ours.names)
@@ -80,6 +80,14 @@ def test_models_that_cannot_be_exported(tmp_path: Path, changes: dict, error: ty
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(error, match=match):
         export_llm(folder, tmp_path / "out")
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama"])
+def test_the_export_tells_how_far_it_is(tmp_path: Path, family: str) -> None:
+    told: list[tuple[int, int, str]] = []
+    export_llm(write_model(tmp_path, family), tmp_path / "out", progress=lambda *step: told.append(step))
+    assert [done for done, _, _ in told] == list(range(told[0][1])), "as many matrices as were announced"
+    assert told[-1][2] == "head"
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_gguf_gives_back_what_was_written_and_other_programs_read_it(tmp_path: P
         k: v for k, v in pairs.items() if not isinstance(v, np.ndarray)
     }
     assert back["tokenizer.ggml.token_type"].tolist() == [1, 3, 6]
-    gguf = pytest.importorskip("gguf", reason="needs the package gguf (extra llm)")
+    gguf = pytest.importorskip("gguf", reason="needs the package gguf (extra test)")
     (tmp_path / "t.gguf").write_bytes(data)
     fields = gguf.GGUFReader(tmp_path / "t.gguf").fields
     assert fields["tokenizer.ggml.tokens"].contents() == ["a", "\u4e2d", ""]

@@ -166,6 +166,13 @@ def test_a_port_is_compared_with_its_original(call: Call, fake_python: Any, tmp_
     assert found.bytes == (good.stat().st_size, good.stat().st_size)
 
 
+def test_the_comparison_tells_what_it_does() -> None:
+    good, told = genuine("mean_std.rk3588.i8"), []
+    report_on(good, good, "rk3588", samples(good), tell=lambda *step: told.append(step))
+    assert [(done, total) for done, total, _ in told] == [(done, 7) for done in range(1, 7)]
+    assert told[-1][2] == "runs of the original in float"
+
+
 def test_a_bad_port_is_told() -> None:
     """A file for another SoC, from the source network, stands for one: the report says how far it is."""
     good, bad = (

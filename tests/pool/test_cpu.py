@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ import rknnlite
 from rknnlite import errors
 from rknnlite.spi import Input
 from tests.support.corpus import EXAMPLES, genuine, golden_of, open_cpu
+from tests.support.needs import needs
 
 STATIC = ["mean_std.rk3588.i8", "batch_four.rk3588.i8", "lstm_bidirectional.rk3562.i8", "vit_like.rk3588.i8"]
 
@@ -130,6 +133,44 @@ def test_numpys_own_library_is_found() -> None:
         pytest.skip("numpy uses another BLAS here")
     blas = threads._blas()
     assert blas is not None and blas.get() >= 1
+
+
+@pytest.mark.parametrize(
+    ("file", "getter", "setter"),
+    [
+        ("libmkl_rt.so.2", "MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
+        ("libblis.so.4", "bli_thread_get_num_threads", "bli_thread_set_num_threads"),
+        ("libopenblasp-r0.3.21.so", "openblas_get_num_threads", "openblas_set_num_threads"),
+    ],
+)
+def test_other_libraries_are_found(
+    file: str, getter: str, setter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a stand-in that has the functions; whichever thread leaves last puts the number back."""
+    needs("gcc")
+    source = f"static int now = 6; int {getter}(void) {{ return now; }} void {setter}(int n) {{ now = n; }}"
+    (tmp_path / "x.c").write_text(source)
+    command = [
+        "cc" if shutil.which("cc") else "gcc",
+        "-shared",
+        "-fPIC",
+        "-o",
+        tmp_path / file,
+        tmp_path / "x.c",
+    ]
+    subprocess.run(command, check=True)
+    maps = f"7f00-7f01 r-xp 0 08:01 5 /lib/x/libc.so.6\n7f02-7f03 r-xp 0 08:01 6 {tmp_path / file}\n"
+    monkeypatch.setattr(threads, "Path", lambda _: SimpleNamespace(read_text=lambda **_: maps))
+    blas = threads._blas.__wrapped__()
+    assert blas is not None and blas.get() == 6
+    monkeypatch.setattr(threads, "_blas", lambda: blas)
+    with threads.limited(4):
+        assert blas.get() == 1
+        threads._enter()
+    thread = threading.Thread(target=threads._leave)
+    thread.start()
+    thread.join()
+    assert blas.get() == 6
 
 
 # -- duplicates -----------------------------------------------------------------------------------------------

@@ -16,13 +16,23 @@ import pytest
 
 from rknnlite.extras import EXTRAS
 
-__all__ = ["needs", "skip_for_want", "summary", "wanted"]
+__all__ = ["by_reason", "needs", "skip_for_want", "summary", "wanted"]
 
-COMMANDS = {"gcc": ("cc", "gcc"), "gcc-riscv64-unknown-elf": ("riscv64-unknown-elf-gcc",)}
+COMMANDS = {
+    "gcc": ("cc", "gcc"),
+    "gcc-riscv64-unknown-elf": ("riscv64-unknown-elf-gcc",),
+    "zsh": ("zsh",),
+    "fish": ("fish",),
+    "bash": ("bash",),
+}
 """Debian package -> commands of which one is enough."""
 
 FILES = "model files of third parties"
-_MODULES = {"cv2": "opencv-python-headless"}  # what PyPI calls it, where that is another name
+_MODULES = {
+    "codespell_lib": "codespell",
+    "cv2": "opencv-python-headless",
+    "PIL": "pillow",
+}  # what PyPI calls it, where that is another name
 _PHRASES = (
     (r"could not import '(\w+)|needs the package (\w+)|pip install ([\w-]+)|No module named '(\w+)", ""),
     (r"riscv64-unknown-elf|RISC-V compiler", "gcc-riscv64-unknown-elf"),
@@ -37,8 +47,12 @@ _PHRASES = (
     (r"third-party|RKNNLITE_FIXTURES|older container", FILES),
 )
 _FROM_PIP = {
+    "codespell",
     "mkdocs-material",
+    "pip",
     "pytest",
+    "rich",
+    "setuptools",
     "safetensors",
     "gguf",
     "torch",
@@ -89,6 +103,31 @@ def summary(reasons: Iterable[str], slow: bool) -> str:
         return "nothing was left out for want of a package"
     command = "sudo make packages && make test" if set(missing) - _FROM_PIP else "make test"
     return f"not tested for want of: {', '.join(parts)}; all of it: {command}{'' if slow else ' SLOW=1'}"
+
+
+def by_reason(tests: Iterable[str], files: Iterable[str], slow: bool) -> list[str]:
+    """What was not tested and why, a line per reason: of the reasons of skipped tests, and of whole files of them."""
+    of_tests, of_files = Counter(map(_why, tests)), Counter(map(_why, files))
+    lines = [
+        f"not tested: {_counted(of_tests[why], 'test')}{' and ' * bool(of_tests[why] and of_files[why])}"
+        f"{_counted(of_files[why], 'file of tests', 'files of tests')}: {why}"
+        for why, _ in (of_tests + of_files).most_common()
+    ]
+    return lines if slow else [*lines, "not tested: what is slow (make test SLOW=1)"]
+
+
+def _why(reason: str) -> str:
+    """The reason in the words of the last lines, the same for all tests that want one thing."""
+    name = wanted(reason)
+    if name is None:
+        return reason.removeprefix("Skipped: ")
+    if name == FILES:
+        return f"for want of {FILES} (name their folder by RKNNLITE_FIXTURES)"
+    return f"for want of {name} ({'pip' if name in _FROM_PIP else 'apt'} install {name})"
+
+
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}" if count else ""
 
 
 def _here(name: str) -> bool:

@@ -1,7 +1,7 @@
 """How many threads a computation may use: its share of the machine, for our own loops and for numpy's BLAS.
 
-Our loops read the share of the thread that calls them, and divide matrix products themselves. OpenBLAS has one
-number for the whole process; while computations are under way it is 1, and put back afterwards. Its own threads wait
+Our loops read the share of the thread that calls them, and divide matrix products themselves. A BLAS has one
+number for the whole process; while computations are under way it is 1, and put back afterwards. OpenBLAS's threads wait
 for each other busily: on a machine with other work to do, products took ten times as long with them (measured), and
 contexts that run side by side would take turns at one lock inside the library.
 """
@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import re
 import threading
 from pathlib import Path
 from typing import Any, Optional
@@ -20,11 +21,21 @@ from rknnlite import config
 
 __all__ = ["cores", "limited", "share"]
 
-_SETTERS = (
-    "scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads",
-    "openblas_set_num_threads64_", "openblas_set_num_threads",
-)  # fmt: skip
-_GETTERS = tuple(name.replace("_set_", "_get_") for name in _SETTERS)
+_FUNCTIONS = (
+    ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
+    ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
+    ("openblas_get_num_threads64_", "openblas_set_num_threads64_"),
+    ("openblas_get_num_threads", "openblas_set_num_threads"),
+    ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
+    ("bli_thread_get_num_threads", "bli_thread_set_num_threads"),
+)
+"""What numpy's wheels, OpenBLAS, MKL and BLIS call the two functions.
+
+The package threadpoolctl knows them, too, but not as they are needed here, for the whole process and put back by whichever
+thread ends last: its 3.8 lets one thread alone set OpenBLAS's number, and sets MKL's for the calling thread.
+"""
+
+_NAMES = re.compile(r"blas|blis|mkl_rt")
 
 _mine = threading.local()
 _lock = threading.Lock()
@@ -95,7 +106,7 @@ def _leave() -> None:
 
 
 class _Blas:
-    """The two functions of a loaded OpenBLAS."""
+    """The two functions of a loaded library."""
 
     def __init__(self, getter: Any, setter: Any) -> None:
         getter.restype, setter.argtypes, setter.restype = ctypes.c_int, (ctypes.c_int,), None
@@ -105,18 +116,17 @@ class _Blas:
 
 @functools.cache
 def _blas() -> Optional[_Blas]:
-    """The OpenBLAS that numpy has loaded; None for another library, which is then left as it is."""
+    """The library by which numpy multiplies; None for one that is not known here, which is then left as it is."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return None
-    paths = {line.split(maxsplit=5)[5] for line in lines if "blas" in line and line.count("/")}
-    for path in sorted(paths, key=lambda name: "numpy" not in name):  # OpenCV's wheel brings one of its own
-        if "opencv" in path:
-            continue
+    paths = {line.split(maxsplit=5)[5] for line in lines if line.count("/") and _NAMES.search(line)}
+    files = {path for path in paths if "opencv" not in path}  # its wheel brings one of its own
+    for file in sorted(files, key=lambda name: ("numpy" not in name, name)):
         with contextlib.suppress(OSError):
-            library = ctypes.CDLL(path)
-            for getter, setter in zip(_GETTERS, _SETTERS):
+            library = ctypes.CDLL(file)
+            for getter, setter in _FUNCTIONS:
                 if hasattr(library, setter) and hasattr(library, getter):
                     return _Blas(getattr(library, getter), getattr(library, setter))
     return None

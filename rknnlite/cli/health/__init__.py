@@ -6,6 +6,6 @@ from .finding import Finding, Level
 from .machine import kernel, speed
 from .models import model
 from .runtimes import backends
-from .software import configuration, packages
+from .software import configuration, extras, packages
 
-__all__ = ["Finding", "Level", "backends", "configuration", "kernel", "model", "packages", "speed"]
+__all__ = ["Finding", "Level", "backends", "configuration", "extras", "kernel", "model", "packages", "speed"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import platform
-import sys
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +14,9 @@ from ..._version import __version__
 from ...extras import EXTRAS
 from .finding import Finding, Level
 
-__all__ = ["configuration", "packages"]
+__all__ = ["configuration", "extras", "packages"]
 
 _CORE = Path(__file__).parents[2]
-_VENDOR = ("rknn-toolkit-lite2", "rknn_toolkit_lite2")
-"""The names under which the vendor's wheel is known to pip."""
-_COMPANION = "rknnlite-companion"
-"""Keyword of our own distribution of that name (tools/companion)."""
 
 _WRONG = "correct that line; 'key: value', keys as in docs/configuration.md"
 _UNREADABLE = (
@@ -32,37 +26,32 @@ _UNREADABLE = (
 
 
 def packages() -> Iterator[Finding]:
-    """This package, Python, extras, and the vendor's wheel."""
+    """The vendor's wheel, this package, Python, and extras."""
     topic = "software"
+    yield from _vendor_wheel(topic)
     versions = f"rknnlite {__version__}, Python {platform.python_version()}, numpy {np.__version__}"
     yield Finding(topic, Level.OK, f"{versions}, {platform.machine()}, {_CORE}")
-    yield from _vendor_wheel(topic)
+    yield from extras()
+
+
+def extras() -> Iterator[Finding]:
+    """Optional packages that are not installed."""
     for extra in EXTRAS.values():
         lacking = extra.lacking
         if lacking:
             text = f"extra {extra.name} ({extra.purpose}): not installed: {', '.join(lacking)}"
-            yield Finding(topic, Level.INFO, text, f"if you need it: {extra.remedy}")
+            yield Finding("software", Level.INFO, text, f"if you need it: {extra.remedy}")
 
 
 def _vendor_wheel(topic: str) -> Iterator[Finding]:
-    """The vendor's wheel beside this package: a failure where its files have replaced ours."""
-    compiled = vendor_files.compiled_modules(_CORE / "api")
-    replaced = getattr(sys.modules["rknnlite"], "__version__", None) != __version__
-    vendor = next((name for name in _VENDOR if _installed(name)), None)
-    if vendor is None and not compiled and not replaced:
-        return
-    vendor, broken = vendor or _VENDOR[0], bool(compiled or replaced)
-    text = f"the vendor's {vendor} is installed beside this package; both are imported as rknnlite, and files of one "
-    text += ": ".join(["hide those of the other" if broken else "may hide those of the other", *compiled[:1]])
-    yield Finding(topic, Level.FAIL if broken else Level.WARN, text, vendor_files.remedy(vendor))
-
-
-def _installed(name: str) -> bool:
-    try:
-        found = metadata.distribution(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return _COMPANION not in (found.metadata["Keywords"] or "")
+    """The vendor's wheel beside this package: a failure where its files lie among ours or have replaced them."""
+    mixed = vendor_files.mixture()
+    vendor = vendor_files.vendor_wheel()
+    if mixed:
+        yield Finding(topic, Level.FAIL, *mixed)
+    elif vendor:
+        text = f"the vendor's {vendor} is installed beside this package; both are imported as rknnlite, and files of one "
+        yield Finding(topic, Level.WARN, f"{text}may hide those of the other", vendor_files.remedy(vendor))
 
 
 def _missing(file: Path) -> str:

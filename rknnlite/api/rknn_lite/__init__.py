@@ -2,6 +2,8 @@
 
 Its methods never raise for a mistake of the caller: they log one E line, which names the remedy, and return
 -1 or None. A traceback is logged only for what nobody foresaw.
+
+A package, not a module: Python prefers it to the vendor's ``rknn_lite`` in the same folder (``_faces/vendor_files.py``).
 """
 
 from __future__ import annotations
@@ -11,20 +13,21 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
-from .._faces.given import flags, is_file, path_of, shown
-from .._faces.log import FaceLog, listen, log_file, unlisten
-from .._version import __version__
-from ..errors import RknnError
-from ..runtime import resolve_ops
-from ..spi import Step
-from ..spi.custom_op import CustomOp, OpSource
-from .rknn_platform_utils import chip_families, model_platforms
-from .rknn_runtime import RKNNRuntime
+from ..._faces.given import flags, is_file, path_of, shown
+from ..._faces.log import FaceLog, listen, log_file, unlisten
+from ..._version import __version__
+from ...errors import RknnError
+from ...runtime import resolve_ops
+from ...spi import Step
+from ...spi.custom_op import CustomOp, OpSource
+from .. import _refuse_vendor_files  # noqa: F401  (first of its neighbours: they may be the vendor's)
+from ..rknn_platform_utils import chip_families, model_platforms
+from ..rknn_runtime import RKNNRuntime
 
 __all__ = ["RKNNLite"]
 
 _FACE_VERSION = "2.5.0"
-_ROOT = str(Path(__file__).resolve().parent.parent)
+_ROOT = str(Path(__file__).resolve().parents[2])
 _INVALID_PATH = "Invalid RKNN model path: "
 _NOT_LOADED = "Model is not loaded yet, this interface should be called after load_rknn!"
 _NOT_INITED = "Runtime environment is not inited, please call init_runtime to init it first!"
@@ -42,16 +45,22 @@ _VERSION = "Catch exception when get sdk version"
 class RKNNLite:
     """Runs one model.
 
-    >>> rknn = RKNNLite()                                        # doctest: +SKIP
-    >>> if rknn.load_rknn("model.rknn") == 0 and rknn.init_runtime() == 0:
-    ...     scores, = rknn.inference(inputs=[image])             # image: uint8, 1 x height x width x 3
-    >>> rknn.release()
-
     An object serves one thread at a time; a second one gets an E line and None. Use one object per thread.
 
     Args:
         verbose: log D and I lines, and the runtime's figures per layer where the backend has them.
         verbose_file: file that gets the log lines too, appended; used with ``verbose`` only.
+
+    Examples:
+        >>> rknn = RKNNLite()
+        >>> rknn.load_rknn("examples/resnet18/resnet18_for_RK3588.rknn")
+        0
+        >>> rknn.init_runtime(core_mask=RKNNLite.NPU_CORE_0)
+        0
+        >>> (logits,) = rknn.inference(inputs=[np.zeros((1, 224, 224, 3), np.uint8)])
+        >>> logits.shape
+        (1, 10)
+        >>> rknn.release()
     """
 
     NPU_CORE_AUTO = 0

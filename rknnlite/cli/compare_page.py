@@ -1,0 +1,146 @@
+"""The page of ``rknnlite compare --html``: whether two runs are the same, and where an error is born."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional
+
+from ..accuracy import Comparison, Distance, TensorError
+from ..accuracy.birth import Birth, Verdict, find_birth
+from .html_chart import Chart, Series
+from .html_report import Bar, Cell, HtmlReport
+
+__all__ = ["page"]
+
+_FLOAT = ("model", "reference")
+_UNITS = ("1 - cosine", "Euclidean")
+_MOODS = {
+    Verdict.IDENTICAL: "good",
+    Verdict.NOISE: "good",
+    Verdict.ADDED: "doubtful",
+    Verdict.LOSSY: "doubtful",
+    Verdict.UNSEEN: "doubtful",
+    Verdict.LOCAL: "doubtful",
+    Verdict.WRONG: "bad",
+}
+_MANY = 6  # names that are shown without being asked for
+_LEAST = 1e-7  # of 1 - cosine: below is what summing up leaves
+_RELATIVE = (
+    "A relative error is the Euclidean distance divided by the length of the reference's tensor. Alone: the layer computes on "
+    "the reference's values; after a whole run the errors of all layers before are in it. Lost in storing: what rounding to the "
+    "model's integers, with their range, takes from the reference's own values."
+)
+
+
+def page(found: Comparison) -> HtmlReport:
+    """The report of a comparison."""
+    birth = find_birth(found.tensors)
+    lines = [birth.sentence]
+    if birth.verdict is Verdict.WRONG:
+        lines.append(
+            "Either this computes something else than the reference does, or both sides mean different values by that name."
+        )
+    if found.unmatched:
+        lines.append(
+            f"{len(found.unmatched)} tensors of the model have no counterpart and were not compared; they are listed below."
+        )
+    if birth.typical is None and birth.verdict is not Verdict.IDENTICAL:
+        lines.append("No layer was run alone: --mode single tells a layer's own error from those before it.")
+    report = HtmlReport("Accuracy analysis", _facts(found), birth.headline, lines, _MOODS[birth.verdict])
+    if birth.verdict is not Verdict.IDENTICAL:
+        _add_birth(report, birth)
+        _add_charts(report, found, birth)
+    _add_tables(report, found)
+    return report
+
+
+def _facts(found: Comparison) -> list[tuple[str, str]]:
+    facts = [("model", found.model), ("reference", found.reference)]
+    facts += [("network in float", found.floating)] if found.floating else []
+    facts += [("tensors compared", str(len(found.tensors)))]
+    facts += [("errors of", "the runtime on a board")] if found.runtime else []
+    return [*facts, ("lowest cosine", found.worst.label)] if found.worst else facts
+
+
+def _add_birth(report: HtmlReport, birth: Birth) -> None:
+    """The layers that err most by themselves, each with the error that it found and the one that it left."""
+    shown = birth.born or birth.largest
+    if not shown:
+        return
+    numbers = {id(layer): number for number, layer in enumerate(birth.layers)}
+    rows: list[list[Cell]] = []
+    for layer in shown:
+        number = numbers[id(layer)]
+        before = _percent(birth.layers[number - 1].entire) if number else None
+        rows.append([
+            number + 1, layer.tensor.label, _percent(layer.own), _rounded(layer.times, 1), _rounded(layer.steps, 2),
+            _percent(layer.stored), before, _percent(layer.entire),
+        ])  # fmt: skip
+    note = "" if birth.born else " No layer stands out, all add a little; these are the largest."
+    report.table(
+        "Where the error is born",
+        (
+            "layer", "tensor", "relative error alone (%)", "times the typical layer", "error (steps, rms)",
+            "lost in storing (%)", "whole run, layer before (%)", "whole run, this layer (%)",
+        ),
+        rows,
+        _RELATIVE + note,
+    )  # fmt: skip
+
+
+def _add_charts(report: HtmlReport, found: Comparison, birth: Birth) -> None:
+    labels = [tensor.label for tensor in found.tensors]
+    marked = [number for number, layer in enumerate(birth.layers) if layer in birth.born]
+    about: dict[str, Any] = {"logarithmic": True, "marked": marked, "marked_name": "where the error is born"}
+    alone = birth.typical is not None
+    errors = [Series("after a whole run", [_percent(layer.entire) for layer in birth.layers])]
+    errors += [Series("alone", [_percent(layer.own) for layer in birth.layers])] if alone else []
+    cosines = [Series("after a whole run", [_away(tensor.entire) for tensor in found.tensors])]
+    cosines += [Series("alone", [_away(tensor.single) for tensor in found.tensors])] if alone else []
+    report.chart(Chart("Relative error over depth", "%, logarithmic", labels, errors, **about))
+    report.chart(Chart("Cosine over depth", "1 - cosine, logarithmic", labels, cosines, **about))
+
+
+def _add_tables(report: HtmlReport, found: Comparison) -> None:
+    headers = ["layer", "tensor", "shape", *_UNITS]
+    headers += [f"{unit}, alone" for unit in _UNITS] if found.mode == "single" else []
+    headers += [f"{unit}, {side} to float" for side in _FLOAT for unit in _UNITS] if found.floating else []
+    rows = [_row(number, tensor, found) for number, tensor in enumerate(found.tensors, 1)]
+    outputs = {tensor.name for tensor in found.outputs}
+    report.table("Outputs", headers, [r for r, t in zip(rows, found.tensors) if t.name in outputs])
+    report.table("All tensors in order of execution", headers, rows)
+    for title, names in (("Only in the model", found.unmatched), ("Only in the reference", found.missing)):
+        if names:
+            report.table(
+                f"{title} ({len(names)})", ["tensor"], [[name] for name in names], folded=len(names) > _MANY
+            )
+
+
+def _row(number: int, tensor: TensorError, found: Comparison) -> list[Any]:
+    optional: list[Distance | None] = [tensor.entire]
+    optional += [tensor.single] if found.mode == "single" else []
+    optional += [tensor.to_float, tensor.reference_to_float] if found.floating else []
+    cells = [cell for one in optional for cell in (_cells(one) if one else [None, None])]
+    return [number, tensor.label, str(list(tensor.shape)), *cells]
+
+
+def _cells(found: Distance) -> list[Any]:
+    """The bar is logarithmic: none at 1e-7, full at 1."""
+    away = 1.0 if math.isnan(found.cosine) else max(0.0, 1 - found.cosine)
+    length = -math.log10(_LEAST)
+    return [Bar(f"{away:.2e}", (math.log10(max(away, _LEAST)) + length) / length, away), found.euclidean]
+
+
+def _away(found: Optional[Distance]) -> Optional[float]:
+    if found is None:
+        return None
+    away = 1 - found.cosine
+    return math.inf if math.isnan(away) else away if away >= _LEAST else 0.0
+
+
+def _percent(share: Optional[float]) -> Optional[float]:
+    return None if share is None else 100 * share
+
+
+def _rounded(value: Optional[float], digits: int) -> Optional[float]:
+    return None if value is None else round(value, digits)

@@ -1,0 +1,125 @@
+"""Pictures from files, as pixels: by Pillow (extra ``pictures``), else by OpenCV where that is installed.
+
+Both turn a picture as its EXIF orientation says, leave transparency out, and take the upper byte of 16 bits. Resizing
+gives the numbers of ``cv2.resize``, by which programs for boards do it, whoever read the file: Pillow's ``resize``
+smooths what it makes smaller, and its ``transform`` is off by one in a third of the pixels (measured).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputInvalid
+from ..extras import missing
+
+__all__ = ["SUFFIXES", "read_picture", "resize"]
+
+Pixels = NDArray[np.uint8]
+Decoder = Callable[[bytes, bool], "Pixels | None"]
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm")
+_FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM")  # Pillow's others include some that start programs
+_ONE = 2048  # the weight of a whole pixel
+_DEEP = ("I;16", "I;16L", "I;16B", "I")  # grey of 16 bits; the last is what older versions make of it
+
+
+def read_picture(path: Path, width: int, height: int, channels: int) -> Pixels:
+    """The picture of a file, resized; its proportions are not kept.
+
+    Args:
+        channels: 3 for RGB, 1 for grey.
+
+    Returns:
+        uint8, height x width x channels.
+
+    Raises:
+        InputInvalid: the file is no picture. BackendUnavailable: neither Pillow nor OpenCV is installed. OSError.
+    """
+    library, decode = _decoder(path)
+    pixels = decode(path.read_bytes(), channels == 1)
+    if pixels is None:
+        raise InputInvalid(f"{path} is no picture that {library} can read; give JPEG, PNG, BMP, WebP or PNM")
+    return resize(pixels, width, height).reshape(height, width, channels)
+
+
+def resize(pixels: Pixels, width: int, height: int) -> Pixels:
+    """Pixels (height x width, with or without channels) in another size: bilinear, in the fixed point of ``cv2.resize``."""
+    rows, columns = pixels.shape[:2]
+    if (rows, columns) == (height, width):
+        return pixels
+    (left, right), across = _taps(columns, width)
+    inside = (left >= 0) & (left < columns - 1)
+    across = np.where(
+        inside, across, [[_ONE], [0]]
+    )  # OpenCV takes a pixel at the edge whole, a row in two parts
+    (above, below), down = _taps(rows, height)
+    values = pixels.reshape(rows, columns, -1)
+    total = np.full((height, width, values.shape[2]), 2, np.int32)
+    for tap, weight in zip((above, below), down):
+        line = _at(values, tap, 0)
+        line = _at(line, left, 1) * across[0, :, None] + _at(line, right, 1) * across[1, :, None]
+        total += (line >> 4) * weight[:, None, None] >> 16
+    return (total >> 2).astype(np.uint8).reshape(height, width, *pixels.shape[2:])
+
+
+def _taps(old: int, new: int) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+    """The two neighbours of each new position, which may lie outside, and their weights: both 2 x new."""
+    place = ((np.arange(new) + 0.5) * (old / new) - 0.5).astype(np.float32)
+    first = np.floor(place)
+    share = place - first
+    weights = np.rint(np.stack([1 - share, share]) * _ONE).astype(np.int32)
+    return np.stack([first, first + 1]).astype(np.intp), weights
+
+
+def _at(values: NDArray[Any], places: NDArray[np.intp], axis: int) -> NDArray[np.int32]:
+    return values.take(places, axis, mode="clip").astype(np.int32)
+
+
+def _decoder(path: Path) -> tuple[str, Decoder]:
+    """The library that reads pictures here, and how."""
+    try:
+        import PIL.Image  # noqa: F401
+    except ImportError as error:
+        try:
+            import cv2  # noqa: F401
+        except ImportError:
+            raise missing("pictures", f"reading {path} needs Pillow", error) from None
+        return "OpenCV", _by_opencv
+    return "Pillow", _by_pillow
+
+
+def _by_pillow(data: bytes, grey: bool) -> Pixels | None:
+    from PIL import Image, ImageOps
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # remarks on large or oddly made files
+            image: Any = Image.open(io.BytesIO(data), formats=_FORMATS)
+            image.load()
+            with contextlib.suppress(Exception):  # a damaged tag is no orientation
+                image = ImageOps.exif_transpose(image)
+            if image.mode in _DEEP:
+                image = Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8))
+            return np.array(image.convert("L" if grey else "RGB"), np.uint8)
+    except MemoryError:
+        raise
+    except Exception:  # decoders raise whatever damaged data lead to, Pillow's limit of pixels among it
+        return None
+
+
+def _by_opencv(data: bytes, grey: bool) -> Pixels | None:
+    import cv2
+
+    if not data:
+        return None
+    pixels: Any = cv2.imdecode(
+        np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR
+    )
+    return pixels if pixels is None or grey else np.ascontiguousarray(pixels[..., ::-1])

@@ -1,0 +1,113 @@
+"""The site's reference has every public name with every member, inherited ones too, and every field."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import enum
+import importlib
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow  # building the site takes some 5 s of CPU time
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = (
+    "rknnlite", "rknnlite.api", "rknnlite.errors", "rknnlite.hookspecs", "rknnlite.llm", "rknnlite.matmul", "rknnlite.pool",
+    "rknnlite.rknn3", "rknnlite.spi", "rknnlite.spi.command", "rknnlite.spi.llm",
+)  # fmt: skip
+NOT_ALONE = {"__version__"}
+"""Texts, which have no entries."""
+
+FROM_CODES = {"RKNN3Error"}
+"""Enumerations made of ``errors.RKNN3_CODES``: their members stand there as text."""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The reference's pages, one after the other."""
+    pytest.importorskip("mkdocstrings", reason="needs the extra docs")
+    site = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)],
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return "".join(page.read_text(encoding="utf-8") for page in sorted((site / "reference").glob("*.html")))
+
+
+@pytest.fixture(scope="module")
+def anchors(pages: str) -> set[str]:
+    return set(re.findall(r'\bid="([\w.]+)"', pages))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_and_member_has_an_entry(room: str, anchors: set[str]) -> None:
+    module = importlib.import_module(room)
+    missing: list[str] = []
+    for name in sorted({*module.__all__} - NOT_ALONE):
+        thing = getattr(module, name)
+        paths = [path for path in (f"{room}.{name}", *other_paths(thing)) if path in anchors]
+        wanted = set(members(thing)) if inspect.isclass(thing) and name not in FROM_CODES else ()
+        missing += (
+            f"{name}.{member}" for member in wanted if not any(f"{p}.{member}" in anchors for p in paths)
+        )
+        missing += [] if paths else [name]
+    assert not missing, f"docs/reference has no entry for {missing} of {room}"
+
+
+@pytest.mark.parametrize("name", sorted(FROM_CODES))
+def test_members_made_of_codes_stand_in_the_table_of_codes(name: str, pages: str) -> None:
+    shown = set(re.findall(r"\b(RKNN3_[A-Z_]+)\b", pages))
+    assert set(getattr(importlib.import_module("rknnlite.rknn3"), name).__members__) <= shown
+
+
+def test_hooks_have_entries(anchors: set[str]) -> None:
+    hooks = importlib.import_module("rknnlite.hookspecs")
+    assert {f"rknnlite.hookspecs.{name}" for name in vars(hooks) if name.startswith("rknnlite_")} <= anchors
+
+
+def other_paths(thing: Any) -> list[str]:
+    """Where else the same thing can be had from: the room that defines it, and the others that hand it on."""
+    home = [thing.__module__ + "." + thing.__qualname__] if hasattr(thing, "__qualname__") else []
+    rooms = [importlib.import_module(room) for room in ROOMS]
+    return home + [
+        f"{room.__name__}.{name}" for room in rooms for name in room.__all__ if getattr(room, name) is thing
+    ]
+
+
+def members(cls: type[Any]) -> Iterator[str]:
+    """Public members that our own classes bring, fields and members of enumerations included."""
+    if issubclass(cls, (ctypes.Structure, ctypes.Union)):
+        yield "_fields_"
+        return
+    for base in cls.__mro__:
+        if base.__module__.split(".")[0] == "rknnlite":
+            yield from (name for name in vars(base) if not name.startswith("_"))
+    if dataclasses.is_dataclass(cls):
+        yield from (field.name for field in dataclasses.fields(cls) if not field.name.startswith("_"))
+    if issubclass(cls, enum.Enum):
+        yield from cls.__members__
+    yield from getattr(cls, "_fields", ())  # of a named tuple
+
+
+def test_members_are_found() -> None:
+    """What this file asks for is what one would ask for."""
+    import rknnlite
+    from rknnlite.rknn3 import RKNN3Lite
+
+    assert {"infer", "infer_async", "close", "exclusive", "inputs"} <= set(members(rknnlite.Context))
+    assert {"dims", "quant", "size_with_stride", "n_elems"} <= set(members(rknnlite.TensorAttr))
+    assert {"data", "scale", "zero_point"} <= set(members(rknnlite.RawOutput))
+    assert {"CORE_0", "ALL"} <= set(members(rknnlite.CoreMask))
+    assert {"init_llm_session", "session_run", "stream", "save_kvcache", "inference"} <= set(
+        members(RKNN3Lite)
+    )
