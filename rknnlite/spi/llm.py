@@ -19,30 +19,32 @@ from numpy.typing import NDArray
 
 from .._version import __version__
 from ..tensor import KvDtype, TensorAttr
-from .llm_types import (
+from .llm_inputs import (
     AudioBlock,
     AuxInput,
-    CallState,
     EmbedInput,
     ImageBlock,
-    InferParams,
     InputKind,
-    KvClear,
-    KvPolicy,
-    KvStore,
     LlmInput,
-    LlmOutput,
-    LlmParams,
-    LlmResult,
     MediaBlock,
     MessagesInput,
     MultimodalInput,
-    OutputState,
     PromptInput,
-    SamplingParams,
-    TaskType,
     TokenInput,
     VideoBlock,
+)
+from .llm_types import (
+    CallState,
+    InferParams,
+    KvClear,
+    KvPolicy,
+    KvStore,
+    LlmOutput,
+    LlmParams,
+    LlmResult,
+    OutputState,
+    SamplingParams,
+    TaskType,
     VocabInfo,
 )
 from .types import Options, Versions

@@ -48,7 +48,7 @@ EXTRAS = {
     "rknnlite.llm.tokenizer": {"tokenizers"},
 }
 """Imported where they are used, with a message that names the extra."""
-PLUGINS_NEED = {"numpy", "cv2", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino", "pytest"}
+PLUGINS_NEED = {"numpy", "cv2", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino", "pytest", "starlette", "uvicorn"}
 FLAT = {
     "__init__", "__main__", "_version", "errors", "log", "config", "extras", "tensor", "layout", "quant",
     "socs", "hookspecs", "plugins", "choosing", "runtime", "spi_llm",
