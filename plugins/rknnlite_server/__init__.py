@@ -1,4 +1,7 @@
-"""A server of models: OpenAI's API for language models, over the sessions of any backend."""
+"""A server of models: OpenAI's API for language models, over the sessions of any backend.
+
+``from rknnlite_server.control import start_server, stop_server`` runs one inside of a program.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,10 @@ from typing import TYPE_CHECKING
 
 from rknnlite import hookimpl
 
-from .control import ServerStatus, serve, start_server, stop_server
-from .settings import ModelSettings, ServerSettings
-
 if TYPE_CHECKING:
     from rknnlite.spi.command import Command
 
-__all__ = [
-    "ModelSettings",
-    "ServerSettings",
-    "ServerStatus",
-    "rknnlite_register_commands",
-    "serve",
-    "start_server",
-    "stop_server",
-]
+__all__ = ["rknnlite_register_commands"]
 
 
 @hookimpl

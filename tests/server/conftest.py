@@ -17,8 +17,8 @@ pytest.importorskip("starlette")
 pytest.importorskip("jinja2")
 httpx = pytest.importorskip("httpx")
 
-from rknnlite_server import ModelSettings, ServerSettings  # noqa: E402
 from rknnlite_server.app import make_app  # noqa: E402
+from rknnlite_server.settings import ModelSettings, ServerSettings  # noqa: E402
 from rknnlite_server.state import State  # noqa: E402
 
 TINY = Path(__file__).parents[2] / "examples" / "llm_chat" / "models" / "tiny.rknn"
