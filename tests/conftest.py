@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -23,6 +25,10 @@ settings.register_profile(
 )
 settings.load_profile("rknnlite")
 
+# Without byte code on disk every one of some hundred child interpreters would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # so it is in a shell's background, and programs inherit it
@@ -38,6 +44,16 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         "RKNNLITE_ENGINE", "numpy"
     )  # the definition; tests/cpu/engines hold the engines against it
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What collection makes stays to the end: the garbage collector need not look through it again and again."""
+    gc.disable()
+    yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)

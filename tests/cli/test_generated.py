@@ -37,6 +37,19 @@ def test_man_pages(tmp_path: Path) -> None:
             assert not checked.stderr, checked.stderr
 
 
+@pytest.fixture(scope="module")
+def completion() -> str:
+    """What the shell reads."""
+    made = subprocess.run(
+        [sys.executable, ROOT / "tools" / "completion.py"],
+        check=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return made.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -46,16 +59,9 @@ def test_man_pages(tmp_path: Path) -> None:
         (["doctor", "--ro"], set()),
     ],
 )
-def test_bash_completion(words: list[str], expected: set[str], tmp_path: Path) -> None:
+def test_bash_completion(words: list[str], expected: set[str], completion: str, tmp_path: Path) -> None:
     script = tmp_path / "rknnlite"
-    made = subprocess.run(
-        [sys.executable, ROOT / "tools" / "completion.py"],
-        check=True,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    script.write_text(made.stdout)
+    script.write_text(completion)
     quoted = " ".join(f"'{word}'" for word in words)
     shell = (
         f"source {script}; COMP_WORDS=(rknnlite {quoted}); COMP_CWORD={len(words)}; _rknnlite; "
