@@ -17,6 +17,7 @@ from .html_report import need_templates
 from .options import add_inputs, add_isolation, add_model, open_context, output_file
 from .perf_page import page
 from .perf_text import perf_parts
+from .perf_verdict import verdict
 
 __all__ = ["COMMAND", "draw"]
 
@@ -69,15 +70,16 @@ class Perf(Command):
             draw(table, args.plot, args.model.name)
         if args.html:
             page(table, memory, args.model.name, backend, soc).write(args.html)
+        headline, lines = verdict(table, backend)
         data = {
             "model": str(args.model), "backend": backend, "soc": soc, "note": table.note, "total_us": table.total_us,
             "layers": [_layer(row) for row in table], "operators": [_operator(rank) for rank in table.ranking],
-            "memory": memory,
+            "memory": memory, "verdict": {"headline": headline, "lines": lines},
         }  # fmt: skip
         if args.vendor_table or console.room is None:  # programs that read the manual's table go on to do so
             console.report(data, str(table), *([str(memory)] if memory else []))
         else:
-            console.report(data, *perf_parts(table, memory))
+            console.report(data, *perf_parts(table, memory, backend))
         return Exit.OK
 
 
