@@ -78,16 +78,14 @@ class Quantisation:
     def __str__(self) -> str:
         measured = (
             f"output {self.name} is {self.stored:.4g} from the source network, {self.in_float:.4g} with the "
+            "same file computed in float"
         )
-        measured += "same file computed in float"
         if self.stored == 0:
-            return f"there is no error to explain: {measured}"
+            return f"There is no error to explain: {measured}."
         if self.in_float >= self.stored:
-            return (
-                f"the rounding of activations is not the error: {measured}; the rest is weights or conversion"
-            )
-        head = f"the rounding of activations is {100 * self.share:.0f} % of the error: {measured}"
-        return head if round(100 * self.share) == 100 else f"{head}; the rest is weights or conversion"
+            return f"The rounding of activations is not the error: {measured}; the rest is weights or conversion."
+        head = f"The rounding of activations is {100 * self.share:.0f} % of the error: {measured}"
+        return f"{head}." if round(100 * self.share) == 100 else f"{head}; the rest is weights or conversion."
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def _hint(args: argparse.Namespace, verdict: Verdict) -> str:
     sides = args.model.suffix.lower(), args.reference.suffix.lower()
     if asked or verdict.farthest is None or verdict.kind is Kind.NOT_FINITE or sides != (".rknn", ".onnx"):
         return ""
-    return "is it the quantisation? --quantisation tells"
+    return "Is it the quantisation? --quantisation tells."
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -109,14 +109,14 @@ def quantised(stored: float, in_float: float, own: bool = True) -> str:
 
 def test_is_it_the_quantisation() -> None:
     assert quantised(2.0, 0.5) == (
-        "the rounding of activations is 75 % of the error: output out is 2 from the source network, 0.5 with the same "
-        "file computed in float; the rest is weights or conversion"
+        "The rounding of activations is 75 % of the error: output out is 2 from the source network, 0.5 with the same "
+        "file computed in float; the rest is weights or conversion."
     )
     assert "is 100 % of the error" in quantised(2.0, 0.0) and "the rest" not in quantised(2.0, 0.0)
     assert quantised(2.0, 2.5).startswith(
-        "the rounding of activations is not the error: output out is 2 from"
+        "The rounding of activations is not the error: output out is 2 from"
     )
-    assert quantised(0.0, 0.5).startswith("there is no error to explain: ")
+    assert quantised(0.0, 0.5).startswith("There is no error to explain: ")
     assert "rounding" not in quantised(2.0, 0.5, own=False), (
         "another network in float answers another question"
     )

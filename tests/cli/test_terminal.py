@@ -290,12 +290,12 @@ def test_is_it_the_quantisation(call: Call, tmp_path: Path) -> None:
         inputs.append(tmp_path / f"{number}.npy")
         np.save(inputs[-1], array)
     without = call("compare", model, twin, *inputs, "--backend", "cpu")
-    assert without.out.splitlines()[-1] == "is it the quantisation? --quantisation tells"
+    assert without.out.splitlines()[-1] == "Is it the quantisation? --quantisation tells."
     done = call("compare", model, twin, *inputs, "--backend", "cpu", "--quantisation")
     last = done.out.splitlines()[-1]
     found = re.fullmatch(
-        r"the rounding of activations is 100 % of the error: output \w+ is (\S+) from the source network, (\S+) with the same "
-        r"file computed in float",
+        r"The rounding of activations is 100 % of the error: output \w+ is (\S+) from the source network, (\S+) with the same "
+        r"file computed in float\.",
         last,
     )
     assert found, last
