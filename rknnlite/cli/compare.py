@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..accuracy import Kind, Verdict, compare, judge
+from ..accuracy.plot import need_figures
 from ..errors import ParamInvalid
 from ..files.input_arrays import arrays_for
 from ..formats.tensor_attrs import default_attr
@@ -85,6 +86,8 @@ class Compare(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         for file in filter(None, (args.plot, args.html)):
             output_file(file)
+        if args.plot:
+            need_figures()  # what is missing is told before the work
         if args.html:
             need_templates()
         floating = _own_float(args.model) if args.quantisation else args.floating
