@@ -40,7 +40,6 @@ EXTRAS = {
     "rknnlite.cli.html_report": {"jinja2"},
     "rknnlite.files.pictures": {"PIL", "cv2"},
     "rknnlite.cli.completion": {"shtab"},
-    "rknnlite.cli.perf": {"matplotlib"},
     "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
     "rknnlite.accuracy.plot": {"matplotlib"},
     "rknnlite.spi.rich_terminal": {"rich"},
