@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from rknnlite.spi.progress import duration
 from rknnlite.spi.terminal import shortened, width_of
 from tests.support.corpus import ROOT, genuine, golden_of
 from tests.support.onnx_twin import write_twin
+from tests.support.terminals import open_terminal
 
 from .conftest import BOARD, RESNET, Call
 
@@ -177,7 +177,7 @@ def run_on_a_pty(width: int, folder: Path, *words: Any) -> str:
         "PYTHONPATH": f"{folder}:{ROOT}:{ROOT / 'plugins'}",
     }  # fmt: skip
     environment.pop("NO_COLOR", None)
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     command = [sys.executable, "-m", "rknnlite", *map(str, words)]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=ROOT):
         os.close(theirs)
