@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages docs docs-check man deb deb-arm64 pip-test installed-size demo test bare-test environments lint fuzz bench compare sanitize arm64 arm64-engines clean FORCE
+.PHONY: help packages docs docs-check man deb deb-arm64 pip-test installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize arm64 arm64-engines clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -18,6 +18,7 @@ PYTEST_ARGS ?=
 PYTEST = -n auto $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
 BENCH ?= benchmarks/models
 FUZZ ?= 300
+CPU_LIMIT ?= 480
 
 # What tests of custom operators and of completion need beside Python; without them those tests are skipped.
 PACKAGES := gcc gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
@@ -27,6 +28,7 @@ PACKAGES := gcc gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-i
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
 	@echo "make test          ruff, mypy, spelling, pytest; SLOW=1 or CI=true includes the slow tests; what is missing is skipped and named"
+	@echo "make cpu-time      the fast tests with their CPU seconds by folder; fails when they take far too many"
 	@echo "make lint          ruff, mypy and spelling only"
 	@echo "make fuzz          damaged models, packages, KV caches, configurations for FUZZ=$(FUZZ) seconds; findings in build/fuzz"
 	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
@@ -56,6 +58,10 @@ test: lint
 	@$(MAKE) --no-print-directory packages >/dev/null 2>&1 || \
 	echo "make test: goes on without some of the packages of 'make packages' (no root, no sudo without a password, or no apt)"
 	@$(PY) -m pytest $(PYTEST)
+
+# Two processes, as each of them collects for itself; other programs that run meanwhile hardly matter.
+cpu-time: $(VENV)/.with-test
+	$(PY) -m pytest -q -n 2 -m "not slow" --cpu-times $(CPU_LIMIT) $(PYTEST_ARGS)
 
 bare-test:
 	tools/bare_test.sh $(PYTEST_ARGS)

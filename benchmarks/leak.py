@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "tests/data/mobilenetv2_like.rk3588.i8.rknn"
 WARM_UP = 500
 ALLOWED = 1 << 20  # bytes; the allocator itself moves by some pages
+ATTEMPTS = 3  # the allocator takes a heap of a megabyte once in a while; what leaks grows every time
 ALLOWED_BLOCKS = 100  # in all, not in every cycle: counters that become objects, say
 
 
@@ -89,25 +90,34 @@ def main() -> None:
     infer, start = (face if args.face or args.cycles else native)(args.model)
     every = 1 if args.cycles else 1000 if args.face else args.count + args.warm_up + 1
     process = psutil.Process()
-    for i in range(-args.warm_up, args.count):
-        if i == 0:
-            empty_caches()
-            before, blocks = process.memory_info().rss, sys.getallocatedblocks()
-        infer()
-        if (i + 1) % every == 0:
-            start()
-    after, found = process.memory_info().rss, empty_caches()
-    grown, more = after - before, sys.getallocatedblocks() - blocks
-    print(
-        f"{args.count} {'cycles of init, inference, release' if args.cycles else 'inferences'} of {args.model.name}, "
-        f"garbage collector off: it would have found {found} objects; {more:+d} blocks"
-    )
-    print(
-        f"resident set {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after: {grown / 1e3:+.0f} kB",
-        end=", ",
-    )
-    flat = grown <= ALLOWED and more <= ALLOWED_BLOCKS and not found
-    print("flat" if flat else "GROWS")
+
+    def rounds(count: int) -> None:
+        for i in range(count):
+            infer()
+            if (i + 1) % every == 0:
+                start()
+
+    rounds(args.warm_up)
+    what = "cycles of init, inference, release" if args.cycles else "inferences"
+    for attempt in range(ATTEMPTS):
+        empty_caches()
+        before, blocks = process.memory_info().rss, sys.getallocatedblocks()
+        rounds(args.count)
+        after, found = process.memory_info().rss, empty_caches()
+        grown, more = after - before, sys.getallocatedblocks() - blocks
+        print(
+            f"{args.count} {what} of {args.model.name}, garbage collector off: it would have found {found} objects; "
+            f"{more:+d} blocks"
+        )
+        leaks = more > ALLOWED_BLOCKS or found > 0
+        flat = grown <= ALLOWED and not leaks
+        again = not flat and not leaks and attempt + 1 < ATTEMPTS
+        verdict = "flat" if flat else "once more" if again else "GROWS"
+        print(
+            f"resident set {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after: {grown / 1e3:+.0f} kB, {verdict}"
+        )
+        if not again:
+            break
     sys.exit(0 if flat else 1)
 
 

@@ -13,7 +13,7 @@ import pluggy
 
 from . import config, hookspecs
 from .errors import BackendUnavailable, ParamInvalid
-from .extras import EntryPoint, entry_points, missing
+from .extras import EXTRAS, EntryPoint, entry_points, missing
 from .log import logger
 from .spi import Backend
 from .spi.custom_op import CustomOp, as_custom_op
@@ -363,7 +363,7 @@ def gpu_services() -> GpuServices:
         if not probe.available:
             reasons.append(f"{host.name}: {probe.reason}")
     raise BackendUnavailable(
-        "no GPU for custom operators; " + ("; ".join(reasons) or "install rknnlite[opencl]")
+        "no GPU for custom operators; " + ("; ".join(reasons) or EXTRAS["opencl"].remedy)
     )
 
 

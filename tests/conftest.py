@@ -2,31 +2,48 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import needs
+from tests.support import cpu_time, needs
 
-# Examples are drawn the same way in every run; RKNNLITE_FUZZ=500 draws 500 new ones per property instead.
+# Examples are drawn the same way in every run, a part of them in the fast set; RKNNLITE_FUZZ=500 draws 500 new ones per
+# property instead.
 _MORE = int(os.environ.get("RKNNLITE_FUZZ", "0"))
-settings.register_profile(
-    "rknnlite",
-    deadline=None,
-    derandomize=not _MORE,
-    max_examples=_MORE or 40,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-settings.load_profile("rknnlite")
+for _profile, _examples in (("complete", 40), ("fast", 15)):
+    settings.register_profile(
+        _profile,
+        deadline=None,
+        derandomize=not _MORE,
+        max_examples=_MORE or _examples,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+
+# Without byte code on disk every one of some hundred child interpreters would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # so it is in a shell's background, and programs inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    cpu_time.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the modules of tests are imported, whose decorators look at the profile."""
+    settings.load_profile("fast" if config.getoption("markexpr") == "not slow" else "complete")
+    config.pluginmanager.register(cpu_time.CpuTime(config.getoption("cpu_times")))
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +55,16 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         "RKNNLITE_ENGINE", "numpy"
     )  # the definition; tests/cpu/engines hold the engines against it
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What collection makes stays to the end: the garbage collector need not look through it again and again."""
+    gc.disable()
+    yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)

@@ -142,6 +142,9 @@ def test_shell_block_runs(code: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", blocks("yaml"))
 def test_yaml_block_is_a_configuration(text: str, tmp_path: Path) -> None:
+    if "\nsteps:" in text:  # a recipe of continuous integration; tests/test_adopting.py runs complete ones
+        assert all(line.startswith(("  ", "steps:", "runs-on:")) for line in text.splitlines())
+        return
     file = tmp_path / "config.yaml"
     file.write_text(text)
     assert config._parse(file, {}) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_example_runs(cls: type[Any], tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RKNNLITE_BACKEND", "cpu")
-    if cls.__module__.startswith("rknnlite.llm") or "Chat(" in (cls.__doc__ or ""):
+    if cls.__module__.startswith("rknnlite.llm") or re.search(r"Chat\(|llm_mode=True", cls.__doc__ or ""):
         pytest.importorskip("jinja2", reason="needs jinja2")  # for chat templates
     names = {**vars(sys.modules[cls.__module__]), "np": np, "rknnlite": rknnlite}
     if cls.__module__.startswith("rknnlite.rknn3."):

@@ -51,6 +51,8 @@ inside() {
         [ -z "${!name:-}" ] || settings+=("$name=${!name}")
     done
     unshare --mount --pid --fork sh -ec '
+        mkdir -p "$1/dev/pts"; mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts"
+        [ -e "$1/dev/ptmx" ] || ln -s pts/ptmx "$1/dev/ptmx"
         mount -t proc proc "$1/proc"; mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
         folder=$1; who=$2; shift 2
         exec chroot --userspec="$who:$who" --groups= "$folder" env -i "$@"' - "$folder" "$who" \

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.extras import EXTRAS
 from rknnlite.log import logger
 from rknnlite.native import buildcache
 
@@ -78,7 +79,7 @@ def _found() -> Device | str:
     try:
         import pyopencl as cl
     except ImportError as error:
-        return f"pyopencl is missing ({error}); install rknnlite[opencl] or python3-pyopencl"
+        return f"pyopencl is missing ({error}); {EXTRAS['opencl'].remedy}"
     except Exception as error:
         return f"pyopencl cannot be used: {error}"
     try:

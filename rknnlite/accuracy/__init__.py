@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from .comparison import Comparison
+from .judgement import judge
 from .onnx_export import to_onnx
 from .session import compare
 from .tensor_error import Distance, TensorError
-from .verdict import Kind, Quantisation, Verdict, judge
+from .verdict import Kind, LayerError, Quantisation, Verdict
 
 __all__ = [
     "Comparison",
     "Distance",
     "Kind",
+    "LayerError",
     "Quantisation",
     "TensorError",
     "Verdict",

@@ -21,7 +21,10 @@ _NAME = "layer_name"
 
 
 def distance(a: Array, b: Array) -> Distance:
-    """Distance of two tensors of equal size; two tensors of zeros are the same, one of them is at a right angle."""
+    """Distance of two tensors of equal size; two tensors of zeros are the same, one of them is at a right angle.
+
+    Equal infinities and NaN are the same where all else is, too.
+    """
     flat_a, flat_b = a.reshape(-1), b.reshape(-1)
     product = square_a = square_b = square = 0.0
     for start in range(0, len(flat_a), _BLOCK):
@@ -33,6 +36,8 @@ def distance(a: Array, b: Array) -> Distance:
             square_b += float(part_b @ part_b)
             part_a -= part_b
             square += float(part_a @ part_a)
+    if not np.isfinite(square) and np.array_equal(flat_a, flat_b, equal_nan=True):
+        return Distance(1.0, 0.0)
     size = float(np.sqrt(square_a)) * float(np.sqrt(square_b))
     if size == 0.0:
         return Distance(1.0 if square == 0.0 else 0.0, float(np.sqrt(square)))

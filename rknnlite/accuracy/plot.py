@@ -1,4 +1,4 @@
-"""A picture of a comparison: distance and time per layer. Needs the extra ``plot``."""
+"""A picture of a comparison: distance and time per layer, and what pictures of layers share. Needs the extra ``plot``."""
 
 from __future__ import annotations
 
@@ -13,21 +13,38 @@ from ..extras import missing
 from ..files.writing import writing
 from .tensor_error import TensorError
 
-__all__ = ["draw"]
+__all__ = ["draw", "height_of", "need_figures", "save"]
 
 _LEAST = 1e-7  # cosine distances below this are noise, and 0 has no place on a logarithmic axis
 _INCHES_PER_LAYER = 0.22
+_SMALLEST, _TALLEST = 3.0, 200.0  # inches
 
 
-def draw(tensors: Sequence[TensorError], title: str, path: str | os.PathLike[str]) -> Path:
-    """Write the PNG with a row per tensor; raises BackendUnavailable without matplotlib."""
+def need_figures() -> Any:
+    """matplotlib's class of figures; raises BackendUnavailable without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise missing("plot", "plots need matplotlib", error) from None
+    return Figure
+
+
+def height_of(layers: int) -> float:
+    """Inches for so many layers."""
+    return min(_TALLEST, max(_SMALLEST, 1.5 + _INCHES_PER_LAYER * layers))
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all."""
+    with writing(path) as file:
+        figure.savefig(file, format="png", dpi=100)
+
+
+def draw(tensors: Sequence[TensorError], title: str, path: str | os.PathLike[str]) -> Path:
+    """Write the PNG with a row per tensor; raises BackendUnavailable without matplotlib."""
+    figure_class = need_figures()
     timed = any(tensor.time_us is not None for tensor in tensors)
-    height = max(3.0, 1.5 + _INCHES_PER_LAYER * len(tensors))
-    figure = Figure(figsize=(14 if timed else 10, min(height, 200.0)), layout="constrained")
+    figure = figure_class(figsize=(14 if timed else 10, height_of(len(tensors))), layout="constrained")
     axes = figure.subplots(1, 3 if timed else 2, sharey=True, squeeze=False)[0]
     _distances(axes[0], axes[1], tensors)
     if timed:
@@ -37,8 +54,7 @@ def draw(tensors: Sequence[TensorError], title: str, path: str | os.PathLike[str
     axes[0].invert_yaxis()
     figure.suptitle(title, fontsize=9)
     target = Path(path)
-    with writing(target) as file:
-        figure.savefig(file, format="png", dpi=100)
+    save(figure, target)
     return target
 
 

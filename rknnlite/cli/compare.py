@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..accuracy import Kind, Verdict, compare, judge
+from ..accuracy.plot import need_figures
 from ..errors import ParamInvalid
 from ..files.input_arrays import arrays_for
 from ..formats.tensor_attrs import default_attr
@@ -85,6 +86,8 @@ class Compare(Command):
     def run(self, args: argparse.Namespace, console: Console) -> int:
         for file in filter(None, (args.plot, args.html)):
             output_file(file)
+        if args.plot:
+            need_figures()  # what is missing is told before the work
         if args.html:
             need_templates()
         floating = _own_float(args.model) if args.quantisation else args.floating
@@ -100,12 +103,12 @@ class Compare(Command):
                 progress=progress.to,
                 **opening(args),
             )
+        verdict = judge(found)
         if args.html:
-            page(found).write(args.html)
+            page(found, verdict).write(args.html)
         below = [
             t for t in found.outputs if args.min_cosine is not None and not t.entire.cosine >= args.min_cosine
         ]
-        verdict = judge(found)
         data = {
             "model": found.model, "reference": found.reference, "mode": found.mode, "tensors": found.tensors,
             "error_of": "runtime" if found.runtime else "model", "only_in_model": found.unmatched,
@@ -134,17 +137,19 @@ def _hint(args: argparse.Namespace, verdict: Verdict) -> str:
     """How to learn whether it is the quantisation, where that can be asked and was not."""
     asked = args.quantisation or args.floating or args.fidelity == "float"
     sides = args.model.suffix.lower(), args.reference.suffix.lower()
-    if asked or verdict.kind is not Kind.DIFFERENT or sides != (".rknn", ".onnx"):
+    if asked or verdict.farthest is None or verdict.kind is Kind.NOT_FINITE or sides != (".rknn", ".onnx"):
         return ""
-    return "is it the quantisation? --quantisation tells"
+    return "Is it the quantisation? --quantisation tells."
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     """For programs."""
     why = verdict.quantisation
     return {
-        "kind": verdict.kind, "text": verdict.sentence, "worst": verdict.worst.name if verdict.worst else None,
-        "born": verdict.born.name if verdict.born else None,
+        "kind": verdict.kind, "headline": verdict.headline, "lines": verdict.lines, "differing": verdict.differing,
+        "farthest": verdict.farthest.tensor.name if verdict.farthest else None,
+        "born": [layer.tensor.name for layer in verdict.born],
+        "largest": [layer.tensor.name for layer in verdict.largest],
         "quantisation": {**vars(why), "share": why.share, "text": str(why)} if why else None,
     }  # fmt: skip
 

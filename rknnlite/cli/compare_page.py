@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Optional
 
-from ..accuracy import Comparison, Distance, TensorError
-from ..accuracy.birth import Birth, Verdict, find_birth
+from ..accuracy import Comparison, Distance, Kind, TensorError, Verdict
 from .html_chart import Chart, Series
 from .html_report import Bar, Cell, HtmlReport
 
@@ -14,15 +13,6 @@ __all__ = ["page"]
 
 _FLOAT = ("model", "reference")
 _UNITS = ("1 - cosine", "Euclidean")
-_MOODS = {
-    Verdict.IDENTICAL: "good",
-    Verdict.NOISE: "good",
-    Verdict.ADDED: "doubtful",
-    Verdict.LOSSY: "doubtful",
-    Verdict.UNSEEN: "doubtful",
-    Verdict.LOCAL: "doubtful",
-    Verdict.WRONG: "bad",
-}
 _MANY = 6  # names that are shown without being asked for
 _LEAST = 1e-7  # of 1 - cosine: below is what summing up leaves
 _RELATIVE = (
@@ -32,24 +22,17 @@ _RELATIVE = (
 )
 
 
-def page(found: Comparison) -> HtmlReport:
-    """The report of a comparison."""
-    birth = find_birth(found.tensors)
-    lines = [birth.sentence]
-    if birth.verdict is Verdict.WRONG:
-        lines.append(
-            "Either this computes something else than the reference does, or both sides mean different values by that name."
-        )
+def page(found: Comparison, verdict: Verdict) -> HtmlReport:
+    """The report of a comparison and of the verdict on it."""
+    lines = verdict.lines
     if found.unmatched:
         lines.append(
             f"{len(found.unmatched)} tensors of the model have no counterpart and were not compared; they are listed below."
         )
-    if birth.typical is None and birth.verdict is not Verdict.IDENTICAL:
-        lines.append("No layer was run alone: --mode single tells a layer's own error from those before it.")
-    report = HtmlReport("Accuracy analysis", _facts(found), birth.headline, lines, _MOODS[birth.verdict])
-    if birth.verdict is not Verdict.IDENTICAL:
-        _add_birth(report, birth)
-        _add_charts(report, found, birth)
+    report = HtmlReport("Accuracy analysis", _facts(found), verdict.headline, lines, verdict.mood)
+    if verdict.kind is not Kind.IDENTICAL:
+        _add_birth(report, verdict)
+        _add_charts(report, found, verdict)
     _add_tables(report, found)
     return report
 
@@ -62,21 +45,21 @@ def _facts(found: Comparison) -> list[tuple[str, str]]:
     return [*facts, ("lowest cosine", found.worst.label)] if found.worst else facts
 
 
-def _add_birth(report: HtmlReport, birth: Birth) -> None:
-    """The layers that err most by themselves, each with the error that it found and the one that it left."""
-    shown = birth.born or birth.largest
+def _add_birth(report: HtmlReport, verdict: Verdict) -> None:
+    """The layers where the error is born, or else the largest, each with the error that it found and the one that it left."""
+    shown = verdict.born or verdict.largest
     if not shown:
         return
-    numbers = {id(layer): number for number, layer in enumerate(birth.layers)}
+    numbers = {id(layer): number for number, layer in enumerate(verdict.layers)}
     rows: list[list[Cell]] = []
     for layer in shown:
         number = numbers[id(layer)]
-        before = _percent(birth.layers[number - 1].entire) if number else None
+        before = _percent(verdict.layers[number - 1].entire) if number else None
         rows.append([
             number + 1, layer.tensor.label, _percent(layer.own), _rounded(layer.times, 1), _rounded(layer.steps, 2),
             _percent(layer.stored), before, _percent(layer.entire),
         ])  # fmt: skip
-    note = "" if birth.born else " No layer stands out, all add a little; these are the largest."
+    note = "" if verdict.born else " No layer stands out, all add a little; these are the largest."
     report.table(
         "Where the error is born",
         (
@@ -88,13 +71,13 @@ def _add_birth(report: HtmlReport, birth: Birth) -> None:
     )  # fmt: skip
 
 
-def _add_charts(report: HtmlReport, found: Comparison, birth: Birth) -> None:
+def _add_charts(report: HtmlReport, found: Comparison, verdict: Verdict) -> None:
     labels = [tensor.label for tensor in found.tensors]
-    marked = [number for number, layer in enumerate(birth.layers) if layer in birth.born]
+    marked = [number for number, layer in enumerate(verdict.layers) if layer in verdict.born]
     about: dict[str, Any] = {"logarithmic": True, "marked": marked, "marked_name": "where the error is born"}
-    alone = birth.typical is not None
-    errors = [Series("after a whole run", [_percent(layer.entire) for layer in birth.layers])]
-    errors += [Series("alone", [_percent(layer.own) for layer in birth.layers])] if alone else []
+    alone = verdict.alone
+    errors = [Series("after a whole run", [_percent(layer.entire) for layer in verdict.layers])]
+    errors += [Series("alone", [_percent(layer.own) for layer in verdict.layers])] if alone else []
     cosines = [Series("after a whole run", [_away(tensor.entire) for tensor in found.tensors])]
     cosines += [Series("alone", [_away(tensor.single) for tensor in found.tensors])] if alone else []
     report.chart(Chart("Relative error over depth", "%, logarithmic", labels, errors, **about))

@@ -7,9 +7,7 @@ from ..spi.command import Column, Line, Part, Table, Tone
 
 __all__ = ["compare_parts"]
 
-_TONES = {
-    Kind.IDENTICAL: Tone.GOOD, Kind.OUTPUTS_IDENTICAL: Tone.GOOD, Kind.DIFFERENT: Tone.WARN, Kind.NOT_FINITE: Tone.BAD,
-}  # fmt: skip
+_TONES = {"good": Tone.GOOD, "doubtful": Tone.WARN, "bad": Tone.BAD}
 _NAMES = 6
 
 
@@ -17,11 +15,8 @@ def compare_parts(found: Comparison, verdict: Verdict, manual: bool = False, hin
     """What was compared and the verdict; ``manual``: with the manual's table. ``hint`` says how to learn more."""
     shown = verdict.kind is not Kind.IDENTICAL or bool(found.floating)
     parts: list[Part] = [str(found)] if manual and shown else _beside(found, shown)
-    parts.append(Line(verdict.sentence, _TONES[verdict.kind], 2))
-    if verdict.origin:
-        parts.append(Line(verdict.origin, hang=2))
-    if verdict.quantisation is not None:
-        parts.append(Line(str(verdict.quantisation), Tone.HEAD, 2))
+    parts.append(Line(verdict.headline, _TONES[verdict.mood], 2))
+    parts += [Line(line, hang=2) for line in verdict.lines]
     return [*parts, *([Line(hint, Tone.QUIET, 2)] if hint else [])]
 
 

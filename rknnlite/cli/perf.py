@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
+from ..accuracy.plot import height_of, need_figures, save
 from ..errors import RknnError
-from ..extras import missing
 from ..files.input_arrays import arrays_for
-from ..files.writing import writing
 from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from ..spi.perf import MemorySize, OpRank, PerfRow, PerfTable
@@ -17,11 +15,9 @@ from .html_report import need_templates
 from .options import add_inputs, add_isolation, add_model, open_context, output_file
 from .perf_page import page
 from .perf_text import perf_parts
+from .perf_verdict import verdict
 
 __all__ = ["COMMAND", "draw"]
-
-_INCHES_PER_LAYER = 0.2
-_TALLEST = 200.0  # inches
 
 
 class Perf(Command):
@@ -56,7 +52,7 @@ class Perf(Command):
         for file in filter(None, (args.plot, args.html)):
             output_file(file)
         if args.plot:
-            _figure_class()  # what is missing is told before the work
+            need_figures()  # what is missing is told before the work
         if args.html:
             need_templates()
         with open_context(args, collect_perf=True) as context:
@@ -69,15 +65,16 @@ class Perf(Command):
             draw(table, args.plot, args.model.name)
         if args.html:
             page(table, memory, args.model.name, backend, soc).write(args.html)
+        headline, lines = verdict(table, backend)
         data = {
             "model": str(args.model), "backend": backend, "soc": soc, "note": table.note, "total_us": table.total_us,
             "layers": [_layer(row) for row in table], "operators": [_operator(rank) for rank in table.ranking],
-            "memory": memory,
+            "memory": memory, "verdict": {"headline": headline, "lines": lines},
         }  # fmt: skip
         if args.vendor_table or console.room is None:  # programs that read the manual's table go on to do so
             console.report(data, str(table), *([str(memory)] if memory else []))
         else:
-            console.report(data, *perf_parts(table, memory))
+            console.report(data, *perf_parts(table, memory, backend))
         return Exit.OK
 
 
@@ -102,19 +99,10 @@ def _operator(rank: OpRank) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _figure_class() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing("plot", "plots need matplotlib", error) from None
-    return Figure
-
-
 def draw(table: PerfTable, path: Path, model: str) -> None:
     """Time per layer and per operator as a PNG; raises BackendUnavailable without matplotlib."""
     rows = list(table)
-    height = min(_TALLEST, max(4.0, 1.5 + _INCHES_PER_LAYER * len(rows)))
-    figure = _figure_class()(figsize=(14, height), layout="constrained")
+    figure = need_figures()(figsize=(14, height_of(len(rows))), layout="constrained")
     layers, operators = figure.subplots(1, 2, width_ratios=(2, 1))
     places = list(range(len(rows)))
     layers.barh(places, [row.time_us or 0.0 for row in rows], color="tab:blue")
@@ -127,8 +115,7 @@ def draw(table: PerfTable, path: Path, model: str) -> None:
     operators.invert_yaxis()
     operators.set_xlabel("time per operator (us)")
     figure.suptitle(model, parse_math=False)
-    with writing(path) as file:
-        figure.savefig(file, format="png", dpi=100)
+    save(figure, path)
 
 
 COMMAND = Perf()

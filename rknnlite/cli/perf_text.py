@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..spi.command import Column, Line, Part, Table, Tone
-from ..spi.perf import UNKNOWN, MemorySize, OpRank, PerfTable
+from ..spi.perf import UNKNOWN, MemorySize, OpRank, PerfTable, size_text
+from .perf_verdict import verdict
 
 __all__ = ["perf_parts"]
 
@@ -18,11 +19,13 @@ _LEAVE = (
 """Columns that a narrow terminal does without, the last one first."""
 
 
-def perf_parts(table: PerfTable, memory: MemorySize | None) -> list[Part]:
-    """The layers, the operators, the sums."""
+def perf_parts(table: PerfTable, memory: MemorySize | None, backend: str) -> list[Part]:
+    """The layers, the operators, the sums, and what the run on ``backend`` comes to."""
     parts: list[Part] = [_title("layers", table.note), _layers(table), ""]
     parts += [Line("operators", Tone.HEAD), _operators(table), ""]
-    return [*parts, *_sums(table, memory), _verdict(table)]
+    headline, lines = verdict(table, backend)
+    tone = Tone.HEAD if table.total_us else Tone.WARN
+    return [*parts, *_sums(table, memory), Line(headline, tone, 2), *(Line(line, hang=2) for line in lines)]
 
 
 def _title(text: str, note: str) -> Line:
@@ -65,25 +68,11 @@ def _operators(table: PerfTable) -> Table:
 
 def _sums(table: PerfTable, memory: MemorySize | None) -> Iterator[Line]:
     if table.total_kb is not None:
-        yield Line(f"read and written per frame: {table.total_kb:.0f} KB", hang=2)
+        yield Line(f"read and written: {size_text(1024 * table.total_kb)}", hang=2)
     if memory is not None:
         parts = {
             "weights": memory.weight, "internal tensors": memory.internal, "other": memory.other, "model file": memory.model,
             "SRAM": memory.sram_total, "SRAM free": memory.sram_free,
         }  # fmt: skip
-        told = ", ".join(f"{name} {_mebibytes(size)}" for name, size in parts.items() if size)
-        yield Line(f"memory on the NPU: {_mebibytes(memory.total)} ({told})", hang=2)
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / 2**20:.2f} MiB" if size >= 2**20 else f"{size / 1024:.2f} KiB"
-
-
-def _verdict(table: PerfTable) -> Line:
-    """Where the time goes."""
-    timed = [row for row in table if row.time_us]
-    if not timed:
-        return Line(f"{len(table)} layers, and no times of them", Tone.WARN)
-    slowest, first = max(timed, key=lambda row: row.time_us or 0.0), table.ranking[0]
-    text = f"{table.total_us / 1000:.2f} ms in {len(table)} layers: {first.ratio:.0f} % in {first.op}; the slowest is "
-    return Line(f"{text}{slowest.name} with {(slowest.time_us or 0) / 1000:.2f} ms", Tone.HEAD, 2)
+        told = ", ".join(f"{name} {size_text(size)}" for name, size in parts.items() if size)
+        yield Line(f"memory on the NPU: {size_text(memory.total)} ({told})", hang=2)

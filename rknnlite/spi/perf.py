@@ -18,6 +18,7 @@ __all__ = [
     "PerfRow",
     "PerfTable",
     "grid",
+    "size_text",
     "work_load_header",
 ]
 
@@ -244,9 +245,10 @@ class MemorySize:
             parts.update({"SRAM": self.sram_total, "SRAM free": self.sram_free})
         if not self.model:
             del parts["Model File Size"]
-        lines = [f"    {name}: {_mebibytes(size)}" for name, size in parts.items()]
+        lines = [f"    {name}: {size_text(size)}" for name, size in parts.items()]
         return "\n".join([rule, "Memory Profile".center(54).rstrip(), rule, *lines, rule])
 
 
-def _mebibytes(size: int) -> str:
+def size_text(size: float) -> str:
+    """Bytes in MiB or KiB, as reports have them."""
     return f"{size / 2**20:.2f} MiB" if size >= 2**20 else f"{size / 1024:.2f} KiB"

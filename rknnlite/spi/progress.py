@@ -26,6 +26,10 @@ class Progress:
         label: what is done.
         total: steps of it; 0 where nobody knows.
         paint: draws bars with colours; None for plain ones.
+
+    Examples:
+        >>> with Progress(None, lambda: 80, "frames", 10) as progress:
+        ...     progress.step(5)
     """
 
     def __init__(

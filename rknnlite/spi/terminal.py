@@ -19,7 +19,12 @@ _MARK = "…"
 
 
 class Tone(enum.Enum):
-    """What a line is there for; the styles are those of ``rich``."""
+    """What a line is there for; the styles are those of ``rich``.
+
+    Examples:
+        >>> Tone.BAD.value
+        'bold red'
+    """
 
     PLAIN = ""
     HEAD = "bold"
@@ -31,7 +36,12 @@ class Tone(enum.Enum):
 
 @dataclass(frozen=True)
 class Line:
-    """One line of text; where it is too long for a terminal it goes on below, ``hang`` columns to the right."""
+    """One line of text; where it is too long for a terminal it goes on below, ``hang`` columns to the right.
+
+    Examples:
+        >>> Line("one two three", hang=2).lines(8)
+        ['one two', '  three']
+    """
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -54,7 +64,12 @@ class Line:
 @dataclass(frozen=True)
 class Column:
     """A column of a table. One with ``least`` may be shortened to so many columns; the one with the highest ``drop`` is
-    left out first where that is not enough, one with 0 stays."""
+    left out first where that is not enough, one with 0 stays.
+
+    Examples:
+        >>> Column("time (us)", right=True, drop=1).head
+        'time (us)'
+    """
 
     head: str
     right: bool = False
@@ -71,6 +86,10 @@ class Table:
         rows: as many cells each.
         empty: what a cell without data holds; a column of nothing else is left out (None: all columns stay).
         last: so many rows at the end are sums, which a terminal shows behind a rule.
+
+    Examples:
+        >>> Table([Column("layer"), Column("us", right=True)], [["conv", "12"]]).lines(None)
+        ['layer  us', 'conv   12']
     """
 
     columns: Sequence[Column]

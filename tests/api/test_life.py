@@ -214,7 +214,7 @@ def test_the_cpu_reference_leaves_nothing_for_the_collector(cpu: None, name: str
 def test_cycles_leave_no_block_of_memory(cpu: None, name: str) -> None:
     """In a program of its own, where nobody keeps the log; see there for what the interpreter itself keeps."""
     done = subprocess.run(
-        [sys.executable, LEAK, genuine(name), "--cycles", "--count", "300", "--warm-up", "50"],
+        [sys.executable, LEAK, genuine(name), "--cycles", "--count", "150", "--warm-up", "150"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import select
 import shutil
@@ -19,6 +18,7 @@ from rknnlite import plugins
 from rknnlite.cli.program import BUILT_IN
 from rknnlite.spi.command import Exit
 from tests.support.needs import needs
+from tests.support.terminals import open_terminal
 
 from .conftest import Call
 
@@ -112,7 +112,7 @@ def test_zsh_completion(words: list[str], expected: set[str], folder: Path) -> N
     _script(folder, "zsh").rename(folder / "_rknnlite")
     environment = {**os.environ, "TERM": "dumb", "HOME": str(folder), "ZDOTDIR": str(folder)}
     setup = f"fpath=({folder} $fpath); autoload -U compinit; compinit -u -D; echo re''ady\n"
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     with subprocess.Popen(
         ["zsh", "-f", "-i"],
         stdin=theirs,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rknnlite.extras import EXTRAS
 from rknnlite.spi.command import Exit
 from tests.support.corpus import DATA, EXAMPLES, FIXTURES, genuine
 from tests.support.needs import needs
@@ -348,6 +350,20 @@ def test_plots(call: Call, tmp_path: Path) -> None:
     assert call("perf", model, "--plot", picture).code == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert call("compare", model, model, "--plot", picture).code == 0
+
+
+def test_an_extra_that_is_missing_is_told_before_the_work(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("has begun")
+
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr("rknnlite.cli.compare.compare", work)
+    monkeypatch.setattr("rknnlite.cli.perf.open_context", work)
+    for words in (("perf", RESNET), ("compare", RESNET, RESNET)):
+        done = call(*words, "--plot", "layers.png")
+        assert done.code == Exit.UNAVAILABLE and EXTRAS["plot"].remedy in done.err
 
 
 def test_a_folder_that_does_not_exist_is_told_before_the_work(call: Call, tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ def test_a_new_package_passes_its_own_tests(kind: str, tmp_path: Path, call: Cal
     site.mkdir()
     install(folder, site)
     shutil.rmtree(folder / "rknnlite_my_scale")  # what is tested is what was installed
-    output = run(folder, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", first=str(site))
+    alone = {"first": str(site), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # plugins of pytest take longer
+    output = run(folder, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", **alone)
     if kind == "opencl" and "SKIPPED" in output:
         pytest.skip("no OpenCL")
     assert f"{TESTS[kind]} passed" in output and "skipped" not in output, output

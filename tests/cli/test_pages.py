@@ -14,14 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rknnlite.accuracy import Comparison, Distance, TensorError
+from rknnlite.accuracy import Comparison, Distance, TensorError, judge
 from rknnlite.cli import compare_page, perf_page
 from rknnlite.cli.html_chart import Chart, Series
 from rknnlite.cli.html_report import Bar, HtmlReport
-from rknnlite.spi.command import Exit
-from rknnlite.spi.perf import PerfRow, PerfTable
-from tests.support.corpus import genuine
+from rknnlite.cli.perf_text import perf_parts
+from rknnlite.cli.perf_verdict import verdict
+from rknnlite.spi.command import Exit, Line
+from rknnlite.spi.perf import MemorySize, PerfRow, PerfTable
+from tests.support.corpus import genuine, golden_of
 from tests.support.needs import needs
+from tests.support.onnx_twin import write_twin
 
 from .conftest import RESNET, Call
 
@@ -76,6 +79,10 @@ def tensor(name: str, off: float, role: str = "activation") -> TensorError:
     return TensorError(name, "Conv", (1, 4), role, away, away, length=1.0, step=0.1)
 
 
+def page_of(found: Comparison) -> HtmlReport:
+    return compare_page.page(found, judge(found))
+
+
 def comparison(*tensors: TensorError, **about: Any) -> Comparison:
     return Comparison("model.rknn", "model.onnx", "single", tensors, **about)
 
@@ -88,7 +95,7 @@ def pages(name: str = "plain") -> list[str]:
     found = Comparison(
         name, name, "single", tensors, [name] * 9, [name], runtime=True, floating=name
     )  # fmt: skip
-    return [str(perf), str(compare_page.page(found))]
+    return [str(perf), str(page_of(found))]
 
 
 # -- one file, safe ---------------------------------------------------------------------------------------------
@@ -218,7 +225,7 @@ def test_cells_are_sorted_by_numbers() -> None:
 
 
 def test_perf_says_where_the_time_goes() -> None:
-    headline, lines = perf_page.verdict(TABLE, "rknnrt")
+    headline, lines = verdict(TABLE, "rknnrt")
     assert headline == "1 ms per run on the backend rknnrt"
     assert lines == [
         "Costliest layers: Conv:a 600 us (60 %), Conv:b 300 us (30 %), Softmax:c 90 us (9 %); together 99 %.",
@@ -228,13 +235,13 @@ def test_perf_says_where_the_time_goes() -> None:
 
 
 def test_perf_says_whose_time_it_is() -> None:
-    headline, lines = perf_page.verdict(PerfTable(TABLE, timed_on="CPU"), "cpu")
+    headline, lines = verdict(PerfTable(TABLE, timed_on="CPU"), "cpu")
     assert headline == "1 ms per run on the CPU reference"
     assert "this machine's CPU, not of the NPU" in lines[0]
 
 
 def test_perf_without_times() -> None:
-    headline, lines = perf_page.verdict(PerfTable([PerfRow("1", "Conv", "NPU", "a", None)]), "rknn3rt")
+    headline, lines = verdict(PerfTable([PerfRow("1", "Conv", "NPU", "a", None)]), "rknn3rt")
     assert headline == "No time is known on the backend rknn3rt" and len(lines) == 1
     assert "No time is known" in str(perf_page.page(PerfTable(), None, "m", "x", "y"))
 
@@ -261,7 +268,7 @@ def test_perf_page_of_a_file(call: Call, tmp_path: Path) -> None:
     ],
 )
 def test_compare_says_first_what_it_found(tensors: list[TensorError], mood: str, says: str) -> None:
-    page = str(compare_page.page(comparison(*tensors)))
+    page = str(page_of(comparison(*tensors)))
     assert f'class="verdict {mood}"' in page and f"<strong>{says}</strong>" in page
     assert ("Where the error is born" in page) == (says != "Identical")
 
@@ -270,7 +277,7 @@ def test_compare_tells_what_was_not_compared() -> None:
     found = comparison(
         tensor("a", 0.0, "output"), unmatched=[f"extra{i}" for i in range(9)], missing=["fused"]
     )
-    page = str(compare_page.page(found))
+    page = str(page_of(found))
     assert "9 tensors of the model have no counterpart" in page
     assert "<summary><h2>Only in the model (9)</h2>" in page and "<h2>Only in the reference (1)</h2>" in page
 
@@ -283,3 +290,30 @@ def test_compare_page_of_two_files(call: Call, tmp_path: Path) -> None:
     words = (model, model, tmp_path / "x.npy", "--mode", "single", "--html", tmp_path / "page.html")
     assert call("compare", *words).code == 0
     assert "Identical" in Seen((tmp_path / "page.html").read_text()).text
+
+
+@pytest.mark.parametrize("mode", ["single", "entire"])
+def test_terminal_page_and_json_say_the_same(call: Call, tmp_path: Path, mode: str) -> None:
+    needs("onnx", "onnxruntime")
+    two = "two_images.rk3588.i8"
+    twin, page = write_twin(genuine(two), tmp_path / "twin.onnx"), tmp_path / "page.html"
+    files = [tmp_path / f"{number}.npy" for number in range(len(golden_of(two).inputs))]
+    for file, array in zip(files, golden_of(two).inputs):
+        np.save(file, array)
+    words = ("compare", genuine(two), twin, *files, "--mode", mode, "--quantisation", "--html", page)
+    printed = call(*words).out.splitlines()
+    told = call(*words, "--json").data["verdict"]
+    assert printed[-1 - len(told["lines"]) :] == [told["headline"], *told["lines"]]
+    seen = Seen(page.read_text()).text
+    assert all(line in seen for line in (told["headline"], *told["lines"]))
+
+
+def test_perf_terminal_and_page_say_the_same() -> None:
+    memory = MemorySize(weight=3 << 20, internal=2048, total=4 << 20)
+    printed = [part.text for part in perf_parts(TABLE, memory, "rknnrt") if isinstance(part, Line)]
+    seen = Seen(str(perf_page.page(TABLE, memory, "m", "rknnrt", "rk3588"))).text
+    headline, lines = verdict(TABLE, "rknnrt")
+    assert printed[-1 - len(lines) :] == [headline, *lines]
+    assert all(line in seen for line in (headline, *lines))
+    for size in ("2.00 KiB", "3.00 MiB", "4.00 MiB"):
+        assert size in seen and any(size in line for line in printed)

@@ -24,13 +24,20 @@ DUAL = EXAMPLES / "custom_op" / "dual_for_RK3588.rknn"
 
 def problem(call: Call, name: str) -> str:
     """The problem that ``plugins`` shows, when ``doctor`` shows it too."""
-    found = {entry["name"]: entry["problem"] for entry in call("plugins", "--json").data}[name]
-    lines = [f for f in call("doctor", "--json").data["findings"] if f["text"].startswith(f"plugin {name}: ")]
-    assert found, "nothing is wrong"
-    assert lines, "doctor says nothing"
-    assert all(line["level"] == "WARN" and line["remedy"] for line in lines)
-    assert all(line["text"].split(": ", 1)[1] in found for line in lines)
-    return str(found)
+    return problems(call, name)[0]
+
+
+def problems(call: Call, *names: str) -> list[str]:
+    """Those of several plugins, by one look at each command."""
+    shown = {entry["name"]: entry["problem"] for entry in call("plugins", "--json").data}
+    findings = call("doctor", "--json").data["findings"]
+    for name in names:
+        lines = [f for f in findings if f["text"].startswith(f"plugin {name}: ")]
+        assert shown[name], "nothing is wrong"
+        assert lines, "doctor says nothing"
+        assert all(line["level"] == "WARN" and line["remedy"] for line in lines)
+        assert all(line["text"].split(": ", 1)[1] in shown[name] for line in lines)
+    return [str(shown[name]) for name in names]
 
 
 def missing_operator(call: Call) -> str:
@@ -99,9 +106,9 @@ def test_what_merely_looks_like_a_hook_is_no_mistake(call: Call, install: Any) -
 
 def test_two_packages_with_one_operator(call: Call, install: Any) -> None:
     install(one=Offers(), two=Offers())
-    for name in ("one", "two"):
-        assert "cstDualResidual is offered several times: " in problem(call, name)
-        assert "Plain (plugin one), " in problem(call, name)
+    for found in problems(call, "one", "two"):
+        assert "cstDualResidual is offered several times: " in found
+        assert "Plain (plugin one), " in found
     assert "is offered by several plugins" in missing_operator(call)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from rknnlite.spi.progress import duration
 from rknnlite.spi.terminal import shortened, width_of
 from tests.support.corpus import ROOT, genuine, golden_of
 from tests.support.onnx_twin import write_twin
+from tests.support.terminals import open_terminal
 
 from .conftest import BOARD, RESNET, Call
 
@@ -177,7 +177,7 @@ def run_on_a_pty(width: int, folder: Path, *words: Any) -> str:
         "PYTHONPATH": f"{folder}:{ROOT}:{ROOT / 'plugins'}",
     }  # fmt: skip
     environment.pop("NO_COLOR", None)
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     command = [sys.executable, "-m", "rknnlite", *map(str, words)]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=ROOT):
         os.close(theirs)
@@ -209,7 +209,7 @@ def test_a_real_terminal(tmp_path: Path, rich: bool) -> None:
     assert bars and all(width_of(bar) <= 79 for bar in bars)
     assert lines[0].split("\r")[-1].startswith("model: "), "the bar is gone"
     assert max(map(width_of, lines[1:])) <= 80
-    assert "identical: all values of 25 tensors" in lines
+    assert "Identical" in lines and "All 25 tensors are the same on both sides, number for number." in lines
 
 
 # -- pipes -----------------------------------------------------------------------------------------------------
@@ -255,7 +255,10 @@ def test_perf_shows_what_carries_something(show: Show, without_rich: None) -> No
     assert head == [
         "ID", "OpType", "DataType", "Target", "InputShape", "OutputShape", "Time(us)", "RW(KB)", "FullName",
     ]  # fmt: skip
-    assert re.search(r"^[\d.]+ ms in 26 layers: \d+ % in \w+; the slowest is ", text.splitlines()[-1])
+    last = text.splitlines()[-5:]
+    assert re.search(r"^[\d.]+ ms per run on the CPU reference$", last[0])
+    assert last[1].startswith("These are times of this machine's CPU, not of the NPU")
+    assert re.search(r"^Costliest layers: \S+ [\d.]+ [mu]s \(\d+ %\), ", last[2])
     narrow = show(60, "perf", RESNET)
     assert narrow.splitlines()[1].split() == ["ID", "OpType", "Target", "Time(us)", "FullName"]
     assert "(no room for: DataType, InputShape, OutputShape, RW(KB))" in narrow
@@ -268,11 +271,13 @@ def test_perf_shows_what_carries_something(show: Show, without_rich: None) -> No
 
 def test_compare_says_identical(call: Call, show: Show) -> None:
     done = call("compare", genuine(TWO), genuine(TWO), "--backend", "cpu")
-    assert done.out.splitlines()[-1] == "identical: all values of 7 tensors"
+    same = "All 7 tensors are the same on both sides, number for number."
+    assert done.out.splitlines()[-2:] == ["Identical", same]
     assert "1.00000" not in done.out
     data = call("compare", genuine(TWO), genuine(TWO), "--backend", "cpu", "--json").data
     assert data["verdict"]["kind"] == "IDENTICAL" and data["verdict"]["quantisation"] is None
-    assert "identical: all values of 7 tensors" in show(80, "compare", genuine(TWO), genuine(TWO))
+    assert data["verdict"]["headline"] == "Identical" and data["verdict"]["lines"] == [same]
+    assert same in show(80, "compare", genuine(TWO), genuine(TWO))
 
 
 def test_is_it_the_quantisation(call: Call, tmp_path: Path) -> None:
@@ -285,12 +290,12 @@ def test_is_it_the_quantisation(call: Call, tmp_path: Path) -> None:
         inputs.append(tmp_path / f"{number}.npy")
         np.save(inputs[-1], array)
     without = call("compare", model, twin, *inputs, "--backend", "cpu")
-    assert without.out.splitlines()[-1] == "is it the quantisation? --quantisation tells"
+    assert without.out.splitlines()[-1] == "Is it the quantisation? --quantisation tells."
     done = call("compare", model, twin, *inputs, "--backend", "cpu", "--quantisation")
     last = done.out.splitlines()[-1]
     found = re.fullmatch(
-        r"the rounding of activations is 100 % of the error: output \w+ is (\S+) from the source network, (\S+) with the same "
-        r"file computed in float",
+        r"The rounding of activations is 100 % of the error: output \w+ is (\S+) from the source network, (\S+) with the same "
+        r"file computed in float\.",
         last,
     )
     assert found, last

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,6 @@ EXTRAS = {
     "rknnlite.cli.html_report": {"jinja2"},
     "rknnlite.files.pictures": {"PIL", "cv2"},
     "rknnlite.cli.completion": {"shtab"},
-    "rknnlite.cli.perf": {"matplotlib"},
     "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
     "rknnlite.accuracy.plot": {"matplotlib"},
     "rknnlite.spi.rich_terminal": {"rich"},
@@ -64,6 +64,42 @@ def modules(folder: Path) -> list[Path]:
 PLUGIN_MODULES = [path for folder in sorted(PLUGINS.glob("rknnlite_*")) for path in modules(folder)]
 
 
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_the_trees() -> Iterator[None]:
+    """All modules together are big; each is parsed once for all rules and forgotten after them."""
+    yield
+    _parsed.cache_clear()
+
+
+def of_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """A rule for one module becomes a test of many, which names all that break it."""
+
+    def test_of(rule: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            wrong = [f"{short(path)}: {said}" for path in paths for said in broken(rule, path)]
+            assert not wrong, "\n".join(wrong)
+
+        return test
+
+    return test_of
+
+
+def broken(rule: Callable[[Path], None], path: Path) -> Iterator[str]:
+    try:
+        rule(path)
+    except AssertionError as e:
+        yield str(e)
+
+
+def short(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
 def dotted(path: Path, root: Path) -> str:
     parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -74,7 +110,7 @@ def imported(path: Path, root: Path, types: bool = False) -> Iterator[str]:
     package = (
         dotted(path, root).split(".") if path.name == "__init__.py" else dotted(path, root).split(".")[:-1]
     )
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = _parsed(path)
     skipped = {id(n) for block in ast.walk(tree) if type_checking(block) for n in ast.walk(block)}
     for node in ast.walk(tree):
         if id(node) in skipped and not types:
@@ -109,7 +145,7 @@ def floor(name: str) -> int:
     return found[0]
 
 
-@pytest.mark.parametrize("path", modules(CORE), ids=lambda p: dotted(p, ROOT))
+@of_each(modules(CORE))
 def test_core_imports_point_down(path: Path) -> None:
     here = room(dotted(path, ROOT))
     for name in imported(path, ROOT):
@@ -129,13 +165,13 @@ def test_core_imports_point_down(path: Path) -> None:
         assert not (here in FACES and there in FACES), f"the face {here} imports the face {there}"
 
 
-@pytest.mark.parametrize("path", modules(CORE), ids=lambda p: dotted(p, ROOT))
+@of_each(modules(CORE))
 def test_core_loads_no_library(path: Path) -> None:
     if room(dotted(path, ROOT)) not in SPEAKS_C:
         assert "ctypes" not in {name.split(".")[0] for name in imported(path, ROOT)}
 
 
-@pytest.mark.parametrize("path", PLUGIN_MODULES, ids=lambda p: dotted(p, PLUGINS))
+@of_each(PLUGIN_MODULES)
 def test_plugins_know_the_core_and_nobody_else(path: Path) -> None:
     own = dotted(path, PLUGINS).split(".")[0]
     for name in imported(path, PLUGINS):
@@ -191,6 +227,14 @@ def test_no_two_modules_need_each_other(root: Path) -> None:
     assert not circles(graph)
 
 
+def test_a_broken_rule_names_the_module() -> None:
+    def rule(path: Path) -> None:
+        assert path.name != "errors.py", "not this one"
+
+    with pytest.raises(AssertionError, match=r"^rknnlite/errors.py: not this one"):
+        of_each(modules(CORE))(rule)()
+
+
 def test_a_circle_is_noticed() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {("a", "b", "c")}
 
@@ -204,23 +248,15 @@ def private_members(tree: ast.AST) -> Iterator[str]:
                 yield ast.unparse(node)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for face in sorted({*FACES, "_faces"}) for p in modules(CORE / face)],
-    ids=lambda p: dotted(p, ROOT),
-)
+@of_each([p for face in sorted({*FACES, "_faces"}) for p in modules(CORE / face)])
 def test_faces_use_public_members_only(path: Path) -> None:
-    assert not list(private_members(ast.parse(path.read_text(encoding="utf-8"))))
+    assert not list(private_members(_parsed(path)))
 
 
 EVERY = [*modules(CORE), *PLUGIN_MODULES]
 
 
-def short(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-@pytest.mark.parametrize("path", EVERY, ids=short)
+@of_each(EVERY)
 def test_modules_are_small(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").count("\n")
     assert lines <= 400, f"{lines} lines: split it"
@@ -233,9 +269,9 @@ def sort_key(name: str) -> tuple[int, str]:
     return (1, name) if name[:1].isupper() else (2, name)
 
 
-@pytest.mark.parametrize("path", EVERY, ids=short)
+@of_each(EVERY)
 def test_all_is_sorted_and_true(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = _parsed(path)
     listed = [ast.literal_eval(node.value) for node in tree.body if names_all(node)]
     if not listed:
         assert path.name in ("__init__.py", "__main__.py", "_version.py", "spi_llm.py"), (
@@ -266,9 +302,9 @@ def top_level_names(tree: ast.Module) -> Iterator[str]:
             yield node.target.id
 
 
-@pytest.mark.parametrize("path", [p for p in EVERY if "abi" not in short(p)], ids=short)
+@of_each([p for p in EVERY if "abi" not in short(p)])
 def test_every_public_thing_has_a_docstring(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = _parsed(path)
     assert ast.get_docstring(tree), "the module has no docstring"
     listed = [ast.literal_eval(node.value) for node in tree.body if names_all(node)]
     for node in tree.body:
@@ -320,10 +356,10 @@ def _for_writing(mode: object) -> bool:
     return isinstance(mode, str) and len(mode) < 4 and bool(set("wax+") & set(mode))
 
 
-@pytest.mark.parametrize("path", EVERY, ids=short)
+@of_each(EVERY)
 def test_files_are_written_in_one_place(path: Path) -> None:
     if short(path) not in WRITES:
-        found = list(written_files(ast.parse(path.read_text(encoding="utf-8"))))
+        found = list(written_files(_parsed(path)))
         assert not found, f"{found}: go through rknnlite.files.writing"
 
 

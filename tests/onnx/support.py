@@ -13,7 +13,7 @@ from tests.support.corpus import DATA, genuine
 
 onnx = pytest.importorskip("onnx")
 
-__all__ = ["NAMES", "checked", "dims", "feeds", "metadata", "run"]
+__all__ = ["NAMES", "UNREADABLE", "checked", "dims", "feeds", "metadata", "run"]
 
 UNREADABLE = {
     "bytes_uneven.rk3562.w8a16", "int16_limits_lost.rk3562.i16", "int16_slopes_lost.rk3576.i16",

@@ -61,7 +61,7 @@ np.savez(sys.argv[3], *[results[each] for each in network.outputs])
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def openvino_python() -> str:
     """An interpreter that has OpenVINO: this one, or the one of ``RKNNLITE_OPENVINO_PYTHON``."""
     python = os.environ.get("RKNNLITE_OPENVINO_PYTHON", sys.executable)

@@ -1,0 +1,120 @@
+"""What the tests cost in CPU time, which also says something on a machine that has other things to do: a plugin of pytest.
+
+A run ends with one line for the tests that are not marked slow. ``--cpu-times 480`` adds a table and fails the run above
+480 s; between ``FAST`` and that it warns, because the same tests vary by a fifth from run to run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+__all__ = ["COLLECTION", "FAST", "CpuTime", "add_option"]
+
+FAST = 360.0
+"""Seconds of CPU time that the tests not marked slow may take, all processes together."""
+COLLECTION = 10.0
+"""Seconds that one process may take until it has collected them."""
+DEAREST = 20
+
+
+def add_option(parser: pytest.Parser) -> None:
+    """``--cpu-times LIMIT``."""
+    parser.addoption(
+        "--cpu-times",
+        type=float,
+        metavar="LIMIT",
+        help="CPU seconds by folder and the dearest tests; fail when those not marked slow take more than LIMIT",
+    )
+
+
+def spent() -> float:
+    """Seconds of CPU time: this process with all of its threads, and the children that have ended."""
+    return sum(os.times()[:4])
+
+
+class CpuTime:
+    """Adds up seconds by test; with xdist the workers measure, and their reports bring it home."""
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit = limit
+        self._tests: Counter[str] = Counter()
+        self._slow: set[str] = set()
+        self._collection = 0.0
+        self._processes = 0.0
+        self._last = 0.0
+
+    # -- where tests run -----------------------------------------------------------------------------------------
+
+    def pytest_collection_finish(self) -> None:
+        self._collection = max(self._collection, spent())
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Iterator[None]:
+        self._last = spent()
+        yield
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self) -> Iterator[None]:
+        outcome: Any = yield
+        now = spent()
+        outcome.get_result().cpu_seconds, self._last = now - self._last, now
+
+    # -- where they are reported ---------------------------------------------------------------------------------
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self._tests[report.nodeid] += getattr(report, "cpu_seconds", 0.0)
+        if "slow" in report.keywords:
+            self._slow.add(report.nodeid)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        collection, whole = getattr(node, "workeroutput", {}).get("cpu_times", (0.0, 0.0))
+        self._collection = max(self._collection, collection)
+        self._processes += whole
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["cpu_times"] = (self._collection, spent())
+        elif self._limit is not None and session.exitstatus == pytest.ExitCode.OK and self._too_much():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._limit is not None:
+            terminalreporter.section("CPU seconds")
+            for seconds, name in self._table():
+                terminalreporter.write_line(f"{seconds:8.1f}  {name}")
+        terminalreporter.write_line(self.line())
+
+    # -- figures -------------------------------------------------------------------------------------------------
+
+    @property
+    def fast(self) -> float:
+        """Seconds for all but the slow tests: of the workers, or of this process when it runs the tests itself."""
+        whole = sum(os.times()[:2]) + self._processes if self._processes else spent()
+        return whole - sum(self._tests[name] for name in self._slow)
+
+    def line(self) -> str:
+        """The figures, and whether they are too many."""
+        text = (
+            f"CPU time of the tests not marked slow: {self.fast:.0f} s, collected in {self._collection:.1f} s"
+        )
+        if self.fast > FAST or self._collection > COLLECTION:
+            text += f"; MORE than the {FAST:.0f} s and {COLLECTION:.0f} s that they may take"
+        return text
+
+    def _too_much(self) -> bool:
+        limit = self._limit or FAST
+        return self.fast > limit or self._collection > COLLECTION * limit / FAST
+
+    def _table(self) -> Iterator[tuple[float, str]]:
+        folders: Counter[str] = Counter()
+        for name, seconds in self._tests.items():
+            folders[name.split("::", maxsplit=1)[0].rpartition("/")[0]] += seconds
+        for counter, count in ((folders, len(folders)), (self._tests, DEAREST)):
+            yield from ((seconds, name) for name, seconds in counter.most_common(count))
