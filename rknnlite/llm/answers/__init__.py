@@ -6,8 +6,19 @@ of any size. Each family's form is in the module that reads it.
 
 from __future__ import annotations
 
+from .decoding import answer_decoder, special_token
 from .forms import AnswerForm, answer_form
 from .parser import AnswerParser
 from .parts import AnswerPart, PartKind
+from .rules import tool_rule
 
-__all__ = ["AnswerForm", "AnswerParser", "AnswerPart", "PartKind", "answer_form"]
+__all__ = [
+    "AnswerForm",
+    "AnswerParser",
+    "AnswerPart",
+    "PartKind",
+    "answer_decoder",
+    "answer_form",
+    "special_token",
+    "tool_rule",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import harmony
 
@@ -48,6 +48,8 @@ MISTRAL = AnswerForm(
     "mistral", True, openings=("[TOOL_CALLS]",), closings=("[ARGS]", "[CALL_ID]"),
     thoughts=(("[THINK]", "[/THINK]"), THINK),
 )  # fmt: skip
+MISTRAL_ARGS = replace(MISTRAL, name="mistral-args")
+"""``name[ARGS]{...}`` in place of a list of objects; both are read."""
 GEMMA = AnswerForm("gemma", openings=("```tool_code",), bare=("[", "{", "```json"))
 FUNCTION_GEMMA = AnswerForm(
     "functiongemma", True, openings=("<start_function_call>",), closings=("<end_function_call>", "<escape>")
@@ -60,6 +62,8 @@ DEEPSEEK = AnswerForm(
     "deepseek", True, openings=_deepseek("calls begin", "call begin"),
     closings=_deepseek("calls end", "call end", "sep"),
 )  # fmt: skip
+DEEPSEEK_FENCED = replace(DEEPSEEK, name="deepseek-fenced")
+"""With the arguments in a fence, as in V3 and R1; both are read."""
 PHI = AnswerForm("phi", True, openings=("<|tool_call|>",), closings=("<|/tool_call|>",))
 HARMONY = AnswerForm("harmony", True, thoughts=())
 _KNOWN = (CODER, LLAMA, MISTRAL, FUNCTION_GEMMA, DEEPSEEK, PHI)
@@ -86,4 +90,7 @@ _SIGNS = (
 
 def answer_form(template: str) -> AnswerForm:
     """The form that goes with a chat template, by the markers that the template writes."""
-    return next((form for sign, form in _SIGNS if sign in template), GENERAL)
+    form = next((form for sign, form in _SIGNS if sign in template), GENERAL)
+    if form is MISTRAL and "[ARGS]" in template:
+        return MISTRAL_ARGS
+    return DEEPSEEK_FENCED if form is DEEPSEEK and "```json" in template else form
