@@ -223,6 +223,18 @@ def test_a_tool_without_parameters_takes_any_object() -> None:
     assert passes(rule, hermes([("f", {"x": [1]})]), tokens)
 
 
+@pytest.mark.parametrize("otherwise", [None, JsonObject(), JsonSchema(True)])
+def test_blanks_between_parts_of_json_come_to_an_end(otherwise: Optional[Rule]) -> None:
+    tokens = Tokens(False)
+    rule = tool_rule(forms.HERMES, TOOLS, otherwise is None, otherwise=otherwise)
+    call = hermes([ONE])
+    assert passes(rule, call.replace(": ", ":"), tokens) is False  # the head is the template's
+    assert not passes(rule, call.replace('"city": ', '"city":' + " " * 50), tokens)
+    if otherwise is not None:
+        assert passes(rule, '{\n  "a": [\n    1\n  ]\n}', tokens)
+        assert not passes(rule, '{"a":' + " " * 50 + "1}", tokens)
+
+
 def test_templates_tell_which_of_two_writings() -> None:
     assert answer_form("[TOOL_CALLS]{{name}}[ARGS]").name == "mistral-args"
     assert answer_form(forms.DEEPSEEK.openings[0] + "```json").name == "deepseek-fenced"

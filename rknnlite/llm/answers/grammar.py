@@ -14,6 +14,10 @@ __all__ = ["ANY", "Grammar", "arguments_of", "body_of", "combined", "slashed"]
 _NO_CALL = {"type": "object", "properties": {"parameters": False, "arguments": False}}
 """Any object that is not read as a call."""
 
+_DENSE = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator": ": ?"}
+_LOOSE = {"whitespace_flexible": True, "whitespace_pattern": r" |\n{1,2}[ \t]{0,20}"}
+"""How JSON is written: never blanks for ever."""
+
 ANY = r"/(.|\n)*/"
 
 
@@ -55,14 +59,10 @@ class Grammar:
         """Text as it is."""
         return json.dumps(text, ensure_ascii=False)
 
-    @staticmethod
-    def json(schema: Any) -> str:
+    def json_rule(self, schema: Any, layout: Mapping[str, Any] = _DENSE) -> str:
         """JSON that a schema accepts."""
-        return f"%json {json.dumps(schema, ensure_ascii=False)}"
-
-    def json_rule(self, schema: Any) -> str:
-        """The same as a rule."""
-        return self.fresh(self.json(schema), "json")
+        schema = {**(schema if isinstance(schema, Mapping) else {"allOf": [schema]}), "x-guidance": layout}
+        return self.fresh(f"%json {json.dumps(schema, ensure_ascii=False)}", "json")
 
     def text_up_to(self, marker: str) -> str:
         """Any text and the first such marker behind it."""
@@ -80,9 +80,9 @@ class Grammar:
 def body_of(grammar: Grammar, rule: Rule) -> str:
     """A rule as part of another."""
     if isinstance(rule, JsonObject):
-        return grammar.json_rule({"type": "object"})
+        return grammar.json_rule({"type": "object"}, _LOOSE)
     if isinstance(rule, JsonSchema):
-        return grammar.json_rule(rule.schema)
+        return grammar.json_rule(rule.schema, _LOOSE)
     if isinstance(rule, Regex):
         return grammar.fresh(f"/{slashed(rule.pattern)}/", "regex")
     if isinstance(rule, Choice):
@@ -106,7 +106,7 @@ def combined(grammar: Grammar, calls: str, otherwise: Rule, functions: Sequence[
     schemas = [other, *map(_call_schema, functions)]
     places = ["#/anyOf/0", *(f"#/anyOf/{i + 1}/properties/parameters" for i in range(len(functions)))]
     moved = [_moved(schema, place) for schema, place in zip(schemas, places)]
-    return grammar.json_rule({"anyOf": moved})
+    return grammar.json_rule({"anyOf": moved}, _LOOSE)
 
 
 def _call_schema(function: Mapping[str, Any]) -> dict[str, Any]:
