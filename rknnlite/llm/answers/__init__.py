@@ -6,19 +6,14 @@ of any size. Each family's form is in the module that reads it.
 
 from __future__ import annotations
 
+from .complete import Answer, ToolCall
 from .decoding import answer_decoder, special_token
-from .forms import AnswerForm, answer_form
+from .forms import AnswerForm, answer_form, ends_in_thought
 from .parser import AnswerParser
 from .parts import AnswerPart, PartKind
 from .rules import tool_rule
 
 __all__ = [
-    "AnswerForm",
-    "AnswerParser",
-    "AnswerPart",
-    "PartKind",
-    "answer_decoder",
-    "answer_form",
-    "special_token",
-    "tool_rule",
-]
+    "Answer", "AnswerForm", "AnswerParser", "AnswerPart", "PartKind", "ToolCall", "answer_decoder", "answer_form",
+    "ends_in_thought", "special_token", "tool_rule",
+]  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from . import harmony
 
-__all__ = ["THINK", "AnswerForm", "answer_form"]
+__all__ = ["THINK", "AnswerForm", "answer_form", "ends_in_thought"]
 
 THINK = ("<think>", "</think>")
 _THOUGHTS = (THINK,)
@@ -94,3 +94,10 @@ def answer_form(template: str) -> AnswerForm:
     if form is MISTRAL and "[ARGS]" in template:
         return MISTRAL_ARGS
     return DEEPSEEK_FENCED if form is DEEPSEEK and "```json" in template else form
+
+
+def ends_in_thought(form: AnswerForm, prompt: str) -> bool:
+    """Whether a prompt, or the end of one, leaves the model inside of a thought."""
+    if form.name == "harmony":
+        return prompt.endswith("<|channel|>analysis<|message|>")
+    return prompt.rstrip().endswith(tuple(opening for opening, _ in form.thoughts))
