@@ -271,6 +271,17 @@ def test_depth_ends_nothing(text: str) -> None:
     assert time.perf_counter() - before < 20
 
 
+@pytest.mark.parametrize(
+    "opening", ["<start_function_call>call:f{", '<tool_call>{"', '[TOOL_CALLS]{"name":"', "```tool_code"]
+)
+def test_openings_again_and_again_are_content_in_no_time(opening: str) -> None:
+    text = opening * 1500
+    for form in (forms.GENERAL, forms.FUNCTION_GEMMA):
+        before = time.process_time()
+        assert said(read(form, [text])) == text
+        assert time.process_time() - before < 5
+
+
 def test_json_round_trip_of_every_value() -> None:
     call = ("f", {"a": [1, -2.5e-3, True, None, 'x"\\\n\u4e2d', {"b": {}}], "c": []})
     assert json.loads(said(read(forms.HERMES, list(hermes([call]))), ARGUMENTS)) == call[1]

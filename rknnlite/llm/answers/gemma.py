@@ -112,13 +112,13 @@ def _call(call: ast.expr, offered: Offered) -> tuple[str, dict[str, Any]]:
     return name, arguments
 
 
-def braces(quote: str, end: str) -> Callable[[Source, Parts, Offered], Reading[None]]:
+def braces(opening: str, quote: str, end: str) -> Callable[[Source, Parts, Offered], Reading[None]]:
     """A reader of ``call:name{a:QUOTEtextQUOTE,b:1}END``."""
 
     def read(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
         yield from source.expect("call:")
         name = yield from source.name()
-        body = yield from source.before(end)
+        body = yield from source.before(end, opening)
         arguments = _Braces(body, quote).whole()
         yield from source.expect(end)
         parts.whole_calls([(name, arguments)])

@@ -11,7 +11,7 @@ from .forms import THINK, AnswerForm
 from .harmony import channels
 from .offered import Offered
 from .parts import AnswerPart, NoCall, PartKind, Parts
-from .source import Reading, Source
+from .source import Reading, Source, first_of
 
 __all__ = ["AnswerParser"]
 
@@ -27,8 +27,8 @@ _READERS: dict[str, Read] = {
     "```json": gemma.fenced_json,
     "{": gemma.bare_object,
     "[": gemma.bare_list,
-    "<start_function_call>": gemma.braces("<escape>", "<end_function_call>"),
-    "<|tool_call>": gemma.braces('<|"|>', "<tool_call|>"),
+    "<start_function_call>": gemma.braces("<start_function_call>", "<escape>", "<end_function_call>"),
+    "<|tool_call>": gemma.braces("<|tool_call>", '<|"|>', "<tool_call|>"),
 }
 """What a call begins with -> who reads it; everything else is DeepSeek's."""
 
@@ -108,7 +108,7 @@ class AnswerParser:
         while True:
             at_start = (*self._thoughts, *self._bare) if parts.fresh else ()
             markers = (*self._openings, *at_start)
-            place = _first(markers, parts.fresh).search(source.data, source.at)
+            place = (_NOT_BLANK if parts.fresh else first_of(markers)).search(source.data, source.at)
             end = place.start() if place else len(source.data)
             parts.say(source.data[source.at : end])
             source.data, source.at = source.data[end:], 0
@@ -124,13 +124,4 @@ class AnswerParser:
                 yield
 
 
-def _first(markers: tuple[str, ...], fresh: bool) -> re.Pattern[str]:
-    """Finds a character that a marker may begin with; at the start every one that is not blank."""
-    if fresh:
-        return _NOT_BLANK
-    if not markers:
-        return _NEVER
-    return re.compile("[" + "".join(sorted({re.escape(marker[0]) for marker in markers})) + "]")
-
-
-_NOT_BLANK, _NEVER = re.compile(r"[^ \t\r\n]"), re.compile(r"(?!)")
+_NOT_BLANK = re.compile(r"[^ \t\r\n]")  # where nothing was said yet, the first word decides

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from .parts import NoCall
 
-__all__ = ["Reading", "Source"]
+__all__ = ["Reading", "Source", "first_of"]
 
 _T = TypeVar("_T")
 Reading = Generator[None, None, _T]
@@ -16,6 +17,13 @@ Reading = Generator[None, None, _T]
 
 _SPACE = " \t\r\n"
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
+
+
+@functools.lru_cache(maxsize=64)
+def first_of(markers: tuple[str, ...]) -> re.Pattern[str]:
+    """Finds a character that a marker begins with."""
+    letters = sorted({re.escape(marker[0]) for marker in markers})
+    return re.compile(f"[{''.join(letters)}]" if letters else "(?!)")
 
 
 class Source:
@@ -72,9 +80,9 @@ class Source:
 
     def each_before(self, take: Callable[[str], None], *markers: str) -> Reading[str]:
         """Hand over the text before the next marker as it comes; the marker, which is not taken, empty at the end."""
-        firsts = re.compile("[" + "".join(re.escape(m[0]) for m in markers) + "]") if markers else None
+        firsts = first_of(markers)
         while True:
-            hit = firsts.search(self.data, self.at) if firsts else None
+            hit = firsts.search(self.data, self.at)
             stop = hit.start() if hit else len(self.data)
             if stop > self.at:
                 take(self.data[self.at : stop])
