@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 import pytest
 
+from rknnlite.errors import ParamInvalid
 from rknnlite.llm.answers import answer_form, forms, tool_rule
 from rknnlite.llm.constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
 from tests.llm.answer_forms import (
@@ -233,6 +234,11 @@ def test_blanks_between_parts_of_json_come_to_an_end(otherwise: Optional[Rule]) 
     if otherwise is not None:
         assert passes(rule, '{\n  "a": [\n    1\n  ]\n}', tokens)
         assert not passes(rule, '{"a":' + " " * 50 + "1}", tokens)
+
+
+def test_a_rule_without_a_tool_is_refused() -> None:
+    with pytest.raises(ParamInvalid, match="2 tools, none of them 'f'"):
+        tool_rule(forms.HERMES, TOOLS, name="f")
 
 
 def test_templates_tell_which_of_two_writings() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
+from ...errors import ParamInvalid
 from ..constraints import Lark, Rule
 from .forms import THINK, AnswerForm
 from .grammar import Grammar, body_of, combined
@@ -34,10 +35,14 @@ def tool_rule(
         otherwise: what content must look like where no tool is called; None: any text, also before and behind calls.
         special: id of a marker that is one special token, see ``special_token``.
         thinking: a thought comes first, or the prompt ends inside of one.
+
+    Raises ParamInvalid when there is no tool to call.
     """
     functions = [tool.get("function", tool) for tool in tools]
     if name is not None:
         functions = [function for function in functions if function.get("name") == name]
+    if not functions:
+        raise ParamInvalid(f"{len(tools)} tools, none of them {name!r}; a rule needs a tool to call")
     grammar = Grammar(special)
     writing: Writing = WRITERS.get(form.name, WRITERS["hermes"])(grammar, functions)
     calls = writing.calls(parallel)
