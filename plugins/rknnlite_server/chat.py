@@ -13,7 +13,7 @@ from typing import Any, Optional, Union
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from rknnlite.llm.answers import AnswerParser, AnswerPart, PartKind
+from rknnlite.llm.answers import AnswerParser, AnswerPart, PartKind, answer_decoder
 from rknnlite.spi.llm import MessagesInput
 
 from .body import Body
@@ -41,7 +41,7 @@ class ChatRequest:
 
     def parser(self) -> AnswerParser:
         """Takes an answer apart."""
-        return AnswerParser(self.model.form, bool(self.tools.offered), self.thinking)
+        return AnswerParser(self.model.form, self.tools.offered, self.thinking)
 
 
 @dataclass
@@ -117,9 +117,9 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
     work = Work(
         tuple(tokens), shared.sampling, room(body, model, len(tokens)), shared.stop,
         await asyncio.to_thread(model.constraint, rule, tools), shared.top, model.media.input_of(said, tokens),
-        model.form.special,
+        answer_decoder(model.tokenizer, model.form, bool(tools.offered)),
     )  # fmt: skip
-    return ChatRequest(model, work, shared, tools, thinking and model.opens_thought(tokens))
+    return ChatRequest(model, work, shared, tools, model.opens_thought(tokens))
 
 
 async def parts(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Optional, Union
@@ -40,7 +40,7 @@ class Work:
     constraint: Optional[Callable[[], Constraint]] = None
     top: Optional[int] = None
     media: Optional[MultimodalInput] = None
-    special: bool = False
+    decode: Optional[Callable[[Sequence[int]], str]] = None  # tokens as text; None: without special ones
 
     @property
     def input(self) -> Union[TokenInput, MultimodalInput]:
@@ -149,10 +149,7 @@ class _Reader:
     """What a run says, in its thread: tokens become text, text ends at a stop string."""
 
     def __init__(self, model: ServedModel, work: Work, session: LlmSession, post: _Poster) -> None:
-        def decode(ids: object) -> str:
-            return model.tokenizer.decode(ids, skip_special=not work.special)  # type: ignore[arg-type]
-
-        self._text = TextPieces(decode)
+        self._text = TextPieces(work.decode or model.tokenizer.decode)
         self.stop = StopStrings(work.stop)
         self.sampling = work.host_sampling()
         self._end, self._post = session.stop, post

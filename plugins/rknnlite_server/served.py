@@ -10,7 +10,7 @@ from typing import Any
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.files.reading import read_text
 from rknnlite.llm import EmbedTable, Package, Tokenizer, open_llm
-from rknnlite.llm.answers import answer_form
+from rknnlite.llm.answers import answer_form, ends_in_thought
 from rknnlite.llm.constraints import Rule
 from rknnlite.llm.host_sampling import Constraint
 from rknnlite.llm.inputs import expand_tags
@@ -81,7 +81,7 @@ class ServedModel:
 
     def opens_thought(self, tokens: Sequence[int]) -> bool:
         """Whether the prompt ends inside of a thought."""
-        return self.tokenizer.decode(tokens[-8:], skip_special=False).rstrip().endswith("<think>")
+        return ends_in_thought(self.form, self.tokenizer.decode(tokens[-8:], skip_special=False))
 
     def must_generate(self) -> None:
         """Raise ApiError for a model of embeddings."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from ..errors import ParamInvalid, shown
 from ..files.reading import read_text
 from ..llm import Chat as Conversation
+from ..llm.answers import Answer, AnswerPart, PartKind
 from ..llm.messages import checked_messages
 from ..spi.command import Command, Console, Exit, Line, Part, Tone
 from ..spi.llm import LlmParams, SamplingParams
@@ -122,21 +124,25 @@ def _answer(
     chat: Conversation, talk: list[dict[str, Any]], tools: Any, args: argparse.Namespace, console: Console
 ) -> dict[str, Any]:
     """Print what the model says to the conversation so far; its message."""
-    pieces: list[str] = []
+    answer, shown = Answer(), _Shown(console)
     stopped = False
-    stream = chat.stream(talk, args.max_new_tokens, enable_thinking=args.thinking, tools=tools)
+    stream = _parts(chat, talk, tools, args)
     try:
-        for piece in stream:
-            pieces.append(piece)
-            console.piece(piece)
+        for part in stream:
+            answer.add(part)
+            shown.part(part, answer)
+        shown.calls(answer)
     except KeyboardInterrupt:
         stopped = True
         if args.ask or not sys.stdin.isatty():
             raise
     finally:
-        stream.close()  # type: ignore[attr-defined]
-    answer = "".join(pieces)
-    data: dict[str, Any] = {"prompt": talk[-1]["content"], "answer": answer, "stopped": stopped}
+        stream.close()
+    data: dict[str, Any] = {"prompt": talk[-1]["content"], "answer": answer.content, "stopped": stopped}
+    if answer.reasoning:
+        data["reasoning"] = answer.reasoning
+    if answer.calls:
+        data["tool_calls"] = [{"name": call.name, "arguments": call.text} for call in answer.calls]
     run = chat.last
     if run is not None and not stopped:
         seconds = max(run.end - run.first_token, 1e-9)
@@ -145,7 +151,46 @@ def _answer(
             first_token_s=run.first_token - run.start, tokens_per_s=run.n_decode_tokens / seconds,
         )  # fmt: skip
     console.report(data, *_speed(data, console))
-    return {"role": "assistant", "content": answer}
+    return answer.message
+
+
+def _parts(
+    chat: Conversation, talk: list[dict[str, Any]], tools: Any, args: argparse.Namespace
+) -> Generator[AnswerPart, None, None]:
+    """The answer as it comes; without tools all of it is content."""
+    if tools:
+        yield from chat.parts(talk, tools, args.max_new_tokens, enable_thinking=args.thinking)
+        return
+    stream = chat.stream(talk, args.max_new_tokens, enable_thinking=args.thinking, tools=tools)
+    with closing(stream):  # type: ignore[type-var]
+        for piece in stream:
+            yield AnswerPart(PartKind.CONTENT, piece)
+
+
+class _Shown:
+    """Prints an answer as it comes: text as it is, a call as a line of its own when it is complete."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._printed = console, 0
+        self._kind: Optional[PartKind] = None
+
+    def part(self, part: AnswerPart, answer: Answer) -> None:
+        """Print a part that ``answer`` has taken in."""
+        calling = part.kind in (PartKind.CALL, PartKind.ARGUMENTS)
+        self.calls(answer, len(answer.calls) - calling)
+        if calling:
+            return
+        if self._kind not in (None, part.kind):
+            self._console.piece("\n")
+        self._kind = part.kind
+        self._console.piece(part.text)
+
+    def calls(self, answer: Answer, count: Optional[int] = None) -> None:
+        """Print the calls that are complete."""
+        for call in answer.calls[self._printed : count]:
+            self._console.piece(f"{'' if self._kind is None else chr(10)}-> {call}")
+            self._kind = PartKind.CALL
+        self._printed = len(answer.calls[:count])
 
 
 def _speed(data: dict[str, Any], console: Console) -> list[Part]:

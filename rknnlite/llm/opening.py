@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Union
@@ -14,18 +15,32 @@ from ..spi.llm import (
     InferParams,
     LlmCallbacks,
     LlmContext,
+    LlmInput,
     LlmOptions,
     LlmParams,
     MessagesInput,
     PromptInput,
     RunSummary,
+    TokenInput,
 )
+from .answers import (
+    Answer,
+    AnswerParser,
+    AnswerPart,
+    answer_decoder,
+    answer_form,
+    ends_in_thought,
+)  # fmt: skip
+from .messages import media_parts
 from .package import EmbedTable, Package
 from .stream import TextPieces, astream, stream
+from .template import CHATML
 from .tokenizer import Tokenizer
 
 __all__ = ["Chat", "open_llm"]
 
+Messages = Sequence[Mapping[str, Any]]
+"""Objects as in OpenAI's API: messages, or tools."""
 Said = Union[str, Sequence[Mapping[str, Any]]]
 """Text of one turn, or a list of messages."""
 
@@ -121,6 +136,41 @@ class Chat:
         return astream(
             self.session, _input(prompt, turn), self.tokenizer.decode, self._params(max_new_tokens)
         )
+
+    def answer(
+        self, messages: Messages, tools: Messages = (), max_new_tokens: int = 1024, **turn: Any
+    ) -> Answer:
+        """The whole answer to a conversation, taken apart: content, reasoning, calls of tools.
+
+        ``answer.message`` goes on the list of messages, followed by ``{"role": "tool", "content": ...}`` for each call.
+        ``turn``: enable_thinking, template_arguments and so on, see ``MessagesInput``.
+        """
+        return Answer.of(self.parts(messages, tools, max_new_tokens, **turn))
+
+    def parts(
+        self, messages: Messages, tools: Messages = (), max_new_tokens: int = 1024, **turn: Any
+    ) -> Iterator[AnswerPart]:
+        """``answer`` piece by piece; leaving the loop stops the model."""
+        given = MessagesInput(messages, tools or None, **turn)
+        said: LlmInput = given
+        form = answer_form(self.context.config.chat_template or CHATML)
+        thinking = False
+        if not media_parts(messages):
+            tokens = self.session.rendered(given)
+            end = self.tokenizer.decode(tokens[-8:], skip_special=False)
+            said, thinking = TokenInput(tokens, whole=True), ends_in_thought(form, end)
+        parser = AnswerParser(form, tools, thinking)
+        decode = answer_decoder(self.tokenizer, form, bool(tools))
+        pieces = stream(self.session, said, decode, self._params(max_new_tokens))
+        with closing(pieces):
+            while True:
+                try:
+                    piece = next(pieces)
+                except StopIteration as end:
+                    self.last = end.value
+                    break
+                yield from parser.push(piece)
+        yield from parser.finish()
 
     def _params(self, max_new_tokens: int) -> InferParams:
         return InferParams(keep_history=True, max_new_tokens=max_new_tokens)

@@ -20,30 +20,57 @@ _LOST = "\ufffd"
 
 
 class TextPieces:
-    """Token ids in, text out that is complete characters only.
+    """Token ids in, text out that is complete characters only; put together it is the text of all tokens.
 
-    ``decode`` turns ids into text. An incomplete character decodes to U+FFFD at the end; what ends so is held
-    back until more tokens come, or until the end.
+    ``decode`` turns ids into text. An incomplete character decodes to U+FFFD at the end; what ends so is held back
+    until more tokens come, or until the end. Where many tokens in a row end so, only the last U+FFFD can become
+    something else, and the others go out.
     """
 
-    _PATIENCE = 8  # no character has more bytes than this many tokens; broken text must not pile up
+    _PATIENCE = 8  # no character has more bytes than this many tokens
+    _MOST = 64  # tokens that are decoded again at most
 
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
-        self._ids: list[int] = []
-        self._shown = 0
+        self._ids: list[int] = []  # the last complete characters, as context, and what came since
+        self._read = 0  # where in them the context ends
+        self._shown = 0  # characters of their text that are out
 
     def push(self, ids: Sequence[int], last: bool = False) -> str:
         """The text that these tokens add."""
-        self._ids += ids
+        out = [self._step(token) for token in ids]
+        if last:
+            text = self._decode(self._ids)
+            out.append(text[self._shown :])
+            self._shown = max(self._shown, len(text))
+        return "".join(out)
+
+    def _step(self, token: int) -> str:
+        self._ids.append(token)
         text = self._decode(self._ids)
-        new = text[self._shown :]
-        if new.endswith(_LOST) and not last and len(new) - len(new.rstrip(_LOST)) < self._PATIENCE:
-            return ""
-        # Decoders look at neighbours (leading blanks), so the last tokens stay as context for the next ones.
-        self._ids = self._ids[-self._PATIENCE :] if new else self._ids
-        self._shown = len(self._decode(self._ids)) if new else self._shown
+        lost = len(text) - len(text.rstrip(_LOST))
+        waiting = len(self._ids) - self._read
+        end = len(text) - (lost if waiting <= self._PATIENCE else min(lost, 1))
+        new = text[self._shown : end]
+        self._shown = max(self._shown, end)
+        if not lost:
+            self._boundary(len(text))
+        elif len(self._ids) > self._MOST:
+            held = len(text) - self._shown
+            self._ids = self._ids[-self._MOST // 2 :]
+            self._read, self._shown = 0, len(self._decode(self._ids)) - held
         return new
+
+    def _boundary(self, size: int) -> None:
+        """Characters are complete: the latest of them are the context of what comes, for decoders look at neighbours.
+
+        Tokens without a text of their own are none, or the blank before the next word would be lost.
+        """
+        latest = self._ids[self._read :]
+        alone = len(self._decode(latest))
+        if alone or len(self._ids) > self._MOST:
+            self._ids, size = latest, alone
+        self._read, self._shown = len(self._ids), size
 
 
 def stream(

@@ -155,6 +155,7 @@ class JinjaTemplate(ChatTemplate):
         self._stopping, self._limits = stopping, limits or TemplateLimits.configured()
         self._environment = _environment()
         self._template = _compile(self._environment, source)
+        self._knows_calls = "tool_calls" in source
         self._lock = threading.Lock()
 
     @classmethod
@@ -190,6 +191,8 @@ class JinjaTemplate(ChatTemplate):
 
     def conversation(self, main: MessagesInput, tools: list[Any]) -> Rendered:
         messages = checked_messages(main.messages)
+        if not self._knows_calls:  # or the model would not see what it called
+            messages = [{**message, "content": _spoken(message)} for message in messages]
         offered = _offered(main, tools)
         settings = {
             **_arguments(main.arguments),

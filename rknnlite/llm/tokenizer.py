@@ -87,6 +87,13 @@ class Tokenizer:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @property
+    def special(self) -> dict[str, int]:
+        """Tokens that are no text of an answer (control tokens), by how they are spelt -> their ids."""
+        types = self._types[: len(self)] if isinstance(self._types, np.ndarray) else np.empty(0)
+        ids = np.flatnonzero(types == CONTROL).tolist()
+        return {self.tokens[i]: i for i in (*ids, self.bos_id, self.eos_id) if i >= 0}
+
     def encode(self, text: str) -> list[int]:
         """Token ids; special tokens written in the text count as such, none are added."""
         whole = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair is no character

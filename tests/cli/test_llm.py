@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rknnlite.cli import chat
+from rknnlite.llm.answers import AnswerParser, AnswerPart, answer_form
 from rknnlite.spi.command import Exit
 from rknnlite.spi.llm import CallState, RunSummary
 from tests.support.llm_models import write_model
@@ -72,6 +73,12 @@ class Parrot:
             yield word + " "
         self.last = RunSummary(CallState.FINISH, 3, 4, 0.0, 1.0, 2.0)
 
+    def parts(self, talk: list[dict[str, Any]], tools: Any, limit: int, **turn: Any) -> Iterator[AnswerPart]:
+        said = "".join(self.stream(talk, limit, tools=tools, **turn))
+        parser = AnswerParser(answer_form(""), True)
+        yield from parser.push(said)
+        yield from parser.finish()
+
     def __enter__(self) -> Parrot:
         return self
 
@@ -119,6 +126,22 @@ def test_a_conversation_goes_on_from_a_file(
     assert made.turn["tools"] == [{"name": "f"}]
     broken = call("chat", "x", "--messages", tmp_path / "none.json")
     assert broken.code != 0 and "none.json" in broken.err
+
+
+def test_calls_of_tools_are_shown_as_one_would_write_them(
+    call: Call, parrot: type[Parrot], tmp_path: Path
+) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text('[{"name": "f"}]')
+    written = '<tool_call> {"name": "f", "arguments": {"city": "Lisbon", "days": 2}} </tool_call>'
+    ask = ("chat", "x", "--tools", tools, "--ask", f"Look: {written} {written} so.")
+    assert call(*ask).out == "Look:\n-> f(city='Lisbon', days=2)\n-> f(city='Lisbon', days=2)\nso. \n"
+    data = call(*ask, "--json").data
+    assert data["answer"] == "Look:so. "
+    assert [one["name"] for one in data["tool_calls"]] == ["f", "f"]
+    assert data["tool_calls"][0]["arguments"] == '{"city": "Lisbon", "days": 2}'
+    call(*ask, "--ask", "again")
+    assert [made["function"]["name"] for made in parrot.made[-1].talk[1]["tool_calls"]] == ["f", "f"]
 
 
 def test_ctrl_c_stops_and_closes(call: Call, parrot: type[Parrot]) -> None:

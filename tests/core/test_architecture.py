@@ -46,9 +46,21 @@ EXTRAS = {
     "rknnlite.llm.sandbox": {"jinja2"},
     "rknnlite.layout": {"cv2"},  # faster interleaving; numpy's own otherwise
     "rknnlite.llm.tokenizer": {"tokenizers"},
+    "rknnlite.llm.answers.grammar": {"llguidance"},
 }
 """Imported where they are used, with a message that names the extra."""
-PLUGINS_NEED = {"numpy", "cv2", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino", "pytest", "starlette", "uvicorn"}
+PLUGINS_NEED = {
+    "numpy",
+    "cv2",
+    "psutil",
+    "pyopencl",
+    "onnx",
+    "onnxruntime",
+    "openvino",
+    "pytest",
+    "starlette",
+    "uvicorn",
+}
 FLAT = {
     "__init__", "__main__", "_version", "errors", "log", "config", "extras", "tensor", "layout", "quant",
     "socs", "hookspecs", "plugins", "choosing", "runtime", "spi_llm",

@@ -51,6 +51,27 @@ def test_bytes_that_never_become_a_character_do_not_wait() -> None:
     assert gate.push(3) == (3,)
 
 
+@given(st.lists(st.binary(max_size=4), min_size=1, max_size=40))
+def test_of_any_tokens_few_wait_at_the_gate_and_none_is_lost(table: list[bytes]) -> None:
+    gate, out = Utf8Gate(table.__getitem__), []
+    for token in range(len(table)):
+        out += gate.push(token)
+        assert token + 1 - len(out) < 8
+    assert [*out, *gate.flush()] == list(range(len(table)))
+
+
+@pytest.mark.parametrize("raw", [b"a\xe4", b"\xe4", b"\xf0\x9f", b"\xb8\xad\xe4", b""])
+def test_a_token_that_ends_in_a_lead_byte_is_released_also_when_it_is_repeated(raw: bytes) -> None:
+    gate = Utf8Gate(lambda token: raw)
+    released = [gate.push(token) for token in range(64)]
+    assert sum(map(len, released)) > 56
+
+
+def test_a_broken_character_goes_out_without_the_one_that_is_begun() -> None:
+    gate = Utf8Gate([b"\xe4", b"\xe4", b"\xb8\xad"].__getitem__)
+    assert [gate.push(token) for token in range(3)] == [(), (0,), (1, 2)]
+
+
 def test_a_run_reports_waiting_and_then_all_tokens_of_the_character(
     package: Maker, context: LlmContext, recorder: Recorder
 ) -> None:
@@ -94,6 +115,59 @@ def test_pieces_put_together_are_the_text(parts: list[str]) -> None:
     pieces = TextPieces(decode)
     out = [pieces.push([byte]) for byte in raw] + [pieces.push([], last=True)]
     assert "".join(out) == "".join(parts)
+    assert not any("\ufffd" in piece for piece in out)
+
+
+def _bytes_of(table: list[bytes]):
+    return lambda ids: b"".join(table[i] for i in ids).decode("utf-8", "replace")
+
+
+@given(st.lists(st.binary(max_size=4), max_size=150), st.integers(1, 5))
+def test_pieces_of_any_tokens_are_the_text_of_all_and_little_waits(table: list[bytes], width: int) -> None:
+    decode, out = _bytes_of(table), ""
+    pieces = TextPieces(decode)
+    for start in range(0, len(table), width):
+        out += pieces.push(range(start, min(start + width, len(table))))
+        told = decode(range(min(start + width, len(table))))
+        assert told.startswith(out)
+        assert len(told) - len(out) <= 8 * 4
+    assert out + pieces.push([], last=True) == decode(range(len(table)))
+
+
+@pytest.mark.parametrize("raw", [b"a\xe4", b"\xe4", b"\xb8\xad\xe4", "\ufffd".encode()])
+def test_text_that_always_ends_in_half_a_character_goes_on(raw: bytes) -> None:
+    table = [raw] * 300
+    decode, out = _bytes_of(table), ""
+    pieces = TextPieces(decode)
+    for token in range(300):
+        out += pieces.push([token])
+        assert len(decode(range(token + 1))) - len(out) <= 8
+    assert out + pieces.push([], last=True) == decode(range(300))
+
+
+@given(st.lists(st.sampled_from(["a", "\u00e4", "\u4e2d", "\U0001f600", " b", " ", "", "\n"]), max_size=40))
+def test_decoders_that_fall_back_to_bytes_and_strip_a_blank(parts: list[str]) -> None:
+    """As the tokenizers of Llama 2, Mistral and Gemma do: a row of bytes is lost as a whole until it is complete."""
+    table: list = []
+    for part in parts:
+        table += [bytes([b]) for b in part.encode()] if len(part.encode()) > 2 else [part]
+
+    def decode(ids) -> str:
+        out, row = "", b""
+        for token in [*(table[i] for i in ids), ""]:
+            if isinstance(token, bytes):
+                row += token
+                continue
+            try:
+                out += row.decode()
+            except UnicodeDecodeError:
+                out += "\ufffd" * len(row)
+            out, row = out + token, b""
+        return out[1:] if out.startswith(" ") else out
+
+    pieces = TextPieces(decode)
+    out = [pieces.push([token]) for token in range(len(table))] + [pieces.push([], last=True)]
+    assert "".join(out) == decode(range(len(table)))
     assert not any("\ufffd" in piece for piece in out)
 
 

@@ -101,6 +101,7 @@ class CpuLlmSession(GuardedSession):
 
     def rendered(self, messages: MessagesInput) -> list[int]:
         with self._using("rendered"):
+            self._stop.clear()  # what ended an earlier run does not end this
             tokens: list[int] = self._talk.tokens_of(messages, self._chat_template(), self._calls).tolist()
             return tokens
 

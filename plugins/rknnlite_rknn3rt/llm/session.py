@@ -159,6 +159,7 @@ class Rknn3LlmSession(GuardedSession):
 
     def rendered(self, messages: MessagesInput) -> list[int]:
         with self._using("rendered"):
+            self._stop.clear()  # what ended an earlier run does not end this
             return self._talk.tokens(messages, self._calls)
 
     # -- runs ---------------------------------------------------------------------------------------------
