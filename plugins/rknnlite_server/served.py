@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.errors import BackendUnavailable, ModelInvalid, ParamInvalid
 from rknnlite.files.reading import read_text
 from rknnlite.llm import EmbedTable, Package, Tokenizer, open_llm
 from rknnlite.llm.answers import answer_form
 from rknnlite.llm.constraints import Rule
+from rknnlite.llm.grammars import Grammars
 from rknnlite.llm.host_sampling import Constraint
 from rknnlite.llm.inputs import expand_tags
 from rknnlite.llm.messages import media_parts
@@ -52,6 +53,7 @@ class ServedModel:
                 raise ParamInvalid(f"{self.name}: ctx-size is {settings.ctx_size}, must be 0 or more")
             self.form = answer_form(_template(settings, config.chat_template))
             self.media = NoMedia()
+            self._rules = Grammars(self.tokenizer, config.vocab_size, self.end_ids)
             self.pool = SessionPool(self._session, server.parallel)
             self.turnstile = Turnstile(server.parallel, server.queue)
         except BaseException:
@@ -71,8 +73,17 @@ class ServedModel:
         return self.tokenizer.encode(expand_tags(text, messages.blocks) if expanded else text)
 
     def constraint(self, rule: Rule | None, tools: Tools) -> Callable[[], Constraint] | None:
-        """What makes a constraint for an answer; None when anything will do. Raises ApiError for a bad rule."""
-        return None
+        """What makes a constraint for an answer; None when anything will do.
+
+        Raises ParamInvalid for a bad rule, ApiError without the library.
+        """
+        if rule is None:
+            return None
+        try:
+            self._rules.constraint(rule)  # a bad one is told now
+        except BackendUnavailable as error:
+            raise ApiError(501, "not_supported_error", str(error)) from None
+        return lambda: self._rules.constraint(rule)
 
     @property
     def thinks(self) -> bool:
@@ -130,6 +141,7 @@ class ServedModel:
     def close(self) -> None:
         """End all runs and release the model; may be called again."""
         self.pool.close()
+        self._rules.close()
         self.context.close()
 
 
