@@ -156,7 +156,7 @@ def _answer(
     """Print what the model says to the conversation so far; its message."""
     pieces: list[str] = []
     stopped = False
-    stream = chat.stream(talk, args.max_new_tokens, rule, enable_thinking=args.thinking, tools=tools)
+    stream = chat.stream(talk, args.max_new_tokens, rule=rule, enable_thinking=args.thinking, tools=tools)
     try:
         for piece in stream:
             pieces.append(piece)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rknnlite.cli import chat
+from rknnlite.llm.constraints import Gbnf, JsonSchema, Lark, Regex
 from rknnlite.spi.command import Exit
 from rknnlite.spi.llm import CallState, RunSummary
 from tests.support.llm_models import write_model
@@ -119,6 +120,28 @@ def test_a_conversation_goes_on_from_a_file(
     assert made.turn["tools"] == [{"name": "f"}]
     broken = call("chat", "x", "--messages", tmp_path / "none.json")
     assert broken.code != 0 and "none.json" in broken.err
+
+
+def test_answers_are_bound_to_rules(call: Call, parrot: type[Parrot], tmp_path: Path) -> None:
+    schema, gbnf, lark = tmp_path / "s.json", tmp_path / "g.gbnf", tmp_path / "g.lark"
+    schema.write_text('{"type": "object"}')
+    gbnf.write_text('root ::= "a"')
+    lark.write_text('start: "a"')
+    given = {
+        "--json-schema": (schema, JsonSchema({"type": "object"})),
+        "--regex": ("[a-z]+", Regex("[a-z]+")),
+        "--grammar": (gbnf, Gbnf('root ::= "a"')),
+    }
+    for option, (value, rule) in given.items():
+        assert call("chat", "x", "--ask", "hello", option, value).out == "hello \n"
+        assert parrot.made[-1].turn["rule"] == rule
+    call("chat", "x", "--ask", "hello", "--grammar", lark)
+    assert parrot.made[-1].turn["rule"] == Lark('start: "a"')
+    call("chat", "x", "--ask", "hello")
+    assert parrot.made[-1].turn["rule"] is None
+    schema.write_text("{")
+    broken = call("chat", "x", "--ask", "hello", "--json-schema", schema)
+    assert broken.code != 0 and "s.json" in broken.err
 
 
 def test_ctrl_c_stops_and_closes(call: Call, parrot: type[Parrot]) -> None:

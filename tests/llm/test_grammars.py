@@ -397,7 +397,7 @@ HOSTILE: dict[str, Rule] = {
     "a chain of GBNF rules": Gbnf("root ::= t0\n" + "".join(f"t{i} ::= t{i + 1}\n" for i in range(8000)) + 't8000 ::= "a"'),
     "a chain of references": JsonSchema(
         {"$ref": "#/$defs/d0", "$defs": {**{f"d{i}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{i + 1}"}}}
-                                            for i in range(4000)}, "d4000": {"type": "null"}}}),
+                                            for i in range(2000)}, "d2000": {"type": "null"}}}),
     "a number": JsonSchema({"type": "integer", "multipleOf": 9000011}),
     "parentheses": Lark("start: " + nested(50_000, "(", '"a"', ")")),
     "groups": Regex(nested(50_000, "(", "a", ")")),
