@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ParamInvalid
 from ..extras import missing
 from .constraints import Choice, Gbnf, JsonObject, JsonSchema, Regex, Rule
-from .gbnf import lark_of_gbnf
+from .gbnf_lark import lark_of_gbnf
 from .schemas import schema_text
 
 __all__ = ["grammar_of", "library", "limits", "matcher", "reason", "tokenizer"]

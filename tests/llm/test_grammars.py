@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import threading
@@ -15,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
-from rknnlite.llm import Chat, Tokenizer
+from rknnlite.llm import Chat, Tokenizer, gbnf
 from rknnlite.llm.constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
+from rknnlite.llm.gbnf_lark import lark_of_gbnf
 from rknnlite.llm.gguf import write_gguf
 from rknnlite.llm.grammars import Grammars
 from rknnlite.spi.llm import LlmParams, SamplingParams
@@ -159,6 +161,77 @@ def test_a_grammar_of_llama_cpp_means_what_it_says(
     ]
     for text in [*texts, "bb", "\nbb", "ébba", "xyb"]:
         assert matches(grammars, tokenizer, rule, text) == bool(re.fullmatch(pattern, text)), text
+
+
+PIECES = st.recursive(
+    st.sampled_from(['"a"', '"b"', '"ab"', '"ba"', "[ab]", '[^a"]', "root", "x", "y", '""']),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(" ".join),
+        st.lists(inner, min_size=2, max_size=3).map(lambda options: f"({' | '.join(options)})"),
+        st.tuples(inner, st.sampled_from("*+?")).map(lambda pair: f"({pair[0]}){pair[1]}"),
+        st.tuples(inner, st.sampled_from(["{2}", "{0,2}", "{1,}"])).map(lambda pair: f"({pair[0]}){pair[1]}"),
+    ),
+    max_leaves=6,
+)
+SHORT = 3
+
+
+def sentences(rules: dict[str, Any]) -> set[str]:
+    """All sentences over three letters up to a length, by trying again and again until there are no new ones."""
+    known: dict[str, set[str]] = {name: set() for name in rules}
+
+    def joined(one: set[str], other: set[str]) -> set[str]:
+        return {a + b for a in one for b in other if len(a + b) <= SHORT}
+
+    def of(node: Any) -> set[str]:
+        if isinstance(node, gbnf.Characters):
+            return {c for c in 'ab"' if any(a <= ord(c) <= b for a, b in node.ranges)}
+        if isinstance(node, gbnf.Reference):
+            return known[node.name]
+        if isinstance(node, gbnf.Alternatives):
+            return set().union(*map(of, node.options))
+        if isinstance(node, gbnf.Sequence):
+            found = {""}
+            for item in node.items:
+                found = joined(found, of(item))
+            return found
+        inner, found, now = of(node.item), set(), {""}
+        for turn in range(SHORT + 3 if node.most is None else node.most + 1):
+            found |= now if turn >= node.least else set()
+            now = joined(now, inner)
+        return found
+
+    while True:
+        new = {name: of(node) for name, node in rules.items()}
+        if new == known:
+            return known["root"]
+        known = new
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(PIECES, PIECES, PIECES)
+def test_a_grammar_of_llama_cpp_has_the_sentences_that_it_has(
+    grammars: Grammars, tokenizer: Tokenizer, root: str, x: str, y: str
+) -> None:
+    """Also where terminals could be mistaken for one another, and where rules contain themselves."""
+    text = f"root ::= {root}\nx ::= {x}\ny ::= {y}\n"
+    expected = sentences(gbnf.read_gbnf(text))
+    try:
+        grammars.constraint(Gbnf(text))
+    except ParamInvalid as error:
+        assert "no text fulfils it" in str(error) and not expected
+        return
+    texts = [
+        "".join(letters) for length in range(SHORT + 1) for letters in itertools.product('ab"', repeat=length)
+    ]
+    assert {said for said in texts if matches(grammars, tokenizer, Gbnf(text), said)} == expected
+
+
+def test_texts_in_grammars_that_contain_themselves_are_terminals() -> None:
+    """Or a mask would cost tens of milliseconds, because every character of every token is looked at by the parser."""
+    lark = lark_of_gbnf(r"""root ::= "[" (root | text) "]"
+        text ::= "\"" [^"]* "\"" | "null" """)
+    assert r"[\x{22}-\x{22}](?:[\x{0}-\x{21}\x{23}-\x{10FFFF}]){0,}[\x{22}-\x{22}]" in lark
 
 
 @pytest.mark.parametrize(
