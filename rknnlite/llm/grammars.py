@@ -37,7 +37,7 @@ class Grammars:
         self._given, self._vocab_size = tokenizer, vocab_size
         self._eos = tuple(token for token in eos_ids if 0 <= token < vocab_size)
         self._check = GrammarCheck() if check else None
-        self._lock = threading.Lock()
+        self._lock, self._compiling = threading.Lock(), threading.Lock()
         self._view: Any = None
         self._compiled: OrderedDict[str, Any] = OrderedDict()
 
@@ -54,9 +54,7 @@ class Grammars:
                 "the model has no token that ends an answer, so no answer can be bound to a rule"
             )
         try:
-            grammar = lib.grammar_of(rule)
-            with self._lock:
-                matcher = self._matcher(grammar).deep_copy()
+            matcher = self._matcher(lib.grammar_of(rule))
         except ParamInvalid as error:
             raise ParamInvalid(f"Failed to parse grammar: {error}") from None
         return _Following(matcher, self._eos)
@@ -67,18 +65,32 @@ class Grammars:
             self._check.close()
 
     def _matcher(self, grammar: str) -> Any:
-        """The compiled grammar at its beginning; called with the lock."""
-        found = self._compiled.get(grammar)
+        """A compiled grammar of the caller's own; those that are known do not wait for one that is compiled."""
+        found = self._known(grammar)
         if found is None:
-            if self._check is not None:
-                self._check(grammar)
-            if self._view is None:
-                self._view = self._vocabulary()
-            found = self._compiled[grammar] = lib.matcher(self._view, grammar)
+            with self._compiling:
+                found = self._known(grammar) or self._made(grammar)
+        return found
+
+    def _known(self, grammar: str) -> Any:
+        with self._lock:
+            found = self._compiled.get(grammar)
+            if found is None:
+                return None
+            self._compiled.move_to_end(grammar)
+            return found.deep_copy()
+
+    def _made(self, grammar: str) -> Any:
+        if self._check is not None:
+            self._check(grammar)
+        if self._view is None:
+            self._view = self._vocabulary()
+        made = lib.matcher(self._view, grammar)
+        with self._lock:
+            self._compiled[grammar] = made
             if len(self._compiled) > _KEPT:
                 self._compiled.popitem(last=False)
-        self._compiled.move_to_end(grammar)
-        return found
+            return made.deep_copy()
 
     def _vocabulary(self) -> Any:
         tokens, special = self._given.token_table()

@@ -536,6 +536,65 @@ def test_hostile_expressions_stay_within_their_steps(
         assert "came to an end after" in str(error)
 
 
+def test_known_rules_do_not_wait_for_a_costly_one(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grammars = Grammars(tokenizer, VOCAB, (tokenizer.eos_id,))
+    begun, go_on, checked = threading.Event(), threading.Event(), []
+
+    def check(grammar: str) -> None:
+        checked.append(grammar)
+        if len(checked) > 1:
+            begun.set()
+            go_on.wait(30)
+
+    monkeypatch.setattr(grammars, "_check", check)
+    grammars.constraint(Choice(("known",)))
+    costly = threading.Thread(target=grammars.constraint, args=(Choice(("new",)),))
+    costly.start()
+    assert begun.wait(30)
+    grammars.constraint(Choice(("known",)))  # would wait for ever
+    assert costly.is_alive()
+    go_on.set()
+    costly.join()
+    assert len(checked) == 2
+
+
+def test_compiled_rules_are_kept_and_not_too_many(tokenizer: Tokenizer) -> None:
+    grammars, made = Grammars(tokenizer, VOCAB, (tokenizer.eos_id,), check=False), []
+    before = grammars._made
+    grammars._made = lambda grammar: made.append(grammar) or before(grammar)  # type: ignore[method-assign]
+    for number in range(40):
+        grammars.constraint(Choice((f"c{number}",)))
+    grammars.constraint(Choice(("c39",)))
+    assert len(made) == 40
+    grammars.constraint(Choice(("c0",)))
+    assert len(made) == 41 and len(grammars._compiled) == 32
+
+
+def test_answers_of_one_rule_do_not_know_each_other(grammars: Grammars, tokenizer: Tokenizer) -> None:
+    one, other = (grammars.constraint(Choice(("ab", "cd"))) for _ in range(2))
+    one.accept(tokenizer.encode("a")[0])
+    assert len(allowed(one)) < len(allowed(other))
+
+
+def test_the_server_follows_rules() -> None:
+    pytest.importorskip("starlette")
+    from rknnlite_server.served import ServedModel
+    from rknnlite_server.settings import ModelSettings, ServerSettings
+    from rknnlite_server.tool_choice import Tools
+
+    model = ServedModel(ModelSettings(model=f"{EXAMPLE}.rknn", backend="cpu"), ServerSettings())
+    try:
+        assert model.constraint(None, Tools()) is None
+        make = model.constraint(Choice(("ab",)), Tools())
+        assert make is not None and make() is not make()
+        with pytest.raises(ParamInvalid, match="Failed to parse grammar"):
+            model.constraint(HOSTILE["a chain of rules"], Tools())
+    finally:
+        model.close()
+
+
 # -- conversations -------------------------------------------------------------------------------------------
 
 
