@@ -27,9 +27,10 @@ class Extra(NamedTuple):
     @property
     def remedy(self) -> str:
         """How to get it, with pip and with apt."""
-        packages = " ".join(self.debian)
-        lacking = f"; Debian 12 has no {self.absent}" if self.absent else ""
-        return f"pip install 'rknnlite[{self.name}]' (Debian: apt install {packages}{lacking})"
+        packages = f"apt install {' '.join(self.debian)}; " if self.debian else ""
+        lacking = f"Debian 12 has no {self.absent}" if self.absent else ""
+        debian = f"{packages}{lacking}".rstrip("; ")
+        return f"pip install 'rknnlite[{self.name}]' (Debian: {debian})"
 
     @property
     def lacking(self) -> list[str]:
@@ -54,6 +55,7 @@ EXTRAS = {
             ("python3-jinja2",),
             "tokenizers",
         ),
+        Extra("constraints", "answers bound to a schema or a grammar", ("llguidance",), (), "llguidance"),
         Extra(
             "fast",
             "an engine under the CPU reference",

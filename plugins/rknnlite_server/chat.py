@@ -114,9 +114,10 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
     rule = response_rule(body)
     tokens = await asyncio.to_thread(model.prompt, said)
     shared = common(body, model, top_logprobs(body))
+    bound = await asyncio.to_thread(model.constraint, rule, tools, model.thinks_first(tokens, thinking))
     work = Work(
         tuple(tokens), shared.sampling, room(body, model, len(tokens)), shared.stop,
-        await asyncio.to_thread(model.constraint, rule, tools), shared.top, model.media.input_of(said, tokens),
+        bound, shared.top, model.media.input_of(said, tokens),
         answer_decoder(model.tokenizer, model.form, bool(tools.offered)),
     )  # fmt: skip
     return ChatRequest(model, work, shared, tools, model.opens_thought(tokens))

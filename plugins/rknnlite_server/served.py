@@ -7,11 +7,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.errors import BackendUnavailable, ModelInvalid, ParamInvalid
 from rknnlite.files.reading import read_text
 from rknnlite.llm import EmbedTable, Package, Tokenizer, open_llm
-from rknnlite.llm.answers import answer_form, ends_in_thought
+from rknnlite.llm.answers import (
+    answer_form,
+    ends_in_thought,
+    rule_behind_thought,
+    special_token,
+    tool_rule,
+)
 from rknnlite.llm.constraints import Rule
+from rknnlite.llm.grammars import Grammars
 from rknnlite.llm.host_sampling import Constraint
 from rknnlite.llm.inputs import expand_tags
 from rknnlite.llm.messages import media_parts
@@ -44,14 +51,14 @@ class ServedModel:
             self.tokenizer = Tokenizer(_path(settings.vocab) or package.tokenizer)
             embed = _path(settings.embed) or package.embed
             self._embed = EmbedTable(embed, config.vocab_size, config.embedding_dim, package.embed_sample())
-            self.template = JinjaTemplate.of_model(
-                self.name, _template(settings, config.chat_template), *_special(self.tokenizer)
-            )
+            self._source = _template(settings, config.chat_template)
+            self.template = JinjaTemplate.of_model(self.name, self._source, *_special(self.tokenizer))
             self.limit = min(settings.ctx_size or config.max_ctx_len, config.max_ctx_len)
             if self.limit < 1:
                 raise ParamInvalid(f"{self.name}: ctx-size is {settings.ctx_size}, must be 0 or more")
-            self.form = answer_form(_template(settings, config.chat_template))
+            self.form = answer_form(self._source)
             self.media = NoMedia()
+            self._rules = Grammars(self.tokenizer, config.vocab_size, self.end_ids)
             self.pool = SessionPool(self._session, server.parallel)
             self.turnstile = Turnstile(server.parallel, server.queue)
         except BaseException:
@@ -70,9 +77,32 @@ class ServedModel:
         expanded = messages.blocks or media_parts(messages.messages)
         return self.tokenizer.encode(expand_tags(text, messages.blocks) if expanded else text)
 
-    def constraint(self, rule: Rule | None, tools: Tools) -> Callable[[], Constraint] | None:
-        """What makes a constraint for an answer; None when anything will do. Raises ApiError for a bad rule."""
-        return None
+    def constraint(
+        self, rule: Rule | None, tools: Tools, thinking: bool = False
+    ) -> Callable[[], Constraint] | None:
+        """What makes a constraint for an answer; None when anything will do. ``thinking``: a thought comes first.
+
+        Calls of tools keep to the form of the model's family, and their arguments to the schema of the tool. Raises
+        ParamInvalid for a bad rule, ApiError without the library where something is demanded of the answer.
+        """
+        demanded = rule is not None or tools.required
+        special = special_token(self.tokenizer)
+        if tools.offered:
+            rule = tool_rule(
+                self.form, tools.offered, tools.required, tools.name, tools.parallel, rule, special, thinking
+            )
+        elif rule is None:
+            return None
+        elif thinking:
+            rule = rule_behind_thought(self.form, rule, special)
+        bound: Rule = rule
+        try:
+            self._rules.constraint(bound)  # a bad one is told now
+        except BackendUnavailable as error:
+            if not demanded:
+                return None
+            raise ApiError(501, "not_supported_error", str(error)) from None
+        return lambda: self._rules.constraint(bound)
 
     @property
     def thinks(self) -> bool:
@@ -82,6 +112,11 @@ class ServedModel:
     def opens_thought(self, tokens: Sequence[int]) -> bool:
         """Whether the prompt ends inside of a thought."""
         return ends_in_thought(self.form, self.tokenizer.decode(tokens[-8:], skip_special=False))
+
+    def thinks_first(self, tokens: Sequence[int], asked: bool) -> bool:
+        """Whether the answer begins with a thought: the prompt has opened one, or the model was asked to and can."""
+        marks = [mark for pair in self.form.thoughts for mark in pair]
+        return self.opens_thought(tokens) or (asked and any(mark in self._source for mark in marks))
 
     def must_generate(self) -> None:
         """Raise ApiError for a model of embeddings."""
@@ -130,6 +165,7 @@ class ServedModel:
     def close(self) -> None:
         """End all runs and release the model; may be called again."""
         self.pool.close()
+        self._rules.close()
         self.context.close()
 
 

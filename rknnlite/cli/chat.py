@@ -14,6 +14,7 @@ from ..errors import ParamInvalid, shown
 from ..files.reading import read_text
 from ..llm import Chat as Conversation
 from ..llm.answers import Answer, AnswerPart, PartKind
+from ..llm.constraints import Gbnf, JsonSchema, Lark, Regex, Rule
 from ..llm.messages import checked_messages
 from ..spi.command import Command, Console, Exit, Line, Part, Tone
 from ..spi.llm import LlmParams, SamplingParams
@@ -34,6 +35,7 @@ class Chat(Command):
         "rknnlite chat models/tiny --system 'Be brief.'",
         "rknnlite chat models/qwen --system $'<|im_start|>system\\nBe brief.<|im_end|>\\n' "
         "--turn $'<|im_start|>user\\n' $'<|im_end|>\\n<|im_start|>assistant\\n'",
+        "rknnlite chat models/qwen --json-schema answer.schema.json --ask 'Who wrote Faust?'",
         "rknnlite chat models/qwen --temperature 0.7 --top-k 40 --top-p 0.9",
     )
 
@@ -56,6 +58,14 @@ class Chat(Command):
             "--max-new-tokens", type=int, default=1024, metavar="N", help="per answer (default: 1024)"
         )
         parser.add_argument("--thinking", action="store_true", help="let the model think first, where it can")
+        rules = parser.add_mutually_exclusive_group()
+        rules.add_argument(
+            "--json-schema", metavar="FILE", help="answers are JSON that this JSON Schema accepts"
+        )
+        rules.add_argument("--regex", metavar="PATTERN", help="answers match a regular expression as a whole")
+        rules.add_argument(
+            "--grammar", metavar="FILE", help="answers follow a grammar: GBNF (llama.cpp) or Lark"
+        )
         group = parser.add_argument_group("sampling (default: greedy)")
         group.add_argument("--temperature", type=float, default=1.0)
         group.add_argument("--top-k", type=int, default=1)
@@ -68,19 +78,20 @@ class Chat(Command):
             top_k=args.top_k, top_p=args.top_p, temperature=args.temperature, repeat_penalty=args.repeat_penalty,
             seed=args.seed,
         )  # fmt: skip
+        rule = _rule(args)
         with Conversation(args.prefix, LlmParams(sampling=sampling), backend=args.backend) as chat:
             talk = _beginning(chat, args)
             begun = len(talk)
             tools = _json_list(args.tools) if args.tools else None
             if talk and talk[-1]["role"] != "system" and not args.ask:
-                talk.append(_answer(chat, talk, tools, args, console))
+                talk.append(_answer(chat, talk, tools, rule, args, console))
             for prompt in args.ask or _typed(console):
                 if prompt == "/clear":
                     del talk[begun:]
                     chat.session.clear_kvcache()
                 else:
                     talk.append({"role": "user", "content": prompt})
-                    talk.append(_answer(chat, talk, tools, args, console))
+                    talk.append(_answer(chat, talk, tools, rule, args, console))
         return Exit.OK
 
 
@@ -105,6 +116,22 @@ def _json_list(path: str) -> list[Any]:
     return value
 
 
+def _rule(args: argparse.Namespace) -> Optional[Rule]:
+    """What the answers must look like; raises ParamInvalid for a file that cannot be read."""
+    if args.regex is not None:
+        return Regex(args.regex)
+    path = args.json_schema or args.grammar
+    if not path:
+        return None
+    try:
+        text = read_text(Path(path))
+        if args.json_schema:
+            return JsonSchema(json.loads(text))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ParamInvalid(f"{path}: {shown(error)}") from None
+    return Gbnf(text) if "::=" in text else Lark(text)
+
+
 def _typed(console: Console) -> Iterator[str]:
     """What the user types, until /quit or the end of input; a prompt only on a terminal."""
     asks = sys.stdin.isatty() and not console.json
@@ -121,12 +148,17 @@ def _typed(console: Console) -> Iterator[str]:
 
 
 def _answer(
-    chat: Conversation, talk: list[dict[str, Any]], tools: Any, args: argparse.Namespace, console: Console
+    chat: Conversation,
+    talk: list[dict[str, Any]],
+    tools: Any,
+    rule: Optional[Rule],
+    args: argparse.Namespace,
+    console: Console,
 ) -> dict[str, Any]:
     """Print what the model says to the conversation so far; its message."""
     answer, shown = Answer(), _Shown(console)
     stopped = False
-    stream = _parts(chat, talk, tools, args)
+    stream = _parts(chat, talk, tools, rule, args)
     try:
         for part in stream:
             answer.add(part)
@@ -155,13 +187,17 @@ def _answer(
 
 
 def _parts(
-    chat: Conversation, talk: list[dict[str, Any]], tools: Any, args: argparse.Namespace
+    chat: Conversation,
+    talk: list[dict[str, Any]],
+    tools: Any,
+    rule: Optional[Rule],
+    args: argparse.Namespace,
 ) -> Generator[AnswerPart, None, None]:
     """The answer as it comes; without tools all of it is content."""
     if tools:
-        yield from chat.parts(talk, tools, args.max_new_tokens, enable_thinking=args.thinking)
+        yield from chat.parts(talk, tools, args.max_new_tokens, rule, enable_thinking=args.thinking)
         return
-    stream = chat.stream(talk, args.max_new_tokens, enable_thinking=args.thinking, tools=tools)
+    stream = chat.stream(talk, args.max_new_tokens, rule=rule, enable_thinking=args.thinking, tools=tools)
     with closing(stream):  # type: ignore[type-var]
         for piece in stream:
             yield AnswerPart(PartKind.CONTENT, piece)

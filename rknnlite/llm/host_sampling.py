@@ -7,7 +7,7 @@ and the probabilities of what was chosen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -60,6 +60,10 @@ class HostSampling:
         self._counts: Counter[int] = Counter()
         self._repeat = params.repeat_penalty != 1
         self.chances: list[TokenChance] = []
+
+    def saw(self, tokens: Iterable[int]) -> None:
+        """More tokens of the context."""
+        self._seen.update(dict.fromkeys(tokens))
 
     def __call__(self, logits: Array, name: str = "") -> int:
         """The next token."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Union
 
 from ..choosing import choose_llm_backend
+from ..errors import ParamInvalid
 from ..formats import ModelFile
 from ..spi.llm import (
     InferParams,
@@ -30,7 +31,11 @@ from .answers import (
     answer_decoder,
     answer_form,
     ends_in_thought,
+    rule_behind_thought,
+    special_token,
+    tool_rule,
 )  # fmt: skip
+from .constraints import Rule
 from .messages import media_parts
 from .package import EmbedTable, Package
 from .stream import TextPieces, astream, stream
@@ -109,46 +114,78 @@ class Chat:
             self.context.close()
             raise
         self.last: RunSummary | None = None
+        self._drawing = params
+        self._rules: Any = None
 
-    def ask(self, prompt: Said, max_new_tokens: int = 1024, **turn: Any) -> str:
-        """The whole answer; ``turn``: role, enable_thinking, and all of ``MessagesInput`` for a list of messages."""
+    def ask(self, prompt: Said, max_new_tokens: int = 1024, rule: Rule | None = None, **turn: Any) -> str:
+        """The whole answer.
+
+        ``rule``: what it must look like, e.g. ``JsonSchema({...})`` of ``rknnlite.llm.constraints``; one that
+        ``max_new_tokens`` ends before its time is not complete. Needs the extra ``constraints``.
+        ``turn``: role, enable_thinking, and all of ``MessagesInput`` for a list of messages.
+
+        Raises ParamInvalid for a rule that cannot be followed, BackendUnavailable without the extra.
+        """
         text, ids = TextPieces(self.tokenizer.decode), []
-        before = self.session.callbacks
+        with self._bound(rule, prompt):
+            before = self.session.callbacks
 
-        def result(tokens: Any, state: Any) -> None:
-            ids.extend(tokens.token_ids)
+            def result(tokens: Any, state: Any) -> None:
+                ids.extend(tokens.token_ids)
 
-        self.session.set_callbacks(replace(before, result=result))
-        try:
-            self.last = self.session.run(_input(prompt, turn), self._params(max_new_tokens))
-        finally:
-            self.session.set_callbacks(before)
+            self.session.set_callbacks(replace(before, result=result))
+            try:
+                self.last = self.session.run(_input(prompt, turn), self._params(max_new_tokens))
+            finally:
+                self.session.set_callbacks(before)
         return text.push(ids, last=True)
 
-    def stream(self, prompt: Said, max_new_tokens: int = 1024, **turn: Any) -> Iterator[str]:
-        """The answer piece by piece; leaving the loop stops the model."""
-        self.last = yield from stream(
-            self.session, _input(prompt, turn), self.tokenizer.decode, self._params(max_new_tokens)
-        )
+    def stream(
+        self, prompt: Said, max_new_tokens: int = 1024, rule: Rule | None = None, **turn: Any
+    ) -> Iterator[str]:
+        """The answer piece by piece, arguments as in ``ask``; leaving the loop stops the model."""
+        with self._bound(rule, prompt):
+            self.last = yield from stream(
+                self.session, _input(prompt, turn), self.tokenizer.decode, self._params(max_new_tokens)
+            )
 
-    def astream(self, prompt: Said, max_new_tokens: int = 1024, **turn: Any) -> AsyncIterator[str]:
+    async def astream(
+        self, prompt: Said, max_new_tokens: int = 1024, rule: Rule | None = None, **turn: Any
+    ) -> AsyncGenerator[str, None]:
         """``stream`` for ``async for``."""
-        return astream(
-            self.session, _input(prompt, turn), self.tokenizer.decode, self._params(max_new_tokens)
-        )
+        with self._bound(rule, prompt):
+            pieces = astream(
+                self.session, _input(prompt, turn), self.tokenizer.decode, self._params(max_new_tokens)
+            )
+            try:
+                async for piece in pieces:
+                    yield piece
+            finally:
+                await pieces.aclose()
 
     def answer(
-        self, messages: Messages, tools: Messages = (), max_new_tokens: int = 1024, **turn: Any
+        self,
+        messages: Messages,
+        tools: Messages = (),
+        max_new_tokens: int = 1024,
+        rule: Rule | None = None,
+        **turn: Any,
     ) -> Answer:
         """The whole answer to a conversation, taken apart: content, reasoning, calls of tools.
 
+        ``rule`` says what it must look like where no tool is called; calls are kept valid then, too.
         ``answer.message`` goes on the list of messages, followed by ``{"role": "tool", "content": ...}`` for each call.
         ``turn``: enable_thinking, template_arguments and so on, see ``MessagesInput``.
         """
-        return Answer.of(self.parts(messages, tools, max_new_tokens, **turn))
+        return Answer.of(self.parts(messages, tools, max_new_tokens, rule, **turn))
 
     def parts(
-        self, messages: Messages, tools: Messages = (), max_new_tokens: int = 1024, **turn: Any
+        self,
+        messages: Messages,
+        tools: Messages = (),
+        max_new_tokens: int = 1024,
+        rule: Rule | None = None,
+        **turn: Any,
     ) -> Iterator[AnswerPart]:
         """``answer`` piece by piece; leaving the loop stops the model."""
         given = MessagesInput(messages, tools or None, **turn)
@@ -161,8 +198,16 @@ class Chat:
             said, thinking = TokenInput(tokens, whole=True), ends_in_thought(form, end)
         parser = AnswerParser(form, tools, thinking)
         decode = answer_decoder(self.tokenizer, form, bool(tools))
-        pieces = stream(self.session, said, decode, self._params(max_new_tokens))
-        with closing(pieces):
+        if rule is not None:
+            special = special_token(self.tokenizer)
+            if tools:
+                rule = tool_rule(form, tools, otherwise=rule, special=special, thinking=thinking)
+            elif thinking:
+                rule = rule_behind_thought(form, rule, special)
+        with (
+            self._bound(rule, messages),
+            closing(stream(self.session, said, decode, self._params(max_new_tokens))) as pieces,
+        ):
             while True:
                 try:
                     piece = next(pieces)
@@ -174,6 +219,36 @@ class Chat:
 
     def _params(self, max_new_tokens: int) -> InferParams:
         return InferParams(keep_history=True, max_new_tokens=max_new_tokens)
+
+    @contextmanager
+    def _bound(self, rule: Rule | None, prompt: Said) -> Iterator[None]:
+        """Answers follow the rule meanwhile: the tokens are chosen on the host."""
+        if rule is None:
+            yield
+            return
+        if isinstance(prompt, str) and self._drawing.sampling.repeat_penalty != 1:
+            raise ParamInvalid(
+                "with a rule, repeat_penalty needs the conversation as a list of messages, whose tokens it counts"
+            )
+        from .grammars import Grammars  # most programs bind no answers
+        from .host_sampling import HostSampling
+
+        if self._rules is None:
+            eos = self._drawing.vocab.special_eos_ids or (self.tokenizer.eos_id,)
+            self._rules = Grammars(self.tokenizer, self.context.config.vocab_size, eos, check=False)
+        before = self.session.callbacks
+        sampling = HostSampling(self._drawing.sampling, constraint=self._rules.constraint(rule))
+
+        def tokenizer(text: str) -> list[int]:
+            ids = list(before.tokenizer(text) if before.tokenizer is not None else self.tokenizer(text))
+            sampling.saw(ids)
+            return ids
+
+        self.session.set_callbacks(replace(before, tokenizer=tokenizer, sampling=sampling))
+        try:
+            yield
+        finally:
+            self.session.set_callbacks(before)
 
     def close(self) -> None:
         """Release everything; may be called again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Optional
@@ -101,7 +101,7 @@ def stream(
 
 async def astream(
     session: LlmSession, inputs: Inputs, decode: Decode, params: InferParams = _INFER
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     """``stream`` for asyncio: waiting does not block the event loop."""
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[Optional[LlmResult]] = asyncio.Queue()

@@ -29,7 +29,7 @@ from .package import file_bytes
 __all__ = ["Tokenizer", "byte_letters", "token_bytes"]
 
 HF_JSON = "tokenizer.huggingface.json"
-CONTROL, USER_DEFINED, UNUSED, BYTE = 3, 4, 5, 6
+UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
 """Token types of GGUF that matter here; 1 is plain text."""
 
 _WHOLE_WORDS = {"llama-bpe"}
@@ -56,6 +56,7 @@ class Tokenizer:
         self.eos_id = _id(pairs, "tokenizer.ggml.eos_token_id", len(self.tokens))
         self.bos_id = _id(pairs, "tokenizer.ggml.bos_token_id", len(self.tokens))
         self._types = pairs.get("tokenizer.ggml.token_type")
+        self._byte_level = pairs.get("tokenizer.ggml.model") == "gpt2"
         self._label = label
         with self._typed_errors():
             text = pairs.get(HF_JSON)
@@ -106,6 +107,20 @@ class Tokenizer:
         with self._typed_errors():
             text: str = self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=skip_special)
         return text
+
+    def token_table(self) -> tuple[list[bytes], list[int]]:
+        """The bytes that each token adds to a text, and the ids of those that are no text; unused tokens are empty.
+
+        Raises ModelInvalid.
+        """
+        kinds = np.ones(len(self.tokens), np.int64)
+        if isinstance(self._types, np.ndarray):
+            kinds[: len(self._types)] = self._types[: len(kinds)]
+        with self._typed_errors():
+            table = token_bytes(self.tokens, kinds, self._byte_level)
+        for number in np.flatnonzero(kinds == UNUSED):
+            table[number] = b""
+        return table, np.flatnonzero((kinds == CONTROL) | (kinds == UNKNOWN)).tolist()
 
     def __call__(self, text: str) -> list[int]:
         return self.encode(text)

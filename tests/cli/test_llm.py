@@ -11,6 +11,7 @@ import pytest
 
 from rknnlite.cli import chat
 from rknnlite.llm.answers import AnswerParser, AnswerPart, answer_form
+from rknnlite.llm.constraints import Gbnf, JsonSchema, Lark, Regex
 from rknnlite.spi.command import Exit
 from rknnlite.spi.llm import CallState, RunSummary
 from tests.support.llm_models import write_model
@@ -73,7 +74,9 @@ class Parrot:
             yield word + " "
         self.last = RunSummary(CallState.FINISH, 3, 4, 0.0, 1.0, 2.0)
 
-    def parts(self, talk: list[dict[str, Any]], tools: Any, limit: int, **turn: Any) -> Iterator[AnswerPart]:
+    def parts(
+        self, talk: list[dict[str, Any]], tools: Any, limit: int, rule: Any = None, **turn: Any
+    ) -> Iterator[AnswerPart]:
         said = "".join(self.stream(talk, limit, tools=tools, **turn))
         parser = AnswerParser(answer_form(""), True)
         yield from parser.push(said)
@@ -142,6 +145,28 @@ def test_calls_of_tools_are_shown_as_one_would_write_them(
     assert data["tool_calls"][0]["arguments"] == '{"city": "Lisbon", "days": 2}'
     call(*ask, "--ask", "again")
     assert [made["function"]["name"] for made in parrot.made[-1].talk[1]["tool_calls"]] == ["f", "f"]
+
+
+def test_answers_are_bound_to_rules(call: Call, parrot: type[Parrot], tmp_path: Path) -> None:
+    schema, gbnf, lark = tmp_path / "s.json", tmp_path / "g.gbnf", tmp_path / "g.lark"
+    schema.write_text('{"type": "object"}')
+    gbnf.write_text('root ::= "a"')
+    lark.write_text('start: "a"')
+    given = {
+        "--json-schema": (schema, JsonSchema({"type": "object"})),
+        "--regex": ("[a-z]+", Regex("[a-z]+")),
+        "--grammar": (gbnf, Gbnf('root ::= "a"')),
+    }
+    for option, (value, rule) in given.items():
+        assert call("chat", "x", "--ask", "hello", option, value).out == "hello \n"
+        assert parrot.made[-1].turn["rule"] == rule
+    call("chat", "x", "--ask", "hello", "--grammar", lark)
+    assert parrot.made[-1].turn["rule"] == Lark('start: "a"')
+    call("chat", "x", "--ask", "hello")
+    assert parrot.made[-1].turn["rule"] is None
+    schema.write_text("{")
+    broken = call("chat", "x", "--ask", "hello", "--json-schema", schema)
+    assert broken.code != 0 and "s.json" in broken.err
 
 
 def test_ctrl_c_stops_and_closes(call: Call, parrot: type[Parrot]) -> None:

@@ -46,7 +46,7 @@ EXTRAS = {
     "rknnlite.llm.sandbox": {"jinja2"},
     "rknnlite.layout": {"cv2"},  # faster interleaving; numpy's own otherwise
     "rknnlite.llm.tokenizer": {"tokenizers"},
-    "rknnlite.llm.answers.grammar": {"llguidance"},
+    "rknnlite.llm.grammar_library": {"llguidance"},
 }
 """Imported where they are used, with a message that names the extra."""
 PLUGINS_NEED = {

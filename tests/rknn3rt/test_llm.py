@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -130,6 +131,39 @@ def test_a_callback_may_choose_tokens(chat: Chat) -> None:
         session.set_callbacks(callbacks(result=heard))  # and no more
         session.run(TokenInput([10]), InferParams(max_new_tokens=1))
     assert heard.ids[-1] == 11
+
+
+class Bytewise:
+    """A tokenizer whose tokens are bytes."""
+
+    def token_table(self) -> tuple[list[bytes], list[int]]:
+        return [bytes([byte]) for byte in range(256)], []
+
+    def encode(self, text: str) -> list[int]:
+        return tokenize(text)
+
+
+def test_answers_follow_a_rule_on_the_device(chat: Chat) -> None:
+    """Through the sampling callback, whatever the model counts on to."""
+    pytest.importorskip("llguidance")
+    from rknnlite.llm.constraints import Choice, JsonSchema, Regex
+    from rknnlite.llm.grammars import Grammars
+    from rknnlite.llm.host_sampling import HostSampling
+
+    end = 299
+    params = LlmParams(vocab=VocabInfo(special_eos_ids=(end,)))
+    grammars = Grammars(Bytewise(), VOCAB, (end,), check=False)
+    rules = [
+        (JsonSchema({"const": {"a": "ü"}}), r'\{\s*"a"\s*:\s*"ü"\s*\}'),
+        (Choice(("yes", "no")), "yes|no"),
+        (Regex("[x-z]{5}"), "[x-z]{5}"),
+    ]
+    for rule, pattern in rules:
+        heard = Heard()
+        sampling = HostSampling(SamplingParams(top_k=0, seed=1), constraint=grammars.constraint(rule))
+        with chat().session(params, callbacks(result=heard, sampling=sampling)) as session:
+            summary = session.run(TokenInput([8]), InferParams(max_new_tokens=100))
+        assert summary.state is CallState.FINISH and re.fullmatch(pattern, heard.text)
 
 
 def test_outputs_are_shown(chat: Chat) -> None:

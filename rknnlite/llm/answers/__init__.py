@@ -11,9 +11,9 @@ from .decoding import answer_decoder, special_token
 from .forms import AnswerForm, answer_form, ends_in_thought
 from .parser import AnswerParser
 from .parts import AnswerPart, PartKind
-from .rules import tool_rule
+from .rules import rule_behind_thought, tool_rule
 
 __all__ = [
     "Answer", "AnswerForm", "AnswerParser", "AnswerPart", "PartKind", "ToolCall", "answer_decoder", "answer_form",
-    "ends_in_thought", "special_token", "tool_rule",
+    "ends_in_thought", "rule_behind_thought", "special_token", "tool_rule",
 ]  # fmt: skip

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 from ..constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
+from ..gbnf_lark import lark_of_gbnf
+from ..schemas import schema_text
 
 __all__ = ["ANY", "Grammar", "arguments_of", "body_of", "combined", "slashed"]
 
@@ -61,7 +63,7 @@ class Grammar:
 
     def json_rule(self, schema: Any, layout: Mapping[str, Any] = _DENSE) -> str:
         """JSON that a schema accepts."""
-        schema = {**(schema if isinstance(schema, Mapping) else {"allOf": [schema]}), "x-guidance": layout}
+        schema = {**json.loads(schema_text(schema)), "x-guidance": layout}
         return self.fresh(f"%json {json.dumps(schema, ensure_ascii=False)}", "json")
 
     def text_up_to(self, marker: str) -> str:
@@ -91,11 +93,7 @@ def body_of(grammar: Grammar, rule: Rule) -> str:
 
 
 def _lark(rule: Gbnf | Lark) -> str:
-    if isinstance(rule, Lark):
-        return rule.text
-    from llguidance.gbnf_to_lark import gbnf_to_lark
-
-    return str(gbnf_to_lark(rule.text))
+    return rule.text if isinstance(rule, Lark) else lark_of_gbnf(rule.text)
 
 
 def combined(grammar: Grammar, calls: str, otherwise: Rule, functions: Sequence[Mapping[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from .forms import THINK, AnswerForm
 from .grammar import Grammar, body_of, combined
 from .writing import WRITERS, Writing
 
-__all__ = ["tool_rule"]
+__all__ = ["rule_behind_thought", "tool_rule"]
 
 _BLANKS = r"/[ \t\r\n]{0,4}/"
 
@@ -55,6 +55,15 @@ def tool_rule(
     else:
         start = f"{calls} | {body_of(grammar, otherwise)}"
     grammar.rule("start", f"{_thought(grammar, form)} ({start})" if thinking else start)
+    return Lark(grammar.text)
+
+
+def rule_behind_thought(
+    form: AnswerForm, rule: Rule, special: Callable[[str], Optional[int]] = lambda text: None
+) -> Lark:
+    """The rule for an answer that begins with a thought, or goes on inside of one."""
+    grammar = Grammar(special)
+    grammar.rule("start", f"{_thought(grammar, form)} ({body_of(grammar, rule)})")
     return Lark(grammar.text)
 
 
