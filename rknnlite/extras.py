@@ -72,8 +72,8 @@ EXTRAS = {
         Extra(
             "server",
             "servers of models",
-            ("starlette", "uvicorn", "jinja2"),
-            ("python3-starlette", "python3-uvicorn", "python3-jinja2"),
+            ("starlette", "uvicorn", "jinja2", "prometheus_client"),
+            ("python3-starlette", "python3-uvicorn", "python3-jinja2", "python3-prometheus-client"),
         ),
         Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),

@@ -18,13 +18,13 @@ from .chat import usage_of
 from .errors import bad_request
 from .generation import Ended, Piece, Work, generate
 from .logprobs import plain_logprobs
-from .requests import Common, common, response_rule, room
+from .requests import Common, common, response_rule, room, top_logprobs
 from .served import ServedModel
 from .state import served, state_of
 from .streaming import event_stream, while_connected
 from .tool_choice import Tools
 
-__all__ = ["completions"]
+__all__ = ["completion_work", "completions"]
 
 _MOST_PROMPTS = 64
 _MOST_TOP = 5
@@ -63,6 +63,13 @@ async def completions(request: Request) -> Response:
         })  # fmt: skip
         ends.append(ended)
     return JSONResponse({**head, "choices": choices, "usage": _usage(ends, shared.count)})
+
+
+async def completion_work(body: Body, model: ServedModel) -> tuple[Common, Work]:
+    """The work behind one prompt that is text; raises ApiError."""
+    shared = common(body, model, top_logprobs(body))
+    (prompt,) = await _prompts(body, model, shared)
+    return shared, prompt.work
 
 
 async def _whole(model: ServedModel, work: Work, timeout: float) -> tuple[list[Piece], Ended]:

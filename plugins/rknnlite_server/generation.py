@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -75,17 +76,18 @@ class Ended:
 
 async def generate(model: ServedModel, work: Work, timeout: float) -> AsyncIterator[Union[Piece, Ended]]:
     """Pieces, then ``Ended``. Leaving the loop ends the run within one token. Raises what the run raises."""
+    arrived = time.perf_counter()
     async with model.turnstile.turn():
         session = await asyncio.to_thread(model.pool.take, work.tokens)
         try:
-            async for item in _run(model, session, work, timeout):
+            async for item in _run(model, session, work, timeout, arrived):
                 yield item
         finally:
             model.pool.give(session)
 
 
 async def _run(
-    model: ServedModel, session: LlmSession, work: Work, timeout: float
+    model: ServedModel, session: LlmSession, work: Work, timeout: float, arrived: float
 ) -> AsyncIterator[Union[Piece, Ended]]:
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[Optional[Piece]] = asyncio.Queue()
@@ -94,6 +96,7 @@ async def _run(
     session.set_callbacks(replace(model.callbacks, result=reader.result, sampling=reader.sampling))
     run = session.run_async(work.input, InferParams(max_new_tokens=work.max_tokens))
     run.add_done_callback(lambda _: post(None))
+    run.add_done_callback(lambda done: model.ran(arrived, done))
     deadline = loop.time() + timeout
     try:
         while True:

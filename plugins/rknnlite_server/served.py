@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,16 @@ from rknnlite.llm.inputs import expand_tags
 from rknnlite.llm.messages import media_parts
 from rknnlite.llm.session_pool import SessionPool
 from rknnlite.llm.template import CHATML, JinjaTemplate
-from rknnlite.spi.llm import KvPolicy, LlmCallbacks, LlmParams, LlmSession, MessagesInput, TaskType, VocabInfo
+from rknnlite.spi.llm import (
+    KvPolicy,
+    LlmCallbacks,
+    LlmParams,
+    LlmSession,
+    MessagesInput,
+    RunSummary,
+    TaskType,
+    VocabInfo,
+)
 
 from .errors import ApiError
 from .media import NoMedia
@@ -35,6 +47,7 @@ class ServedModel:
         """Raises what ``open_llm`` raises, ModelInvalid for parts that do not belong together."""
         self.settings, self.name = settings, settings.name
         self.created = int(time.time())
+        self.ran: Callable[[float, Future[RunSummary]], None] = lambda arrived, run: None
         package = Package.of(_path(settings.model))
         extra = {"device_id": settings.device_id} if settings.device_id else {}
         weight = _path(settings.weight) or str(package.weight)
@@ -102,6 +115,24 @@ class ServedModel:
     def embeds(self) -> bool:
         """Whether it is a model for embeddings and generates no text."""
         return self.settings.embedding or self.config.task_type is TaskType.EMBEDDING
+
+    @cached_property
+    def chat_template(self) -> str:
+        """The text of the template."""
+        return _template(self.settings, self.config.chat_template)
+
+    @cached_property
+    def abilities(self) -> tuple[str, ...]:
+        """What it can do, in Ollama's words: completion, tools, thinking, vision; or embedding."""
+        if self.embeds:
+            return ("embedding",)
+        known = {
+            "completion": True,
+            "tools": bool(re.search(r"\btools\b", self.chat_template)),
+            "thinking": bool(re.search(r"enable_thinking|<think>", self.chat_template)),
+            "vision": bool(self.settings.model2),
+        }
+        return tuple(name for name, able in known.items() if able)
 
     @property
     def callbacks(self) -> LlmCallbacks:

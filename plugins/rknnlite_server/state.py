@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hmac
-from typing import Any
+from typing import Any, Optional
 
 from starlette.requests import Request
 
 from .body import Body, read_json
 from .errors import ApiError
+from .metrics import Metrics
 from .served import ServedModel
 from .settings import ServerSettings
 
@@ -24,6 +25,7 @@ class State:
         self.ready = False
         self.stopping = False
         self.failure = ""
+        self.metrics: Optional[Metrics] = None
 
     async def json(self, request: Request) -> Body:
         """The body of a request, within the limits."""
