@@ -95,12 +95,16 @@ def make_app(
 async def _load(state: State, told: StatusCallback) -> None:
     try:
         for settings in state.settings.models:
+            if state.stopping:
+                return
             model = await asyncio.to_thread(ServedModel, settings, state.settings)
             state.models[model.name] = model
     except Exception as error:  # the server goes on and says why it serves nothing
         state.failure = f"the model could not be loaded: {shown(error)}"
         logger.error("%s", state.failure)
         told("error", state.failure)
+        return
+    if state.stopping:
         return
     state.ready = True
     told("initialised", ", ".join(state.models))
