@@ -110,6 +110,8 @@ def make_app(
 async def _load(state: State, told: StatusCallback) -> None:
     try:
         for settings in state.settings.models:
+            if state.stopping:
+                return
             model = await asyncio.to_thread(ServedModel, settings, state.settings)
             if state.metrics is not None:
                 model.ran = functools.partial(state.metrics.ran, model.name)
@@ -118,6 +120,8 @@ async def _load(state: State, told: StatusCallback) -> None:
         state.failure = f"the model could not be loaded: {shown(error)}"
         logger.error("%s", state.failure)
         told("error", state.failure)
+        return
+    if state.stopping:
         return
     state.ready = True
     told("initialised", ", ".join(state.models))

@@ -29,6 +29,8 @@ class Serve(Command):
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--llm",
+            "-m",
+            "--model",
             action="append",
             metavar="PREFIX",
             default=[],
@@ -39,10 +41,10 @@ class Serve(Command):
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         settings = settings_of_arguments(args, args.llm)
-        return _serve(settings, console)
+        return _serve(settings, console, args.log_level)
 
 
-def _serve(settings: ServerSettings, console: Console) -> int:
+def _serve(settings: ServerSettings, console: Console, log_level: int) -> int:
     failed: list[str] = []
 
     def told(status: ServerStatus, text: str) -> None:
@@ -52,9 +54,10 @@ def _serve(settings: ServerSettings, console: Console) -> int:
         elif status is ServerStatus.MODEL_INITED:
             console.note(f"ready: {text}")
 
-    scheme = "https" if settings.tls_cert else "http"
-    console.note(f"{scheme}://{settings.host}:{settings.port} (models are being loaded; Ctrl-C ends)")
-    serve(settings, told)
+    def listening(url: str) -> None:
+        console.note(f"{url} (models are being loaded; Ctrl-C ends)")
+
+    serve(settings, told, log_level, listening)
     return Exit.FAILED if failed else Exit.OK
 
 
@@ -66,13 +69,14 @@ def rkllm3_server(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="rkllm3-server", description=__doc__, add_help=False)
     parser.add_argument("-h", "--help", "--usage", action="help", help="show this and end")
     parser.add_argument("-m", "--model", metavar="FILE", help="the language model (.rknn)")
-    parser.add_argument("--log-level", type=int, default=0, metavar="N", help="0 (errors) to 4 (everything)")
     add_model_arguments(parser)
     add_server_arguments(parser)
     args = parser.parse_args(arguments)
     console = Console()
     try:
-        return _serve(settings_of_arguments(args, [args.model] if args.model else []), console)
+        return _serve(
+            settings_of_arguments(args, [args.model] if args.model else []), console, args.log_level
+        )
     except RknnError as error:
         console.note(str(error))
         return int(Exit.FAILED)

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from .body import Body
 from .chat import usage_of
+from .closing import closing
 from .errors import bad_request
 from .generation import Ended, Piece, Work, generate
 from .logprobs import plain_logprobs
@@ -74,10 +75,11 @@ async def completion_work(body: Body, model: ServedModel) -> tuple[Common, Work]
 
 async def _whole(model: ServedModel, work: Work, timeout: float) -> tuple[list[Piece], Ended]:
     pieces: list[Piece] = []
-    async for item in generate(model, work, timeout):
-        if isinstance(item, Ended):
-            return pieces, item
-        pieces.append(item)
+    async with closing(generate(model, work, timeout)) as items:
+        async for item in items:
+            if isinstance(item, Ended):
+                return pieces, item
+            pieces.append(item)
     raise AssertionError("an answer ends with Ended")
 
 
@@ -92,16 +94,19 @@ async def _chunks(
     ends: list[Optional[Ended]] = []
     for index, prompt in enumerate(prompts):
         before = prompt.text if echo else ""
-        async for item in generate(model, prompt.work, timeout):
-            choice: dict[str, Any] = {"index": index, "text": before, "logprobs": None, "finish_reason": None}
-            before = ""
-            if isinstance(item, Ended):
-                choice["finish_reason"] = item.reason
-                ends.append(item)
-            else:
-                choice["text"] += item.text
-                choice["logprobs"] = plain_logprobs([item], model, shared.top, 0)
-            yield json.dumps({**head, "choices": [choice]}, ensure_ascii=False)
+        async with closing(generate(model, prompt.work, timeout)) as items:
+            async for item in items:
+                choice: dict[str, Any] = {
+                    "index": index, "text": before, "logprobs": None, "finish_reason": None,
+                }  # fmt: skip
+                before = ""
+                if isinstance(item, Ended):
+                    choice["finish_reason"] = item.reason
+                    ends.append(item)
+                else:
+                    choice["text"] += item.text
+                    choice["logprobs"] = plain_logprobs([item], model, shared.top, 0)
+                yield json.dumps({**head, "choices": [choice]}, ensure_ascii=False)
     if shared.usage_in_stream:
         yield json.dumps({**head, "choices": [], "usage": _usage(ends, shared.count)})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -16,6 +16,7 @@ from rknnlite.llm.answers import AnswerPart, PartKind
 
 from .body import Body
 from .chat import ChatRequest, chat_request, parts
+from .closing import closing
 from .completions import completion_work
 from .errors import ApiError
 from .generation import Ended, Piece
@@ -171,41 +172,44 @@ async def _answer(request: Request, asked: ChatRequest, plain: bool, start: floa
 
 
 async def _lines(ask: _Ask) -> AsyncGenerator[str, None]:
-    async for piece in _pieces(ask):
-        yield json.dumps({**ask.head(), **piece}, ensure_ascii=False)
+    async with closing(_pieces(ask)) as pieces:
+        async for piece in pieces:
+            yield json.dumps({**ask.head(), **piece}, ensure_ascii=False)
 
 
 async def _whole(ask: _Ask) -> dict[str, Any]:
     """All pieces of an answer as one."""
     content, thinking, calls, chances, last = "", "", [], [], {}
-    async for piece in _pieces(ask):
-        said = piece.get("message", piece)
-        content += said.get("content", said.get("response", ""))
-        thinking += said.get("thinking", "")
-        calls += said.get("tool_calls", [])
-        chances += piece.get("logprobs", [])
-        last = piece
+    async with closing(_pieces(ask)) as pieces:
+        async for piece in pieces:
+            said = piece.get("message", piece)
+            content += said.get("content", said.get("response", ""))
+            thinking += said.get("thinking", "")
+            calls += said.get("tool_calls", [])
+            chances += piece.get("logprobs", [])
+            last = piece
     told = {"logprobs": chances} if chances else {}
     return {**ask.head(), **last, **ask.said(content, thinking, tuple(calls)), **told}
 
 
-async def _pieces(ask: _Ask) -> AsyncIterator[dict[str, Any]]:
+async def _pieces(ask: _Ask) -> AsyncGenerator[dict[str, Any], None]:
     """Objects without their heads; the last one is done and has the figures."""
     calls = _Calls()
-    async for found, item in parts(ask.chat, ask.chat.work, ask.timeout):
-        chances = _chances(ask.chat, item)
-        for part in found:
-            piece = _piece(ask, calls, part)
-            if piece is not None:
-                yield {**piece, "done": False, **chances}
-                chances = {}
-        if chances:
-            yield {**ask.said(""), "done": False, **chances}
-        if isinstance(item, Ended):
-            last = calls.finish()
-            if last:
-                yield {**ask.said("", "", last), "done": False}
-            yield {**ask.said(calls.spoilt), "done": True, **_figures(item, ask.start)}
+    async with closing(parts(ask.chat, ask.chat.work, ask.timeout)) as items:
+        async for found, item in items:
+            chances = _chances(ask.chat, item)
+            for part in found:
+                piece = _piece(ask, calls, part)
+                if piece is not None:
+                    yield {**piece, "done": False, **chances}
+                    chances = {}
+            if chances:
+                yield {**ask.said(""), "done": False, **chances}
+            if isinstance(item, Ended):
+                last = calls.finish()
+                if last:
+                    yield {**ask.said("", "", last), "done": False}
+                yield {**ask.said(calls.spoilt), "done": True, **_figures(item, ask.start)}
 
 
 def _piece(ask: _Ask, calls: _Calls, part: AnswerPart) -> Optional[dict[str, Any]]:
