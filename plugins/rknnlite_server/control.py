@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -102,6 +103,7 @@ class _Running:
                 ssl_certfile=settings.tls_cert or None, ssl_keyfile=settings.tls_key or None, server_header=False,
             )  # fmt: skip
             config.load()
+            logging.getLogger("uvicorn.access").addFilter(_without_query)
         except OSError as error:
             raise ParamInvalid(
                 f"the certificate {settings.tls_cert} or its key {settings.tls_key} cannot be used: {error}"
@@ -155,6 +157,13 @@ def _settings(config: Config) -> ServerSettings:
     if isinstance(config, Mapping):
         return settings_of(config, ServerSettings(), "the configuration")
     return settings_from_params(os.fspath(config), ServerSettings())
+
+
+def _without_query(record: logging.LogRecord) -> bool:
+    """Cut what follows the question mark: careless clients put keys there, and none of our routes reads it."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(arg.partition("?")[0] if isinstance(arg, str) else arg for arg in record.args)
+    return True
 
 
 _lock = threading.Lock()
