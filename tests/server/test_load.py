@@ -32,6 +32,8 @@ class Crowd:
         self.url, self.address = url, ("127.0.0.1", int(url.rpartition(":")[2]))
         self.count: dict[str, int] = {}
         self.wrong: list[str] = []
+        self.known: list[tuple[dict[str, Any], str]] = []
+        self.right = 0
         self._lock = threading.Lock()
         self._own = threading.local()
 
@@ -56,10 +58,18 @@ class Crowd:
         with self._lock:
             self.count[kind.__name__] = self.count.get(kind.__name__, 0) + 1
 
+    def learn(self) -> None:
+        """What the model says to each question when it is alone; it is wrong at times, and then it always is."""
+        sums = random.Random(1)
+        for _ in range(64):
+            a, b = sums.randrange(1, 50), sums.randrange(1, 50)
+            body = {"messages": [{"role": "user", "content": f"What is {a} + {b}?"}], "temperature": 0}
+            answer = self.http.post(CHAT, json=body).json()["choices"][0]["message"]["content"]
+            self.known.append((body, answer))
+            self.right += answer == f"{a} + {b} = {a + b}"
+
     def question(self, draw: random.Random) -> tuple[dict[str, Any], str]:
-        a, b = draw.randrange(1, 50), draw.randrange(1, 50)
-        talk = [{"role": "user", "content": f"What is {a} + {b}?"}]
-        return {"messages": talk, "temperature": 0}, f"{a} + {b} = {a + b}"
+        return draw.choice(self.known)
 
     def asks(self, draw: random.Random) -> None:
         body, answer = self.question(draw)
@@ -118,6 +128,8 @@ def test_a_crowd(tmp_path: Path) -> None:
         server.ready()
         crowd = Crowd(server.url)
         process = psutil.Process(server.process.pid)
+        crowd.learn()
+        assert crowd.right > 60
         round_of(crowd, range(300))
         before = settled(process)
         end = threading.Event()
