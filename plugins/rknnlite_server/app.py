@@ -84,7 +84,7 @@ def make_app(
             await asyncio.to_thread(state.close)
             told("exited", "")
 
-    middleware = [Middleware(_Keys, state)]
+    middleware = [Middleware(_Keys, state=state)]
     if settings.cors:
         allowed = Middleware(
             CORSMiddleware, allow_origins=list(settings.cors), allow_methods=["*"], allow_headers=["*"]

@@ -65,7 +65,12 @@ def start_server(config: Config, status_callback: Optional[StatusCallback] = Non
     with _lock:
         if _current is not None:
             raise ContextInvalid("a server runs in this process already; call stop_server first")
-        running = _current = _Running(settings, status_callback or (lambda status, text: None), 1)
+        told = status_callback or (lambda status, text: None)
+        try:
+            running = _current = _Running(settings, told, 1)
+        except (BackendUnavailable, ParamInvalid) as error:
+            told(ServerStatus.ERROR, str(error))
+            raise
     try:
         running.run()
     finally:
@@ -113,7 +118,6 @@ class _Running:
             self._sockets = listening(settings.host, settings.port)
         except (OSError, UnicodeError, OverflowError) as error:
             text = f"{settings.host}:{settings.port} cannot be listened on ({error}); is another server running there?"
-            told(ServerStatus.ERROR, text)
             raise BackendUnavailable(text) from None
 
     @property

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ class ServedModel:
         self.settings, self.name = settings, settings.name
         self.created = int(time.time())
         self.ran: Callable[[float, Future[RunSummary]], None] = lambda arrived, run: None
-        package = Package.of(_path(settings.model))
+        package = _package(settings)
         extra = {"device_id": settings.device_id} if settings.device_id else {}
         weight = _path(settings.weight) or str(package.weight)
         self.context = open_llm(_path(settings.model), weight, backend=settings.backend or None, **extra)
@@ -150,7 +151,7 @@ class ServedModel:
         config = self.config
         files = [Path(path) for path in (_path(self.settings.model), _path(self.settings.weight)) if path]
         if not self.settings.weight:
-            files.append(Package.of(_path(self.settings.model)).weight)
+            files.append(_package(self.settings).weight)
         return {
             "vocab_type": 2, "n_vocab": config.vocab_size, "n_ctx_train": config.max_position_embeddings,
             "n_ctx": self.limit, "n_embd": config.embedding_dim, "n_embed": config.embedding_dim,
@@ -162,6 +163,15 @@ class ServedModel:
         """End all runs and release the model; may be called again."""
         self.pool.close()
         self.context.close()
+
+
+def _package(settings: ModelSettings) -> Package:
+    """The model and what lies beside it. Raises ParamInvalid: nothing lies beside a file descriptor."""
+    missing = [name for name in ("weight", "embed", "vocab") if not getattr(settings, name)]
+    if missing and _path(settings.model) != settings.model:
+        raise ParamInvalid(f"{settings.name}: {missing[0]} is missing; nothing lies beside a file descriptor")
+    path = Path(_path(settings.model))
+    return replace(Package.of(path), model=path)
 
 
 def _path(given: str) -> str:
