@@ -11,7 +11,7 @@ from rknnlite_server.settings import ServerSettings
 
 from rknnlite.errors import BackendUnavailable
 
-from .conftest import MODEL, Served, running, until
+from .conftest import MODEL, QUESTION, Served, running, until
 
 parser = pytest.importorskip("prometheus_client.parser")
 
@@ -48,6 +48,15 @@ def test_answers_are_counted(server: Served) -> None:
     assert more("request_seconds_count route=/v1/chat/completions") == 2
     found = figures(server)
     assert found["rknnlite_running model=tiny"] == found["rknnlite_waiting model=tiny"] == 0
+
+
+def test_runs_that_nobody_waits_for_are_counted_too(server: Served) -> None:
+    before = figures(server)
+    wild = {"messages": QUESTION, "stream": True, "temperature": 100, "top_k": 0, "top_p": 1}
+    with server.http.stream("POST", "/v1/chat/completions", json=wild) as response:
+        next(response.iter_lines())
+    until(lambda: grown(server, before, "rknnlite_generated_tokens_total model=tiny") > 0)
+    assert figures(server)["rknnlite_running model=tiny"] == 0
 
 
 def test_routes_are_counted_under_their_pattern(server: Served) -> None:

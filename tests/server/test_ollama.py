@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rknnlite_server.ollama import _Calls
+from rknnlite_server.settings import ServerSettings
 
 from rknnlite.llm.answers import AnswerPart, PartKind
 
-from .conftest import QUESTION, Served
+from .conftest import MODEL, QUESTION, Served, running
 
 ANSWER = "2 + 3 = 5"
 FIGURES = {
@@ -149,6 +152,17 @@ def test_a_stream_that_fails_says_so_in_a_line(server: Served, monkeypatch: pyte
 
     monkeypatch.setattr("rknnlite_server.chat.AnswerParser", Broken)
     assert "unexpectedly (RuntimeError)" in lines(ask(server, stream=True))[-1]["error"]
+
+
+def test_what_a_template_cannot_say_is_refused(tmp_path: Path) -> None:
+    template = tmp_path / "plain.jinja"
+    template.write_text("{% for m in messages %}{{ m.content }}{% endfor %}<think>", "utf-8")
+    model = replace(MODEL, chat_template_file=str(template))
+    with running(ServerSettings(models=(model,))) as server:
+        assert server.post("/api/show", model="tiny").json()["capabilities"] == ["completion", "thinking"]
+        tool = {"type": "function", "function": {"name": "add", "parameters": {}}}
+        assert ask(server, tools=[tool]).json() == {"error": '"tiny" does not support tools'}
+        assert ask(server, think=True, options={"num_predict": 4}).status_code == 200
 
 
 def test_calls_become_whole_objects() -> None:
