@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ..errors import ModelInvalid
 from ..formats import ModelFile
-from ..formats.llm import SUM_CHUNK, FileSum
+from ..formats.llm import MAGIC, SUM_CHUNK, FileSum
+from .package import Package
 
-__all__ = ["check_sum", "file_sum"]
+__all__ = ["check_beside", "check_sum", "file_sum"]
 
 _MOST_THREADS = 4
 
@@ -43,6 +44,16 @@ def check_sum(file: ModelFile, wanted: FileSum) -> None:
                 f"{file.label}: damaged between byte {start} and {min(start + SUM_CHUNK, len(data))}: checksum {found:08x}, "
                 f"exported with {crc:08x}; copy it again"
             )
+
+
+def check_beside(model: ModelFile, package: Package) -> None:
+    """Check embeddings and tokenizer where they lie beside a model that knows their sums; raises ModelInvalid."""
+    sums = model.llm.sums if bytes(model.data[: len(MAGIC)]) == MAGIC else None
+    if sums is None:
+        return
+    for path, wanted in ((package.embed, sums.embed), (package.tokenizer, sums.tokenizer)):
+        if wanted is not None and path.is_file():
+            check_sum(ModelFile(path), wanted)
 
 
 def _crcs(data: memoryview) -> Iterable[int]:

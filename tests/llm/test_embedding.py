@@ -197,7 +197,7 @@ def test_pooling_that_is_not_computed(change, match: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("wrong", [{"pooling": "max"}, {"kvcache": "int8", "pooling": "last"}])
 def test_illegal_choices(wrong: dict, tmp_path: Path) -> None:
-    with pytest.raises(ParamInvalid, match="pooling|keeps no KV cache"):
+    with pytest.raises(ParamInvalid, match=r"pooling|keeps no KV cache"):
         _exported(tmp_path, "qwen3", **wrong)
 
 
@@ -224,7 +224,7 @@ def test_a_model_that_generates_embeds_by_its_last_token(tmp_path: Path) -> None
 def test_texts_that_cannot_be(family: str, tmp_path: Path) -> None:
     package = _exported(tmp_path, family, pooling="last", max_context=32)
     context = open_llm(package.model)
-    with pytest.raises(InputInvalid, match="text 1 is 33 tokens long.* 1 to 32"):
+    with pytest.raises(InputInvalid, match=r"text 1 is 33 tokens long.* 1 to 32"):
         _embed(context, package, [[5], [5] * 33])
     for wrong in ([], [VOCAB], [-1], [1.5]):
         with pytest.raises(InputInvalid, match="text 1"):

@@ -12,7 +12,7 @@ from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.llm import LlmModel
 from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.checksums import check_sum
+from rknnlite.llm.checksums import check_beside, check_sum
 from rknnlite.llm.engine import EngineContext
 from rknnlite.llm.package import Package
 from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
@@ -38,9 +38,9 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         _check_mask(model, options.core_mask)
         chunk = _positive("prefill_chunk", options.extra.get("prefill_chunk", _CHUNK))
         weights = weights or _beside(file)
-        if options.extra.get("verify", True):
-            _verify(model, file, weights)
         super().__init__(CpuEngine(model, weights, chunk))
+        if options.extra.get("verify", True):
+            _verify(file, weights)
 
     @property
     def backend_name(self) -> str:
@@ -83,20 +83,12 @@ def _positive(name: str, value: object) -> int:
     return value
 
 
-def _verify(model: LlmModel, file: ModelFile, weights: ModelFile) -> None:
-    """Compare the files of a package with what was exported; raises ModelInvalid naming the one that changed.
-
-    Embeddings and tokenizer are looked at when they lie beside the model.
-    """
-    if model.sums is None:
-        return
-    check_sum(weights, model.sums.weight)
-    if file.path is None:
-        return
-    package = Package.of(file.path)
-    for path, wanted in ((package.embed, model.sums.embed), (package.tokenizer, model.sums.tokenizer)):
-        if wanted is not None and path.is_file():
-            check_sum(ModelFile(path), wanted)
+def _verify(file: ModelFile, weights: ModelFile) -> None:
+    """Compare the files of a package with what was exported; raises ModelInvalid naming the one that changed."""
+    if file.llm.sums is not None:
+        check_sum(weights, file.llm.sums.weight)
+    if file.path is not None:
+        check_beside(file, Package.of(file.path))
 
 
 def _beside(file: ModelFile) -> ModelFile:
