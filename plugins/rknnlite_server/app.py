@@ -22,6 +22,7 @@ from rknnlite.errors import RknnError, shown
 from .about import detokenize, health, models, one_model, tokenize
 from .chat import chat_completions
 from .completions import completions
+from .embeddings import embeddings
 from .errors import ApiError, as_api_error
 from .metrics import Counting, Metrics, metrics
 from .ollama import ollama_routes
@@ -48,6 +49,8 @@ def openai_routes() -> list[BaseRoute]:
         Route("/v1/chat/completions", chat_completions, methods=["POST"]),
         Route("/chat/completions", chat_completions, methods=["POST"]),
         Route("/v1/completions", completions, methods=["POST"]),
+        Route("/v1/embeddings", embeddings, methods=["POST"]),
+        Route("/embeddings", embeddings, methods=["POST"]),
         Route("/tokenize", tokenize, methods=["POST"]),
         Route("/detokenize", detokenize, methods=["POST"]),
     ]

@@ -104,6 +104,15 @@ class ServedModel:
                 501, "not_supported_error", f"{self.name} makes embeddings, it does not generate text"
             )
 
+    def must_embed(self) -> None:
+        """Raise ApiError for a model that generates text, unless the server was told that it is for embeddings."""
+        if not self.embeds:
+            raise ApiError(
+                501,
+                "not_supported_error",
+                f"{self.name} generates text; start the server with --embedding for embeddings of it",
+            )
+
     def token_text(self, token: int) -> str:
         """Text of one token, special ones spelt out."""
         return self.tokenizer.decode([token], skip_special=False)
