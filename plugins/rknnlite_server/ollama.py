@@ -1,4 +1,4 @@
-"""Ollama's API, for the programs that speak only that: ``/api/chat``, ``/api/generate``, ``/api/embed`` and their kin."""
+"""Ollama's API, for the programs that speak only that: ``/api/chat`` and ``/api/generate``, and all routes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .body import Body
 from .chat import ChatRequest, chat_request, parts
 from .closing import closing
 from .completions import completion_work
-from .errors import ApiError
 from .generation import Ended, Piece
 from .logprobs import chat_logprobs
 from .ollama_about import ps, pull, show, tags, timestamp, unsupported, version
+from .ollama_embed import embed, embed_one
 from .ollama_requests import as_chat, as_completion, chat_messages, generate_messages, model_of, rested
 from .served import ServedModel
 from .state import state_of
@@ -43,7 +43,7 @@ def ollama_routes() -> list[BaseRoute]:
         Route("/api/chat", chat, methods=["POST"]),
         Route("/api/generate", generate, methods=["POST"]),
         Route("/api/embed", embed, methods=["POST"]),
-        Route("/api/embeddings", embed, methods=["POST"]),
+        Route("/api/embeddings", embed_one, methods=["POST"]),
         Route("/api/tags", tags),
         Route("/api/ps", ps),
         Route("/api/show", show, methods=["POST"]),
@@ -146,15 +146,6 @@ async def generate(request: Request) -> Response:
         limit = state_of(request).settings.max_messages
         asked = await chat_request(as_chat(body, model, messages), model, limit)
     return await _answer(request, asked, True, start)
-
-
-async def embed(request: Request) -> Response:
-    """``POST /api/embed`` and the older ``/api/embeddings``."""
-    body = await state_of(request).json(request)
-    model = model_of(request, body)
-    rested(body)
-    reason = "embeddings are not available here" if model.embeds else "it generates text"
-    raise ApiError(501, "not_supported_error", f"{model.name} makes no embeddings: {reason}")
 
 
 def _loaded(body: Body, model: ServedModel, empty: dict[str, Any]) -> Response:

@@ -156,3 +156,42 @@ def test_the_openai_package_gets_the_same_numbers(server: Served, wanted: np.nda
     assert len(short.data[0].embedding) == 4 and short.usage.prompt_tokens >= 3
     with pytest.raises(openai.BadRequestError):
         client.embeddings.create(model="bert", input="cat " * 100)
+
+
+# -- Ollama's API ------------------------------------------------------------------------------------------
+
+
+def test_ollama_embeds(server: Served, wanted: np.ndarray) -> None:
+    found = server.post("/api/embed", model="bert:latest", input=TEXTS).json()
+    assert np.abs(np.array(found["embeddings"]) - wanted).max() < 1e-6
+    usage = server.post("/v1/embeddings", model="bert", input=TEXTS).json()["usage"]
+    assert found["prompt_eval_count"] == usage["prompt_tokens"] and found["total_duration"] > 0
+    old = server.post("/api/embeddings", model="bert", prompt=TEXTS[1]).json()["embedding"]
+    assert np.abs(np.array(old) - wanted[1]).max() < 1e-6
+    assert server.post("/api/embed", model="bert", input="").json()["embeddings"] == []
+    short = server.post("/api/embed", model="bert", input=TEXTS[0], dimensions=4).json()["embeddings"]
+    assert np.array(short).shape == (1, 4) and abs(np.linalg.norm(short) - 1) < 1e-5
+    assert server.post("/api/show", model="bert").json()["capabilities"] == ["embedding"]
+
+
+def test_ollama_cuts_long_texts_unless_told_not_to(server: Served) -> None:
+    text = "the cat " * 3000
+    (model,) = (model for name, model in server.state.models.items() if name == "bert")
+    assert server.post("/api/embed", model="bert", input=text).json()["prompt_eval_count"] == model.limit
+    refused = server.post("/api/embed", model="bert", input=text, truncate=False)
+    assert refused.status_code == 400 and "tokens long" in refused.json()["error"]
+    assert server.post("/api/chat", model="bert", messages=[]).status_code == 501
+    assert "--embedding" in server.post("/api/embed", model="talks", input="x").json()["error"]
+
+
+def test_ollamas_package_embeds(server: Served, wanted: np.ndarray) -> None:
+    client = pytest.importorskip("ollama").Client(host=server.url)
+    assert np.abs(np.array(client.embed("bert", TEXTS).embeddings) - wanted).max() < 1e-6
+    assert np.abs(np.array(client.embeddings("bert", TEXTS[0]).embedding) - wanted[0]).max() < 1e-6
+
+
+def test_openais_package_embeds(server: Served, wanted: np.ndarray) -> None:
+    """It asks for base64 by itself, and reads it."""
+    client = pytest.importorskip("openai").OpenAI(base_url=f"{server.url}/v1", api_key="none")
+    found = client.embeddings.create(model="bert", input=TEXTS)
+    assert np.abs(np.array([entry.embedding for entry in found.data]) - wanted).max() < 1e-6
