@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rknnlite.errors import RknnError
 from rknnlite.spi.command import Command, Console, Exit
 
 from .arguments import add_model_arguments, add_server_arguments, settings_of_arguments
 from .control import ServerStatus, serve
 from .settings import ServerSettings
 
-__all__ = ["COMMAND", "rkllm3_server"]
+__all__ = ["COMMAND", "main"]
 
 
 class Serve(Command):
@@ -38,6 +37,7 @@ class Serve(Command):
         )
         add_model_arguments(parser)
         add_server_arguments(parser)
+        parser.add_argument("--usage", action="help", help="as --help")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         settings = settings_of_arguments(args, args.llm)
@@ -64,26 +64,9 @@ def _serve(settings: ServerSettings, console: Console, log_level: int) -> int:
 COMMAND = Serve()
 
 
-def rkllm3_server(arguments: list[str] | None = None) -> int:
-    """The console script."""
-    parser = argparse.ArgumentParser(prog="rkllm3-server", description=__doc__, add_help=False)
-    parser.add_argument("-h", "--help", "--usage", action="help", help="show this and end")
-    parser.add_argument("-m", "--model", metavar="FILE", help="the language model (.rknn)")
-    add_model_arguments(parser)
-    add_server_arguments(parser)
-    args = parser.parse_args(arguments)
-    console = Console()
-    try:
-        return _serve(
-            settings_of_arguments(args, [args.model] if args.model else []), console, args.log_level
-        )
-    except RknnError as error:
-        console.note(str(error))
-        return int(Exit.FAILED)
-    except KeyboardInterrupt:
-        return int(Exit.INTERRUPTED)
-
-
 def main() -> None:
-    """For the console script."""
-    sys.exit(rkllm3_server())
+    """The console script: ``rknnlite serve`` under the guide's name."""
+    from rknnlite.cli import main as rknnlite
+
+    sys.argv[1:1] = [COMMAND.name]
+    sys.exit(rknnlite())

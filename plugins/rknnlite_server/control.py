@@ -130,8 +130,8 @@ class _Running:
     def run(self, listening: Callable[[str], None] = lambda url: None) -> None:
         """Until the end."""
         try:
-            listening(self.url)
             with self._server.signals():
+                listening(self.url)
                 self._server.run(sockets=self._sockets)
         finally:
             for made in self._sockets:

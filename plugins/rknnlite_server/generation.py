@@ -110,6 +110,8 @@ async def _run(
     post = _Poster(loop, pieces)
     reader = _Reader(model, work, session, post)
     session.set_callbacks(replace(model.callbacks, result=reader.result, sampling=reader.sampling))
+    if work.media is not None:  # its tokens do not say what it shows, so it begins anew
+        session.clear_kvcache()
     run = session.run_async(work.input, InferParams(max_new_tokens=work.max_tokens))
     run.add_done_callback(lambda _: post(None))
     run.add_done_callback(lambda done: model.ran(arrived, done))

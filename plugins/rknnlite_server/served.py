@@ -33,7 +33,7 @@ from rknnlite.spi.llm import (
 )
 
 from .errors import ApiError
-from .media import NoMedia
+from .media import media_of
 from .queueing import Turnstile
 from .settings import ModelSettings, ServerSettings
 from .tool_choice import Tools
@@ -65,7 +65,9 @@ class ServedModel:
             if self.limit < 1:
                 raise ParamInvalid(f"{self.name}: ctx-size is {settings.ctx_size}, must be 0 or more")
             self.form = answer_form(_template(settings, config.chat_template))
-            self.media = NoMedia()
+            self.media = media_of(
+                settings, _path(settings.model2), _path(settings.weight2), config.embedding_dim
+            )
             self.pool = SessionPool(self._session, server.parallel)
             self.turnstile = Turnstile(server.parallel, server.queue)
         except BaseException:
@@ -171,6 +173,7 @@ class ServedModel:
     def close(self) -> None:
         """End all runs and release the model; may be called again."""
         self.pool.close()
+        self.media.close()
         self.context.close()
 
 
