@@ -94,7 +94,7 @@ def make_app(
         )
         middleware.insert(0, allowed)
     if state.metrics is not None:
-        middleware.insert(0, Middleware(Counting, state.metrics, routes))
+        middleware.insert(0, Middleware(Counting, found=state.metrics, routes=routes))
     app = Starlette(
         routes=routes,
         middleware=middleware,

@@ -125,17 +125,18 @@ def browsing() -> Iterator[Page]:
         program, "--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe",
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
     ]  # fmt: skip
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCH, str(theirs), str(told), *words, f"--user-data-dir={profile}"],
-            pass_fds=(theirs, told), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        os.close(theirs)
-        os.close(told)
-        try:
-            yield Page(commands, answers)
-        finally:
-            os.close(commands)
-            os.close(answers)
-            process.terminate()
-            process.wait(30)
+    profile = tempfile.mkdtemp()
+    process = subprocess.Popen(
+        [sys.executable, "-c", _LAUNCH, str(theirs), str(told), *words, f"--user-data-dir={profile}"],
+        pass_fds=(theirs, told), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(theirs)
+    os.close(told)
+    try:
+        yield Page(commands, answers)
+    finally:
+        os.close(commands)
+        os.close(answers)
+        process.terminate()
+        process.wait(30)
+        shutil.rmtree(profile, ignore_errors=True)
