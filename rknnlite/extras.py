@@ -74,8 +74,9 @@ EXTRAS = {
         Extra(
             "server",
             "servers of models",
-            ("starlette", "uvicorn", "jinja2"),
-            ("python3-starlette", "python3-uvicorn", "python3-jinja2"),
+            ("starlette", "uvicorn", "jinja2", "tokenizers", "prometheus_client"),
+            ("python3-starlette", "python3-uvicorn", "python3-jinja2", "python3-prometheus-client"),
+            "tokenizers",
         ),
         Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),

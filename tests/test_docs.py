@@ -80,6 +80,17 @@ def below(word):
     if not os.path.exists({root!r} + word):
         sys.exit(f"{{name}}: {{word}}: no such file on the board")
     return {root!r} + word
+if name == "rkllm3-server" or (name, *words[:1]) == ("rknnlite", "serve"):
+    import argparse
+    from rknnlite_server import arguments, command
+    parser = argparse.ArgumentParser()
+    command.COMMAND.arguments(parser)
+    given = parser.parse_args(words if name == "rkllm3-server" else words[1:])
+    settings = arguments.settings_of_arguments(given, given.llm)
+    sys.exit("; ".join(m.model for m in settings.models if not os.path.exists(m.model)) or 0)
+if name == "curl":
+    url = os.environ["SERVER"]
+    os.execv("/usr/bin/curl", [name, "-sSf", *(w.replace("http://127.0.0.1:8080", url) for w in words)])
 if name in ("rknnlite", "python3"):
     board = ["--root", {root!r}] if words[:1] in (["top"], ["doctor"]) else []
     module = ["-m", "rknnlite"] if name == "rknnlite" else []
@@ -98,16 +109,38 @@ if name == "docker":
     mounted = [w for flag, w in zip(words, words[1:]) if flag == "--device"]
     [below(word) for word in mounted]
 '''
-HARMLESS = ("apt", "docker", "udevadm", "usermod")
-STAND_INS = ("rknnlite", "python3", "sudo", "pip", "make", "cat", "tee", "grep", "stat", *HARMLESS)
+HARMLESS = ("apt", "docker", "systemctl", "udevadm", "usermod")
+STAND_INS = (
+    "curl",
+    "rkllm3-server",
+    "rknnlite",
+    "python3",
+    "sudo",
+    "pip",
+    "make",
+    "cat",
+    "tee",
+    "grep",
+    "stat",
+    *HARMLESS,
+)
 MORE_OF_THE_BOARD = {
     "proc/interrupts": " 47:  1  0  GICv3 142 Level  fdab0000.npu\n",
     "proc/irq/47/smp_affinity_list": "0-7\n",
 }
 
 
+@pytest.fixture(scope="module")
+def server_url() -> Iterator[str]:
+    """A server with the example model, for whom it is that ``curl`` asks."""
+    from tests.server.conftest import MODEL, ServerSettings, running
+
+    with running(ServerSettings(models=(MODEL,), metrics=True)) as served:
+        yield served.url
+
+
 @pytest.mark.parametrize("code", blocks("sh"))
-def test_shell_block_runs(code: str, tmp_path: Path) -> None:
+def test_shell_block_runs(code: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Line by line in bash, on a board that is made of files; commands that would change this machine stand still."""
     from rknnlite.extras import EXTRAS
 
@@ -128,7 +161,7 @@ def test_shell_block_runs(code: str, tmp_path: Path) -> None:
         (tools / command).chmod(0o755)
     environment = {
         **os.environ, "PATH": f"{tools}:/usr/bin:/bin", "RKNNLITE_BACKEND": "cpu", "HOME": str(tmp_path), "USER": "me",
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}", "SERVER": request.getfixturevalue("server_url") if "curl " in code else "",
     }  # fmt: skip
     done = subprocess.run(
         ["bash", "-eu", "-o", "pipefail", "-c", code], cwd=work, env=environment, capture_output=True, text=True,
@@ -138,6 +171,22 @@ def test_shell_block_runs(code: str, tmp_path: Path) -> None:
         skip_for_want(done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_every_option_of_the_server_is_described() -> None:
+    import argparse
+
+    from rknnlite_server import command
+
+    parser = argparse.ArgumentParser(add_help=False)
+    command.COMMAND.arguments(parser)
+    options = {option for action in parser._actions for option in action.option_strings}
+    told = set(re.findall(r"`(--?[\w-]+)`", (ROOT / "docs/server.md").read_text(encoding="utf-8")))
+    assert options - told == set(), "options that docs/server.md does not name"
+    rows = set(
+        re.findall(r"^\| (`-.*?) \|", (ROOT / "docs/server.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert set(re.findall(r"`(--?[\w-]+)`", " ".join(rows))) == options, "options that there are not"
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncIterator, Callable
 
@@ -21,12 +22,16 @@ from rknnlite.errors import RknnError, shown
 from .about import detokenize, health, models, one_model, tokenize
 from .chat import chat_completions
 from .completions import completions
+from .embeddings import embeddings
 from .errors import ApiError, as_api_error
+from .metrics import Counting, Metrics, metrics
+from .ollama import ollama_routes
+from .page import page
 from .served import ServedModel
 from .settings import ServerSettings
 from .state import State
 
-__all__ = ["make_app", "openai_routes"]
+__all__ = ["all_routes", "make_app", "openai_routes"]
 
 logger = logging.getLogger("rknnlite.server")
 _OPEN_PATHS = ("/health", "/v1/health", "/")
@@ -44,9 +49,16 @@ def openai_routes() -> list[BaseRoute]:
         Route("/v1/chat/completions", chat_completions, methods=["POST"]),
         Route("/chat/completions", chat_completions, methods=["POST"]),
         Route("/v1/completions", completions, methods=["POST"]),
+        Route("/v1/embeddings", embeddings, methods=["POST"]),
+        Route("/embeddings", embeddings, methods=["POST"]),
         Route("/tokenize", tokenize, methods=["POST"]),
         Route("/detokenize", detokenize, methods=["POST"]),
     ]
+
+
+def all_routes() -> list[BaseRoute]:
+    """Both APIs, figures, and a page to try them."""
+    return [Route("/", page), Route("/metrics", metrics), *openai_routes(), *ollama_routes()]
 
 
 def make_app(
@@ -56,9 +68,13 @@ def make_app(
 ) -> Starlette:
     """An ASGI application that loads its models when it starts, and says 503 until they are there.
 
-    ``told`` hears ``initialised``, ``error`` and ``exited``, each with a text.
+    ``told`` hears ``initialised``, ``error`` and ``exited``, each with a text. Raises BackendUnavailable
+    when figures are wanted and the package that counts them is missing.
     """
     state = State(settings)
+    routes = all_routes() if routes is None else routes
+    if settings.metrics:
+        state.metrics = Metrics(lambda: state.models.values())
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -71,14 +87,16 @@ def make_app(
             await asyncio.to_thread(state.close)
             told("exited", "")
 
-    middleware = [Middleware(_Keys, state)]
+    middleware = [Middleware(_Keys, state=state)]
     if settings.cors:
         allowed = Middleware(
             CORSMiddleware, allow_origins=list(settings.cors), allow_methods=["*"], allow_headers=["*"]
         )
         middleware.insert(0, allowed)
+    if state.metrics is not None:
+        middleware.insert(0, Middleware(Counting, found=state.metrics, routes=routes))
     app = Starlette(
-        routes=openai_routes() if routes is None else routes,
+        routes=routes,
         middleware=middleware,
         exception_handlers={
             ApiError: _on_error,
@@ -95,12 +113,18 @@ def make_app(
 async def _load(state: State, told: StatusCallback) -> None:
     try:
         for settings in state.settings.models:
+            if state.stopping:
+                return
             model = await asyncio.to_thread(ServedModel, settings, state.settings)
+            if state.metrics is not None:
+                model.ran = functools.partial(state.metrics.ran, model.name)
             state.models[model.name] = model
     except Exception as error:  # the server goes on and says why it serves nothing
         state.failure = f"the model could not be loaded: {shown(error)}"
         logger.error("%s", state.failure)
         told("error", state.failure)
+        return
+    if state.stopping:
         return
     state.ready = True
     told("initialised", ", ".join(state.models))
@@ -119,17 +143,20 @@ class _Keys:
         if self._state.allows(given):
             return await self._app(scope, receive, send)
         error = ApiError(401, "authentication_error", "Invalid API Key", code="invalid_api_key")
-        return await JSONResponse(error.body, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+        return await JSONResponse(error.body_for(scope["path"]), 401, {"WWW-Authenticate": "Bearer"})(
+            scope, receive, send
+        )
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
     problem = as_api_error(error)
     if problem.status >= 500 and not isinstance(error, ApiError):
         logger.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
-    return JSONResponse(problem.body, problem.status, problem.headers)
+    return JSONResponse(problem.body_for(request.url.path), problem.status, problem.headers)
 
 
 async def _on_http(request: Request, error: HTTPException) -> Response:
     kind = "not_found_error" if error.status_code == 404 else "invalid_request_error"
     message = f"{request.method} {request.url.path}: {error.detail}"
-    return JSONResponse(ApiError(error.status_code, kind, message).body, error.status_code, error.headers)
+    problem = ApiError(error.status_code, kind, message)
+    return JSONResponse(problem.body_for(request.url.path), error.status_code, error.headers)

@@ -118,6 +118,9 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="JSON with host, port, timeout, models; replaces those arguments",
     )
+    parser.add_argument(
+        "--log-level", type=int, default=0, metavar="N", help="0 (errors) to 4 (everything) (default: 0)"
+    )
     parser.add_argument("--backend", metavar="NAME", help="cpu, rknn3rt, ...; the best one by default")
 
 
@@ -156,7 +159,7 @@ def _keys(path: str | None) -> tuple[str, ...]:
         lines = read_text(Path(path)).splitlines()
     except (OSError, ValueError) as error:
         raise ParamInvalid(f"--api-key-file {path}: {error}") from None
-    keys = tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+    keys = tuple(line for line in map(str.strip, lines) if line and not line.startswith("#"))
     if not keys:
         raise ParamInvalid(f"--api-key-file {path}: holds no key; write one a line")
     return keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
@@ -13,6 +14,8 @@ from .errors import ApiError, bad_request
 __all__ = ["Body", "read_json"]
 
 _SHOWN = 80
+BODY_SECONDS = 60.0
+"""Time for a body to arrive."""
 
 
 async def read_json(request: Request, limit: int) -> Body:
@@ -20,23 +23,38 @@ async def read_json(request: Request, limit: int) -> Body:
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > limit:
         raise _too_large(limit)
-    data = bytearray()
     try:
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > limit:
-                raise _too_large(limit)
+        data = await asyncio.wait_for(_data(request, limit), BODY_SECONDS)
     except ClientDisconnect:
         raise ApiError(
             400, "invalid_request_error", "the client went away before its request was complete"
         ) from None
+    except asyncio.TimeoutError:
+        raise ApiError(
+            408, "invalid_request_error", f"the body was not complete within {BODY_SECONDS:g} s"
+        ) from None
     try:
-        value = json.loads(bytes(data))
+        value = json.loads(data)
+        if b"\\ud" in data.lower():  # half of a character cannot be written anywhere
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise bad_request(f"the body is no JSON: {str(error)[:_SHOWN]}") from None
+        raise bad_request(f"the body is no JSON: {_cause(error)[:_SHOWN]}") from None
     if not isinstance(value, dict):
         raise bad_request(f"the body is {_kind(value)}, must be an object")
     return Body(value)
+
+
+async def _data(request: Request, limit: int) -> bytes:
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > limit:
+            raise _too_large(limit)
+    return bytes(data)
+
+
+def _cause(error: Exception) -> str:
+    return error.reason if isinstance(error, UnicodeError) else str(error)
 
 
 def _too_large(limit: int) -> ApiError:
@@ -96,8 +114,8 @@ class Body:
         if (
             isinstance(value, bool)
             or not isinstance(value, (int, float))
-            or value != int(value)
             or not low <= value <= high
+            or value != int(value)
         ):
             raise self.wrong(name, f"a whole number in {low}..{high}")
         return int(value)

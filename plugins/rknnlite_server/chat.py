@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Union
 
@@ -17,6 +17,7 @@ from rknnlite.llm.answers import AnswerParser, AnswerPart, PartKind, answer_deco
 from rknnlite.spi.llm import MessagesInput
 
 from .body import Body
+from .closing import closing
 from .errors import bad_request
 from .generation import Ended, Piece, Work, generate
 from .logprobs import chat_logprobs
@@ -125,23 +126,25 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
 
 async def parts(
     request: ChatRequest, work: Work, timeout: float
-) -> AsyncIterator[tuple[list[AnswerPart], Union[Piece, Ended]]]:
+) -> AsyncGenerator[tuple[list[AnswerPart], Union[Piece, Ended]], None]:
     """The answer taken apart, each time with what it came from."""
     parser = request.parser()
-    async for item in generate(request.model, work, timeout):
-        yield (parser.finish() if isinstance(item, Ended) else parser.push(item.text)), item
+    async with closing(generate(request.model, work, timeout)) as items:
+        async for item in items:
+            yield (parser.finish() if isinstance(item, Ended) else parser.push(item.text)), item
 
 
 async def whole_answer(request: ChatRequest, work: Work, timeout: float) -> Answer:
     """Wait for the complete answer."""
     answer = Answer()
-    async for found, item in parts(request, work, timeout):
-        for part in found:
-            answer.add(part)
-        if isinstance(item, Ended):
-            answer.ended = item
-        else:
-            answer.pieces.append(item)
+    async with closing(parts(request, work, timeout)) as items:
+        async for found, item in items:
+            for part in found:
+                answer.add(part)
+            if isinstance(item, Ended):
+                answer.ended = item
+            else:
+                answer.pieces.append(item)
     return answer
 
 
@@ -181,18 +184,19 @@ async def _chunks(chat: ChatRequest, head: dict[str, Any], timeout: float) -> As
     ends: list[Optional[Ended]] = []
     for index, work in enumerate(works(chat)):
         answer, begun = Answer(), False
-        async for found, item in parts(chat, work, timeout):
-            if not begun:  # only now is it certain that there will be an answer
-                begun = True
-                yield _chunk(head, index, {"role": "assistant", "content": ""})
-            told = chat_logprobs([item], chat.model, chat.common.top) if isinstance(item, Piece) else None
-            if told is not None and not found:
-                yield _chunk(head, index, {}, logprobs=told)
-            for part in found:
-                yield _chunk(head, index, answer.add(part), logprobs=told)
-                told = None
-            if isinstance(item, Ended):
-                answer.ended = item
+        async with closing(parts(chat, work, timeout)) as items:
+            async for found, item in items:
+                if not begun:  # only now is it certain that there will be an answer
+                    begun = True
+                    yield _chunk(head, index, {"role": "assistant", "content": ""})
+                told = chat_logprobs([item], chat.model, chat.common.top) if isinstance(item, Piece) else None
+                if told is not None and not found:
+                    yield _chunk(head, index, {}, logprobs=told)
+                for part in found:
+                    yield _chunk(head, index, answer.add(part), logprobs=told)
+                    told = None
+                if isinstance(item, Ended):
+                    answer.ended = item
         ends.append(answer.ended)
         yield _chunk(head, index, {}, answer.reason)
     if chat.common.usage_in_stream:

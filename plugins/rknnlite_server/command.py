@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rknnlite.errors import RknnError
 from rknnlite.spi.command import Command, Console, Exit
 
 from .arguments import add_model_arguments, add_server_arguments, settings_of_arguments
 from .control import ServerStatus, serve
 from .settings import ServerSettings
 
-__all__ = ["COMMAND", "rkllm3_server"]
+__all__ = ["COMMAND", "main"]
 
 
 class Serve(Command):
@@ -29,6 +28,8 @@ class Serve(Command):
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--llm",
+            "-m",
+            "--model",
             action="append",
             metavar="PREFIX",
             default=[],
@@ -36,13 +37,14 @@ class Serve(Command):
         )
         add_model_arguments(parser)
         add_server_arguments(parser)
+        parser.add_argument("--usage", action="help", help="as --help")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         settings = settings_of_arguments(args, args.llm)
-        return _serve(settings, console)
+        return _serve(settings, console, args.log_level)
 
 
-def _serve(settings: ServerSettings, console: Console) -> int:
+def _serve(settings: ServerSettings, console: Console, log_level: int) -> int:
     failed: list[str] = []
 
     def told(status: ServerStatus, text: str) -> None:
@@ -52,34 +54,19 @@ def _serve(settings: ServerSettings, console: Console) -> int:
         elif status is ServerStatus.MODEL_INITED:
             console.note(f"ready: {text}")
 
-    scheme = "https" if settings.tls_cert else "http"
-    console.note(f"{scheme}://{settings.host}:{settings.port} (models are being loaded; Ctrl-C ends)")
-    serve(settings, told)
+    def listening(url: str) -> None:
+        console.note(f"{url} (models are being loaded; Ctrl-C ends)")
+
+    serve(settings, told, log_level, listening)
     return Exit.FAILED if failed else Exit.OK
 
 
 COMMAND = Serve()
 
 
-def rkllm3_server(arguments: list[str] | None = None) -> int:
-    """The console script."""
-    parser = argparse.ArgumentParser(prog="rkllm3-server", description=__doc__, add_help=False)
-    parser.add_argument("-h", "--help", "--usage", action="help", help="show this and end")
-    parser.add_argument("-m", "--model", metavar="FILE", help="the language model (.rknn)")
-    parser.add_argument("--log-level", type=int, default=0, metavar="N", help="0 (errors) to 4 (everything)")
-    add_model_arguments(parser)
-    add_server_arguments(parser)
-    args = parser.parse_args(arguments)
-    console = Console()
-    try:
-        return _serve(settings_of_arguments(args, [args.model] if args.model else []), console)
-    except RknnError as error:
-        console.note(str(error))
-        return int(Exit.FAILED)
-    except KeyboardInterrupt:
-        return int(Exit.INTERRUPTED)
-
-
 def main() -> None:
-    """For the console script."""
-    sys.exit(rkllm3_server())
+    """The console script: ``rknnlite serve`` under the guide's name."""
+    from rknnlite.cli import main as rknnlite
+
+    sys.argv[1:1] = [COMMAND.name]
+    sys.exit(rknnlite())

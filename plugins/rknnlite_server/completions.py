@@ -15,16 +15,17 @@ from starlette.responses import JSONResponse, Response
 
 from .body import Body
 from .chat import usage_of
+from .closing import closing
 from .errors import bad_request
 from .generation import Ended, Piece, Work, generate
 from .logprobs import plain_logprobs
-from .requests import Common, common, response_rule, room
+from .requests import Common, common, response_rule, room, top_logprobs
 from .served import ServedModel
 from .state import served, state_of
 from .streaming import event_stream, while_connected
 from .tool_choice import Tools
 
-__all__ = ["completions"]
+__all__ = ["completion_work", "completions"]
 
 _MOST_PROMPTS = 64
 _MOST_TOP = 5
@@ -65,12 +66,20 @@ async def completions(request: Request) -> Response:
     return JSONResponse({**head, "choices": choices, "usage": _usage(ends, shared.count)})
 
 
+async def completion_work(body: Body, model: ServedModel) -> tuple[Common, Work]:
+    """The work behind one prompt that is text; raises ApiError."""
+    shared = common(body, model, top_logprobs(body))
+    (prompt,) = await _prompts(body, model, shared)
+    return shared, prompt.work
+
+
 async def _whole(model: ServedModel, work: Work, timeout: float) -> tuple[list[Piece], Ended]:
     pieces: list[Piece] = []
-    async for item in generate(model, work, timeout):
-        if isinstance(item, Ended):
-            return pieces, item
-        pieces.append(item)
+    async with closing(generate(model, work, timeout)) as items:
+        async for item in items:
+            if isinstance(item, Ended):
+                return pieces, item
+            pieces.append(item)
     raise AssertionError("an answer ends with Ended")
 
 
@@ -85,16 +94,19 @@ async def _chunks(
     ends: list[Optional[Ended]] = []
     for index, prompt in enumerate(prompts):
         before = prompt.text if echo else ""
-        async for item in generate(model, prompt.work, timeout):
-            choice: dict[str, Any] = {"index": index, "text": before, "logprobs": None, "finish_reason": None}
-            before = ""
-            if isinstance(item, Ended):
-                choice["finish_reason"] = item.reason
-                ends.append(item)
-            else:
-                choice["text"] += item.text
-                choice["logprobs"] = plain_logprobs([item], model, shared.top, 0)
-            yield json.dumps({**head, "choices": [choice]}, ensure_ascii=False)
+        async with closing(generate(model, prompt.work, timeout)) as items:
+            async for item in items:
+                choice: dict[str, Any] = {
+                    "index": index, "text": before, "logprobs": None, "finish_reason": None,
+                }  # fmt: skip
+                before = ""
+                if isinstance(item, Ended):
+                    choice["finish_reason"] = item.reason
+                    ends.append(item)
+                else:
+                    choice["text"] += item.text
+                    choice["logprobs"] = plain_logprobs([item], model, shared.top, 0)
+                yield json.dumps({**head, "choices": [choice]}, ensure_ascii=False)
     if shared.usage_in_stream:
         yield json.dumps({**head, "choices": [], "usage": _usage(ends, shared.count)})
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import enum
-import inspect
+import json
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid
 from rknnlite.extras import missing
 
 from .settings import ServerSettings, settings_from_params, settings_of
 
+if TYPE_CHECKING:
+    from .state import State
+
 __all__ = ["ServerStatus", "serve", "start_server", "stop_server"]
 
+_LEVELS = ("error", "warning", "info", "debug", "trace")
 Config = Union[ServerSettings, Mapping[str, Any], str, "os.PathLike[str]"]
 
 
@@ -31,20 +36,24 @@ StatusCallback = Callable[[ServerStatus, str], None]
 
 
 def serve(
-    settings: ServerSettings, told: StatusCallback = lambda status, text: None, log_level: str = "info"
+    settings: ServerSettings,
+    told: StatusCallback = lambda status, text: None,
+    log_level: int = 0,
+    listening: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; what runs is finished first, within ``settings.drain`` seconds.
 
+    ``listening`` hears the address when clients can connect, before the models are loaded. ``log_level`` 0 (errors) to 4.
     Raises BackendUnavailable when a package or the address is missing, ParamInvalid for unusable settings.
     """
-    _Running(settings, told, log_level).run()
+    _Running(settings, told, log_level).run(listening)
 
 
 def start_server(config: Config, status_callback: Optional[StatusCallback] = None) -> None:
     """Serve until ``stop_server`` is called from another thread; one server per process.
 
     Args:
-        config: settings, or what a file of parameters holds, or the path of one.
+        config: settings, or what a file of parameters holds (as an object or as JSON), or the path of one.
         status_callback: hears ``(ServerStatus, text)``, in threads of the server.
 
     Raises:
@@ -53,13 +62,17 @@ def start_server(config: Config, status_callback: Optional[StatusCallback] = Non
     """
     global _current
     settings = _settings(config)
-    running = _Running(settings, status_callback or (lambda status, text: None), "warning")
     with _lock:
         if _current is not None:
             raise ContextInvalid("a server runs in this process already; call stop_server first")
-        _current = running
+        told = status_callback or (lambda status, text: None)
+        try:
+            running = _current = _Running(settings, told, 1)
+        except (BackendUnavailable, ParamInvalid) as error:
+            told(ServerStatus.ERROR, str(error))
+            raise
     try:
-        running.run(signals=False)
+        running.run()
     finally:
         with _lock:
             _current = None
@@ -76,63 +89,85 @@ def stop_server() -> None:
 class _Running:
     """One uvicorn server."""
 
-    def __init__(self, settings: ServerSettings, told: StatusCallback, log_level: str) -> None:
+    def __init__(self, settings: ServerSettings, told: StatusCallback, log_level: int) -> None:
         try:
             import uvicorn
 
             from .app import make_app
+            from .serving import Connection, Server, listening
         except ImportError as error:
             raise missing("server", "the server cannot run", error) from None
-        self._told, self._settings = told, settings
-        app = make_app(settings, told=lambda status, text: told(ServerStatus(status), text))
-        wanted: dict[str, Any] = {
-            "host": settings.host, "port": settings.port, "log_level": log_level, "lifespan": "on",
-            "ssl_certfile": settings.tls_cert or None, "ssl_keyfile": settings.tls_key or None,
-            "timeout_graceful_shutdown": int(settings.drain), "timeout_keep_alive": 30, "server_header": False,
-            "h11_max_incomplete_event_size": 1 << 16,
-        }  # fmt: skip
-        known = inspect.signature(uvicorn.Config).parameters  # older ones have fewer
+        if not 0 <= log_level < len(_LEVELS):
+            raise ParamInvalid(f"log-level is {log_level}, must be in 0..{len(_LEVELS) - 1}")
+        self._told, self._settings, self._ended = told, settings, False
+        app = make_app(settings, told=self._tell)
+        self._state: State = app.state.rknnlite
         try:
-            config = uvicorn.Config(app, **{name: value for name, value in wanted.items() if name in known})
-            if settings.tls_cert:
-                config.load()
+            config = uvicorn.Config(
+                app, log_level=_LEVELS[log_level], lifespan="on", http=Connection, ws="none", timeout_keep_alive=30,
+                ssl_certfile=settings.tls_cert or None, ssl_keyfile=settings.tls_key or None, server_header=False,
+            )  # fmt: skip
+            config.load()
+            logging.getLogger("uvicorn.access").addFilter(_without_query)
         except OSError as error:
-            raise ParamInvalid(f"the certificate or its key cannot be used: {error}") from None
-        self._server = uvicorn.Server(config)
-
-    def run(self, signals: bool = True) -> None:
-        """Until the end."""
-        if not signals:
-            self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-            self._server.capture_signals = _no_signals  # type: ignore[method-assign]
-        try:
-            self._server.run()
-        except SystemExit:
-            raise BackendUnavailable(
-                f"{self._settings.host}:{self._settings.port} cannot be listened on; is another server running there?"
+            raise ParamInvalid(
+                f"the certificate {settings.tls_cert} or its key {settings.tls_key} cannot be used: {error}"
             ) from None
+        self._server = Server(config, settings.drain, self._state.end_runs)
+        try:
+            self._sockets = listening(settings.host, settings.port)
+        except (OSError, UnicodeError, OverflowError) as error:
+            text = f"{settings.host}:{settings.port} cannot be listened on ({error}); is another server running there?"
+            raise BackendUnavailable(text) from None
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        host, port = self._sockets[0].getsockname()[:2]
+        scheme = "https" if self._settings.tls_cert else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    def run(self, listening: Callable[[str], None] = lambda url: None) -> None:
+        """Until the end."""
+        try:
+            with self._server.signals():
+                listening(self.url)
+                self._server.run(sockets=self._sockets)
+        finally:
+            for made in self._sockets:
+                made.close()
+            self._state.close()
+            self._tell(ServerStatus.EXITED.value, "")
 
     def stop(self) -> None:
         """End it, from any thread."""
         self._server.should_exit = True
 
-
-class _no_signals:
-    """In the place of uvicorn's signal handlers: threads that are not the main one have none."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exc: object) -> None:
-        return None
+    def _tell(self, status: str, text: str) -> None:
+        """The end is told once."""
+        if not self._ended:
+            self._ended = status == ServerStatus.EXITED.value
+            self._told(ServerStatus(status), text)
 
 
 def _settings(config: Config) -> ServerSettings:
     if isinstance(config, ServerSettings):
         return config.checked()
+    if isinstance(config, str) and config.lstrip().startswith("{"):
+        try:
+            config = json.loads(config)
+        except (ValueError, RecursionError) as error:
+            raise ParamInvalid(f"the configuration is no JSON: {error}") from None
     if isinstance(config, Mapping):
         return settings_of(config, ServerSettings(), "the configuration")
     return settings_from_params(os.fspath(config), ServerSettings())
+
+
+def _without_query(record: logging.LogRecord) -> bool:
+    """Cut what follows the question mark: careless clients put keys there, and none of our routes reads it."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(arg.partition("?")[0] if isinstance(arg, str) else arg for arg in record.args)
+    return True
 
 
 _lock = threading.Lock()

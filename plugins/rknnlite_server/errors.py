@@ -41,6 +41,15 @@ class ApiError(Exception):
         error = {"code": self.code, "message": self.message, "type": self.kind, "param": self.param}
         return {"error": error}
 
+    @property
+    def plain_body(self) -> dict[str, Any]:
+        """The same for clients of Ollama's API."""
+        return {"error": self.message}
+
+    def body_for(self, path: str) -> dict[str, Any]:
+        """The object that clients of that route get."""
+        return self.plain_body if path.startswith("/api/") else self.body
+
 
 def bad_request(message: str, param: Optional[str] = None, code: Optional[str] = None) -> ApiError:
     """400: the request itself is wrong."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Optional, Union
@@ -23,6 +24,7 @@ from rknnlite.spi.llm import (
     TokenInput,
 )
 
+from .closing import closing, settled
 from .errors import ApiError
 from .served import ServedModel
 
@@ -73,27 +75,46 @@ class Ended:
     summary: RunSummary = field(repr=False, compare=False)
 
 
-async def generate(model: ServedModel, work: Work, timeout: float) -> AsyncIterator[Union[Piece, Ended]]:
-    """Pieces, then ``Ended``. Leaving the loop ends the run within one token. Raises what the run raises."""
-    async with model.turnstile.turn():
-        session = await asyncio.to_thread(model.pool.take, work.tokens)
+async def generate(
+    model: ServedModel, work: Work, timeout: float
+) -> AsyncGenerator[Union[Piece, Ended], None]:
+    """Pieces, then ``Ended``; closing it ends the run within one token. Raises what the run raises."""
+    arrived = time.perf_counter()
+    async with model.turnstile.turn(timeout):
+        session = await _taken(model, work)
         try:
-            async for item in _run(model, session, work, timeout):
-                yield item
+            async with closing(_run(model, session, work, timeout, arrived)) as items:
+                async for item in items:
+                    yield item
         finally:
             model.pool.give(session)
 
 
+async def _taken(model: ServedModel, work: Work) -> LlmSession:
+    """A session; whoever is cancelled meanwhile gives it back."""
+    taking = asyncio.ensure_future(asyncio.to_thread(model.pool.take, work.tokens))
+    try:
+        await settled(taking)
+    except asyncio.CancelledError:
+        if taking.exception() is None:
+            model.pool.give(taking.result())
+        raise
+    return taking.result()
+
+
 async def _run(
-    model: ServedModel, session: LlmSession, work: Work, timeout: float
-) -> AsyncIterator[Union[Piece, Ended]]:
+    model: ServedModel, session: LlmSession, work: Work, timeout: float, arrived: float
+) -> AsyncGenerator[Union[Piece, Ended], None]:
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[Optional[Piece]] = asyncio.Queue()
     post = _Poster(loop, pieces)
     reader = _Reader(model, work, session, post)
     session.set_callbacks(replace(model.callbacks, result=reader.result, sampling=reader.sampling))
+    if work.media is not None:  # its tokens do not say what it shows, so it begins anew
+        session.clear_kvcache()
     run = session.run_async(work.input, InferParams(max_new_tokens=work.max_tokens))
     run.add_done_callback(lambda _: post(None))
+    run.add_done_callback(lambda done: model.ran(arrived, done))
     deadline = loop.time() + timeout
     try:
         while True:
@@ -108,8 +129,10 @@ async def _run(
         yield _ended(summary, reader, len(work.tokens))
     finally:
         session.stop()
-        await _over(run)
-        session.set_callbacks(model.callbacks)  # nothing of this request is kept
+        try:
+            await _over(run)
+        finally:
+            session.set_callbacks(model.callbacks)  # nothing of this request is kept
 
 
 async def _before(pieces: asyncio.Queue[Optional[Piece]], left: float, timeout: float) -> Optional[Piece]:
@@ -122,16 +145,11 @@ async def _before(pieces: asyncio.Queue[Optional[Piece]], left: float, timeout: 
 async def _over(run: Future[RunSummary]) -> None:
     """Wait for the end of the run, whoever wants to be gone."""
     waiting = asyncio.wrap_future(run)
-    cancelled = False
-    while not waiting.done():
-        try:
-            await asyncio.wait([waiting])
-        except asyncio.CancelledError:
-            cancelled = True
-    with contextlib.suppress(BaseException):
-        waiting.exception()
-    if cancelled:
-        raise asyncio.CancelledError
+    try:
+        await settled(waiting)
+    finally:
+        with contextlib.suppress(BaseException):
+            waiting.exception()
 
 
 class _Poster:

@@ -1,30 +1,202 @@
-"""Pictures and sound in messages."""
+"""Pictures and sound in messages: pictures go through the model's encoder, sound is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+import asyncio
+import base64
+import binascii
+import io
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Optional, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+import rknnlite
+from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.extras import missing
+from rknnlite.formats import ModelFile
 from rknnlite.llm.messages import media_parts
-from rknnlite.spi.llm import MessagesInput, MultimodalInput
+from rknnlite.spi.llm import ImageBlock, MessagesInput, MultimodalInput
 
 from .errors import bad_request
+from .settings import ModelSettings
 
-__all__ = ["NoMedia"]
+__all__ = ["Media", "NoMedia", "Pictures", "media_of"]
+
+logger = logging.getLogger("rknnlite.server")
+Array = NDArray[Any]
+_PICTURES = ("image_url", "input_image")
+_SOUND = "sound is not supported; nothing tells how it becomes the frames for --mel-filter"
+_VIDEO = "only pictures are supported, as image_url"
+_MOST_PICTURES = 16
+_MOST_PIXELS = 1 << 26
+"""A picture of a few bytes may claim to have more, and would take all memory."""
+
+
+class Media(Protocol):
+    """What is done with the parts of messages that are no text."""
+
+    async def attached(self, said: MessagesInput, messages: Sequence[Mapping[str, Any]]) -> MessagesInput:
+        """The conversation with the embeddings of its pictures and sounds; raises ApiError for what cannot be."""
+
+    def input_of(self, said: MessagesInput, tokens: Sequence[int]) -> Optional[MultimodalInput]:
+        """The input of a run where tokens alone do not do."""
+
+    def close(self) -> None:
+        """Release the encoders; may be called again."""
 
 
 class NoMedia:
     """For models without encoders."""
 
     async def attached(self, said: MessagesInput, messages: Sequence[Mapping[str, Any]]) -> MessagesInput:
-        """The conversation with the embeddings of its pictures and sounds; raises ApiError where it has any."""
-        plain = all(isinstance(message, Mapping) for message in messages)
-        if plain and media_parts(messages):
+        """See ``Media``."""
+        if _is_plain(messages) and media_parts(messages):
             raise bad_request(
                 "this model takes text only: it was loaded without encoders for images or audio", "messages"
             )
         return said
 
     def input_of(self, said: MessagesInput, tokens: Sequence[int]) -> Optional[MultimodalInput]:
-        """The input of a run where tokens alone do not do."""
+        """See ``Media``."""
         return None
+
+    def close(self) -> None:
+        """See ``Media``."""
+
+
+class Pictures:
+    """The encoder of images beside a language model of some embedding width."""
+
+    def __init__(self, settings: ModelSettings, model: str, weight: str, width: int) -> None:
+        """``model`` and ``weight`` are paths; raises what ``rknnlite.open`` raises, ModelInvalid, ParamInvalid."""
+        try:
+            from PIL import Image
+        except ImportError as error:
+            raise missing("pictures", "images cannot be read", error) from None
+        if not settings.img_content:
+            raise ParamInvalid(
+                f"{settings.name}: --model2 needs --img-content, the text of a token of an image"
+            )
+        self._image, self._settings, self._width = Image, settings, width
+        self._lock = threading.Lock()
+        options: dict[str, Any] = {"device_id": settings.device_id} if settings.device_id else {}
+        if weight:
+            options["weights"] = ModelFile(weight)
+        self._encoder = rknnlite.open(model, backend=settings.backend or None, **options)
+        try:
+            self._size, self.tokens = self._shape(model)
+        except BaseException:
+            self._encoder.close()
+            raise
+
+    def _shape(self, model: str) -> tuple[tuple[int, int], int]:
+        """Width and height of a picture, and the tokens that it becomes."""
+        inputs, outputs = self._encoder.inputs, self._encoder.outputs
+        dims = tuple(inputs[0].dims)
+        if len(inputs) != 1 or len(dims) != 4 or dims[0] != 1 or dims[3] != 3:
+            raise ModelInvalid(
+                f"{model}: an encoder of images has one input [1, height, width, 3], this one {dims}"
+            )
+        size = (self._settings.img_width or dims[2], self._settings.img_height or dims[1])
+        if size != (dims[2], dims[1]):
+            raise ParamInvalid(
+                f"{model} takes pictures of {dims[2]} x {dims[1]}, --img-width and --img-height say {size[0]} x {size[1]}"
+            )
+        elements = int(np.prod(outputs[0].dims))
+        if elements % self._width:
+            raise ModelInvalid(
+                f"{model}: {elements} values are no embeddings of width {self._width}, which the language model has"
+            )
+        return size, elements // self._width
+
+    async def attached(self, said: MessagesInput, messages: Sequence[Mapping[str, Any]]) -> MessagesInput:
+        """See ``Media``."""
+        found = list(_media(messages)) if _is_plain(messages) else []
+        if not found:
+            return said
+        other = next((part for part in found if part.get("type") not in _PICTURES), None)
+        if other is not None:
+            raise bad_request(f"{other.get('type')}: {_SOUND if _is_sound(other) else _VIDEO}", "messages")
+        if len(found) > _MOST_PICTURES:
+            raise bad_request(f"{len(found)} pictures, {_MOST_PICTURES} are allowed", "messages")
+        embeds = [await asyncio.to_thread(self._embedded, part) for part in found]
+        settings = self._settings
+        block = ImageBlock(
+            np.concatenate(embeds),
+            self.tokens,
+            len(embeds),
+            settings.img_start,
+            settings.img_end,
+            settings.img_content,
+        )
+        return replace(said, image=block)
+
+    def input_of(self, said: MessagesInput, tokens: Sequence[int]) -> Optional[MultimodalInput]:
+        """See ``Media``."""
+        return None if said.image is None else MultimodalInput(tokens=list(tokens), image=said.image)
+
+    def _embedded(self, part: Mapping[str, Any]) -> Array:
+        """Embeddings (tokens, width) float32 of one picture."""
+        picture = self._picture(_data(part))
+        with self._lock:
+            (output, *_) = self._encoder.infer([picture[np.newaxis]])
+        return np.asarray(output, np.float32).reshape(self.tokens, self._width)
+
+    def _picture(self, data: bytes) -> Array:
+        """uint8 (height, width, 3)."""
+        try:
+            with self._image.open(io.BytesIO(data)) as image:
+                if image.width * image.height > _MOST_PIXELS:
+                    raise bad_request(f"a picture of {image.width} x {image.height} is too large", "messages")
+                return np.asarray(image.convert("RGB").resize(self._size))
+        except (OSError, ValueError, SyntaxError, self._image.DecompressionBombError) as error:
+            raise bad_request(f"a picture cannot be read: {str(error)[:80]}", "messages") from None
+
+    def close(self) -> None:
+        """See ``Media``."""
+        self._encoder.close()
+
+
+def media_of(settings: ModelSettings, model2: str, weight2: str, width: int) -> Media:
+    """What suits the settings; ``model2`` and ``weight2`` are paths. Raises as ``Pictures``."""
+    if settings.model3:
+        logger.warning("%s: --model3 has no effect: %s", settings.name, _SOUND)
+    return Pictures(settings, model2, weight2, width) if settings.model2 else NoMedia()
+
+
+def _is_plain(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """What is not is complained about when the messages are rendered."""
+    contents = [message.get("content") for message in messages if isinstance(message, Mapping)]
+    parts = [part for content in contents if isinstance(content, (list, tuple)) for part in content]
+    return len(contents) == len(messages) and all(isinstance(part, Mapping) for part in parts)
+
+
+def _media(messages: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The parts that are no text, in their order."""
+    for message in messages:
+        content = message.get("content")
+        for part in content if isinstance(content, (list, tuple)) else ():
+            if media_parts([{"content": [part]}]):
+                yield part
+
+
+def _is_sound(part: Mapping[str, Any]) -> bool:
+    return "audio" in str(part.get("type"))
+
+
+def _data(part: Mapping[str, Any]) -> bytes:
+    """What a data URL holds."""
+    place = part.get("image_url")
+    url = place.get("url") if isinstance(place, Mapping) else place
+    head, comma, text = url.partition(",") if isinstance(url, str) else ("", "", "")
+    if not (comma and head.startswith("data:") and head.endswith(";base64")):
+        raise bad_request("image_url.url must be data:image/...;base64,...; nothing is fetched", "messages")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise bad_request("the base64 of a picture is damaged", "messages") from None

@@ -36,9 +36,9 @@ class Turnstile:
         return len(self._line)
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Hold one of the places; raises ApiError 429 when the queue is full."""
-        await self._enter()
+    async def turn(self, patience: float | None = None) -> AsyncIterator[None]:
+        """Hold one of the places; raises ApiError: 429 when the queue is full, 504 after ``patience`` seconds in it."""
+        await self._enter(patience)
         start = time.monotonic()
         try:
             yield
@@ -46,7 +46,7 @@ class Turnstile:
             self._seconds.append(time.monotonic() - start)
             self._leave()
 
-    async def _enter(self) -> None:
+    async def _enter(self, patience: float | None) -> None:
         if self._inside < self._size and not self._line:
             self._inside += 1
             return
@@ -58,21 +58,27 @@ class Turnstile:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.append(place)
         try:
-            await place
+            await asyncio.wait((place,), timeout=patience)
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
+            if place.done():
                 self._leave()  # the turn had come, and nobody takes it
             else:
                 self._line.remove(place)
             raise
+        if not place.done():
+            self._line.remove(place)
+            raise ApiError(
+                504,
+                "timeout_error",
+                f"no room for the request within {patience:g} s",
+                retry_after=self._patience(),
+            )
 
     def _leave(self) -> None:
-        while self._line:
-            place = self._line.popleft()
-            if not place.done():
-                place.set_result(None)  # the place is handed over
-                return
-        self._inside -= 1
+        if self._line:
+            self._line.popleft().set_result(None)  # the place is handed over
+        else:
+            self._inside -= 1
 
     def _patience(self) -> int:
         """Seconds until there may be room: what the last requests took, shared by those that run."""

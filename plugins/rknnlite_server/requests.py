@@ -18,6 +18,7 @@ _MOST_STOPS = 16
 _MOST_CHOICES = 16
 _MOST_TOP = 20
 _MOST_BIASES = 1024
+_LONGEST_ID = 12
 _SEEDS = 2**63 - 1
 
 
@@ -77,7 +78,7 @@ def _biases(body: Body, vocab: int) -> tuple[tuple[int, float], ...]:
         )
     found = []
     for key in biases.fields:
-        if not (key.isascii() and key.isdigit() and int(key) < vocab):
+        if not (key.isascii() and key.isdigit() and len(key) < _LONGEST_ID and int(key) < vocab):
             raise bad_request(
                 f"logit_bias names {key[:40]!r}, must be a token id in 0..{vocab - 1}", "logit_bias"
             )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +28,19 @@ from rknnlite.llm.inputs import expand_tags
 from rknnlite.llm.messages import media_parts
 from rknnlite.llm.session_pool import SessionPool
 from rknnlite.llm.template import CHATML, JinjaTemplate
-from rknnlite.spi.llm import KvPolicy, LlmCallbacks, LlmParams, LlmSession, MessagesInput, TaskType, VocabInfo
+from rknnlite.spi.llm import (
+    KvPolicy,
+    LlmCallbacks,
+    LlmParams,
+    LlmSession,
+    MessagesInput,
+    RunSummary,
+    TaskType,
+    VocabInfo,
+)
 
 from .errors import ApiError
-from .media import NoMedia
+from .media import media_of
 from .queueing import Turnstile
 from .settings import ModelSettings, ServerSettings
 from .tool_choice import Tools
@@ -42,7 +55,8 @@ class ServedModel:
         """Raises what ``open_llm`` raises, ModelInvalid for parts that do not belong together."""
         self.settings, self.name = settings, settings.name
         self.created = int(time.time())
-        package = Package.of(_path(settings.model))
+        self.ran: Callable[[float, Future[RunSummary]], None] = lambda arrived, run: None
+        package = _package(settings)
         extra = {"device_id": settings.device_id} if settings.device_id else {}
         weight = _path(settings.weight) or str(package.weight)
         self.context = open_llm(_path(settings.model), weight, backend=settings.backend or None, **extra)
@@ -57,8 +71,10 @@ class ServedModel:
             if self.limit < 1:
                 raise ParamInvalid(f"{self.name}: ctx-size is {settings.ctx_size}, must be 0 or more")
             self.form = answer_form(self._source)
-            self.media = NoMedia()
             self._rules = Grammars(self.tokenizer, config.vocab_size, self.end_ids)
+            self.media = media_of(
+                settings, _path(settings.model2), _path(settings.weight2), config.embedding_dim
+            )
             self.pool = SessionPool(self._session, server.parallel)
             self.turnstile = Turnstile(server.parallel, server.queue)
         except BaseException:
@@ -125,6 +141,15 @@ class ServedModel:
                 501, "not_supported_error", f"{self.name} makes embeddings, it does not generate text"
             )
 
+    def must_embed(self) -> None:
+        """Raise ApiError for a model that generates text, unless the server was told that it is for embeddings."""
+        if not self.embeds:
+            raise ApiError(
+                501,
+                "not_supported_error",
+                f"{self.name} generates text; start the server with --embedding for embeddings of it",
+            )
+
     def token_text(self, token: int) -> str:
         """Text of one token, special ones spelt out."""
         return self.tokenizer.decode([token], skip_special=False)
@@ -137,6 +162,24 @@ class ServedModel:
     def embeds(self) -> bool:
         """Whether it is a model for embeddings and generates no text."""
         return self.settings.embedding or self.config.task_type is TaskType.EMBEDDING
+
+    @cached_property
+    def chat_template(self) -> str:
+        """The text of the template."""
+        return _template(self.settings, self.config.chat_template)
+
+    @cached_property
+    def abilities(self) -> tuple[str, ...]:
+        """What it can do, in Ollama's words: completion, tools, thinking, vision; or embedding."""
+        if self.embeds:
+            return ("embedding",)
+        known = {
+            "completion": True,
+            "tools": bool(re.search(r"\btools\b", self.chat_template)),
+            "thinking": bool(re.search(r"enable_thinking|<think>", self.chat_template)),
+            "vision": bool(self.settings.model2),
+        }
+        return tuple(name for name, able in known.items() if able)
 
     @property
     def callbacks(self) -> LlmCallbacks:
@@ -154,7 +197,7 @@ class ServedModel:
         config = self.config
         files = [Path(path) for path in (_path(self.settings.model), _path(self.settings.weight)) if path]
         if not self.settings.weight:
-            files.append(Package.of(_path(self.settings.model)).weight)
+            files.append(_package(self.settings).weight)
         return {
             "vocab_type": 2, "n_vocab": config.vocab_size, "n_ctx_train": config.max_position_embeddings,
             "n_ctx": self.limit, "n_embd": config.embedding_dim, "n_embed": config.embedding_dim,
@@ -166,7 +209,17 @@ class ServedModel:
         """End all runs and release the model; may be called again."""
         self.pool.close()
         self._rules.close()
+        self.media.close()
         self.context.close()
+
+
+def _package(settings: ModelSettings) -> Package:
+    """The model and what lies beside it. Raises ParamInvalid: nothing lies beside a file descriptor."""
+    missing = [name for name in ("weight", "embed", "vocab") if not getattr(settings, name)]
+    if missing and _path(settings.model) != settings.model:
+        raise ParamInvalid(f"{settings.name}: {missing[0]} is missing; nothing lies beside a file descriptor")
+    path = Path(_path(settings.model))
+    return replace(Package.of(path), model=path)
 
 
 def _path(given: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hmac
-from typing import Any
+from typing import Any, Optional
 
 from starlette.requests import Request
 
 from .body import Body, read_json
 from .errors import ApiError
+from .metrics import Metrics
 from .served import ServedModel
 from .settings import ServerSettings
 
@@ -24,18 +25,19 @@ class State:
         self.ready = False
         self.stopping = False
         self.failure = ""
+        self.metrics: Optional[Metrics] = None
 
     async def json(self, request: Request) -> Body:
         """The body of a request, within the limits."""
         return await read_json(request, self.settings.max_body)
 
     def allows(self, authorization: str) -> bool:
-        """Whether a request's key is one of ours; takes the same time for each."""
+        """Whether a request's key is one of ours; takes the same time for each. Headers are bytes, read as Latin-1."""
         keys = self.settings.api_keys
         if not keys:
             return True
         scheme, _, key = authorization.partition(" ")
-        given = key.strip().encode("utf-8", "replace") if scheme.lower() == "bearer" else b""
+        given = key.strip().encode("latin-1") if scheme.lower() == "bearer" else b""
         return bool(sum(hmac.compare_digest(given, known.encode()) for known in keys))
 
     def check_ready(self) -> None:
@@ -46,6 +48,12 @@ class State:
             raise ApiError(503, "unavailable_error", "the server is stopping", retry_after=5)
         if not self.ready:
             raise ApiError(503, "unavailable_error", "Loading model", retry_after=1)
+
+    def end_runs(self) -> None:
+        """Stop all runs; those who wait for them are told that the server is stopping."""
+        self.stopping = True
+        for model in list(self.models.values()):
+            model.pool.close()
 
     def close(self) -> None:
         """Close all models; may be called again."""

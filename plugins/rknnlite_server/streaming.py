@@ -50,7 +50,9 @@ async def event_stream(request: Request, chunks: AsyncGenerator[str, None]) -> R
 
 async def line_stream(request: Request, chunks: AsyncGenerator[str, None]) -> Response:
     """A line of JSON for each piece."""
-    return PieceStream(await _first(request, chunks), chunks, "application/x-ndjson", "", "\n", "")
+    return PieceStream(
+        await _first(request, chunks), chunks, "application/x-ndjson", "", "\n", "", request.url.path
+    )
 
 
 async def _first(request: Request, chunks: AsyncGenerator[str, None]) -> Optional[str]:
@@ -74,10 +76,12 @@ class PieceStream(Response):
         before: str,
         behind: str,
         last: str,
+        path: str = "",
     ) -> None:
         self.status_code, self.media_type, self.background = 200, media, None
         self._first, self._chunks = first, chunks
         self._before, self._behind, self._last = before, behind, last
+        self._path = path
         self.init_headers({"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,7 +110,9 @@ class PieceStream(Response):
             if not isinstance(error, ApiError):
                 logger.error("a stream failed: %s", error, exc_info=problem.status == 500)
             with contextlib.suppress(OSError, asyncio.TimeoutError):
-                await self._piece(send, self._before + json.dumps(problem.body) + self._behind)
+                await self._piece(
+                    send, self._before + json.dumps(problem.body_for(self._path)) + self._behind
+                )
         with contextlib.suppress(OSError, asyncio.TimeoutError):
             await asyncio.wait_for(send(_body(b"", more=False)), _STALLED)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..formats.llm_families import Pooling
 from ..formats.llm_weights import WEIGHT_TYPES
 from ..llm.export import KV_CACHES, export_llm
 from ..spi.command import Command, Console, Exit
@@ -18,7 +19,10 @@ class ExportLlm(Command):
 
     name = "export-llm"
     help = "make a language model package from a Hugging Face folder"
-    examples = ("rknnlite export-llm Qwen2.5-0.5B-Instruct models/qwen --weights w8 --kvcache int8",)
+    examples = (
+        "rknnlite export-llm Qwen2.5-0.5B-Instruct models/qwen --weights w8 --kvcache int8",
+        "rknnlite export-llm bge-small-en-v1.5 models/bge --weights w8",
+    )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -30,7 +34,10 @@ class ExportLlm(Command):
         parser.add_argument("--weights", choices=tuple(WEIGHT_TYPES), default="f16", help="default: f16")
         parser.add_argument("--kvcache", choices=tuple(KV_CACHES), help="default: f16; f32 with f32 weights")
         parser.add_argument(
-            "--max-context", type=int, metavar="N", help="tokens of the KV cache (default: 4096)"
+            "--max-context",
+            type=int,
+            metavar="N",
+            help="tokens of the KV cache, or of a text (default: 4096)",
         )
         parser.add_argument(
             "--core-num",
@@ -39,6 +46,14 @@ class ExportLlm(Command):
             metavar="N",
             help="cores of the coprocessor (default: 8)",
         )
+
+        parser.add_argument(
+            "--pooling", choices=[kind.value for kind in Pooling],
+            help="a model of embeddings, made of the last token, the mean of all, or the first (default: as its files say)",
+        )  # fmt: skip
+        parser.add_argument(
+            "--normalise", action=argparse.BooleanOptionalAction, help="embeddings have length 1 (default: as its files say)"
+        )  # fmt: skip
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         with console.progress("export-llm") as progress:
@@ -50,6 +65,8 @@ class ExportLlm(Command):
                 args.max_context,
                 args.core_num,
                 progress.to,
+                args.pooling,
+                args.normalise,
             )
         files = [
             file

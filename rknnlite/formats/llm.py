@@ -18,17 +18,20 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
 from ..errors import ModelInvalid, ModelUnsupported, shown
 from ..tensor import KvDtype
 from .frame import LLM_PACKAGE
-from .llm_families import FAMILIES
+from .llm_families import FAMILIES, Pooling
 from .llm_weights import WEIGHT_TYPES
 
-__all__ = ["MAGIC", "Architecture", "KvFormat", "LlmModel", "Rope", "TokenTable", "read", "write"]
+__all__ = [
+    "ACTIVATIONS", "MAGIC", "SUM_CHUNK", "Architecture", "Embedding", "FileSum", "FileSums", "KvFormat", "LlmModel",
+    "Rope", "TokenTable", "read", "write",
+]  # fmt: skip
 
 MAGIC = LLM_PACKAGE
 _HEADER = struct.Struct("<8sIIQQ")
@@ -36,6 +39,9 @@ _VERSION = 1
 _LIMIT = 1 << 24
 _LONGEST, _LONGEST_TEMPLATE = 1 << 10, 1 << 20
 """Characters of a text."""
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
+SUM_CHUNK = 16 << 20
+"""Bytes of a file under one checksum."""
 _KV_GROUPS = {KvDtype.UNDEFINED: 0, KvDtype.FLOAT16: 0, KvDtype.INT8_TO_F16: 16, KvDtype.INT4_TO_F16: 16}
 
 
@@ -53,7 +59,11 @@ class Rope:
 
 @dataclass(frozen=True)
 class Architecture:
-    """A decoder-only transformer with RMSNorm, rotary embedding, grouped-query attention and SwiGLU."""
+    """A decoder-only transformer with RMSNorm, rotary embedding, grouped-query attention and SwiGLU.
+
+    Or an encoder, see ``LlmFamily.encoder``: ``rms_eps`` is that of its LayerNorm, ``rope`` means nothing. ``head``: it
+    has logits; a model of embeddings has none.
+    """
 
     family: str
     hidden: int
@@ -69,6 +79,13 @@ class Architecture:
     qk_norm: bool
     tied: bool
     rope: Rope
+    activation: str = "silu"
+    head: bool = True
+
+    @property
+    def encoder(self) -> bool:
+        """Whether every token sees all others."""
+        return FAMILIES[self.family].encoder
 
     @property
     def q_size(self) -> int:
@@ -92,6 +109,31 @@ class KvFormat:
 
     dtype: KvDtype
     group: int
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """What becomes of a text's hidden states; ``normalise``: to length 1."""
+
+    pooling: Pooling
+    normalise: bool
+
+
+@dataclass(frozen=True)
+class FileSum:
+    """What a file beside the container holds: ``size`` bytes, and a CRC-32 of every ``SUM_CHUNK`` of them."""
+
+    size: int
+    crcs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FileSums:
+    """Checksums of the files of a package by role; the tokenizer's is None where there is none."""
+
+    weight: FileSum
+    embed: FileSum
+    tokenizer: Optional[FileSum] = None
 
 
 class TokenTable:
@@ -121,7 +163,8 @@ class LlmModel:
     """A reference package as its container describes it.
 
     ``package_id`` is repeated in the weight file; ``embed_sample`` is the SHA-256 of some rows of the embedding
-    file (``rknnlite.llm.package.sample_digest``). ``special_ids`` are tokens that are not text.
+    file (``rknnlite.llm.package.sample_digest``). ``special_ids`` are tokens that are not text. ``embedding`` is there for
+    a model of embeddings, ``sums`` for every package but those of early versions.
     """
 
     name: str
@@ -137,6 +180,8 @@ class LlmModel:
     package_id: str
     embed_sample: str
     tokens: TokenTable | None = None
+    embedding: Embedding | None = None
+    sums: FileSums | None = None
 
 
 def read(data: memoryview) -> LlmModel:
@@ -239,6 +284,17 @@ class _Fields:
             )
         return tuple(values)
 
+    def has(self, key: str) -> bool:
+        return self._value.get(key) is not None
+
+    def numbers(self, key: str, count: int, high: int) -> tuple[int, ...]:
+        values = self._get(key, list)
+        if len(values) != count or not all(type(v) is int and 0 <= v <= high for v in values):
+            raise ModelInvalid(
+                f"damaged description: {self._where}.{key} is not {count} numbers in 0..{high}"
+            )
+        return tuple(values)
+
     def child(self, key: str) -> _Fields:
         return _Fields(self._value.get(key), f"{self._where}.{key}")
 
@@ -272,7 +328,28 @@ def _model(fields: _Fields, table: memoryview) -> LlmModel:
         package_id=fields.text("package_id"),
         embed_sample=fields.text("embed_sample"),
         tokens=TokenTable(table, arch.vocab_size) if len(table) else None,
+        embedding=_embedding(fields, arch),
+        sums=_sums(fields.child("sums")) if fields.has("sums") else None,
     )
+
+
+def _embedding(fields: _Fields, arch: Architecture) -> Embedding | None:
+    if fields.has("embedding"):
+        given = fields.child("embedding")
+        pooling = given.choice("pooling", tuple(pooling.value for pooling in Pooling))
+        return Embedding(Pooling(pooling), given.flag("normalise"))
+    if not arch.head:
+        raise ModelInvalid("damaged description: the model has no head, and nothing is said about embeddings")
+    return None
+
+
+def _sums(fields: _Fields) -> FileSums:
+    def one(key: str) -> FileSum:
+        given = fields.child(key)
+        size = given.number("size", 0, 1 << 48)
+        return FileSum(size, given.numbers("crcs", -(-size // SUM_CHUNK), 0xFFFFFFFF))
+
+    return FileSums(one("weight"), one("embed"), one("tokenizer") if fields.has("tokenizer") else None)
 
 
 def _architecture(fields: _Fields) -> Architecture:
@@ -299,7 +376,16 @@ def _architecture(fields: _Fields) -> Architecture:
             high_freq_factor=rope.real("high_freq_factor"),
             original_max_position=rope.number("original_max_position", high=1 << 30),
         ),
+        activation=fields.choice("activation", ACTIVATIONS) if fields.has("activation") else "silu",
+        head=fields.flag("head") if fields.has("head") else True,
     )
+    if arch.encoder and (arch.head or arch.heads != arch.kv_heads):
+        raise ModelInvalid(
+            f"damaged description: {arch.family} is an encoder: it has no head, and {arch.heads} heads need as many keys, "
+            f"not {arch.kv_heads}"
+        )
+    if not arch.encoder and arch.activation != "silu":
+        raise ModelUnsupported(f"activation {arch.activation} of a decoder is not computed here")
     if arch.heads % arch.kv_heads or arch.head_dim % 2:
         raise ModelInvalid(
             f"{arch.heads} heads of {arch.head_dim} cannot share {arch.kv_heads} key/value heads"

@@ -8,10 +8,13 @@
 
 from __future__ import annotations
 
+from .embedding import Embedder
 from .export import export_llm
 from .opening import Chat, open_llm
 from .package import EmbedTable, Package
 from .stream import astream, stream
 from .tokenizer import Tokenizer
 
-__all__ = ["Chat", "EmbedTable", "Package", "Tokenizer", "astream", "export_llm", "open_llm", "stream"]
+__all__ = [
+    "Chat", "EmbedTable", "Embedder", "Package", "Tokenizer", "astream", "export_llm", "open_llm", "stream",
+]  # fmt: skip

@@ -7,7 +7,9 @@ time in proportion to the text; everything else computes over there.
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import socket
 import struct
 import subprocess
@@ -35,7 +37,7 @@ _KNOWN = {
     *SPLITS.values(),
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
     r"\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+",
-    r"\p{N}{1,3}", r"\p{N}", r"\d", r"[0-9]", r"\s+$",
+    r"\p{N}{1,3}", r"\p{N}", r"\d", r"[0-9]", r"\s+$", " {2,}",
 }  # fmt: skip
 _MOST_GROWTH = 16
 """Characters that a trusted normalizer may make of one."""
@@ -74,7 +76,23 @@ def trusted(published: Any) -> bool:
         if member.get("type") == "Replace" and isinstance(content, str):
             plain = pattern.get("String") if isinstance(pattern, dict) else None
             growth *= max(1.0, len(content) / max(1, len(str(plain or ""))))
+        elif member.get("type") == "Precompiled":
+            growth *= _growth(member.get("precompiled_charsmap"))
     return growth <= _MOST_GROWTH and all(text in _KNOWN for text in expressions(published))
+
+
+def _growth(charsmap: Any) -> float:
+    """How much longer SentencePiece's table makes a text at most: it replaces characters by texts that end in a zero byte.
+
+    The longest one of the published tables stands for a character of three bytes.
+    """
+    try:
+        data = base64.b64decode(charsmap, validate=True)
+        (trie,) = _LENGTH.unpack_from(data)
+    except (TypeError, ValueError, struct.error):
+        return 1.0 if charsmap is None else math.inf
+    texts = data[_LENGTH.size + trie :].split(b"\0")
+    return max(1.0, max(map(len, texts)) / 3)
 
 
 @dataclass
@@ -98,8 +116,9 @@ class TokenizerApart:
             self._running()
 
     def encode(self, text: str, add_special_tokens: bool = False) -> Encoded:
-        """Token ids of a text, without special ones that are not in it."""
-        return Encoded([int(number) for number in self._ask("encode", text, len(text))])
+        """Token ids of a text."""
+        answer = self._ask("encode", [text, add_special_tokens], len(text))
+        return Encoded([int(number) for number in answer])
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of some tokens."""

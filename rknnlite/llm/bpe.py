@@ -24,7 +24,10 @@ _CLASS = re.compile(r"\\.(?:\{\w+\})?|[\[\]]", re.S)
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a tokenizer does. ``added``: tokens that are written out in texts, by text; ``hidden``: special ids."""
+    """What a tokenizer does. ``added``: tokens that are written out in texts, by text; ``hidden``: special ids.
+
+    ``around``: special tokens before and behind a text that is to have them; None where they are not known here.
+    """
 
     vocabulary: Mapping[str, int]
     merges: Sequence[tuple[str, str]]
@@ -33,6 +36,7 @@ class Recipe:
     hidden: frozenset[int] = frozenset()
     whole_words: bool = False
     nfc: bool = False
+    around: Optional[tuple[tuple[int, ...], tuple[int, ...]]] = ((), ())
 
 
 class Encoded(NamedTuple):
@@ -58,15 +62,24 @@ class ByteLevelBpe:
         self._word = functools.lru_cache(maxsize=1 << 14)(self._merged)
 
     def encode(self, text: str, add_special_tokens: bool = False) -> Encoded:
-        """Token ids; added tokens written in the text count as such. Letters without a token are left out."""
-        ids: list[int] = []
+        """Token ids; added tokens written in the text count as such. Letters without a token are left out.
+
+        Raises ValueError for special tokens that are not known.
+        """
+        before, behind = self._around() if add_special_tokens else ((), ())
+        ids: list[int] = [*before]
         at = 0
         for match in self._added.finditer(text):
             ids.extend(self._plain(text[at : match.start()]))
             ids.append(self._recipe.added[match.group()])
             at = match.end()
         ids.extend(self._plain(text[at:]))
-        return Encoded(ids)
+        return Encoded([*ids, *behind])
+
+    def _around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        if self._recipe.around is None:
+            raise ValueError("its special tokens need the package tokenizers (pip install 'rknnlite[llm]')")
+        return self._recipe.around
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of some tokens; what is no UTF-8 becomes U+FFFD."""
@@ -177,7 +190,31 @@ def recipe(published: Any) -> Optional[Recipe]:
         hidden=frozenset(token["id"] for token in added if token.get("special")),
         whole_words=bool(model.get("ignore_merges")),
         nfc=normalizer == "NFC",
+        around=_around(published.get("post_processor")),
     )
+
+
+def _around(post_processor: Any) -> Optional[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Ids before and behind a text, by the templates of the post-processor; None for one that is not known here."""
+    before: list[int] = []
+    behind: list[int] = []
+    steps = (post_processor or {}).get("processors") or ([post_processor] if post_processor else [])
+    for step in steps:
+        if step.get("type") == "ByteLevel":
+            continue
+        if step.get("type") != "TemplateProcessing":
+            return None
+        pieces = step["single"]
+        middle = next(i for i, piece in enumerate(pieces) if "Sequence" in piece)
+        before[:0] = _special_ids(step, pieces[:middle])
+        behind += _special_ids(step, pieces[middle + 1 :])
+    return tuple(before), tuple(behind)
+
+
+def _special_ids(step: Any, pieces: Sequence[Any]) -> list[int]:
+    return [
+        number for piece in pieces for number in step["special_tokens"][piece["SpecialToken"]["id"]]["ids"]
+    ]
 
 
 def _split_of(pre_tokenizer: Any) -> Optional[str]:

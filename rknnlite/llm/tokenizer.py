@@ -95,11 +95,14 @@ class Tokenizer:
         ids = np.flatnonzero(types == CONTROL).tolist()
         return {self.tokens[i]: i for i in (*ids, self.bos_id, self.eos_id) if i >= 0}
 
-    def encode(self, text: str) -> list[int]:
-        """Token ids; special tokens written in the text count as such, none are added."""
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        """Token ids; special tokens written in the text count as such.
+
+        ``special``: with those around it that the tokenizer's authors mean to be there, as embeddings need them.
+        """
         whole = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair is no character
         with self._typed_errors():
-            ids: list[int] = self._tokenizer.encode(whole, add_special_tokens=False).ids
+            ids: list[int] = self._tokenizer.encode(whole, add_special_tokens=special).ids
         return ids
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
@@ -133,7 +136,10 @@ def _build(pairs: dict[str, Value], tokens: list[str], label: str) -> Any:
         return _plain_python(pairs, tokens, label, error)
     text = pairs.get(HF_JSON)
     if isinstance(text, str):
-        return tokenizers.Tokenizer.from_str(text)
+        published = tokenizers.Tokenizer.from_str(text)
+        published.no_truncation()  # what its authors left switched on would cut texts without a word
+        published.no_padding()
+        return published
     pre = _pre_tokenizer(pairs, label)
     merges: Any = _merges(pairs, label)
     bpe = tokenizers.models.BPE(

@@ -1,7 +1,7 @@
 """The process of a tokenizer whose regular expressions nobody knows; ``apart`` starts it and sits at the other end.
 
-Requests are JSON objects of one member each: ``open`` with a path, ``encode`` with a text, ``decode`` with token ids
-and whether special ones are left out. Answers have ``result`` or ``error``.
+Requests are JSON objects of one member each: ``open`` with a path, ``encode`` with a text and whether special tokens are
+put around it, ``decode`` with token ids and whether special ones are left out. Answers have ``result`` or ``error``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Server:
             self._tokenizer = Tokenizer(argument, isolate=False)
             return len(self._tokenizer)
         assert self._tokenizer is not None
-        return self._tokenizer.encode(argument) if step == "encode" else self._tokenizer.decode(*argument)
+        return self._tokenizer.encode(*argument) if step == "encode" else self._tokenizer.decode(*argument)
 
 
 def main() -> None:

@@ -23,13 +23,18 @@ __all__ = ["Vocabulary", "vocabulary"]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens with their GGUF types, merges, special tokens and the chat template."""
+    """Tokens with their GGUF types, merges or scores, special tokens and the chat template.
+
+    ``kind`` is the tokenizer as llama.cpp names it: ``gpt2`` (byte-level BPE), ``llama`` (BPE with bytes to fall back on),
+    ``bert`` (WordPiece), ``t5`` (SentencePiece's unigram model).
+    """
 
     arch: Architecture
+    kind: str
     tokens: list[str]
     types: NDArray[Any]
     merges: list[str]
-    byte_level: bool
+    scores: NDArray[Any]
     bos_id: int
     eos_id: int
     chat_template: str
@@ -42,7 +47,7 @@ class Vocabulary:
 
     def token_bytes(self) -> list[bytes]:
         """What each token stands for."""
-        return token_bytes(self.tokens, self.types, self.byte_level)
+        return token_bytes(self.tokens, self.types, self.kind == "gpt2")
 
     def gguf(self) -> bytes:
         """The tokenizer as llama.cpp reads it, and as its authors published it."""
@@ -58,15 +63,15 @@ class Vocabulary:
             f"{arch.family}.attention.head_count_kv": arch.kv_heads,
             f"{arch.family}.attention.layer_norm_rms_epsilon": float(arch.rms_eps),
             f"{arch.family}.rope.freq_base": float(arch.rope.theta),
-            "tokenizer.ggml.model": "gpt2" if self.byte_level else "llama",
-            "tokenizer.ggml.pre": FAMILIES[arch.family].pre_tokenizer if self.byte_level else "default",
+            "tokenizer.ggml.model": self.kind,
+            "tokenizer.ggml.pre": FAMILIES[arch.family].pre_tokenizer if self.kind == "gpt2" else "default",
             "tokenizer.ggml.tokens": self.tokens,
             "tokenizer.ggml.token_type": self.types.astype(np.int32),
         }
-        if self.byte_level:
+        if self.kind == "gpt2":
             pairs["tokenizer.ggml.merges"] = self.merges
-        else:
-            pairs["tokenizer.ggml.scores"] = -np.arange(len(self.tokens), dtype=np.float32)
+        elif self.kind != "bert":
+            pairs["tokenizer.ggml.scores"] = self.scores
         for name, number in (("bos", self.bos_id), ("eos", self.eos_id)):
             if number >= 0:
                 pairs[f"tokenizer.ggml.{name}_token_id"] = number
@@ -84,29 +89,44 @@ def vocabulary(directory: Path, config: Mapping[str, Any], arch: Architecture) -
         return None
     parsed = family_json(path)
     model = parsed["model"]
-    if model.get("type", "BPE") != "BPE" or not isinstance(model.get("vocab"), dict):
-        raise ModelInvalid(f"{path}: tokenizer of type {model.get('type')!r}; only BPE can be exported")
+    kind, pieces = _kind_and_pieces(model, path)
     tokens = [f"[PAD{i}]" for i in range(arch.vocab_size)]
     types = np.full(arch.vocab_size, UNUSED, np.int32)
-    for token, number in model["vocab"].items():
+    scores = -np.arange(arch.vocab_size, dtype=np.float32)
+    for token, number, score in pieces:
         _place(tokens, types, number, token, 1, path)
+        scores[number] = scores[number] if score is None else score
         if model.get("byte_fallback") and len(token) == 6 and token.startswith("<0x"):
             types[number] = BYTE
     for added in parsed.get("added_tokens", []):
-        kind = CONTROL if added.get("special") else USER_DEFINED
-        _place(tokens, types, added["id"], added["content"], kind, path)
+        role = CONTROL if added.get("special") else USER_DEFINED
+        _place(tokens, types, added["id"], added["content"], role, path)
     merges = [m if isinstance(m, str) else " ".join(m) for m in model.get("merges") or []]
     settings = _settings(directory)
     return Vocabulary(
         arch=arch,
+        kind=kind,
         tokens=tokens,
         types=types,
         merges=merges,
-        byte_level=not model.get("byte_fallback"),
+        scores=scores,
         bos_id=_special(settings, "bos_token", tokens),
         eos_id=_special(settings, "eos_token", tokens),
         chat_template=_template(directory, settings),
         text=read_text(path),
+    )
+
+
+def _kind_and_pieces(model: Mapping[str, Any], path: Path) -> tuple[str, list[tuple[Any, Any, Any]]]:
+    """What kind of tokenizer it is, and its tokens: text, id, and score where there is one."""
+    name, vocab = model.get("type", "BPE"), model.get("vocab")
+    if name in ("BPE", "WordPiece") and isinstance(vocab, dict):
+        kind = "bert" if name == "WordPiece" else "llama" if model.get("byte_fallback") else "gpt2"
+        return kind, [(token, number, None) for token, number in vocab.items()]
+    if name == "Unigram" and isinstance(vocab, list):
+        return "t5", [(token, number, float(score)) for number, (token, score) in enumerate(vocab)]
+    raise ModelInvalid(
+        f"{path}: tokenizer of type {name!r}; BPE, WordPiece and Unigram with their vocabulary can be exported"
     )
 
 

@@ -21,6 +21,7 @@ from ..abi.rknn3_enums import RKNN3_NPU_CORE_ALL
 from ..abi.rknn3_types import RKNN3Tensor, RKNN3TensorAttr, RKNN3TensorMemory
 from ..errors import ContextInvalid, ParamInvalid
 from ..formats import ModelFile
+from ..llm.checksums import check_beside
 from ..llm.opening import open_llm
 from ..llm.package import EmbedTable, Package
 from ..llm.tokenizer import Tokenizer
@@ -83,6 +84,9 @@ class RKNN3Runtime:
         if llm:
             self.llm_context = open_llm(model, weights, **where)
             self.package = Package.of(model.label)
+            check_beside(
+                model, self.package
+            )  # the model came as bytes: nobody else knows what lies beside it
         else:
             self.context = open_model(model, weights=weights, **where)
         api, driver = self.versions

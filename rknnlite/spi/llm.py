@@ -18,6 +18,7 @@ from typing import Any, Callable, Optional
 from numpy.typing import NDArray
 
 from .._version import __version__
+from ..errors import ModelUnsupported
 from ..tensor import KvDtype, TensorAttr
 from .llm_inputs import (
     AudioBlock,
@@ -53,6 +54,7 @@ __all__ = [
     "AudioBlock",
     "AuxInput",
     "CallState",
+    "EmbedCallback",
     "EmbedInput",
     "ImageBlock",
     "InferParams",
@@ -332,6 +334,19 @@ class LlmContext(abc.ABC):
         callbacks: LlmCallbacks = LlmCallbacks(),
     ) -> LlmSession:
         """Open a session; one ``LlmParams`` per logits output. Raises ParamInvalid when they do not fit."""
+
+    def embed(self, texts: Sequence[Sequence[int]], embed: EmbedCallback) -> Array:
+        """Embeddings of texts in token ids: float32 (texts, embedding_dim), pooled and normalised as the model says.
+
+        Any thread may call; texts of any length go together, and none has a say in another. ``embed`` as in
+        ``LlmCallbacks``.
+
+        Raises:
+            InputInvalid: a text that is empty, longer than ``max_ctx_len`` or has ids outside the vocabulary.
+            ContextInvalid: the model is closed.
+            ModelUnsupported: the backend computes none.
+        """
+        raise ModelUnsupported(f"backend {self.backend_name} computes no embeddings; choose the backend cpu")
 
     @abc.abstractmethod
     def close(self) -> None:

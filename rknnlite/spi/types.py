@@ -170,7 +170,15 @@ _LEGAL: dict[str, Callable[[Any], bool]] = {
     "flags": lambda value: isinstance(value, int) and 0 <= value <= _INIT_FLAGS,
     **dict.fromkeys(("user_key", "decrypt_key"), lambda value: value is None or isinstance(value, bytes)),
     **dict.fromkeys(
-        ("collect_perf", "sram", "model_in_npu_memory", "flush_inputs", "flush_outputs", "info_only"),
+        (
+            "collect_perf",
+            "sram",
+            "model_in_npu_memory",
+            "flush_inputs",
+            "flush_outputs",
+            "info_only",
+            "verify",
+        ),
         lambda value: value in (False, True),
     ),
 }

@@ -50,17 +50,9 @@ EXTRAS = {
 }
 """Imported where they are used, with a message that names the extra."""
 PLUGINS_NEED = {
-    "numpy",
-    "cv2",
-    "psutil",
-    "pyopencl",
-    "onnx",
-    "onnxruntime",
-    "openvino",
-    "pytest",
-    "starlette",
-    "uvicorn",
-}
+    "numpy", "cv2", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino", "pytest", "starlette", "uvicorn",
+    "prometheus_client",
+}  # fmt: skip
 FLAT = {
     "__init__", "__main__", "_version", "errors", "log", "config", "extras", "tensor", "layout", "quant",
     "socs", "hookspecs", "plugins", "choosing", "runtime", "spi_llm",

@@ -1,6 +1,6 @@
 """Write ``tests/llm/data/*.npz`` with Hugging Face transformers: logits and greedy tokens.
 
-Of the tiny models of each family, and of the trained model of the example.
+Of the tiny models of each family, and of the trained model of the example; hidden states of tiny models of embeddings.
 
 python -m tests.llm.make_goldens
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.support.embedding_models import ENCODERS, write_encoder
 from tests.support.llm_models import FAMILIES, VOCAB, write_model
 
 DATA = Path(__file__).parent / "data"
@@ -28,6 +29,10 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             ids = np.random.default_rng(7).integers(0, VOCAB - 1, 40)
             keep(family, write_model(Path(folder), family), ids)
+    for family in (*ENCODERS, "qwen3"):
+        with tempfile.TemporaryDirectory() as folder:
+            write = write_encoder if family in ENCODERS else write_model
+            keep_embeddings(family, write(Path(folder), family))
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(TRAINED)
@@ -46,6 +51,34 @@ def keep(name: str, source: Path, ids: np.ndarray) -> None:
         greedy = plain_greedy(model, given, 256)
     np.savez_compressed(DATA / f"{name}.npz", ids=ids, logits=logits, greedy=greedy)
     print(name, logits.std(), greedy[:8])
+
+
+def keep_embeddings(family: str, source: Path) -> None:
+    """Hidden states of texts of several lengths, of which the shorter ones were padded; all rows one below the other."""
+    random = np.random.default_rng(11)
+    texts = [random.integers(4, VOCAB, n) for n in (9, 1, 33, 64)]
+    hidden = np.concatenate(hidden_states(source, texts))
+    lengths = [len(text) for text in texts]
+    np.savez_compressed(
+        DATA / f"embed_{family}.npz", ids=np.concatenate(texts), lengths=lengths, hidden=hidden
+    )
+    print(family, hidden.std())
+
+
+def hidden_states(source: Path, texts: list[np.ndarray]) -> list[np.ndarray]:
+    """The last hidden states (n, hidden) of a model, of texts in one padded batch."""
+    import torch
+    from transformers import AutoModel
+
+    model = AutoModel.from_pretrained(source, dtype=torch.float32, attn_implementation="eager").eval()
+    ids = torch.full((len(texts), max(map(len, texts))), model.config.pad_token_id or 0)
+    mask = torch.zeros_like(ids)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = torch.tensor(text)
+        mask[row, : len(text)] = 1
+    with torch.inference_mode():
+        found = model(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
+    return [rows[: len(text)] for rows, text in zip(found, texts)]
 
 
 def plain_greedy(model, ids, count: int) -> np.ndarray:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from rknnlite.errors import ModelInvalid, OutOfMemory
 from rknnlite.formats import ModelFile
 from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import Package, open_llm
+from rknnlite.llm import Package, export_llm, open_llm
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmContext, LlmParams, TokenInput
 from tests.llm.conftest import Maker, embed_of
 from tests.support import llm_damage
+from tests.support.embedding_models import write_encoder
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,18 @@ def test_damaged_packages(parts: llm_damage.Parts, data: st.DataObject) -> None:
     damaged = data.draw(llm_damage.packages(parts))
     with tempfile.TemporaryDirectory() as folder:
         llm_damage.use_package(damaged, Path(folder))
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta"])
+def test_damaged_models_of_embeddings(family: str, tmp_path: Path) -> None:
+    made = export_llm(write_encoder(tmp_path / "hf", family), tmp_path / "good", "w8")
+    (tmp_path / "new").mkdir()
+
+    @given(llm_damage.packages(llm_damage.Parts.of(made)))
+    def check(damaged: llm_damage.Parts) -> None:
+        llm_damage.use_package(damaged, tmp_path / "new")
+
+    check()
 
 
 @pytest.mark.parametrize("kvcache", [None, "int8"])

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rknnlite.llm import EmbedTable, Package, Tokenizer, export_llm, open_llm
+from rknnlite.llm import Embedder, EmbedTable, Package, Tokenizer, export_llm, open_llm
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
 from tests.llm.conftest import Recorder
-from tests.llm.make_goldens import plain_greedy
+from tests.llm.make_goldens import hidden_states, plain_greedy
+from tests.support.embedding_models import SENTENCES, TOKENIZERS, write_encoder
 
 torch = pytest.importorskip("torch", reason="needs torch and transformers")
 transformers = pytest.importorskip("transformers", reason="needs torch and transformers")
@@ -19,6 +20,10 @@ NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
 COMMON = {
     "vocab_size": 320, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4,
     "num_key_value_heads": 2, "max_position_embeddings": 1024, "initializer_range": 0.15,
+}  # fmt: skip
+ENCODER = {
+    "vocab_size": 320, "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "max_position_embeddings": 514, "initializer_range": 0.15,
 }  # fmt: skip
 LLAMA3 = {
     "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -66,6 +71,53 @@ def test_random_model_says_the_same_over_two_turns(name: str, tmp_path: Path) ->
     with torch.inference_mode():
         wanted = model(torch.tensor(first[None])).logits[0, -1].numpy()
     assert np.abs(logits[2] - wanted).max() < 1e-3  # three chunks of prefill
+
+
+EMBEDDING_CONFIGS = {
+    "bert": lambda: transformers.BertConfig(**ENCODER, hidden_act="gelu_new", type_vocab_size=2),
+    "xlm-roberta": lambda: transformers.XLMRobertaConfig(**ENCODER, pad_token_id=1, layer_norm_eps=1e-5),
+    "qwen3": lambda: transformers.Qwen3Config(**COMMON, head_dim=32),
+}
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "cls"])
+@pytest.mark.parametrize("name", EMBEDDING_CONFIGS)
+def test_random_model_embeds_the_same(name: str, pooling: str, tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    model = transformers.AutoModel.from_config(EMBEDDING_CONFIGS[name]()).eval().float()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim == 1:
+                weight.add_(torch.randn_like(weight) * 0.1)
+        table = model.get_input_embeddings().weight
+        table.copy_(table.half().float())
+    model.save_pretrained(tmp_path / "hf")
+    package = export_llm(tmp_path / "hf", tmp_path / "p", "f32", pooling=pooling)
+    texts = [np.random.default_rng(i).integers(4, 320, n) for i, n in enumerate((300, 1, 17, 120))]
+    pick = {
+        "last": lambda rows: rows[-1],
+        "mean": lambda rows: rows.mean(axis=0),
+        "cls": lambda rows: rows[0],
+    }
+    wanted = np.array([pick[pooling](rows) for rows in hidden_states(tmp_path / "hf", texts)])
+    wanted /= np.linalg.norm(wanted, axis=1)[:, None]
+    with open_llm(package.model, prefill_chunk=64) as context:
+        found = context.embed(texts, EmbedTable(package.embed, 320, 64))
+    assert np.abs(found - wanted).max() < 1e-4
+
+
+@pytest.mark.parametrize("family", TOKENIZERS)
+def test_texts_become_the_embeddings_that_transformers_makes(family: str, tmp_path: Path) -> None:
+    source = write_encoder(tmp_path / "hf", family)
+    TOKENIZERS[family](source / "tokenizer.json")
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(source / "tokenizer.json"))
+    texts = ["The cat sat on the mat.", "chips", *SENTENCES]
+    ids = [np.array(theirs(text, truncation=False, padding=False)["input_ids"]) for text in texts]
+    wanted = np.array([rows.mean(axis=0) for rows in hidden_states(source, ids)])
+    wanted /= np.linalg.norm(wanted, axis=1)[:, None]
+    export_llm(source, tmp_path / "p", "f32")
+    with Embedder(tmp_path / "p") as embedder:
+        assert np.abs(embedder.embed(texts) - wanted).max() < 1e-4
 
 
 def test_trained_model_says_the_same(example: Path, tmp_path: Path) -> None:

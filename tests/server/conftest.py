@@ -42,12 +42,17 @@ class Served:
 
 
 @contextmanager
-def running(settings: ServerSettings, wait: bool = True) -> Iterator[Served]:
+def running(
+    settings: ServerSettings, wait: bool = True, told: Callable[[str, str], None] = lambda status, text: None
+) -> Iterator[Served]:
     """Start a server on a free port, and end it."""
-    app = make_app(settings)
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", lifespan="on")
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None
+    from rknnlite_server.serving import Connection, Server
+
+    app = make_app(settings, told=told)
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_level="warning", lifespan="on", http=Connection, ws="none"
+    )
+    server = Server(config, settings.drain, app.state.rknnlite.end_runs)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.llm import LlmModel
+from rknnlite.llm.callbacks import CheckedCallbacks
+from rknnlite.llm.checksums import check_beside, check_sum
 from rknnlite.llm.engine import EngineContext
 from rknnlite.llm.package import Package
-from rknnlite.spi.llm import LlmCallbacks, LlmOptions, LlmParams
+from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
 
 from .engine import CpuEngine
 from .session import CpuLlmSession
@@ -24,7 +29,7 @@ _ALL_CORES = 0xFF  # a coprocessor has eight
 class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
     """See ``LlmContext``; outputs are float16 as on the coprocessor, callbacks get what was computed, in float32.
 
-    Option ``prefill_chunk``: tokens that are prefilled at a time.
+    Options: ``prefill_chunk``, tokens that are prefilled at a time; ``verify`` False leaves out the checksums of the files.
     """
 
     def __init__(self, file: ModelFile, weights: ModelFile | None, options: LlmOptions) -> None:
@@ -34,6 +39,8 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         chunk = _positive("prefill_chunk", options.extra.get("prefill_chunk", _CHUNK))
         weights = weights or _beside(file)
         super().__init__(CpuEngine(model, weights, chunk))
+        if options.extra.get("verify", True):
+            _verify(file, weights)
 
     @property
     def backend_name(self) -> str:
@@ -46,6 +53,16 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
 
     def _new_session(self, params: LlmParams | Sequence[LlmParams], callbacks: LlmCallbacks) -> CpuLlmSession:
         return CpuLlmSession(self._engine, self._engine.checked(params), callbacks)
+
+    def embed(self, texts: Sequence[Sequence[int]], embed: EmbedCallback) -> NDArray[Any]:
+        engine = self._engine
+        calls = CheckedCallbacks(
+            LlmCallbacks(embed=embed), engine.model.arch.vocab_size, engine.model.arch.hidden
+        )
+        ids = [calls.checked_ids(text, f"text {number}") for number, text in enumerate(texts)]
+        engine.check_open()
+        engine.check_weights()
+        return engine.embedding(ids, calls)
 
     def close(self) -> None:
         self._engine.closed = True
@@ -64,6 +81,14 @@ def _positive(name: str, value: object) -> int:
     if not isinstance(value, int) or value < 1:
         raise ParamInvalid(f"option {name} is {value!r}, must be a positive number")
     return value
+
+
+def _verify(file: ModelFile, weights: ModelFile) -> None:
+    """Compare the files of a package with what was exported; raises ModelInvalid naming the one that changed."""
+    if file.llm.sums is not None:
+        check_sum(weights, file.llm.sums.weight)
+    if file.path is not None:
+        check_beside(file, Package.of(file.path))
 
 
 def _beside(file: ModelFile) -> ModelFile:

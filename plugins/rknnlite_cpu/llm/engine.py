@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.llm import LlmModel
 from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm.engine import LlmEngine
 from rknnlite.llm.sampling import check_sampling
 from rknnlite.llm.template import ChatTemplate, JinjaTemplate, LiteralTemplate
-from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams
+from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams, TaskType
 from rknnlite.tensor import DType, Layout, TensorAttr
 
+from .embedding import EmbeddingPass
+from .encoder import Encoder
 from .model import Decoder
 from .steps import Steps
 
@@ -32,9 +34,21 @@ class CpuEngine(LlmEngine):
         self.model, self.chunk = model, chunk
         self._weights = weights
         weights.check()
-        self.steps = Steps(Decoder(model, SafeTensors(weights.data, weights.label)))
+        tensors = SafeTensors(weights.data, weights.label)
+        network = Encoder(model, tensors) if model.arch.encoder else Decoder(model, tensors)
+        self.embedding = EmbeddingPass(model, network, chunk)
+        self._steps = None if isinstance(network, Encoder) else Steps(network)
         self.closed = False
         self._runners: set[int] = set()
+
+    @property
+    def steps(self) -> Steps:
+        """The decoder's steps; raises ModelUnsupported for a model that generates nothing."""
+        if self._steps is None or not self.model.arch.head:
+            raise ModelUnsupported(
+                f"model {self.model.name} makes embeddings and generates no text; use rknnlite.llm.Embedder, or LlmContext.embed"
+            )
+        return self._steps
 
     @property
     def config(self) -> LlmConfig:
@@ -50,6 +64,7 @@ class CpuEngine(LlmEngine):
             kvcache_group_size=model.kv.group,
             kvcache_residual_depth=model.kv.group,
             model_type=model.arch.family,
+            task_type=TaskType.EMBEDDING if model.embedding else TaskType.GENERATE,
             core_num=model.core_num,
         )
 
@@ -65,9 +80,11 @@ class CpuEngine(LlmEngine):
     def outputs(self) -> list[TensorAttr]:
         """float16 as on the coprocessor; callbacks get the values in float32, as they were computed."""
         arch = self.model.arch
+        sizes = {"logits": arch.vocab_size} if arch.head else {}
+        sizes["last_hidden_state"] = arch.hidden
         return [
-            TensorAttr(0, "logits", (1, arch.vocab_size), DType.FLOAT16, Layout.UNDEFINED),
-            TensorAttr(1, "last_hidden_state", (1, arch.hidden), DType.FLOAT16, Layout.UNDEFINED),
+            TensorAttr(number, name, (1, size), DType.FLOAT16, Layout.UNDEFINED)
+            for number, (name, size) in enumerate(sizes.items())
         ]
 
     def check_open(self) -> None:
@@ -92,7 +109,9 @@ class CpuEngine(LlmEngine):
 
     def abandon(self) -> None:
         super().abandon()
-        self.steps.forget()
+        self.embedding.forget()
+        if self._steps is not None:
+            self._steps.forget()
         self._runners = set()
 
     def check_weights(self) -> None:
@@ -105,6 +124,7 @@ class CpuEngine(LlmEngine):
         if len(given) != 1 or given[0].logits_name not in ("", "logits"):
             names = [p.logits_name for p in given]
             raise ParamInvalid(f"parameters for {len(given)} outputs {names}; the model has one, 'logits'")
+        _ = self.steps
         check_sampling(given[0].sampling)
         self._check_vocab(given[0])
         longest = self.model.max_context

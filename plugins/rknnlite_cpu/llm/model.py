@@ -10,16 +10,14 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import ModelInvalid, shown
 from rknnlite.formats.llm import LlmModel
-from rknnlite.formats.llm_weights import WEIGHT_TYPES
 from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm.weights import layer_matrices, layer_vectors, matrices, vectors
 
 from ..kernels.parallel import BLOCK_ELEMENTS, matmul, run_blocks
 from ..kernels.threads import cores, limited
 from .cache import KvCache
-from .linear import Linear, make_linear
+from .linear import Linear
+from .reader import WeightReader
 from .rope import frequencies, rotate, turns
 
 __all__ = ["Decoder"]
@@ -67,10 +65,10 @@ class Decoder:
     def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
         """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid."""
         self.arch = arch = model.arch
-        found = _Reader(model, weights)
-        self._layers = [found.layer(i) for i in range(arch.layers)]
+        found = WeightReader(model, weights)
+        self._layers = [_Layer(**found.layer(i)) for i in range(arch.layers)]
         self._norm = found.vector("norm")
-        self._head = found.matrix("head")
+        self._head = found.matrix("head") if arch.head else None
         self._frequency = frequencies(arch.rope, arch.head_dim)
         self._eps = np.float32(arch.rms_eps)
         self._scale = np.float32(arch.head_dim**-0.5)
@@ -96,7 +94,8 @@ class Decoder:
         return [x[place] for place in places]
 
     def logits(self, hidden: Sequence[Array]) -> Array:
-        """Several (n, hidden) -> (all n, vocab) float32."""
+        """Several (n, hidden) -> (all n, vocab) float32; only of a model that has a head."""
+        assert self._head is not None
         with limited(cores()):
             return self._head(np.concatenate(hidden))
 
@@ -179,40 +178,3 @@ def _gated(gate: Array, up: Array) -> None:
     denominator += np.float32(1)
     np.divide(gate, denominator, out=gate)
     np.multiply(gate, up, out=gate)
-
-
-class _Reader:
-    """Weights by name, checked against what the architecture needs."""
-
-    def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
-        self._model, self._weights = model, weights
-        if weights.metadata.get("package") != model.package_id:
-            raise ModelInvalid(
-                f"{weights.label} belongs to package {shown(weights.metadata.get('package', 'unknown'))}, the model "
-                f"{model.name} is {model.package_id!r}; use the .weight file that was exported with it"
-            )
-        self._matrices = matrices(model.arch)
-        self._vectors = vectors(model.arch)
-
-    def layer(self, number: int) -> _Layer:
-        prefix, arch = f"layers.{number}.", self._model.arch
-        products = {name: self.matrix(prefix + name) for name in layer_matrices(arch)}
-        return _Layer(**products, **{name: self.vector(prefix + name) for name in layer_vectors(arch)})
-
-    def vector(self, name: str) -> Array:
-        return self._checked(name, "F32", (self._vectors[name],)).copy()
-
-    def matrix(self, name: str) -> Linear:
-        kind, size = WEIGHT_TYPES[self._model.weights], self._matrices[name]
-        array = self._checked(name, kind.element, kind.shape(*size))
-        scale = self._checked(f"{name}.scale", "F16", kind.scale_shape(*size)) if kind.scaled else None
-        return make_linear(kind.name, array, scale, *size)
-
-    def _checked(self, name: str, dtype: str, shape: tuple[int, ...]) -> Array:
-        array = self._weights[name]
-        if array.shape != shape or self._weights.dtype(name) != dtype:
-            raise ModelInvalid(
-                f"{self._weights.label}: {name} is {self._weights.dtype(name)} {list(array.shape)}, the model "
-                f"{self._model.name} needs {dtype} {list(shape)}; the files do not belong together"
-            )
-        return array

@@ -1,0 +1,94 @@
+"""Embeddings of texts: passes through the model, and what becomes of the hidden states."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import InputInvalid
+from rknnlite.formats.llm import Embedding, LlmModel
+from rknnlite.formats.llm_families import Pooling
+from rknnlite.llm.callbacks import CheckedCallbacks
+from rknnlite.llm.embedding import length_one
+
+from .cache import KvCache
+from .encoder import Encoder
+from .model import Decoder
+
+__all__ = ["EmbeddingPass"]
+
+Array = NDArray[Any]
+_TOKENS = 2048
+"""Tokens of several texts that go through the weights together."""
+_PLAIN = Embedding(Pooling.LAST, True)
+"""What a model that generates text does when it is asked for embeddings."""
+
+
+class EmbeddingPass:
+    """Texts to embeddings, one caller at a time. ``chunk``: tokens of a text that a decoder takes at a time."""
+
+    def __init__(self, model: LlmModel, network: Union[Decoder, Encoder], chunk: int) -> None:
+        self._model, self._network, self._chunk = model, network, chunk
+        self._form = model.embedding or _PLAIN
+        self._turn = threading.Lock()
+
+    def __call__(self, texts: Sequence[Array], calls: CheckedCallbacks) -> Array:
+        """Token ids of each text -> float32 (texts, hidden). Raises InputInvalid."""
+        for number, tokens in enumerate(texts):
+            self._check_length(number, len(tokens))
+        found = np.empty((len(texts), self._model.arch.hidden), np.float32)
+        with self._turn:
+            for group in _groups([len(tokens) for tokens in texts]):
+                embeds = [calls.embeddings(texts[number]) for number in group]
+                found[group] = [self._pooled(rows) for rows in self._hidden(embeds)]
+        return length_one(found) if self._form.normalise else found
+
+    def _check_length(self, number: int, count: int) -> None:
+        if not 0 < count <= self._model.max_context:
+            raise InputInvalid(
+                f"text {number} is {count} tokens long, model {self._model.name} takes 1 to {self._model.max_context}; cut it, or "
+                "split it into several texts"
+            )
+
+    def _hidden(self, embeds: list[Array]) -> list[Array]:
+        if isinstance(self._network, Encoder):
+            return self._network.forward(embeds)
+        caches = [KvCache(self._model.arch, self._model.kv, self._slots(len(rows))) for rows in embeds]
+        parts: list[list[Array]] = [[] for _ in embeds]
+        for start in range(0, max(map(len, embeds)), self._chunk):
+            left = [i for i, rows in enumerate(embeds) if start < len(rows)]
+            pieces = [(embeds[i][start : start + self._chunk], caches[i]) for i in left]
+            for i, hidden in zip(left, self._network.forward(pieces)):
+                parts[i].append(hidden)
+        return [np.concatenate(rows) for rows in parts]
+
+    def _slots(self, count: int) -> int:
+        group = max(1, self._model.kv.group)
+        return -(-count // group) * group
+
+    def _pooled(self, rows: Array) -> Array:
+        if self._form.pooling is Pooling.MEAN:
+            return rows.mean(axis=0, dtype=np.float32)
+        return rows[0 if self._form.pooling is Pooling.CLS else -1]
+
+    def forget(self) -> None:
+        """After a fork, in the child: whoever computed is not here."""
+        self._turn = threading.Lock()
+
+
+def _groups(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Numbers of texts that go together, short ones first; a text that is long goes alone."""
+    group: list[int] = []
+    total = 0
+    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if group and total + lengths[number] > _TOKENS:
+            yield group
+            group, total = [], 0
+        group.append(number)
+        total += lengths[number]
+    if group:
+        yield group

@@ -1,0 +1,63 @@
+"""The weights of a package by name, wrapped for the decoder or the encoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from rknnlite.errors import ModelInvalid, shown
+from rknnlite.formats.llm import LlmModel
+from rknnlite.formats.llm_weights import WEIGHT_TYPES
+from rknnlite.formats.safetensors import SafeTensors
+from rknnlite.llm.weights import layer_matrices, layer_vectors, matrices, tables, vectors
+
+from .linear import Linear, make_linear
+
+__all__ = ["WeightReader"]
+
+Array = NDArray[Any]
+
+
+class WeightReader:
+    """Weights by name, checked against what the architecture needs."""
+
+    def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
+        """Raises ModelInvalid when the file is that of another model."""
+        self._model, self._weights = model, weights
+        if weights.metadata.get("package") != model.package_id:
+            raise ModelInvalid(
+                f"{weights.label} belongs to package {shown(weights.metadata.get('package', 'unknown'))}, the model "
+                f"{model.name} is {model.package_id!r}; use the .weight file that was exported with it"
+            )
+        self._matrices, self._vectors = matrices(model.arch), vectors(model.arch)
+
+    def layer(self, number: int) -> dict[str, Linear | Array]:
+        """Products and vectors of a layer by name."""
+        prefix, arch = f"layers.{number}.", self._model.arch
+        products = {name: self.matrix(prefix + name) for name in layer_matrices(arch)}
+        return {**products, **{name: self.vector(prefix + name) for name in layer_vectors(arch)}}
+
+    def vector(self, name: str) -> Array:
+        """A float32 vector."""
+        return self._checked(name, "F32", (self._vectors[name],)).copy()
+
+    def table(self, name: str) -> Array:
+        """A float32 matrix of which rows are taken."""
+        return self._checked(name, "F32", tables(self._model.arch)[name])
+
+    def matrix(self, name: str) -> Linear:
+        """The product with a matrix."""
+        kind, size = WEIGHT_TYPES[self._model.weights], self._matrices[name]
+        array = self._checked(name, kind.element, kind.shape(*size))
+        scale = self._checked(f"{name}.scale", "F16", kind.scale_shape(*size)) if kind.scaled else None
+        return make_linear(kind.name, array, scale, *size)
+
+    def _checked(self, name: str, dtype: str, shape: tuple[int, ...]) -> Array:
+        array = self._weights[name]
+        if array.shape != shape or self._weights.dtype(name) != dtype:
+            raise ModelInvalid(
+                f"{self._weights.label}: {name} is {self._weights.dtype(name)} {list(array.shape)}, the model "
+                f"{self._model.name} needs {dtype} {list(shape)}; the files do not belong together"
+            )
+        return array

@@ -1,0 +1,235 @@
+"""Ollama's API, for the programs that speak only that: ``/api/chat`` and ``/api/generate``, and all routes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from rknnlite.llm.answers import AnswerPart, PartKind
+
+from .body import Body
+from .chat import ChatRequest, chat_request, parts
+from .closing import closing
+from .completions import completion_work
+from .generation import Ended, Piece
+from .logprobs import chat_logprobs
+from .ollama_about import ps, pull, show, tags, timestamp, unsupported, version
+from .ollama_embed import embed, embed_one
+from .ollama_requests import as_chat, as_completion, chat_messages, generate_messages, model_of, rested
+from .served import ServedModel
+from .state import state_of
+from .streaming import line_stream, while_connected
+from .tool_choice import Tools, call_id
+
+__all__ = ["ollama_routes"]
+
+
+def ollama_routes() -> list[BaseRoute]:
+    """All routes below ``/api``."""
+    changes = (
+        ("/api/create", "POST"),
+        ("/api/copy", "POST"),
+        ("/api/push", "POST"),
+        ("/api/delete", "DELETE"),
+    )
+    return [
+        Route("/api/chat", chat, methods=["POST"]),
+        Route("/api/generate", generate, methods=["POST"]),
+        Route("/api/embed", embed, methods=["POST"]),
+        Route("/api/embeddings", embed_one, methods=["POST"]),
+        Route("/api/tags", tags),
+        Route("/api/ps", ps),
+        Route("/api/show", show, methods=["POST"]),
+        Route("/api/version", version),
+        Route("/api/pull", pull, methods=["POST"]),
+        *(Route(path, unsupported, methods=[method]) for path, method in changes),
+        Route("/api/blobs/{digest}", unsupported, methods=["GET", "POST"]),
+    ]
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """A request under way; ``plain``: an answer of ``/api/generate``, not a message. ``start`` in perf_counter seconds."""
+
+    chat: ChatRequest
+    plain: bool
+    start: float
+    timeout: float
+
+    def head(self) -> dict[str, Any]:
+        """What every object begins with."""
+        return {"model": self.chat.model.name, "created_at": timestamp(time.time())}
+
+    def said(
+        self, content: str, thinking: str = "", calls: tuple[dict[str, Any], ...] = ()
+    ) -> dict[str, Any]:
+        """A piece of an answer."""
+        if self.plain:
+            return {"response": content, **({"thinking": thinking} if thinking else {})}
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        if thinking:
+            message["thinking"] = thinking
+        if calls:
+            message["tool_calls"] = list(calls)
+        return {"message": message}
+
+
+@dataclass
+class _Calls:
+    """Tool calls as they come: Ollama's clients want each as a whole, its arguments as an object."""
+
+    name: str = ""
+    arguments: str = ""
+    count: int = 0
+    spoilt: str = field(default="")
+
+    def push(self, part: AnswerPart) -> tuple[dict[str, Any], ...]:
+        """A part of a call; the call before it when a new one begins."""
+        if part.kind is PartKind.ARGUMENTS:
+            self.arguments += part.text
+            return ()
+        done = self.finish()
+        self.name = part.text
+        return done
+
+    def finish(self) -> tuple[dict[str, Any], ...]:
+        """The call that is complete; one whose arguments are no object (cut off) becomes text, ``spoilt``."""
+        if not self.name:
+            return ()
+        name, text, self.name, self.arguments = self.name, self.arguments, "", ""
+        try:
+            arguments = json.loads(text or "{}")
+        except (ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            self.spoilt += f"{name} {text}"
+            return ()
+        function = {"index": self.count, "name": name, "arguments": arguments}
+        self.count += 1
+        return ({"id": call_id(), "function": function},)
+
+
+async def chat(request: Request) -> Response:
+    """``POST /api/chat``."""
+    start = time.perf_counter()
+    body = await state_of(request).json(request)
+    model = model_of(request, body)
+    model.must_generate()
+    messages = chat_messages(body)
+    if not messages:
+        return _loaded(body, model, {"message": {"role": "assistant", "content": ""}})
+    limit = state_of(request).settings.max_messages
+    asked = await chat_request(as_chat(body, model, messages), model, limit)
+    return await _answer(request, asked, False, start)
+
+
+async def generate(request: Request) -> Response:
+    """``POST /api/generate``."""
+    start = time.perf_counter()
+    body = await state_of(request).json(request)
+    model = model_of(request, body)
+    model.must_generate()
+    if not body.text("prompt") and not body.has("images"):
+        return _loaded(body, model, {"response": ""})
+    messages = generate_messages(body, model)
+    if body.flag("raw"):
+        shared, work = await completion_work(as_completion(body), model)
+        asked = ChatRequest(model, work, shared, Tools(), False)
+    else:
+        limit = state_of(request).settings.max_messages
+        asked = await chat_request(as_chat(body, model, messages), model, limit)
+    return await _answer(request, asked, True, start)
+
+
+def _loaded(body: Body, model: ServedModel, empty: dict[str, Any]) -> Response:
+    """The answer to a request without any text: models are loaded, and stay so whatever ``keep_alive`` says."""
+    rested(body)
+    head = {"model": model.name, "created_at": timestamp(time.time())}
+    return JSONResponse({**head, **empty, "done": True, "done_reason": "load"})
+
+
+async def _answer(request: Request, asked: ChatRequest, plain: bool, start: float) -> Response:
+    ask = _Ask(asked, plain, start, state_of(request).settings.timeout)
+    if asked.common.stream:
+        return await line_stream(request, _lines(ask))
+    return JSONResponse(await while_connected(request, _whole(ask)))
+
+
+async def _lines(ask: _Ask) -> AsyncGenerator[str, None]:
+    async with closing(_pieces(ask)) as pieces:
+        async for piece in pieces:
+            yield json.dumps({**ask.head(), **piece}, ensure_ascii=False)
+
+
+async def _whole(ask: _Ask) -> dict[str, Any]:
+    """All pieces of an answer as one."""
+    content, thinking, calls, chances, last = "", "", [], [], {}
+    async with closing(_pieces(ask)) as pieces:
+        async for piece in pieces:
+            said = piece.get("message", piece)
+            content += said.get("content", said.get("response", ""))
+            thinking += said.get("thinking", "")
+            calls += said.get("tool_calls", [])
+            chances += piece.get("logprobs", [])
+            last = piece
+    told = {"logprobs": chances} if chances else {}
+    return {**ask.head(), **last, **ask.said(content, thinking, tuple(calls)), **told}
+
+
+async def _pieces(ask: _Ask) -> AsyncGenerator[dict[str, Any], None]:
+    """Objects without their heads; the last one is done and has the figures."""
+    calls = _Calls()
+    async with closing(parts(ask.chat, ask.chat.work, ask.timeout)) as items:
+        async for found, item in items:
+            chances = _chances(ask.chat, item)
+            for part in found:
+                piece = _piece(ask, calls, part)
+                if piece is not None:
+                    yield {**piece, "done": False, **chances}
+                    chances = {}
+            if chances:
+                yield {**ask.said(""), "done": False, **chances}
+            if isinstance(item, Ended):
+                last = calls.finish()
+                if last:
+                    yield {**ask.said("", "", last), "done": False}
+                yield {**ask.said(calls.spoilt), "done": True, **_figures(item, ask.start)}
+
+
+def _piece(ask: _Ask, calls: _Calls, part: AnswerPart) -> Optional[dict[str, Any]]:
+    if part.kind is PartKind.CONTENT:
+        return ask.said(part.text)
+    if part.kind is PartKind.REASONING:
+        return ask.said("", part.text)
+    complete = calls.push(part)
+    return ask.said("", "", complete) if complete else None
+
+
+def _chances(chat: ChatRequest, item: object) -> dict[str, Any]:
+    told = chat_logprobs([item], chat.model, chat.common.top) if isinstance(item, Piece) else None
+    return {"logprobs": told["content"]} if told is not None else {}
+
+
+def _figures(ended: Ended, start: float) -> dict[str, Any]:
+    """Durations in nanoseconds. The model was loaded before; waiting for other requests is in the total only."""
+    summary = ended.summary
+    return {
+        "done_reason": ended.reason,
+        "total_duration": _ns(time.perf_counter() - start),
+        "load_duration": 0,
+        "prompt_eval_count": ended.prompt_tokens,
+        "prompt_eval_duration": _ns(summary.first_token - summary.start),
+        "eval_count": ended.completion_tokens,
+        "eval_duration": _ns(summary.end - summary.first_token),
+    }
+
+
+def _ns(seconds: float) -> int:
+    return max(0, round(seconds * 1e9))

@@ -1,0 +1,64 @@
+"""Checksums of the files of a package: a byte that changed is found when the model is opened, not in its answers.
+
+A CRC-32 of every 16 MiB, computed by two threads or more: a disk is the slower part.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from ..errors import ModelInvalid
+from ..formats import ModelFile
+from ..formats.llm import MAGIC, SUM_CHUNK, FileSum
+from .package import Package
+
+__all__ = ["check_beside", "check_sum", "file_sum"]
+
+_MOST_THREADS = 4
+
+
+def file_sum(file: ModelFile) -> FileSum:
+    """What is in a file now."""
+    with file.naming():
+        data = file.data
+    return FileSum(len(data), tuple(_crcs(data)))
+
+
+def check_sum(file: ModelFile, wanted: FileSum) -> None:
+    """Raise ModelInvalid, naming the place, when a file is not the one that was exported."""
+    with file.naming():
+        data = file.data
+    if len(data) != wanted.size:
+        raise ModelInvalid(
+            f"{file.label}: {len(data)} bytes, the package was exported with {wanted.size}; it was cut, or belongs to another "
+            "model: copy it again"
+        )
+    file.check()
+    for number, (found, crc) in enumerate(zip(_crcs(data), wanted.crcs)):
+        if found != crc:
+            start = number * SUM_CHUNK
+            raise ModelInvalid(
+                f"{file.label}: damaged between byte {start} and {min(start + SUM_CHUNK, len(data))}: checksum {found:08x}, "
+                f"exported with {crc:08x}; copy it again"
+            )
+
+
+def check_beside(model: ModelFile, package: Package) -> None:
+    """Check embeddings and tokenizer where they lie beside a model that knows their sums; raises ModelInvalid."""
+    sums = model.llm.sums if bytes(model.data[: len(MAGIC)]) == MAGIC else None
+    if sums is None:
+        return
+    for path, wanted in ((package.embed, sums.embed), (package.tokenizer, sums.tokenizer)):
+        if wanted is not None and path.is_file():
+            check_sum(ModelFile(path), wanted)
+
+
+def _crcs(data: memoryview) -> Iterable[int]:
+    chunks = [data[start : start + SUM_CHUNK] for start in range(0, len(data), SUM_CHUNK)]
+    if len(chunks) < 2:
+        return map(zlib.crc32, chunks)
+    with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+        return list(pool.map(zlib.crc32, chunks))

@@ -1,0 +1,150 @@
+"""What a Hugging Face directory holds for the export: JSON files, tensors, and how its embeddings are made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ModelInvalid, ModelUnsupported
+from ..files.reading import is_stream, read_text
+from ..formats import ModelFile
+from ..formats.llm import Architecture, Embedding
+from ..formats.llm_families import FAMILIES, Pooling
+from ..formats.safetensors import SafeTensors
+
+__all__ = ["Source", "embedding_of", "longest_text", "read_object"]
+
+Array = NDArray[Any]
+_MODES = {
+    "pooling_mode_lasttoken": Pooling.LAST, "pooling_mode_mean_tokens": Pooling.MEAN, "pooling_mode_cls_token": Pooling.CLS,
+}  # fmt: skip
+_NAMES = {"lasttoken": Pooling.LAST, "mean": Pooling.MEAN, "cls": Pooling.CLS}
+_PREFIXES = ("model.", "", "bert.", "roberta.")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON file with an object; raises ModelInvalid."""
+    value = _read(path)
+    if not isinstance(value, dict):
+        raise ModelInvalid(f"{path}: no JSON object")
+    return value
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(read_text(path))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelInvalid(f"{path}: {error}") from None
+
+
+class Source:
+    """The tensors of all ``*.safetensors`` of a directory.
+
+    A model that was saved without its head has the names without the ``model.`` in front, one with another head than
+    ours has another word there.
+    """
+
+    def __init__(self, directory: Path, family: str) -> None:
+        """Raises ModelInvalid when there are none."""
+        self.directory = directory
+        self._files: dict[str, SafeTensors] = {}
+        for path in sorted(directory.glob("*.safetensors")):
+            if is_stream(path):
+                raise ModelInvalid(f"{path}: it is a pipe, a socket or a device, no safetensors file")
+            file = SafeTensors(ModelFile(path).data, str(path))
+            self._files.update(dict.fromkeys(file.names, file))
+        if not self._files:
+            raise ModelInvalid(f"{directory}: has no *.safetensors")
+        found = (prefix for prefix in _PREFIXES if prefix + FAMILIES[family].table in self._files)
+        self._prefix = next(found, _PREFIXES[0])
+
+    def get(self, name: str, *shape: int) -> Array:
+        """A tensor of the model itself, float32, with the shape that the configuration promises."""
+        return self.head(self._prefix + name, *shape)
+
+    def head(self, name: str, *shape: int) -> Array:
+        """A tensor by its whole name."""
+        if name not in self._files:
+            raise ModelInvalid(f"{self.directory}: no tensor {name} in its *.safetensors")
+        array = self._files[name].float32(name)
+        if array.shape != shape:
+            raise ModelInvalid(
+                f"{self.directory}: {name} is {list(array.shape)}, config.json needs {list(shape)}"
+            )
+        return array
+
+    def rows(self, name: str) -> int:
+        """First dimension of a tensor of the model itself."""
+        name = self._prefix + name
+        if name not in self._files:
+            raise ModelInvalid(f"{self.directory}: no tensor {name} in its *.safetensors")
+        return int((*self._files[name][name].shape, 0)[0])
+
+    def embeddings(self, arch: Architecture) -> Array:
+        """The table of tokens as a package has it, float16; raises ModelUnsupported when it does not fit."""
+        table = self.get(FAMILIES[arch.family].table, arch.vocab_size, arch.hidden)
+        if not np.isfinite(table).all() or np.abs(table).max() > 65504:
+            raise ModelUnsupported("the embeddings do not fit float16")
+        return table.astype(np.float16)
+
+
+def embedding_of(
+    directory: Path, family: str, pooling: str | None, normalise: bool | None
+) -> Embedding | None:
+    """How a model's embeddings are made; None for one that generates text.
+
+    What the caller says goes before what the files say (``modules.json`` of sentence-transformers and what it names),
+    and that before what is usual in the family. Raises ModelInvalid or ModelUnsupported.
+    """
+    modules = _modules(directory)
+    if modules is None and pooling is None and normalise is None and not FAMILIES[family].encoder:
+        return None
+    found = None if pooling is not None else _pooling(directory, modules or {})
+    chosen = Pooling(pooling) if pooling is not None else found or FAMILIES[family].pooling
+    usual = modules is None or "Normalize" in modules
+    return Embedding(chosen, usual if normalise is None else normalise)
+
+
+def _modules(directory: Path) -> dict[str, str] | None:
+    """The modules of sentence-transformers: last part of the type -> directory; None without such a file."""
+    path = directory / "modules.json"
+    if not path.exists():
+        return None
+    value = _read(path)
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise ModelInvalid(f"{path}: no list of modules")
+    modules = {str(entry.get("type")).rpartition(".")[2]: str(entry.get("path", "")) for entry in value}
+    others = sorted(set(modules) - {"Transformer", "Pooling", "Normalize"})
+    if others:
+        raise ModelUnsupported(
+            f"{path}: module {others[0]} is not computed here; there are Transformer, Pooling and Normalize"
+        )
+    return modules
+
+
+def _pooling(directory: Path, modules: dict[str, str]) -> Pooling | None:
+    if "Pooling" not in modules:
+        return None
+    path = directory / modules["Pooling"] / "config.json"
+    settings = read_object(path)
+    on = [key for key, value in settings.items() if key.startswith("pooling_mode_") and value is True]
+    named = settings.get("pooling_mode")
+    chosen = [_NAMES.get(str(named))] if named is not None else [_MODES.get(key) for key in on]
+    if len(chosen) != 1 or chosen[0] is None or settings.get("include_prompt") is False:
+        says = named if named is not None else ", ".join(on) or "nothing"
+        raise ModelUnsupported(
+            f"{path}: pooling by {says} (include_prompt {settings.get('include_prompt', True)}) is not computed here; "
+            "there are last, mean and cls, of all tokens"
+        )
+    return chosen[0]
+
+
+def longest_text(directory: Path) -> int | None:
+    """Tokens of a text that sentence-transformers takes; None when it does not say."""
+    path = directory / "sentence_bert_config.json"
+    value = read_object(path).get("max_seq_length") if path.exists() else None
+    return value if type(value) is int and value > 0 else None

@@ -1,0 +1,149 @@
+"""Programs of other people, unchanged: openai, LangChain, llm. What they do not find installed is skipped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import QUESTION, Served
+
+ANSWER = "2 + 3 = 5"
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "description": "Adds two numbers.",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def openai(server: Served) -> Any:
+    return pytest.importorskip("openai").OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+
+
+def test_openai_asks(openai: Any) -> None:
+    found = openai.chat.completions.create(model="tiny", messages=QUESTION)
+    assert found.choices[0].message.content == ANSWER and found.choices[0].finish_reason == "stop"
+    assert found.usage.total_tokens == found.usage.prompt_tokens + found.usage.completion_tokens
+    assert [model.id for model in openai.models.list()] == ["tiny"]
+    plain = openai.completions.create(model="tiny", prompt="What", max_tokens=3)
+    assert plain.usage.completion_tokens <= 3 and plain.object == "text_completion"
+
+
+def test_openai_streams(openai: Any) -> None:
+    stream = openai.chat.completions.create(
+        model="tiny", messages=QUESTION, stream=True, stream_options={"include_usage": True}
+    )
+    chunks = list(stream)
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == ANSWER
+    assert chunks[-1].usage.completion_tokens > 5
+    with openai.chat.completions.stream(model="tiny", messages=QUESTION) as events:
+        assert events.get_final_completion().choices[0].message.content == ANSWER
+
+
+def test_openai_asks_asynchronously(server: Served) -> None:
+    package = pytest.importorskip("openai")
+
+    async def ask() -> list[str]:
+        async with package.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+            several = [client.chat.completions.create(model="tiny", messages=QUESTION) for _ in range(3)]
+            stream = await client.chat.completions.create(model="tiny", messages=QUESTION, stream=True)
+            pieces = [c.choices[0].delta.content or "" async for c in stream]
+            answers = await asyncio.gather(*several)
+            return ["".join(pieces), *(found.choices[0].message.content for found in answers)]
+
+    assert asyncio.run(ask()) == [ANSWER] * 4
+
+
+def test_openai_reports_errors_by_their_kind(openai: Any) -> None:
+    package = pytest.importorskip("openai")
+    with pytest.raises(package.NotFoundError) as missing:
+        openai.chat.completions.create(model="gpt-5", messages=QUESTION)
+    assert missing.value.code == "model_not_found" and missing.value.type == "invalid_request_error"
+    with pytest.raises(package.BadRequestError, match="a number in"):
+        openai.chat.completions.create(model="tiny", messages=QUESTION, temperature=1000)
+
+
+def test_openai_parses_answers_into_pydantic_models(openai: Any) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    sum_of = pydantic.create_model("Sum", a=(int, ...), b=(int, ...))
+    found = openai.chat.completions.parse(
+        model="tiny", messages=QUESTION, response_format=sum_of, max_tokens=200
+    )
+    assert isinstance(found.choices[0].message.parsed, sum_of)
+
+
+def test_openai_gets_the_call_that_it_requires(openai: Any) -> None:
+    found = openai.chat.completions.create(
+        model="tiny", messages=QUESTION, tools=[TOOL], tool_choice="required", max_tokens=200
+    )
+    (call,) = found.choices[0].message.tool_calls
+    assert call.function.name == "add" and set(json.loads(call.function.arguments)) == {"a", "b"}
+    assert found.choices[0].finish_reason == "tool_calls"
+    answered = [
+        *QUESTION, found.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "5"},
+    ]  # fmt: skip
+    assert openai.chat.completions.create(model="tiny", messages=answered, tools=[TOOL]).choices
+
+
+@pytest.fixture(scope="module")
+def langchain(server: Served) -> Any:
+    chat = pytest.importorskip("langchain_openai").ChatOpenAI
+    return chat(model="tiny", base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+
+
+def test_langchain_asks_and_streams(langchain: Any) -> None:
+    said = langchain.invoke(QUESTION[0]["content"])
+    assert said.content == ANSWER and said.usage_metadata["output_tokens"] > 5
+    assert "".join(piece.content for piece in langchain.stream(QUESTION[0]["content"])) == ANSWER
+    assert asyncio.run(langchain.ainvoke(QUESTION[0]["content"])).content == ANSWER
+    assert [found.content for found in langchain.batch([QUESTION[0]["content"]] * 3)] == [ANSWER] * 3
+
+
+def test_langchain_binds_tools_and_structures(langchain: Any) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    called = (
+        langchain.bind_tools([TOOL], tool_choice="required").bind(max_tokens=200).invoke("What is 2 + 3?")
+    )
+    (call,) = called.tool_calls
+    assert call["name"] == "add" and set(call["args"]) == {"a", "b"}
+    sum_of = pydantic.create_model("Sum", a=(int, ...), b=(int, ...))
+    assert isinstance(langchain.with_structured_output(sum_of).invoke("What is 2 + 3?"), sum_of)
+
+
+def test_llm_finds_the_model_in_its_list(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is in ``extra-openai-models.yaml``, as llm's documentation says."""
+    llm = pytest.importorskip("llm")
+    monkeypatch.setenv("LLM_USER_PATH", str(tmp_path))
+    model = f"- model_id: ours\n  model_name: tiny\n  api_base: {server.url}/v1\n"
+    (tmp_path / "extra-openai-models.yaml").write_text(model, "utf-8")
+    ours = llm.get_model("ours")
+    question = QUESTION[0]["content"]
+    assert ours.prompt(question, stream=False, key="none").text() == ANSWER
+    assert "".join(ours.prompt(question, key="none")) == ANSWER
+
+
+def test_ollama_binds_answers(server: Served) -> None:
+    client = pytest.importorskip("ollama").Client(host=server.url)
+    pydantic = pytest.importorskip("pydantic")
+    sum_of = pydantic.create_model("Sum", a=(int, ...), b=(int, ...))
+    schema, short = sum_of.model_json_schema(), {"num_predict": 200}
+    found = client.chat("tiny", QUESTION, format=schema, options=short)
+    assert sum_of.model_validate_json(found.message.content)
+    written = client.generate("tiny", "What is 2 + 3?", format="json", options=short)
+    assert written.response.startswith("{")
+    if written.done_reason == "stop":  # the model, which knows nothing of JSON, may write on for ever
+        assert isinstance(json.loads(written.response), dict)
