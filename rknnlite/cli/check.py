@@ -105,7 +105,10 @@ def _look(path: Path, wanted: set[str], max_size: int | None, run: bool) -> _Fou
         if max_size is not None and found.bytes > max_size:
             found.problems.append(f"{found.bytes} bytes are more than the {max_size} that are allowed")
         if is_package(file):
-            _ = file.llm
+            from ..llm.checksums import check_beside
+            from ..llm.package import Package
+
+            check_beside(file, Package.of(path), weights=True)
             return found
         found.runs_on = tuple(runs_on(file.model))
         found.problems += _of_the_model(file.model, found.runs_on, wanted)

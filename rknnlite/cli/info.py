@@ -238,8 +238,10 @@ def _show_llm(file: ModelFile, console: Console) -> None:
         "file": file.label, "kind": "language model package of rknnlite", "name": model.name, "family": arch.family,
         "layers": arch.layers, "hidden": arch.hidden, "heads": arch.heads, "kv_heads": arch.kv_heads,
         "vocabulary": arch.vocab_size, "weights": model.weights, "kv_cache": model.kv.dtype.name,
-        "max_context": model.max_context, "cores": model.core_num,
+        "max_context": model.max_context, "cores": model.core_num, "task": "embedding" if model.embedding else "generate",
     }  # fmt: skip
+    if model.embedding:
+        facts.update(pooling=model.embedding.pooling.value, normalised=model.embedding.normalise)
     console.report(facts, "\n".join(f"{name + ':':15}{value}" for name, value in facts.items()))
 
 

@@ -46,12 +46,18 @@ def check_sum(file: ModelFile, wanted: FileSum) -> None:
             )
 
 
-def check_beside(model: ModelFile, package: Package) -> None:
-    """Check embeddings and tokenizer where they lie beside a model that knows their sums; raises ModelInvalid."""
+def check_beside(model: ModelFile, package: Package, weights: bool = False) -> None:
+    """Check embeddings and tokenizer, and ``weights``, where they lie beside a model that knows their sums.
+
+    Raises ModelInvalid.
+    """
     sums = model.llm.sums if bytes(model.data[: len(MAGIC)]) == MAGIC else None
     if sums is None:
         return
-    for path, wanted in ((package.embed, sums.embed), (package.tokenizer, sums.tokenizer)):
+    files = [(package.embed, sums.embed), (package.tokenizer, sums.tokenizer)]
+    if weights:
+        files.append((package.weight, sums.weight))
+    for path, wanted in files:
         if wanted is not None and path.is_file():
             check_sum(ModelFile(path), wanted)
 

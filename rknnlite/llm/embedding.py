@@ -23,6 +23,12 @@ class Embedder:
     """``Embedder("models/bge").embed(["a text", "another"])``: float32 (2, dimensions), to be compared by dot products.
 
     Prompts that a model wants in front of a text (``query: ``, instructions) are the caller's to put there.
+
+    Examples:
+        >>> with Embedder("examples/llm_chat/models/tiny") as embedder:
+        ...     found = embedder.embed(["What is 1 + 2?", "What day is it?"])
+        >>> found.shape[0], found.dtype.name
+        (2, 'float32')
     """
 
     def __init__(self, prefix: str | os.PathLike[str], **options: Any) -> None:

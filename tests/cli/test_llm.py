@@ -32,6 +32,26 @@ def test_export_then_info(call: Call, tmp_path: Path) -> None:
     assert refused.code == Exit.UNAVAILABLE
 
 
+def test_export_of_a_model_of_embeddings(call: Call, tmp_path: Path) -> None:
+    write_model(tmp_path / "hf", "qwen3")
+    made = call("export-llm", tmp_path / "hf", tmp_path / "tiny", "--pooling", "mean", "--no-normalise")
+    assert made.code == 0
+    facts = call("info", tmp_path / "tiny.rknn", "--json").data
+    assert (facts["task"], facts["pooling"], facts["normalised"]) == ("embedding", "mean", False)
+
+
+def test_check_finds_a_changed_byte_beside_the_model(call: Call, tmp_path: Path) -> None:
+    write_model(tmp_path / "hf", "qwen3")
+    call("export-llm", tmp_path / "hf", tmp_path / "tiny")
+    assert call("check", tmp_path / "tiny.rknn").code == 0
+    for name in ("tiny.weight", "tiny.embed.bin"):
+        good = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
+        done = call("check", tmp_path / "tiny.rknn")
+        assert done.code == Exit.MODEL and name in done.out
+        (tmp_path / name).write_bytes(good)
+
+
 def test_export_of_nothing(call: Call, tmp_path: Path) -> None:
     done = call("export-llm", tmp_path, tmp_path / "x")
     assert done.code == Exit.MODEL

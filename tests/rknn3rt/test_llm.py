@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid, RknnError
+from rknnlite.errors import (
+    ContextInvalid,
+    InputInvalid,
+    ModelInvalid,
+    ModelUnsupported,
+    ParamInvalid,
+    RknnError,
+)
 from rknnlite.llm import open_llm
 from rknnlite.llm.stream import stream
 from rknnlite.native.library import FunctionMissing
@@ -32,6 +39,7 @@ from rknnlite.spi.llm import (
     OutputState,
     PromptInput,
     SamplingParams,
+    TaskType,
     TokenInput,
     VideoBlock,
     VocabInfo,
@@ -825,3 +833,26 @@ def test_a_tool_is_offered_by_the_template_that_was_set(chat: Chat) -> None:
         session.set_chat_template("S", "<", ">")
         session.run(MessagesInput(TALK, tools=[{"name": "f"}]))
     assert heard.text.startswith("S<You can call") and '{"name": "f"}' in heard.text
+
+
+def test_embeddings_of_texts_are_the_last_hidden_state(chat: Chat, version: str) -> None:
+    context = chat()
+    with pytest.raises(
+        ModelUnsupported, match="converted for GENERATE and has the outputs logits, last_hidden;"
+    ):
+        context.embed([[1]], embed)
+    engine = context._engine
+    engine._config = replace(engine.config, task_type=TaskType.EMBEDDING)
+    hidden = engine.output_tensors[1]
+    engine.output_tensors[1] = replace(hidden, native=replace(hidden.native, name="last_hidden_state"))
+    if version == "1.0.0":
+        with pytest.raises(ParamInvalid, match=r"prefill_only needs runtime 1\.0\.4"):
+            context.embed([[1]], embed)
+        return
+    found = context.embed([[7], [1, 2, 3]], embed)
+    assert found.shape == (2, HIDDEN) and found.dtype == np.float32
+    assert np.allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+    assert found[:, 0].tolist() == [1, 1] and not found[:, 1:].any(), "the double shows the next token first"
+    engine._config = replace(engine.config, embedding_dim=HIDDEN // 2)
+    with pytest.raises(RknnError):
+        context.embed([[7]], embed)

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from numpy.typing import NDArray
+
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
+from rknnlite.llm.device_embedding import embed_by_session
 from rknnlite.llm.engine import EngineContext
 from rknnlite.native.objects import abandon_after_fork
-from rknnlite.spi.llm import LlmCallbacks, LlmOptions, LlmParams
+from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
 
 from ..device_memory import DeviceModel
 from ..loader import Library
@@ -75,6 +78,9 @@ class Rknn3LlmContext(DeviceModel, LoraAdapters, EngineContext[Rknn3Engine, Rknn
         self, params: LlmParams | Sequence[LlmParams], callbacks: LlmCallbacks
     ) -> Rknn3LlmSession:
         return Rknn3LlmSession(self._engine, checked_params(params, self.config), callbacks)
+
+    def embed(self, texts: Sequence[Sequence[int]], embed: EmbedCallback) -> NDArray[Any]:
+        return embed_by_session(self, texts, embed)
 
     # -- life ---------------------------------------------------------------------------------------------
 
