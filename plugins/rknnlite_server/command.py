@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import runpy
 import sys
 
 from rknnlite.spi.command import Command, Console, Exit
@@ -66,7 +67,5 @@ COMMAND = Serve()
 
 def main() -> None:
     """The console script: ``rknnlite serve`` under the guide's name."""
-    from rknnlite.cli import main as rknnlite
-
     sys.argv[1:1] = [COMMAND.name]
-    sys.exit(rknnlite())
+    runpy.run_module("rknnlite", run_name="__main__", alter_sys=True)

@@ -52,6 +52,8 @@ def serve(
 def start_server(config: Config, status_callback: Optional[StatusCallback] = None) -> None:
     """Serve until ``stop_server`` is called from another thread; one server per process.
 
+    In the main thread SIGTERM and SIGINT end it as well; it then returns as usual.
+
     Args:
         config: settings, or what a file of parameters holds (as an object or as JSON), or the path of one.
         status_callback: hears ``(ServerStatus, text)``, in threads of the server.

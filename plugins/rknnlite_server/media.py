@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import io
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 import rknnlite
 from rknnlite.errors import ModelInvalid, ParamInvalid
-from rknnlite.extras import missing
+from rknnlite.files.pictures import decode_picture
 from rknnlite.formats import ModelFile
 from rknnlite.llm.messages import media_parts
 from rknnlite.spi.llm import ImageBlock, MessagesInput, MultimodalInput
@@ -74,15 +73,11 @@ class Pictures:
 
     def __init__(self, settings: ModelSettings, model: str, weight: str, width: int) -> None:
         """``model`` and ``weight`` are paths; raises what ``rknnlite.open`` raises, ModelInvalid, ParamInvalid."""
-        try:
-            from PIL import Image
-        except ImportError as error:
-            raise missing("pictures", "images cannot be read", error) from None
         if not settings.img_content:
             raise ParamInvalid(
                 f"{settings.name}: --model2 needs --img-content, the text of a token of an image"
             )
-        self._image, self._settings, self._width = Image, settings, width
+        self._settings, self._width = settings, width
         self._lock = threading.Lock()
         options: dict[str, Any] = {"device_id": settings.device_id} if settings.device_id else {}
         if weight:
@@ -142,20 +137,10 @@ class Pictures:
 
     def _embedded(self, part: Mapping[str, Any]) -> Array:
         """Embeddings (tokens, width) float32 of one picture."""
-        picture = self._picture(_data(part))
+        picture = decode_picture(_data(part), "a picture of the messages", *self._size, 3, _MOST_PIXELS)
         with self._lock:
             (output, *_) = self._encoder.infer([picture[np.newaxis]])
         return np.asarray(output, np.float32).reshape(self.tokens, self._width)
-
-    def _picture(self, data: bytes) -> Array:
-        """uint8 (height, width, 3)."""
-        try:
-            with self._image.open(io.BytesIO(data)) as image:
-                if image.width * image.height > _MOST_PIXELS:
-                    raise bad_request(f"a picture of {image.width} x {image.height} is too large", "messages")
-                return np.asarray(image.convert("RGB").resize(self._size))
-        except (OSError, ValueError, SyntaxError, self._image.DecompressionBombError) as error:
-            raise bad_request(f"a picture cannot be read: {str(error)[:80]}", "messages") from None
 
     def close(self) -> None:
         """See ``Media``."""

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from ..errors import InputInvalid
 from ..extras import missing
 
-__all__ = ["SUFFIXES", "read_picture", "resize"]
+__all__ = ["SUFFIXES", "decode_picture", "read_picture", "resize"]
 
 Pixels = NDArray[np.uint8]
-Decoder = Callable[[bytes, bool], "Pixels | None"]
+Decoder = Callable[[bytes, bool, int], "Pixels | None"]
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm")
 _FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM")  # Pillow's others include some that start programs
+_MOST = 1 << 62
 _ONE = 2048  # the weight of a whole pixel
 _DEEP = ("I;16", "I;16L", "I;16B", "I")  # grey of 16 bits; the last is what older versions make of it
 
@@ -42,10 +43,18 @@ def read_picture(path: Path, width: int, height: int, channels: int) -> Pixels:
     Raises:
         InputInvalid: the file is no picture. BackendUnavailable: neither Pillow nor OpenCV is installed. OSError.
     """
-    library, decode = _decoder(path)
-    pixels = decode(path.read_bytes(), channels == 1)
+    _decoder(path)  # it says what is missing before the file is looked for
+    return decode_picture(path.read_bytes(), path, width, height, channels)
+
+
+def decode_picture(
+    data: bytes, name: Path | str, width: int, height: int, channels: int, most: int = _MOST
+) -> Pixels:
+    """As ``read_picture``, of what a file called ``name`` holds; more than ``most`` pixels raise InputInvalid, too."""
+    library, decode = _decoder(name)
+    pixels = decode(data, channels == 1, most)
     if pixels is None:
-        raise InputInvalid(f"{path} is no picture that {library} can read; give JPEG, PNG, BMP, WebP or PNM")
+        raise InputInvalid(f"{name} is no picture that {library} can read; give JPEG, PNG, BMP, WebP or PNM")
     return resize(pixels, width, height).reshape(height, width, channels)
 
 
@@ -82,7 +91,7 @@ def _at(values: NDArray[Any], places: NDArray[np.intp], axis: int) -> NDArray[np
     return values.take(places, axis, mode="clip").astype(np.int32)
 
 
-def _decoder(path: Path) -> tuple[str, Decoder]:
+def _decoder(name: Path | str) -> tuple[str, Decoder]:
     """The library that reads pictures here, and how."""
     try:
         import PIL.Image  # noqa: F401
@@ -90,31 +99,32 @@ def _decoder(path: Path) -> tuple[str, Decoder]:
         try:
             import cv2  # noqa: F401
         except ImportError:
-            raise missing("pictures", f"reading {path} needs Pillow", error) from None
+            raise missing("pictures", f"reading {name} needs Pillow", error) from None
         return "OpenCV", _by_opencv
     return "Pillow", _by_pillow
 
 
-def _by_pillow(data: bytes, grey: bool) -> Pixels | None:
+def _by_pillow(data: bytes, grey: bool, most: int) -> Pixels | None:
     from PIL import Image, ImageOps
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # remarks on large or oddly made files
             image: Any = Image.open(io.BytesIO(data), formats=_FORMATS)
+            _check_size(image.width, image.height, most)
             image.load()
             with contextlib.suppress(Exception):  # a damaged tag is no orientation
                 image = ImageOps.exif_transpose(image)
             if image.mode in _DEEP:
                 image = Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8))
             return np.array(image.convert("L" if grey else "RGB"), np.uint8)
-    except MemoryError:
+    except (MemoryError, InputInvalid):
         raise
     except Exception:  # decoders raise whatever damaged data lead to, Pillow's limit of pixels among it
         return None
 
 
-def _by_opencv(data: bytes, grey: bool) -> Pixels | None:
+def _by_opencv(data: bytes, grey: bool, most: int) -> Pixels | None:
     import cv2
 
     if not data:
@@ -122,4 +132,12 @@ def _by_opencv(data: bytes, grey: bool) -> Pixels | None:
     pixels: Any = cv2.imdecode(
         np.frombuffer(data, np.uint8), cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR
     )
-    return pixels if pixels is None or grey else np.ascontiguousarray(pixels[..., ::-1])
+    if pixels is None:
+        return None
+    _check_size(pixels.shape[1], pixels.shape[0], most)
+    return pixels if grey else np.ascontiguousarray(pixels[..., ::-1])
+
+
+def _check_size(width: int, height: int, most: int) -> None:
+    if width * height > most:
+        raise InputInvalid(f"a picture of {width} x {height} is too large; {most} pixels are allowed")

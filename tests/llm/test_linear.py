@@ -54,3 +54,23 @@ def test_large_activations_survive_half_weights() -> None:
     matrix = np.full((4, 32), 0.5, np.float32)
     x = np.full((1, 32), 60000.0, np.float32)
     assert np.allclose(_linear(matrix, "f16")(x), x @ matrix.T)
+
+
+@pytest.mark.parametrize("weights", ["w8", "w4"])
+@pytest.mark.parametrize("rows", [2, 5, 16, 17])
+def test_rows_together_are_what_they_are_alone(weights: str, rows: int) -> None:
+    random = np.random.default_rng(rows)
+    linear = _linear(random.normal(0, 0.02, (300, 896)).astype(np.float32), weights)
+    x = random.normal(0, 1, (rows, 896)).astype(np.float32)
+    alone = np.concatenate([linear(row[None]) for row in x])
+    assert np.abs(linear(x) - alone).max() < 5e-6
+
+
+@pytest.mark.parametrize("weights", ["w8", "w4"])
+def test_few_rows_round_as_one_does_because_products_are_scaled(weights: str) -> None:
+    """The way of many rows scales the weights, which takes longer and rounds elsewhere."""
+    random = np.random.default_rng(0)
+    linear = _linear(random.normal(0, 0.02, (300, 896)).astype(np.float32), weights)
+    x = random.normal(0, 1, (4, 896)).astype(np.float32)
+    alone = np.concatenate([linear(row[None]) for row in x])
+    assert np.abs(linear(x) - alone).max() < np.abs(linear._many(x) - alone).max()

@@ -81,7 +81,7 @@ def test_several_pictures_streams_and_text_afterwards(sighted: Served) -> None:
     ("url", "said"),
     [
         ("https://page.example/cat.png", "nothing is fetched"), ("data:image/png;base64,%%%", "damaged"),
-        ("data:image/png;base64,aGVsbG8=", "cannot be read"), ("", "nothing is fetched"), (None, "nothing is fetched"),
+        ("data:image/png;base64,aGVsbG8=", "no picture"), ("", "nothing is fetched"), (None, "nothing is fetched"),
     ],
 )  # fmt: skip
 def test_pictures_that_are_none(sighted: Served, url: Any, said: str) -> None:

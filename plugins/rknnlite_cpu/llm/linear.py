@@ -26,6 +26,7 @@ __all__ = ["Linear", "Scratch", "half_bits", "make_linear"]
 Array = NDArray[Any]
 
 _CHUNK = 1 << 20  # weights widened at a time, 4 MiB of float32: fewer need more calls, and a call takes time
+_FEW = 16  # rows whose products are fewer than the weights are worth
 _F16_MASK = np.int32(-0x70000001)
 HALF_SHIFT = np.float32(2.0**-96)
 HALF_REST = np.float32(2.0**-16)
@@ -122,7 +123,9 @@ class Tiled(Linear):
 
     def __call__(self, x: Array) -> Array:
         rows = self._padded(x)
-        return self._one(rows) if len(x) == 1 else self._many(rows)
+        if len(x) == 1:
+            return self._one(rows)
+        return self._few(rows) if self._scale is not None and len(x) <= _FEW else self._many(rows)
 
     def _padded(self, x: Array) -> Array:
         width = self._down * GROUP
@@ -153,6 +156,25 @@ class Tiled(Linear):
 
         run_blocks(work, shares, self._codes.size)
         return self._finish(np.add.reduce(sums).reshape(1, -1))
+
+    def _few(self, x: Array) -> Array:
+        """As ``_many``, but products are scaled and not weights, as in ``_one``: they are fewer."""
+        count = len(x)
+        groups = np.ascontiguousarray(x.reshape(count, self._down, GROUP).swapaxes(0, 1))
+        out = np.empty((self._across, count, COLUMNS), np.float32)
+
+        def work(chunk: slice) -> None:
+            across = chunk.stop - chunk.start
+            wide = SCRATCH.get("wide", (across, self._down, GROUP, COLUMNS))
+            partial = SCRATCH.get("partial", (across, self._down, count, COLUMNS))
+            self._widen(self._codes[chunk], wide)
+            np.matmul(groups, wide, out=partial)
+            assert self._scale is not None
+            np.multiply(partial, self._scale[chunk], out=partial)
+            np.add.reduce(partial, axis=1, out=out[chunk])
+
+        run_blocks(work, self._chunks(self._down, len(parts_of(self._across))), count * self._codes.size)
+        return self._finish(out.swapaxes(0, 1).reshape(count, -1))
 
     def _many(self, x: Array) -> Array:
         """Cores share the outputs."""
