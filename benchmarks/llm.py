@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from random_llm import SHAPES
 
 from rknnlite.formats import ModelFile
 from rknnlite.formats.safetensors import SafeTensors
@@ -28,16 +29,6 @@ from rknnlite.llm import EmbedTable, Package, export_llm
 
 PREFILL, ROUNDS, DECODES = 256, 5, 8
 EARLY, LATE = 64, 1024
-SHAPES = {
-    "0.5b": {
-        "vocab_size": 151936, "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
-        "num_attention_heads": 14, "num_key_value_heads": 2, "max_position_embeddings": 32768,
-    },
-    "small": {
-        "vocab_size": 8192, "hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 6,
-        "num_attention_heads": 8, "num_key_value_heads": 2, "max_position_embeddings": 4096,
-    },
-}  # fmt: skip
 
 
 class Ours:
