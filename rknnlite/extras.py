@@ -74,9 +74,9 @@ EXTRAS = {
         Extra(
             "server",
             "servers of models",
-            ("starlette", "uvicorn", "jinja2", "tokenizers", "prometheus_client"),
+            ("starlette", "uvicorn", "jinja2", "tokenizers", "prometheus_client", "llguidance"),
             ("python3-starlette", "python3-uvicorn", "python3-jinja2", "python3-prometheus-client"),
-            "tokenizers",
+            "tokenizers and llguidance",
         ),
         Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),

@@ -28,6 +28,8 @@ __all__ = ["Library", "file_to_load", "is_elf", "open_library", "symbols", "unsa
 _RISCV = 243
 _MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", _RISCV: "riscv"}
 _ET_REL, _ET_DYN, _PT_LOAD = 1, 3, 1
+_WIDE_HEADER = 64
+"""Bytes of the header of a 64-bit ELF file."""
 _VERSION = 1
 _SOURCE = Path(__file__).with_name("runtime_symbols.c")
 _SYMBOLS = "librknnlite_symbols.so"
@@ -126,6 +128,8 @@ def _check_header(path: Path) -> None:
 def _complete(path: Path, header: bytes) -> bool:
     """Whether the parts that get mapped lie inside the file; the loader maps what is missing and crashes."""
     wide = header[4] == 2
+    if wide and len(header) < _WIDE_HEADER:
+        return False
     entry = struct.Struct("<I4xQ16xQ" if wide else "<II8xI")  # type, offset, size in the file
     (start,) = struct.unpack_from("<Q", header, 32) if wide else struct.unpack_from("<I", header, 28)
     entry_size, count = struct.unpack_from("<HH", header, 54 if wide else 42)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import example as example_of
 from hypothesis import strategies as st
 
 import rknnlite
@@ -139,6 +140,7 @@ def test_a_risc_v_object_is_told_where_it_belongs(tmp_path: Path, example: Path)
     changes=st.dictionaries(st.integers(0, 199), st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]), max_size=8),
     size=st.integers(0, 4000),
 )
+@example_of(changes={}, size=52)
 def test_a_damaged_header_is_refused_before_the_loader_sees_it(
     changes: dict[int, int], size: int, example: Path, tmp_path: Path
 ) -> None:
