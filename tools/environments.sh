@@ -53,7 +53,8 @@ inside() {
     unshare --mount --pid --fork sh -ec '
         mkdir -p "$1/dev/pts"; mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts"
         [ -e "$1/dev/ptmx" ] || ln -s pts/ptmx "$1/dev/ptmx"
-        mount -t proc proc "$1/proc"; mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
+        mount -t proc proc "$1/proc"; mount -t sysfs -o ro sys "$1/sys" # pocl aborts where it finds no processors
+        mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
         folder=$1; who=$2; shift 2
         exec chroot --userspec="$who:$who" --groups= "$folder" env -i "$@"' - "$folder" "$who" \
         HOME="$(home "$who")" USER="$who" LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin \
