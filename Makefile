@@ -23,7 +23,7 @@ CPU_LIMIT ?= 480
 # What tests of custom operators and of completion need beside Python; without them those tests are skipped.
 PACKAGES := gcc gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
 	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
-	zsh fish
+	zsh fish chromium
 
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
@@ -164,6 +164,8 @@ $(VENV)/.with-demo: pyproject.toml $(VENV)/.made
 
 $(VENV)/.with-test: pyproject.toml $(VENV)/.made
 	"$(PY)" -m pip install --quiet -e ".[all,test,lint,docs]"
+	"$(PY)" -m pip install --quiet -e ".[server-test]" || \
+	echo "make: goes on without the clients of the server (extra server-test)"
 	touch "$@" "$(VENV)/.with-demo"
 
 $(VENV)/.with-docs: pyproject.toml $(VENV)/.made
