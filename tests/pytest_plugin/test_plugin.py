@@ -146,6 +146,7 @@ def test_the_environment_is_left_as_it_was(
     assert "RKNNLITE_BACKEND" not in os.environ and os.environ["RKNNLITE_SOC"] == "rk3576"
 
 
+@pytest.mark.slow
 def test_under_xdist(run: Any) -> None:
     pytest.importorskip("xdist")
     golden = GOLDEN + "def test(rknn_golden): rknn_golden(outputs())\n" + BACKEND
