@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -89,8 +90,9 @@ if name == "rkllm3-server" or (name, *words[:1]) == ("rknnlite", "serve"):
     settings = arguments.settings_of_arguments(given, given.llm)
     sys.exit("; ".join(m.model for m in settings.models if not os.path.exists(m.model)) or 0)
 if name == "curl":
-    url = os.environ["SERVER"]
-    os.execv("/usr/bin/curl", [name, "-sSf", *(w.replace("http://127.0.0.1:8080", url) for w in words)])
+    for port, url in zip(("8080", "8081"), os.environ["SERVERS"].split()):
+        words = [w.replace("http://127.0.0.1:" + port, url) for w in words]
+    os.execv("/usr/bin/curl", [name, "-sSf", *words])
 if name in ("rknnlite", "python3"):
     board = ["--root", {root!r}] if words[:1] in (["top"], ["doctor"]) else []
     module = ["-m", "rknnlite"] if name == "rknnlite" else []
@@ -131,12 +133,14 @@ MORE_OF_THE_BOARD = {
 
 
 @pytest.fixture(scope="module")
-def server_url() -> Iterator[str]:
-    """A server with the example model, for whom it is that ``curl`` asks."""
+def server_urls() -> Iterator[str]:
+    """Two servers with the example model that ``curl`` asks: one that chats (8080), one for embeddings (8081)."""
     from tests.server.conftest import MODEL, ServerSettings, running
 
-    with running(ServerSettings(models=(MODEL,), metrics=True)) as served:
-        yield served.url
+    texts = replace(MODEL, alias="texts", embedding=True)
+    chats = ServerSettings(models=(MODEL,), metrics=True)
+    with running(chats) as served, running(ServerSettings(models=(texts,))) as embedding:
+        yield f"{served.url} {embedding.url}"
 
 
 @pytest.mark.parametrize("code", blocks("sh"))
@@ -161,7 +165,7 @@ def test_shell_block_runs(code: str, tmp_path: Path, request: pytest.FixtureRequ
         (tools / command).chmod(0o755)
     environment = {
         **os.environ, "PATH": f"{tools}:/usr/bin:/bin", "RKNNLITE_BACKEND": "cpu", "HOME": str(tmp_path), "USER": "me",
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}", "SERVER": request.getfixturevalue("server_url") if "curl " in code else "",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}", "SERVERS": request.getfixturevalue("server_urls") if "curl " in code else "",
     }  # fmt: skip
     done = subprocess.run(
         ["bash", "-eu", "-o", "pipefail", "-c", code], cwd=work, env=environment, capture_output=True, text=True,

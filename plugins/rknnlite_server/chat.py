@@ -97,6 +97,9 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
         raise bad_request("messages must be a list with one message or more", "messages")
     if len(messages) > limit:
         raise bad_request(f"{len(messages)} messages, {limit} are allowed", "messages")
+    for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
+        if body.has(old):
+            raise bad_request(f"{old} is not supported, give {new} instead", old)
     tools = tools_of(body)
     arguments = dict(body.object("chat_template_kwargs").fields)
     thinking = arguments.pop("enable_thinking", model.thinks)

@@ -28,6 +28,7 @@ from .tool_choice import Tools
 __all__ = ["completion_work", "completions"]
 
 _MOST_PROMPTS = 64
+_MOST_BEST = 20
 _MOST_TOP = 5
 
 
@@ -46,6 +47,10 @@ async def completions(request: Request) -> Response:
     model = served(request, body.text("model"))
     model.must_generate()
     shared = common(body, model, body.whole("logprobs", 0, 0, _MOST_TOP) if body.has("logprobs") else None)
+    if body.text("suffix"):
+        raise bad_request("suffix is not supported: text goes on where the prompt ends", "suffix")
+    if body.whole("best_of", shared.count, 1, _MOST_BEST) > shared.count:
+        raise bad_request("best_of above n is not supported: all answers are returned", "best_of")
     prompts = await _prompts(body, model, shared)
     echo = body.flag("echo")
     head = {

@@ -100,6 +100,14 @@ def test_plain_completions(server: Served) -> None:
     assert "".join(e["choices"][0]["text"] for e in streamed) == ANSWER
 
 
+def test_what_a_completion_would_have_to_leave_out_is_refused(server: Served) -> None:
+    for body, param in (({"suffix": "end"}, "suffix"), ({"best_of": 2}, "best_of")):
+        response = server.post("/v1/completions", prompt="What", max_tokens=1, **body)
+        assert response.status_code == 400 and response.json()["error"]["param"] == param
+    allowed = server.post("/v1/completions", prompt="What", max_tokens=1, suffix=None, best_of=2, n=2)
+    assert len(allowed.json()["choices"]) == 2
+
+
 def test_tokens_there_and_back(server: Served) -> None:
     tokens = server.post("/tokenize", content="Grüße 🎉").json()["tokens"]
     assert server.post("/detokenize", tokens=tokens).json() == {"content": "Grüße 🎉"}
@@ -122,6 +130,8 @@ def test_tokens_there_and_back(server: Served) -> None:
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema", "missing"),
         ({"tools": [{"type": "function"}]}, "tools[0]", "must be"),
         ({"tool_choice": "required"}, "tool_choice", "without tools"),
+        ({"functions": [{"name": "add"}]}, "functions", "give tools"),
+        ({"function_call": "auto"}, "function_call", "give tool_choice"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages", "text only"),
     ],
 )  # fmt: skip
