@@ -16,6 +16,7 @@ from rknnlite.files.reading import read_text
 from rknnlite.llm import EmbedTable, Package, Tokenizer, open_llm
 from rknnlite.llm.answers import (
     answer_form,
+    can_think,
     ends_in_thought,
     rule_behind_thought,
     special_token,
@@ -131,8 +132,7 @@ class ServedModel:
 
     def thinks_first(self, tokens: Sequence[int], asked: bool) -> bool:
         """Whether the answer begins with a thought: the prompt has opened one, or the model was asked to and can."""
-        marks = [mark for pair in self.form.thoughts for mark in pair]
-        return self.opens_thought(tokens) or (asked and any(mark in self._source for mark in marks))
+        return self.opens_thought(tokens) or (asked and can_think(self.form, self._source))
 
     def must_generate(self) -> None:
         """Raise ApiError for a model of embeddings."""

@@ -30,6 +30,7 @@ from .answers import (
     AnswerPart,
     answer_decoder,
     answer_form,
+    can_think,
     ends_in_thought,
     rule_behind_thought,
     special_token,
@@ -190,7 +191,8 @@ class Chat:
         """``answer`` piece by piece; leaving the loop stops the model."""
         given = MessagesInput(messages, tools or None, **turn)
         said: LlmInput = given
-        form = answer_form(self.context.config.chat_template or CHATML)
+        template = self.context.config.chat_template or CHATML
+        form = answer_form(template)
         thinking = False
         if not media_parts(messages):
             tokens = self.session.rendered(given)
@@ -200,9 +202,10 @@ class Chat:
         decode = answer_decoder(self.tokenizer, form, bool(tools))
         if rule is not None:
             special = special_token(self.tokenizer)
+            first = thinking or (given.enable_thinking and can_think(form, template))
             if tools:
-                rule = tool_rule(form, tools, otherwise=rule, special=special, thinking=thinking)
-            elif thinking:
+                rule = tool_rule(form, tools, otherwise=rule, special=special, thinking=first)
+            elif first:
                 rule = rule_behind_thought(form, rule, special)
         with (
             self._bound(rule, messages),

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from rknnlite.llm import Chat, Package, Tokenizer
-from rknnlite.llm.answers import Answer, PartKind, answer_decoder, ends_in_thought, forms, special_token
+from rknnlite.llm.answers import (
+    Answer,
+    PartKind,
+    answer_decoder,
+    answer_form,
+    can_think,
+    ends_in_thought,
+    forms,
+    special_token,
+)
 from rknnlite.llm.template import JinjaTemplate
 from rknnlite.spi.llm import CallState, MessagesInput
 from tests.support.needs import needs
@@ -132,3 +141,15 @@ def test_an_answer_as_a_message() -> None:
         "tool_calls": [{"id": "call_0", "type": "function", "function": function}],
     }  # fmt: skip
     assert str(ToolCall("f", '{"a": ')) == 'f({"a": )'
+
+
+@pytest.mark.parametrize(
+    ("template", "able"),
+    [
+        ("{% if enable_thinking %}<think>{% endif %}", True),
+        ("{{ messages }}", False),
+        ("...'[THINK]'...[TOOL_CALLS]", True),
+    ],
+)
+def test_a_template_tells_whether_its_model_can_think(template: str, able: bool) -> None:
+    assert can_think(answer_form(template), template) is able

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from .complete import Answer, ToolCall
 from .decoding import answer_decoder, special_token
-from .forms import AnswerForm, answer_form, ends_in_thought
+from .forms import AnswerForm, answer_form, can_think, ends_in_thought
 from .parser import AnswerParser
 from .parts import AnswerPart, PartKind
 from .rules import rule_behind_thought, tool_rule
 
 __all__ = [
-    "Answer", "AnswerForm", "AnswerParser", "AnswerPart", "PartKind", "ToolCall", "answer_decoder", "answer_form",
+    "Answer", "AnswerForm", "AnswerParser", "AnswerPart", "PartKind", "ToolCall", "answer_decoder", "answer_form", "can_think",
     "ends_in_thought", "rule_behind_thought", "special_token", "tool_rule",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from . import harmony
 
-__all__ = ["THINK", "AnswerForm", "answer_form", "ends_in_thought"]
+__all__ = ["THINK", "AnswerForm", "answer_form", "can_think", "ends_in_thought"]
 
 THINK = ("<think>", "</think>")
 _THOUGHTS = (THINK,)
@@ -101,3 +101,8 @@ def ends_in_thought(form: AnswerForm, prompt: str) -> bool:
     if form.name == "harmony":
         return prompt.endswith("<|channel|>analysis<|message|>")
     return prompt.rstrip().endswith(tuple(opening for opening, _ in form.thoughts))
+
+
+def can_think(form: AnswerForm, template: str) -> bool:
+    """Whether a model that is asked to think does so, which its template tells."""
+    return any(mark in template for pair in form.thoughts for mark in pair)
