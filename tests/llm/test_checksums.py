@@ -16,6 +16,7 @@ from rknnlite.llm import Chat, Package, checksums, open_llm
 from rknnlite.rknn3 import RKNN3Lite
 from tests.llm.conftest import Maker
 from tests.support import llm_damage
+from tests.support.needs import needs
 
 
 @pytest.fixture
@@ -99,6 +100,7 @@ def test_the_vendor_interface_says_so_when_a_model_is_loaded(
 
 
 def test_a_package_without_checksums_opens(copied: Package) -> None:
+    needs("jinja2")
     copied.model.write_bytes(llm_damage.described(copied.model.read_bytes(), ("sums",), None))
     assert ModelFile(copied.model).llm.sums is None
     _flip(copied.weight, copied.weight.stat().st_size - 500)
