@@ -57,6 +57,13 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # the definition; tests/cpu/engines hold the engines against it
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_objects_to_look_through() -> None:
+    """What earlier files imported stays to the end, too: some tests collect garbage often, and others import whole frameworks."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_collection() -> Iterator[None]:
     """What collection makes stays to the end: the garbage collector need not look through it again and again."""

@@ -19,6 +19,7 @@ import pytest
 from rknnlite import config, errors
 from tests.cli.conftest import BOARD
 from tests.support.needs import skip_for_want
+from tests.support.resident import Resident
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted(
@@ -48,20 +49,19 @@ def blocks(language: str) -> list[object]:
     return found
 
 
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Resident]:
+    """An interpreter to which a warning is an error."""
+    with Resident("-W", "error") as resident:
+        yield resident
+
+
 @pytest.mark.parametrize("code", blocks("python"))
-def test_block_runs(code: str, tmp_path: Path) -> None:
+def test_block_runs(code: str, tmp_path: Path, strict: Resident) -> None:
     """Each block is a program of its own; paths in it are those of the repository."""
     for folder in ("examples", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "RKNNLITE_BACKEND": "cpu"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = strict.run("-c", code, cwd=tmp_path, env={**os.environ, "RKNNLITE_BACKEND": "cpu"})
     if done.returncode:
         skip_for_want(done.stderr)
     assert done.returncode == 0, done.stderr
@@ -71,9 +71,10 @@ def test_block_runs(code: str, tmp_path: Path) -> None:
 # -- shell blocks --------------------------------------------------------------------------------------------
 
 SHIM = '''\
-#!{python}
+#!{python} -IS
 """Stands for one command: our own for real, files of the kernel from a folder, what changes the machine not at all."""
 import os, re, sys
+{caller}
 name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
 def below(word):
     if not re.match("/(sys|proc|dev)/", word):
@@ -82,21 +83,17 @@ def below(word):
         sys.exit(f"{{name}}: {{word}}: no such file on the board")
     return {root!r} + word
 if name == "rkllm3-server" or (name, *words[:1]) == ("rknnlite", "serve"):
-    import argparse
-    from rknnlite_server import arguments, command
-    parser = argparse.ArgumentParser()
-    command.COMMAND.arguments(parser)
-    given = parser.parse_args(words if name == "rkllm3-server" else words[1:])
-    settings = arguments.settings_of_arguments(given, given.llm)
-    sys.exit("; ".join(m.model for m in settings.models if not os.path.exists(m.model)) or 0)
+    resident("-c", {serve!r}, *(words if name == "rkllm3-server" else words[1:]))
 if name == "curl":
     for port, url in zip(("8080", "8081"), os.environ["SERVERS"].split()):
         words = [w.replace("http://127.0.0.1:" + port, url) for w in words]
     os.execv("/usr/bin/curl", [name, "-sSf", *words])
 if name in ("rknnlite", "python3"):
     board = ["--root", {root!r}] if words[:1] in (["top"], ["doctor"]) else []
-    module = ["-m", "rknnlite"] if name == "rknnlite" else []
-    os.execv(sys.executable, [sys.executable, *module, *words, *board])
+    words = [*(["-m", "rknnlite"] if name == "rknnlite" else []), *words, *board]
+    if words[0].endswith(".py") or words[:2] == ["-m", "rknnlite"]:
+        resident(*words)
+    os.execv(sys.executable, [sys.executable, *words])
 if name == "sudo":
     os.execvp(words[0], words)
 if name == "pip":
@@ -111,6 +108,15 @@ if name == "docker":
     mounted = [w for flag, w in zip(words, words[1:]) if flag == "--device"]
     [below(word) for word in mounted]
 '''
+SERVE = """\
+import argparse, os, sys
+from rknnlite_server import arguments, command
+parser = argparse.ArgumentParser()
+command.COMMAND.arguments(parser)
+given = parser.parse_args()
+settings = arguments.settings_of_arguments(given, given.llm)
+sys.exit("; ".join(m.model for m in settings.models if not os.path.exists(m.model)) or 0)
+"""
 HARMLESS = ("apt", "docker", "systemctl", "udevadm", "usermod")
 STAND_INS = (
     "curl",
@@ -143,8 +149,17 @@ def server_urls() -> Iterator[str]:
         yield f"{served.url} {embedding.url}"
 
 
+@pytest.fixture(scope="module")
+def python() -> Iterator[Resident]:
+    """An interpreter as a shell starts it."""
+    with Resident() as resident:
+        yield resident
+
+
 @pytest.mark.parametrize("code", blocks("sh"))
-def test_shell_block_runs(code: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_shell_block_runs(
+    code: str, tmp_path: Path, request: pytest.FixtureRequest, python: Resident
+) -> None:
     """Line by line in bash, on a board that is made of files; commands that would change this machine stand still."""
     from rknnlite.extras import EXTRAS
 
@@ -160,7 +175,14 @@ def test_shell_block_runs(code: str, tmp_path: Path, request: pytest.FixtureRequ
     (work / "examples").symlink_to(ROOT / "examples")
     extras, targets = [*EXTRAS, "all"], make_targets()
     for command in STAND_INS:
-        script = SHIM.format(python=sys.executable, root=str(root), extras=extras, targets=targets)
+        script = SHIM.format(
+            python=sys.executable,
+            root=str(root),
+            extras=extras,
+            targets=targets,
+            caller=python.caller,
+            serve=SERVE,
+        )
         (tools / command).write_text(script)
         (tools / command).chmod(0o755)
     environment = {

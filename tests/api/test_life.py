@@ -210,7 +210,9 @@ def test_the_cpu_reference_leaves_nothing_for_the_collector(cpu: None, name: str
         gc.enable()
 
 
-@pytest.mark.parametrize("name", ["conv_relu.rk3588.i8", "attention.rk3588.i8"])
+@pytest.mark.parametrize(
+    "name", ["conv_relu.rk3588.i8", pytest.param("attention.rk3588.i8", marks=pytest.mark.slow)]
+)
 def test_cycles_leave_no_block_of_memory(cpu: None, name: str) -> None:
     """In a program of its own, where nobody keeps the log; see there for what the interpreter itself keeps."""
     done = subprocess.run(

@@ -14,6 +14,7 @@ import pytest
 
 from rknnlite.cli.new_plugin.package import KINDS
 from tests.packaging.project import package_data
+from tests.support.brothers import slow_unless
 from tests.support.corpus import ROOT
 from tests.support.entry_points import install
 
@@ -34,7 +35,7 @@ def run(folder: Path, *command: str, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", slow_unless(lambda kind: kind in ("c", "python"), sorted(KINDS)))
 def test_a_new_package_passes_its_own_tests(kind: str, tmp_path: Path, call: Call) -> None:
     if kind in COMPILERS and shutil.which(COMPILERS[kind]) is None:
         pytest.skip(f"{COMPILERS[kind]} is not installed")

@@ -290,11 +290,11 @@ def test_a_reader_that_leaves_is_no_error_message() -> None:
     "words",
     [
         ("info", RESNET),
-        ("plugins", "--json"),
         ("--help",),
-        ("info", "--help"),
-        ("run", "--help"),
-        ("--version",),
+        *(
+            pytest.param(words, marks=pytest.mark.slow)
+            for words in (("plugins", "--json"), ("info", "--help"), ("run", "--help"), ("--version",))
+        ),
     ],
 )
 def test_a_full_disk_is_told(words: Any) -> None:

@@ -23,6 +23,7 @@ from rknnlite.spi import Backend, Device, Probe
 from rknnlite.spi.command import Column, Console, Exit, Line, Progress, Table, Tone
 from rknnlite.spi.progress import duration
 from rknnlite.spi.terminal import shortened, width_of
+from tests.support.brothers import slow_unless
 from tests.support.corpus import ROOT, genuine, golden_of
 from tests.support.onnx_twin import write_twin
 from tests.support.terminals import open_terminal
@@ -135,7 +136,7 @@ def test_a_long_line_goes_on_below() -> None:
 # -- commands on terminals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", slow_unless(lambda width: width == WIDTHS[0], WIDTHS))
 @pytest.mark.parametrize("command", ["info", "perf", "bench", "doctor", "devices", "plugins", "compare"])
 def test_commands_fit(show: Show, without_rich: None, command: str, width: int) -> None:
     model = genuine("resnet_like.rk3588.i8")
@@ -147,7 +148,7 @@ def test_commands_fit(show: Show, without_rich: None, command: str, width: int) 
     assert not any("\033" in line for line in lines)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", slow_unless(lambda width: width == WIDTHS[1], WIDTHS))
 @pytest.mark.parametrize("command", ["perf", "doctor", "compare", "info"])
 def test_rich_paints_and_changes_no_letter(
     show: Show, monkeypatch: pytest.MonkeyPatch, command: str, width: int

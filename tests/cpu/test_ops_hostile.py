@@ -71,7 +71,7 @@ def recurrent(gates: int) -> RecurrentParams:
 
 
 @pytest.mark.parametrize("op", sorted(op for op in _BUILDERS if not op.startswith("Conv")))
-@settings(max_examples=max(8, settings.default.max_examples // 3))
+@settings(max_examples=max(5, settings.default.max_examples // 3))
 @given(data=st.data())
 def test_any_node(op: str, data: st.DataObject) -> None:
     first = data.draw(tensors("x0"))

@@ -164,12 +164,12 @@ def test_truncated_library(tmp_path: Path, example: Path) -> None:
     ("flag", "text"),
     [
         ("-DENTRY=something_else", "no function get_rknn_custom_op"),
-        ("-DANSWER_NULL", "answers NULL"),
+        pytest.param("-DANSWER_NULL", "answers NULL", marks=pytest.mark.slow),
         ("-DVERSION=2", "version 2 of rknn_custom_op, this host knows version 1"),
-        ("-DVERSION=0", "version 0"),
-        ("-DTARGET=7", "target 7"),
+        pytest.param("-DVERSION=0", "version 0", marks=pytest.mark.slow),
+        pytest.param("-DTARGET=7", "target 7", marks=pytest.mark.slow),
         ('-DOP_TYPE=""', "op_type is empty"),
-        ("-DNO_COMPUTE", "no compute function"),
+        pytest.param("-DNO_COMPUTE", "no compute function", marks=pytest.mark.slow),
     ],
 )
 def test_structures_that_cannot_be_used(flag: str, text: str, behaviour: Behaviour) -> None:
@@ -206,7 +206,12 @@ def test_an_isolated_operator_is_nothing_for_librknnrt(example: Path) -> None:
     [
         ("-DINIT_CODE=-4", -4, "failed in init.*answers -4.*alpha float32"),
         ('-DATTRIBUTE="beta"', -5, "answers -5; attributes: alpha float32"),
-        ("-DATTRIBUTE_TYPE=RKNN_TENSOR_INT64", -5, "answers -5; attributes: alpha float32"),
+        pytest.param(
+            "-DATTRIBUTE_TYPE=RKNN_TENSOR_INT64",
+            -5,
+            "answers -5; attributes: alpha float32",
+            marks=pytest.mark.slow,
+        ),
         ("-DCOMPUTE_CODE=-1", -1, "failed in compute.*answers -1"),
         ("-DOVERRUN=4", -1, "wrote past the end of output difference"),
     ],
@@ -229,7 +234,11 @@ def test_minus_14_asks_for_the_builtin(options: dict[str, Any], behaviour: Behav
 
 @pytest.mark.parametrize(
     ("flag", "text"),
-    [("-DCRASH", "signal 11"), ("-DEXIT", "status 3"), ("-DOVERRUN=100000000", "signal 11")],
+    [
+        ("-DCRASH", "signal 11"),
+        pytest.param("-DEXIT", "status 3", marks=pytest.mark.slow),
+        pytest.param("-DOVERRUN=100000000", "signal 11", marks=pytest.mark.slow),
+    ],
 )
 def test_a_crash_stays_in_the_worker(flag: str, text: str, behaviour: Behaviour) -> None:
     ops = rknnlite.load_custom_ops(behaviour(flag), isolate=True)

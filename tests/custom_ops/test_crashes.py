@@ -14,6 +14,7 @@ import pytest
 
 import rknnlite
 from rknnlite import config
+from tests.support.brothers import slow_unless
 
 from .conftest import CUSTOM_OP
 from .models import DUAL, dual_golden
@@ -39,7 +40,12 @@ def commands(library: Path) -> list[list[object]]:
     return [["run", DUAL, *op], ["perf", DUAL, *op], ["compare", DUAL, DUAL, *op]]
 
 
-@pytest.mark.parametrize("number", range(3), ids=["run", "perf", "compare"])
+COMMANDS = pytest.mark.parametrize(
+    "number", slow_unless(lambda number: number == 0, range(3)), ids=["run", "perf", "compare"]
+)
+
+
+@COMMANDS
 def test_commands_isolate_compiled_operators(number: int, crashing: Path) -> None:
     done = python("-m", "rknnlite", *commands(crashing)[number])
     assert done.returncode == 1
@@ -47,7 +53,7 @@ def test_commands_isolate_compiled_operators(number: int, crashing: Path) -> Non
     assert "signal 11 (SIGSEGV)" in done.stderr
 
 
-@pytest.mark.parametrize("number", range(3), ids=["run", "perf", "compare"])
+@COMMANDS
 def test_unless_told_otherwise(number: int, crashing: Path) -> None:
     done = python("-m", "rknnlite", *commands(crashing)[number], "--no-isolate", RKNNLITE_ISOLATE_PLUGINS="1")
     assert done.returncode == -signal.SIGSEGV

@@ -17,6 +17,7 @@ import pytest
 
 import rknnlite
 from rknnlite.spi import CustomOpFailed
+from tests.support.brothers import slow_unless
 
 from .models import DUAL, dual_golden
 
@@ -127,7 +128,10 @@ print("parent:", all(same))
 """
 
 
-@pytest.mark.parametrize("kind", ["compiled", "isolated", "riscv", "kernel"])
+@pytest.mark.parametrize(
+    "kind",
+    slow_unless(lambda kind: kind in ("isolated", "kernel"), ["compiled", "isolated", "riscv", "kernel"]),
+)
 def test_a_forked_child_leaves_its_parents_plugins_alone(kind: str, request: pytest.FixtureRequest) -> None:
     needs(kind)
     files = (

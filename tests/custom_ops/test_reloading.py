@@ -46,8 +46,15 @@ def run(*args: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("isolate", ["here", "isolated"])
-@pytest.mark.parametrize("how", ["replaced", "written over"])
+@pytest.mark.parametrize(
+    ("how", "isolate"),
+    [
+        ("replaced", "here"),
+        ("written over", "isolated"),
+        pytest.param("replaced", "isolated", marks=pytest.mark.slow),
+        pytest.param("written over", "here", marks=pytest.mark.slow),
+    ],
+)
 def test_a_library_that_is_built_again_is_new_code(
     how: str, isolate: str, compiled: Callable[..., Path]
 ) -> None:

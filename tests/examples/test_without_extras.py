@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.brothers import first_of_each
 from tests.support.corpus import EXAMPLES, ROOT
 
 EXTRAS = (
@@ -68,7 +69,9 @@ def test_every_example_is_tried() -> None:
     assert tried == {path.parent.name for path in EXAMPLES.glob("*/test.py")}
 
 
-@pytest.mark.parametrize("program", sorted(NEEDS))
+@pytest.mark.parametrize(
+    "program", first_of_each(lambda name: (name.partition("/")[0], NEEDS[name]), sorted(NEEDS))
+)
 def test_a_sentence_says_what_is_missing(program: str, tmp_path: Path) -> None:
     done = run(program, tmp_path)
     said = [line for line in (done.stdout + done.stderr).splitlines() if NEEDS[program] in line]
@@ -116,7 +119,9 @@ def test_a_video_made_for_the_run_is_gone_after_it(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("error", ["ValueError('a bad frame')", "KeyboardInterrupt()"])
+@pytest.mark.parametrize(
+    "error", [pytest.param("ValueError('a bad frame')", marks=pytest.mark.slow), "KeyboardInterrupt()"]
+)
 def test_nothing_is_left_when_the_work_ends_early(error: str, tmp_path: Path) -> None:
     """An error in the middle takes the half-written video away; after Ctrl-C what there is can be played."""
     cv2 = pytest.importorskip("cv2")

@@ -47,7 +47,6 @@ def _cut(text: str, cuts: Sequence[int]) -> list[str]:
 
 @pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.__name__)
 @given(calls=CALLS, cuts=CUTS)
-@settings(max_examples=40, deadline=None)
 def test_calls_as_a_family_writes_them_are_read_back(writer: Writer, calls: Any, cuts: Any) -> None:
     if writer.__name__ in ("coder", "function_gemma", "gemma4", "gemma_list", "gemma_code"):
         calls = [(name, {k: v for k, v in given.items() if _plain(v)}) for name, given in calls]
@@ -85,7 +84,7 @@ def _tools(calls: Any) -> list[dict[str, Any]]:
     thinking=st.booleans(),
     tools=st.booleans(),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples)
 def test_how_a_text_is_cut_changes_nothing(
     form: AnswerForm, pieces: list[str], cuts: list[int], thinking: bool, tools: bool
 ) -> None:

@@ -15,6 +15,7 @@ from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm import EmbedTable, Package
 from rknnlite.llm.export import KV_CACHES
 from tests.llm.conftest import Maker
+from tests.support.brothers import slow_unless
 from tests.support.llm_models import FAMILIES, SlowDecoder
 
 DATA = Path(__file__).parent / "data"
@@ -100,7 +101,7 @@ def test_the_slow_decoder_agrees_with_transformers() -> None:
         assert np.abs(logits - golden["logits"]).max() < 1e-4
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", slow_unless(lambda family: family == "qwen3", FAMILIES))
 @pytest.mark.parametrize(("size", "keep"), [(24, 0), (24, 5), (17, 16)])
 @pytest.mark.parametrize("chunk", [1, 9])
 def test_ring_equals_recomputation_with_the_kept_tokens(

@@ -59,10 +59,10 @@ def test_names_are_remembered_over_turns() -> None:
     ("program", "said"),
     [
         ("test.py", "47 + 38 = 85"),
-        ("multi_turn.py", "You are Clara."),
+        pytest.param("multi_turn.py", "You are Clara.", marks=pytest.mark.slow),
         ("function_calling.py", "It is rainy in Lisbon at 14 degrees."),
-        ("stop.py", "from another thread: RKLLM_RUN_STOP"),
-        ("kvcache.py", "You are Oscar."),
+        pytest.param("stop.py", "from another thread: RKLLM_RUN_STOP", marks=pytest.mark.slow),
+        pytest.param("kvcache.py", "You are Oscar.", marks=pytest.mark.slow),
     ],
 )
 def test_example_programs_run(program: str, said: str) -> None:

@@ -22,6 +22,7 @@ from rknnlite.llm.gbnf_lark import lark_of_gbnf
 from rknnlite.llm.gguf import write_gguf
 from rknnlite.llm.grammars import Grammars
 from rknnlite.spi.llm import LlmParams, SamplingParams
+from tests.support.brothers import slow_unless
 
 pytest.importorskip("llguidance")
 
@@ -620,7 +621,7 @@ QUESTIONS = (
 )
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("question", slow_unless(lambda question: question in QUESTIONS[1:4:2], QUESTIONS))
 def test_answers_of_the_example_fulfil_their_rules(chat: Chat, question: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     talk = [{"role": "user", "content": question}]

@@ -32,6 +32,7 @@ from rknnlite.spi.llm import (
     VocabInfo,
 )
 from tests.llm.conftest import Maker, Recorder, embed_of
+from tests.support.brothers import slow_unless
 from tests.support.llm_models import FAMILIES, VOCAB, SlowDecoder
 
 DATA = Path(__file__).parent / "data"
@@ -290,7 +291,7 @@ def test_a_second_session_goes_on_while_another_one_is_held_and_can_be_stopped(
     assert running.result(30).n_decode_tokens == 2
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", slow_unless(lambda family: family == "qwen3", FAMILIES))
 def test_saved_cache_goes_on_as_transformers_would_in_a_new_process(
     package: Maker, family: str, tmp_path: Path
 ) -> None:

@@ -88,7 +88,16 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize("source", ATTACKS.values(), ids=ATTACKS)
+DEAR = ("nested range", "condition that is never true", "macro tree")  # others are of their kind
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(source, id=name, marks=[pytest.mark.slow] if name in DEAR else [])
+        for name, source in ATTACKS.items()
+    ],
+)
 def test_attacks_end(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     budgets: list[Budget] = []
     real = Budget.__init__

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.brothers import slow_unless
+
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
@@ -77,7 +79,7 @@ READ = [("float", name) for name in FLOATS] + [
 ]
 
 
-@pytest.mark.parametrize(("form", "name"), READ)
+@pytest.mark.parametrize(("form", "name"), slow_unless(lambda case: case in READ[::4], READ))
 def test_openvino_reads_it(name: str, form: str, openvino_python: str, tmp_path: Path) -> None:
     network, inputs, expected = in_float(name)
     if form == "qdq":

@@ -17,10 +17,17 @@ from rknnlite.llm import open_llm
 from rknnlite.spi import Input
 from rknnlite.spi.llm import CallState, InferParams, PromptInput, TokenInput
 from tests.doubles.rknn3.double3 import Double3, model
+from tests.support.brothers import slow_unless
 
 from .conftest import CNN, LLM, callbacks
 
 IMAGE = np.zeros((1, 4, 6, 3), np.uint8)
+
+
+pytestmark = pytest.mark.parametrize(
+    "version", slow_unless(lambda version: version == "1.0.5", ["1.0.0", "1.0.5"])
+)
+"""What a runtime's revision changes is not what could grow."""
 
 
 def growth(work: Callable[[], Any], count: int) -> int:

@@ -25,6 +25,7 @@ from rknnlite_server.control import ServerStatus, start_server, stop_server
 from rknnlite_server.settings import ModelSettings, ServerSettings
 
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid
+from tests.support.brothers import slow_unless
 
 from .conftest import MODEL, QUESTION, TINY, until
 
@@ -118,7 +119,9 @@ def test_other_addresses_than_loopback_need_keys(tmp_path: Path) -> None:
     assert "secret" not in "".join(server.said)
 
 
-@pytest.mark.parametrize("spoilt", ["missing", "empty", "other"])
+@pytest.mark.parametrize(
+    "spoilt", slow_unless(lambda spoilt: spoilt == "other", ["missing", "empty", "other"])
+)
 def test_unusable_certificates(tmp_path: Path, spoilt: str) -> None:
     cert, key = certificate(tmp_path)
     if spoilt == "missing":
