@@ -25,8 +25,7 @@ from rknnlite.llm.answers import (
 from rknnlite.llm.constraints import Rule
 from rknnlite.llm.grammars import Grammars
 from rknnlite.llm.host_sampling import Constraint
-from rknnlite.llm.inputs import expand_tags
-from rknnlite.llm.messages import media_parts
+from rknnlite.llm.inputs import expanded
 from rknnlite.llm.session_pool import SessionPool
 from rknnlite.llm.template import CHATML, JinjaTemplate
 from rknnlite.spi.llm import (
@@ -91,8 +90,7 @@ class ServedModel:
     def prompt(self, messages: MessagesInput) -> list[int]:
         """The tokens of a conversation; takes time, so not in the event loop. Raises ParamInvalid, InputInvalid."""
         text = self.template.conversation(messages, []).text
-        expanded = messages.blocks or media_parts(messages.messages)
-        return self.tokenizer.encode(expand_tags(text, messages.blocks) if expanded else text)
+        return self.tokenizer.encode(expanded(text, messages))
 
     def constraint(
         self, rule: Rule | None, tools: Tools, thinking: bool = False

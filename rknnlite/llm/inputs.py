@@ -21,8 +21,9 @@ from ..spi.llm import (
     TokenInput,
 )
 from .callbacks import CheckedCallbacks
+from .messages import media_parts
 
-__all__ = ["MainInput", "expand_tags", "is_whole", "place_media", "split_inputs"]
+__all__ = ["MainInput", "expand_tags", "expanded", "is_whole", "place_media", "split_inputs"]
 
 Array = NDArray[Any]
 MainInput = (PromptInput, MessagesInput, TokenInput, EmbedInput, MultimodalInput)
@@ -94,6 +95,11 @@ def expand_tags(text: str, given: Sequence[MediaBlock]) -> str:
         if block is not None:
             text = text.replace(tag, block.start + block.content * block.tokens_each + block.end)
     return text
+
+
+def expanded(text: str, main: MessagesInput) -> str:
+    """A rendered conversation with the tags of its media replaced; one without media stays as it is, tags and all."""
+    return expand_tags(text, main.blocks) if main.blocks or media_parts(main.messages) else text
 
 
 def place_media(

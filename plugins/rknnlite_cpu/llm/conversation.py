@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from rknnlite.errors import ContextInvalid, InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.formats.llm import LlmModel
 from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.inputs import expand_tags, is_whole, place_media
-from rknnlite.llm.messages import media_parts
+from rknnlite.llm.inputs import expand_tags, expanded, is_whole, place_media
 from rknnlite.llm.template import ChatTemplate, Rendered, Turn
 from rknnlite.spi.llm import (
     EmbedInput,
@@ -234,8 +233,7 @@ class Conversation:
         self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks
     ) -> tuple[Rendered, Array]:
         rendered = template.conversation(main, self.tools)
-        expanded = main.blocks or media_parts(main.messages)
-        return rendered, calls.tokens(expand_tags(rendered.text, main.blocks) if expanded else rendered.text)
+        return rendered, calls.tokens(expanded(rendered.text, main))
 
     def _behind_cached(self, feed: Feed, system: int | None) -> Feed:
         """All that the model is to see without what the cache holds of its beginning; ``system`` tokens are to stay."""

@@ -14,8 +14,7 @@ from typing import Any
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.inputs import expand_tags
-from rknnlite.llm.messages import media_parts
+from rknnlite.llm.inputs import expanded
 from rknnlite.llm.template import CHATML, ChatTemplate, JinjaTemplate, LiteralTemplate, parse_tools
 from rknnlite.spi.llm import InferParams, LlmInput, LlmParams, MessagesInput, MultimodalInput, TokenInput
 
@@ -63,8 +62,7 @@ class DeviceConversation:
     def tokens(self, main: MessagesInput, calls: CheckedCallbacks) -> list[int]:
         """A conversation's tokens."""
         text = self._chosen(calls).conversation(main, self._tools).text
-        expanded = main.blocks or media_parts(main.messages)
-        tokens: list[int] = calls.tokens(expand_tags(text, main.blocks) if expanded else text).tolist()
+        tokens: list[int] = calls.tokens(expanded(text, main)).tolist()
         return tokens
 
     def handover(self, main: LlmInput, params: InferParams, total: int, calls: CheckedCallbacks) -> Handover:
