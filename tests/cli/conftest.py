@@ -10,13 +10,25 @@ from typing import Any
 
 import pytest
 
-from rknnlite import plugins
+from rknnlite import hookimpl, plugins
 from rknnlite.cli import main
+from rknnlite.spi import Backend
 from tests.support.corpus import EXAMPLES
 from tests.support.entry_points import EntryPoint
 
 RESNET = EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"
 DIGIT = EXAMPLES / "resnet18" / "digit_224.png"
+
+
+class Offer:
+    """A plugin with a backend."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    @hookimpl
+    def rknnlite_register_backends(self, register: Any) -> None:
+        register(self._backend)
 
 
 @dataclass(frozen=True)

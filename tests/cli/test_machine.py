@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rknnlite import config, hookimpl
+from rknnlite import config
 from rknnlite._faces import vendor_files
 from rknnlite.cli import health, top
 from rknnlite.cli.board import Board, Reading
@@ -20,7 +20,7 @@ from rknnlite.spi import Backend, Probe
 from rknnlite.spi.command import Exit
 from tests.support.corpus import genuine
 
-from .conftest import BOARD, RESNET, Call
+from .conftest import BOARD, RESNET, Call, Offer
 
 Machine = Callable[..., Path]
 ALL = lambda _: True  # noqa: E731
@@ -179,17 +179,6 @@ class Runtime(Backend):
 
     def open(self, model: Any, options: Any) -> Any:
         raise NotImplementedError
-
-
-class Offer:
-    """A plugin with a backend."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-
-    @hookimpl
-    def rknnlite_register_backends(self, register: Any) -> None:
-        register(self._backend)
 
 
 def test_the_row_of_model_and_runtime(call: Call, install: Any, machine: Machine) -> None:

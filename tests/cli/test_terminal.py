@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from rknnlite import hookimpl
 from rknnlite.cli import main
 from rknnlite.cli.options import core_mask, mask_name
 from rknnlite.cli.program import BUILT_IN
@@ -28,7 +27,7 @@ from tests.support.corpus import ROOT, genuine, golden_of
 from tests.support.onnx_twin import write_twin
 from tests.support.terminals import open_terminal
 
-from .conftest import BOARD, RESNET, Call
+from .conftest import BOARD, RESNET, Call, Offer
 
 WIDTHS = (60, 80, 120, 200)
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -358,17 +357,6 @@ class Runtime(Backend):
 
     def open(self, model: Any, options: Any) -> Any:
         raise NotImplementedError
-
-
-class Offer:
-    """A plugin with it."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-
-    @hookimpl
-    def rknnlite_register_backends(self, register: Any) -> None:
-        register(self._backend)
 
 
 @pytest.fixture
