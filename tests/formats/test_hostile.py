@@ -61,14 +61,11 @@ def declared(context: object) -> int:
     return context.batch * max(prod(tensor.shape) for tensor in graph.tensors)  # type: ignore[attr-defined]
 
 
-KINDS = ["truncated", "flipped", "overwritten", "resized", "unseated", "commanded", "headed"]
-
-
 @pytest.mark.parametrize("name", VICTIMS)
 def test_damaged(name: str) -> None:
     data = genuine(name).read_bytes()
 
-    @given(st.one_of([getattr(damage, kind)(data) for kind in KINDS]))
+    @given(damage.mixed(data))
     def check(damaged: bytes) -> None:
         open_and_run(damaged)
 
@@ -76,7 +73,7 @@ def test_damaged(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", damage.KINDS)
 @pytest.mark.parametrize("name", VICTIMS)
 def test_damaged_thoroughly(name: str, kind: str) -> None:
     data = genuine(name).read_bytes()

@@ -7,14 +7,21 @@ import signal
 import struct
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from hypothesis import strategies as st
 
+KINDS = ["truncated", "flipped", "overwritten", "resized", "unseated", "commanded", "headed"]
+"""The ways, each a function here of the bytes of a file."""
 HEADER = 64
 _UNITS = (0x0201, 0x0801, 0x1001, 0x2001)  # parts of the NPU, the top 16 bits of a register command
 EXTREMES = (0, 1, 2, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
+
+
+def mixed(data: bytes, kinds: Sequence[str] = KINDS) -> st.SearchStrategy[bytes]:
+    """Damage of any of these kinds."""
+    return st.one_of([globals()[kind](data) for kind in kinds])
 
 
 def table_places(data: bytes) -> list[int]:
