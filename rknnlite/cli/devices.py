@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from .. import plugins
 from ..log import logger
+from ..native.board import Board
 from ..spi import Backend, Device
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
-from .board import Board
 from .readiness import brief, ready
 
 __all__ = ["COMMAND", "Found", "probes"]

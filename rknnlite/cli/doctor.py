@@ -8,9 +8,9 @@ from pathlib import Path
 from .._faces import vendor_files
 from ..errors import ModelInvalid
 from ..extras import EXTRAS
+from ..native.board import Board
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
 from . import health
-from .board import Board
 from .health import Finding, Level
 from .options import model_file
 from .plugin_probe import leave_out_what_crashes

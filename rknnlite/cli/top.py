@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Optional
 
 from ..errors import DeviceUnavailable
+from ..native.board import Board, Reading
 from ..spi.command import Command, Console, Exit
-from .board import Board, Reading
 from .options import between
 
 __all__ = ["COMMAND", "Sample", "sample"]

@@ -13,9 +13,9 @@ import pytest
 from rknnlite import config
 from rknnlite._faces import vendor_files
 from rknnlite.cli import health, top
-from rknnlite.cli.board import Board, Reading
 from rknnlite.cli.doctor import examine
 from rknnlite.cli.health import Finding, Level
+from rknnlite.native.board import Board, Reading
 from rknnlite.spi import Backend, Probe
 from rknnlite.spi.command import Exit
 from tests.support.corpus import genuine

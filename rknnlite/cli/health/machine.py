@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...native import versions
-from ..board import Board, Clock
+from ...native.board import Board, Clock
 from .finding import Finding, Level
 
 __all__ = ["kernel", "speed"]

@@ -9,8 +9,8 @@ from ...choosing import choose_backend
 from ...errors import ModelInvalid, RknnError
 from ...formats import ModelFile
 from ...native import versions
+from ...native.board import Board
 from ...spi import Backend, OpenOptions
-from ..board import Board
 from ..info import is_package, runs_on
 from .finding import Finding, Level
 from .silicon import silicon
