@@ -35,7 +35,14 @@ class Extra(NamedTuple):
     @property
     def lacking(self) -> list[str]:
         """Modules that are not installed; nothing is imported to find out."""
-        return [module for module in self.modules if importlib.util.find_spec(module) is None]
+        return [module for module in self.modules if not _is_there(module)]
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it would be in
+        return False
 
 
 EXTRAS = {
@@ -74,9 +81,31 @@ EXTRAS = {
         Extra(
             "server",
             "servers of models",
-            ("starlette", "uvicorn", "jinja2", "tokenizers", "prometheus_client", "llguidance"),
-            ("python3-starlette", "python3-uvicorn", "python3-jinja2", "python3-prometheus-client"),
+            (
+                "starlette",
+                "uvicorn",
+                "jinja2",
+                "tokenizers",
+                "prometheus_client",
+                "llguidance",
+                "grpc",
+                "google.protobuf",
+            ),
+            (
+                "python3-starlette",
+                "python3-uvicorn",
+                "python3-jinja2",
+                "python3-prometheus-client",
+                "python3-grpcio",
+                "python3-protobuf",
+            ),
             "tokenizers and llguidance",
+        ),
+        Extra(
+            "remote",
+            "models on boards from afar",
+            ("grpc", "google.protobuf"),
+            ("python3-grpcio", "python3-protobuf"),
         ),
         Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),

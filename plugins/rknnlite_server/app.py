@@ -7,6 +7,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,6 +19,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rknnlite.errors import RknnError, shown
+from rknnlite.extras import missing
 
 from .about import detokenize, health, models, one_model, tokenize
 from .chat import chat_completions
@@ -25,6 +27,7 @@ from .completions import completions
 from .embeddings import embeddings
 from .errors import ApiError, as_api_error
 from .metrics import Counting, Metrics, metrics
+from .networks.rest import network_routes
 from .ollama import ollama_routes
 from .page import page
 from .served import ServedModel
@@ -34,7 +37,7 @@ from .state import State
 __all__ = ["all_routes", "make_app", "openai_routes"]
 
 logger = logging.getLogger("rknnlite.server")
-_OPEN_PATHS = ("/health", "/v1/health", "/")
+_OPEN_PATHS = ("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/")
 StatusCallback = Callable[[str, str], None]
 
 
@@ -57,8 +60,14 @@ def openai_routes() -> list[BaseRoute]:
 
 
 def all_routes() -> list[BaseRoute]:
-    """Both APIs, figures, and a page to try them."""
-    return [Route("/", page), Route("/metrics", metrics), *openai_routes(), *ollama_routes()]
+    """All APIs, figures, and a page to try them."""
+    return [
+        Route("/", page),
+        Route("/metrics", metrics),
+        *openai_routes(),
+        *ollama_routes(),
+        *network_routes(),
+    ]
 
 
 def make_app(
@@ -78,12 +87,15 @@ def make_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        rpc = await _rpc(state, told)
         loading = asyncio.ensure_future(_load(state, told))
         try:
             yield
         finally:
             state.stopping = True
             await asyncio.wait([loading])
+            if rpc is not None:
+                await rpc.stop(settings.drain)
             await asyncio.to_thread(state.close)
             told("exited", "")
 
@@ -110,6 +122,20 @@ def make_app(
     return app
 
 
+async def _rpc(state: State, told: StatusCallback) -> Any:
+    """The gRPC server beside this one; None without networks, or where it is switched off."""
+    settings = state.settings
+    if not settings.serves_networks or settings.grpc_port < 0:
+        return None
+    try:
+        from .networks.rpc import Rpc
+    except ImportError as error:
+        raise missing("server", "gRPC cannot be served (--grpc-port -1 does without)", error) from None
+    rpc = state.rpc = Rpc(state)
+    await rpc.start()
+    return rpc
+
+
 async def _load(state: State, told: StatusCallback) -> None:
     try:
         for settings in state.settings.models:
@@ -119,6 +145,7 @@ async def _load(state: State, told: StatusCallback) -> None:
             if state.metrics is not None:
                 model.ran = functools.partial(state.metrics.ran, model.name)
             state.models[model.name] = model
+        await state.repository.load_named()
     except Exception as error:  # the server goes on and says why it serves nothing
         state.failure = f"the model could not be loaded: {shown(error)}"
         logger.error("%s", state.failure)
@@ -127,7 +154,7 @@ async def _load(state: State, told: StatusCallback) -> None:
     if state.stopping:
         return
     state.ready = True
-    told("initialised", ", ".join(state.models))
+    told("initialised", ", ".join([*state.models, *(network.name for network in state.repository.loaded)]))
 
 
 class _Keys:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,12 @@ from rknnlite.files.reading import read_text
 
 from .settings import ModelSettings, ServerSettings, settings_from_params
 
-__all__ = ["add_model_arguments", "add_server_arguments", "settings_of_arguments"]
+__all__ = ["add_model_arguments", "add_network_arguments", "add_server_arguments", "settings_of_arguments"]
 
+_NETWORK_PORT = 8000
+_NETWORK_FIELDS = (
+    "networks", "repository", "grpc_port", "workers", "core_mask", "window_ms", "allow_upload", "upload_dir", "upload_bytes",
+)  # fmt: skip
 _MODEL_HELP = {
     "weight": "its weights; beside the model by default",
     "model2": "the encoder of images (.rknn)",
@@ -69,6 +73,50 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--embedding", action="store_true", help="the model makes embeddings")
 
 
+def add_network_arguments(parser: argparse.ArgumentParser) -> None:
+    """Networks behind the Open Inference Protocol."""
+    default = ServerSettings()
+    parser.add_argument("networks", nargs="*", metavar="MODEL", help="networks (.rknn) to serve")
+    parser.add_argument(
+        "--repository",
+        metavar="DIR",
+        default="",
+        help="a folder of networks that clients may load and unload",
+    )
+    parser.add_argument(
+        "--grpc-port", type=int, metavar="N", default=default.grpc_port,
+        help=f"port of gRPC (default: {default.grpc_port}; 0: any; -1: none)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        default=default.workers,
+        help="contexts per network; one per NPU core by default",
+    )
+    parser.add_argument(
+        "--core-mask", metavar="MASK", default=default.core_mask,
+        help=f"spread, auto, all, a mask, or one mask per worker: 1,2,4 (default: {default.core_mask})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--window-ms", type=float, metavar="MS", default=default.window_ms,
+        help=f"time that rows of a batch wait for each other (default: {default.window_ms:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--allow-upload", action="store_true", help="clients may send networks, which run here"
+    )
+    parser.add_argument(
+        "--upload-dir",
+        metavar="DIR",
+        default="",
+        help="where those are kept; a folder of the user's cache by default",
+    )
+    parser.add_argument(
+        "--upload-bytes", type=int, metavar="BYTES", default=default.upload_bytes,
+        help=f"how much of them is kept (default: {default.upload_bytes})",
+    )  # fmt: skip
+
+
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     """Addresses, keys and limits."""
     default = ServerSettings()
@@ -76,7 +124,9 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         "--host", default=default.host, help=f"address to listen on (default: {default.host})"
     )
     parser.add_argument(
-        "--port", type=int, default=default.port, help=f"port (default: {default.port}; 0: any)"
+        "--port",
+        type=int,
+        help=f"port (default: {_NETWORK_PORT} with networks, else {default.port}; 0: any)",
     )
     parser.add_argument(
         "-to", "--timeout", type=float, default=default.timeout, metavar="S",
@@ -127,14 +177,20 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> ServerSettings:
     """The settings of a command line for these models; raises ParamInvalid."""
     base = ServerSettings(
-        host=args.host, port=args.port, timeout=args.timeout, parallel=args.parallel, queue=args.queue,
+        host=args.host, port=_port(args, models), timeout=args.timeout, parallel=args.parallel, queue=args.queue,
         api_keys=_keys(args.api_key_file), tls_cert=args.tls_cert, tls_key=args.tls_key, cors=tuple(args.cors),
         metrics=args.metrics, insecure=args.insecure, max_body=args.max_body,
+        backend=args.backend or "", device_id=args.device_id or "",
+        **{name: getattr(args, name) for name in _NETWORK_FIELDS},
     )  # fmt: skip
+    base = replace(base, networks=tuple(base.networks))
     if args.params_file:
         return settings_from_params(args.params_file, base)
-    if not models:
-        raise ParamInvalid("name a model, or a file of parameters with --params-file")
+    if not models and not base.serves_networks:
+        raise ParamInvalid(
+            "name a network (MODEL), a language model (--llm PREFIX), a folder of networks (--repository DIR), or a file "
+            "of parameters (--params-file)"
+        )
     given = {
         item.name: getattr(args, item.name)
         for item in fields(ModelSettings)
@@ -144,6 +200,13 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         raise ParamInvalid("--alias with several models; name them in a file of parameters (--params-file)")
     made = tuple(ModelSettings(model=_model_file(model), **given) for model in models)
     return ServerSettings(**{**vars(base), "models": made}).checked()
+
+
+def _port(args: argparse.Namespace, models: list[str]) -> int:
+    if args.port is not None:
+        return int(args.port)
+    networks = args.networks or args.repository or args.allow_upload
+    return _NETWORK_PORT if networks else ServerSettings().port
 
 
 def _model_file(given: str) -> str:

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from .errors import ApiError, bad_request
 
-__all__ = ["Body", "read_json"]
+__all__ = ["Body", "read_body", "read_json"]
 
 _SHOWN = 80
 BODY_SECONDS = 60.0
@@ -20,19 +20,7 @@ BODY_SECONDS = 60.0
 
 async def read_json(request: Request, limit: int) -> Body:
     """The object that a request carries; ``limit`` in bytes. Raises ApiError."""
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > limit:
-        raise _too_large(limit)
-    try:
-        data = await asyncio.wait_for(_data(request, limit), BODY_SECONDS)
-    except ClientDisconnect:
-        raise ApiError(
-            400, "invalid_request_error", "the client went away before its request was complete"
-        ) from None
-    except asyncio.TimeoutError:
-        raise ApiError(
-            408, "invalid_request_error", f"the body was not complete within {BODY_SECONDS:g} s"
-        ) from None
+    data = await read_body(request, limit)
     try:
         value = json.loads(data)
         if b"\\ud" in data.lower():  # half of a character cannot be written anywhere
@@ -42,6 +30,23 @@ async def read_json(request: Request, limit: int) -> Body:
     if not isinstance(value, dict):
         raise bad_request(f"the body is {_kind(value)}, must be an object")
     return Body(value)
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The bytes of a request, at most ``limit``, within ``BODY_SECONDS``. Raises ApiError."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > limit:
+        raise _too_large(limit)
+    try:
+        return await asyncio.wait_for(_data(request, limit), BODY_SECONDS)
+    except ClientDisconnect:
+        raise ApiError(
+            400, "invalid_request_error", "the client went away before its request was complete"
+        ) from None
+    except asyncio.TimeoutError:
+        raise ApiError(
+            408, "invalid_request_error", f"the body was not complete within {BODY_SECONDS:g} s"
+        ) from None
 
 
 async def _data(request: Request, limit: int) -> bytes:

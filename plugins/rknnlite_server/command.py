@@ -8,7 +8,12 @@ import sys
 
 from rknnlite.spi.command import Command, Console, Exit
 
-from .arguments import add_model_arguments, add_server_arguments, settings_of_arguments
+from .arguments import (
+    add_model_arguments,
+    add_network_arguments,
+    add_server_arguments,
+    settings_of_arguments,
+)
 from .control import ServerStatus, serve
 from .settings import ServerSettings
 
@@ -19,8 +24,10 @@ class Serve(Command):
     """See the module."""
 
     name = "serve"
-    help = "offer models to other programs: OpenAI's API for language models"
+    help = "offer models to other programs: networks by the Open Inference Protocol, language models by OpenAI's API"
     examples = (
+        "rknnlite serve examples/resnet18/resnet18_for_RK3588.rknn",
+        "rknnlite serve --repository models --workers 3 --api-key-file keys.txt --host 0.0.0.0",
         "rknnlite serve --llm models/tiny",
         "rknnlite serve --llm models/tiny --alias tiny --port 8080 --parallel 4",
         "rknnlite serve --params-file params.json --api-key-file keys.txt --host 0.0.0.0",
@@ -36,6 +43,7 @@ class Serve(Command):
             default=[],
             help="a language model: PREFIX.rknn and its parts; repeatable",
         )
+        add_network_arguments(parser)
         add_model_arguments(parser)
         add_server_arguments(parser)
         parser.add_argument("--usage", action="help", help="as --help")

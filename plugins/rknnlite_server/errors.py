@@ -43,12 +43,12 @@ class ApiError(Exception):
 
     @property
     def plain_body(self) -> dict[str, Any]:
-        """The same for clients of Ollama's API."""
+        """The same for clients of Ollama's API and of the Open Inference Protocol."""
         return {"error": self.message}
 
     def body_for(self, path: str) -> dict[str, Any]:
         """The object that clients of that route get."""
-        return self.plain_body if path.startswith("/api/") else self.body
+        return self.plain_body if path.startswith(("/api/", "/v2")) else self.body
 
 
 def bad_request(message: str, param: Optional[str] = None, code: Optional[str] = None) -> ApiError:

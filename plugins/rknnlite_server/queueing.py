@@ -19,8 +19,9 @@ _REMEMBERED = 16
 class Turnstile:
     """Lets ``size`` through at a time and ``waiting`` more wait, first come first served; for one event loop."""
 
-    def __init__(self, size: int, waiting: int) -> None:
-        self._size, self._most = size, waiting
+    def __init__(self, size: int, waiting: int, full: int = 429) -> None:
+        """``full`` is the HTTP status of those who are sent away: 429 in OpenAI's API, 503 in others."""
+        self._size, self._most, self._full = size, waiting, full
         self._inside = 0
         self._line: deque[asyncio.Future[None]] = deque()
         self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
@@ -37,7 +38,7 @@ class Turnstile:
 
     @asynccontextmanager
     async def turn(self, patience: float | None = None) -> AsyncIterator[None]:
-        """Hold one of the places; raises ApiError: 429 when the queue is full, 504 after ``patience`` seconds in it."""
+        """Hold one of the places; raises ApiError: 429 or 503 when the queue is full, 504 after ``patience`` seconds in it."""
         await self._enter(patience)
         start = time.monotonic()
         try:
@@ -52,7 +53,7 @@ class Turnstile:
             return
         if len(self._line) >= self._most:
             raise ApiError(
-                429, "rate_limit_error", f"{self._inside} requests run and {len(self._line)} wait; try again later",
+                self._full, "rate_limit_error", f"{self._inside} requests run and {len(self._line)} wait; try again later",
                 code="rate_limit_exceeded", retry_after=self._patience(),
             )  # fmt: skip
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -72,7 +72,11 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """A server. ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests wait."""
+    """A server. ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests wait.
+
+    Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
+    ``window_ms`` is how long rows of a batch wait for each other; ``upload_bytes`` bounds what clients may leave here.
+    """
 
     models: tuple[ModelSettings, ...] = ()
     host: str = "127.0.0.1"
@@ -89,11 +93,34 @@ class ServerSettings:
     max_body: int = 32 << 20
     max_messages: int = 2048
     drain: float = 30.0
+    networks: tuple[str, ...] = ()
+    repository: str = ""
+    grpc_port: int = 8001
+    workers: int = 0
+    core_mask: str = "spread"
+    backend: str = ""
+    device_id: str = ""
+    window_ms: float = 2.0
+    allow_upload: bool = False
+    upload_dir: str = ""
+    upload_bytes: int = 4 << 30
+
+    @property
+    def serves_networks(self) -> bool:
+        """Whether the Open Inference Protocol has anything to answer for."""
+        return bool(self.networks or self.repository or self.allow_upload)
 
     def checked(self) -> ServerSettings:
         """The same; raises ParamInvalid for what cannot work, or must not be done by mistake."""
         if not 0 <= self.port <= 0xFFFF:
             raise ParamInvalid(f"port is {self.port}, must be in 0..65535")
+        if not -1 <= self.grpc_port <= 0xFFFF:
+            raise ParamInvalid(f"grpc-port is {self.grpc_port}, must be in 0..65535, or -1 for none")
+        for name in ("workers", "window_ms", "upload_bytes"):
+            if getattr(self, name) < 0:
+                raise ParamInvalid(f"{name} is {getattr(self, name)}, must be 0 or more")
+        if self.repository and not Path(self.repository).is_dir():
+            raise ParamInvalid(f"repository {self.repository} is no folder")
         for name in ("parallel", "timeout", "max_body", "max_messages"):
             if not getattr(self, name) > 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be above 0")

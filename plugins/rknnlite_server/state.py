@@ -10,6 +10,7 @@ from starlette.requests import Request
 from .body import Body, read_json
 from .errors import ApiError
 from .metrics import Metrics
+from .networks.repository import Repository
 from .served import ServedModel
 from .settings import ServerSettings
 
@@ -26,6 +27,8 @@ class State:
         self.stopping = False
         self.failure = ""
         self.metrics: Optional[Metrics] = None
+        self.rpc: Any = None
+        self.repository: Repository = Repository(settings)
 
     async def json(self, request: Request) -> Body:
         """The body of a request, within the limits."""
@@ -60,6 +63,7 @@ class State:
         models, self.models = self.models, {}
         for model in models.values():
             model.close()
+        self.repository.close()
 
 
 def state_of(request: Request) -> State:

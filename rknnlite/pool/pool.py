@@ -99,6 +99,7 @@ class Pool:
             raise
         self.soc, self.backend_name = first.soc, first.backend_name
         self.inputs, self.outputs = first.inputs, first.outputs
+        self.batch, self.shapes = first.batch, first.shapes
         self._look_ahead = 2 * self.size
         self._post = post
         self._crew = Crew(again, queue or 4 * self.size, timeout, big_cores() if pin else ())
@@ -131,6 +132,17 @@ class Pool:
         The function has the worker's context to itself as long as it runs; its result is that of the future.
         """
         job = _job(function, arguments, options)
+        self._crew.put(job)
+        return job.future
+
+    def call_on(
+        self, mask: Optional[int], function: Callable[..., Any], *arguments: Any, **options: Any
+    ) -> Future[Any]:
+        """``call`` with a core mask for this call alone; None: the worker's own. Raises as ``Context.set_core_mask``."""
+        if mask is not None:
+            self.soc.check_core_mask(mask)
+        job = _job(function, arguments, options)
+        job.mask = mask if self.soc.masks else None
         self._crew.put(job)
         return job.future
 

@@ -26,13 +26,17 @@ _CALLERS = (InputInvalid, OutputInvalid, ParamInvalid, ModelUnsupported, CustomO
 
 @dataclass(eq=False)
 class Job:
-    """One call and where its answer goes: ``function(context, *arguments, **options)``, then ``post`` of that."""
+    """One call and where its answer goes: ``function(context, *arguments, **options)``, then ``post`` of that.
+
+    ``mask`` is the core mask for this call alone; None: the worker's own.
+    """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     options: dict[str, Any]
     post: Optional[Callable[[Any], Any]] = None
     unchanged: Optional[Unchanged] = None
+    mask: Optional[int] = None
     future: Future[Any] = field(default_factory=Future)
     asked: float = field(default_factory=time.monotonic)
     deadline: float = float("inf")
@@ -154,7 +158,7 @@ class Worker:
         result: Any = None
         try:
             try:
-                result = job.function(self.context, *job.arguments, **job.options)
+                result = self._call(self.context, job)
             except _CALLERS:
                 raise
             except RknnError as error:
@@ -173,6 +177,15 @@ class Worker:
         else:
             job.future.set_result(result)
         return doubt
+
+    def _call(self, context: Context, job: Job) -> Any:
+        if job.mask is None:
+            return job.function(context, *job.arguments, **job.options)
+        context.set_core_mask(job.mask)
+        try:
+            return job.function(context, *job.arguments, **job.options)
+        finally:
+            context.set_core_mask(self.mask or 0)
 
     def _replace(self, crew: Crew, error: RknnError) -> bool:
         """Get a fresh context; False when there is none to be had, or no need of one, and the worker ends."""

@@ -25,7 +25,7 @@ FLOORS = [
     {"spi", "spi_llm"},  # the contracts
     {"hookspecs", "plugins"},  # who is there
     {"choosing"},  # who computes
-    {"runtime", "pool", "matmul", "llm"},
+    {"runtime", "pool", "protocol", "matmul", "llm"},
     {"accuracy"},
     {"__init__"},  # what ``import rknnlite`` gives
     {"_faces"},  # what the faces share
@@ -47,11 +47,12 @@ EXTRAS = {
     "rknnlite.layout": {"cv2"},  # faster interleaving; numpy's own otherwise
     "rknnlite.llm.tokenizer": {"tokenizers"},
     "rknnlite.llm.grammar_library": {"llguidance"},
+    "rknnlite.protocol.messages": {"google"},
 }
 """Imported where they are used, with a message that names the extra."""
 PLUGINS_NEED = {
     "numpy", "cv2", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino", "pytest", "starlette", "uvicorn",
-    "prometheus_client",
+    "prometheus_client", "grpc", "google",
 }  # fmt: skip
 FLAT = {
     "__init__", "__main__", "_version", "errors", "log", "config", "extras", "tensor", "layout", "quant",

@@ -1,0 +1,105 @@
+"""A network that the server has opened: its pool of workers, who waits for them, and how requests reach them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Optional
+
+from rknnlite import Pool
+from rknnlite.errors import (
+    ContextInvalid,
+    InputInvalid,
+    ModelInvalid,
+    OutputInvalid,
+    ParamInvalid,
+    RknnError,
+    TargetPlatformUnmatch,
+)
+from rknnlite.protocol.execution import answer
+from rknnlite.protocol.metadata import model_metadata
+from rknnlite.protocol.requests import InferRequest, InferResponse
+
+from ..closing import settled
+from ..queueing import Turnstile
+from ..settings import ServerSettings
+
+__all__ = ["ServedNetwork"]
+
+_AHEAD = 2  # calls per worker that are let through, so that no worker waits for the event loop
+_CALLERS = (InputInvalid, OutputInvalid, ParamInvalid, TargetPlatformUnmatch, ModelInvalid, ContextInvalid)
+Source = Any
+
+
+class ServedNetwork:
+    """Opened in a thread of its own, used from the event loop.
+
+    Raises:
+        What ``Pool`` raises.
+    """
+
+    def __init__(self, name: str, source: Source, settings: ServerSettings) -> None:
+        self.name = name
+        device = {"device_id": settings.device_id} if settings.device_id else {}
+        self.pool = Pool(
+            source,
+            settings.workers or None,
+            cores=_cores(settings.core_mask),
+            backend=settings.backend or None,
+            queue=1 << 16,  # the turnstile is what bounds it
+            timeout=settings.timeout,
+            **device,
+        )
+        places = _AHEAD * self.pool.size * max(1, self.pool.batch)
+        self.turnstile = Turnstile(places, settings.queue, full=503)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The protocol's metadata object."""
+        return model_metadata(self.name, self.pool, self.pool.batch, self.pool.shapes)
+
+    async def infer(self, request: InferRequest) -> InferResponse:
+        """Answer a request in a worker, once more in another one when the first was lost with its context.
+
+        Raises ApiError when the queue is full, or what ``answer`` raises.
+        """
+        timeout, mask = request.whole("timeout"), request.whole("core_mask", 0xFFFF)
+        async with self.turnstile.turn(timeout / 1e6 if timeout else None):
+            try:
+                return await self._run(answer, request, mask=mask)
+            except _CALLERS:
+                raise
+            except RknnError:
+                return await self._run(answer, request, mask=mask)
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """``function(context, *arguments)`` in a worker, in its turn."""
+        async with self.turnstile.turn():
+            return await self._run(function, *arguments)
+
+    async def _run(self, function: Callable[..., Any], *arguments: Any, mask: Optional[int] = None) -> Any:
+        future = self.pool.call_on(mask, function, *arguments)
+        waiter = asyncio.wrap_future(future)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if not future.cancel():
+                await settled(asyncio.wrap_future(future))  # the arrays of the request are in use
+            raise
+
+    def close(self) -> None:
+        """Answer what is under way and release the model; may be called again."""
+        self.pool.close()
+
+
+def _cores(given: str) -> Any:
+    """``--core-mask``: spread, auto, all, or numbers of masks."""
+    if given in ("spread", "auto", "all"):
+        return given
+    try:
+        masks = [int(word, 0) for word in given.split(",")]
+    except ValueError:
+        raise ParamInvalid(
+            f"core-mask is {given!r}, must be spread, auto, all, a number, or one number per worker: 1,2,4"
+        ) from None
+    return masks[0] if len(masks) == 1 else masks

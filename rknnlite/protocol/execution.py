@@ -1,0 +1,107 @@
+"""How a context answers a request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputInvalid, shown
+from ..spi import Context
+from ..spi.inputs import collect
+from ..spi.types import Input
+from ..tensor import QuantParams, TensorAttr
+from .requests import InferRequest, InferResponse, Parameter, Tensor
+
+__all__ = ["answer", "outputs_wanted", "paired"]
+
+
+def answer(context: Context, request: InferRequest) -> InferResponse:
+    """Run the model once, for a caller who has the context to himself.
+
+    Raises:
+        InputInvalid: names, shapes, element types, byte counts or parameters do not fit.
+        Whatever ``Context.infer`` raises.
+    """
+    attrs = context.inputs
+    inputs = paired(request, attrs, context.shapes)
+    wanted = outputs_wanted(request, [attr.name for attr in context.outputs])
+    raw = request.flag("raw")
+    with context.exclusive():
+        context.set_inputs(inputs)
+        context.run()
+        arrays = context.get_outputs(not raw)
+        found = context.outputs
+        took = context.last_run_us
+    outputs = [_output(found[number], arrays[number], raw) for number in wanted]
+    return InferResponse(request.model_name, outputs, request.id, parameters={"run_us": took} if took else {})
+
+
+def paired(
+    request: InferRequest,
+    attrs: Sequence[TensorAttr],
+    shapes: Sequence[Sequence[tuple[int, ...]]] = (),
+) -> list[Input]:
+    """The inputs of a request in the order of the model's; raises InputInvalid."""
+    by_name: dict[str, Tensor] = {}
+    for tensor in request.inputs:
+        if tensor.name in by_name:
+            raise InputInvalid(f"input {shown(tensor.name)} is given twice")
+        by_name[tensor.name] = tensor
+    if len(attrs) == 1 and len(by_name) == 1:  # clients that know only their own name for it
+        by_name = {attrs[0].name: next(iter(by_name.values()))}
+    missing = [attr.name for attr in attrs if attr.name not in by_name]
+    if missing or len(by_name) != len(attrs):
+        known = ", ".join(attr.name for attr in attrs)
+        raise InputInvalid(f"the model has the inputs {known}; given were {shown(sorted(by_name))}")
+    ordered = [by_name[attr.name] for attr in attrs]
+    for attr, tensor in zip(attrs, ordered):
+        _check_numbers(attr, tensor)
+    layouts = [_word(tensor, "layout") for tensor in ordered]
+    flags = [_flag(tensor, "pass_through") for tensor in ordered]
+    return collect([tensor.data for tensor in ordered], attrs, layouts, flags, shapes=shapes)
+
+
+def outputs_wanted(request: InferRequest, names: Sequence[str]) -> list[int]:
+    """Numbers of the outputs that are asked for, all where none is; raises InputInvalid for unknown ones."""
+    if not request.outputs:
+        return list(range(len(names)))
+    numbers = {name: number for number, name in enumerate(names)}
+    found = []
+    for output in request.outputs:
+        if output.name not in numbers:
+            raise InputInvalid(f"the model has no output {shown(output.name)}; it has {', '.join(names)}")
+        found.append(numbers[output.name])
+    return found
+
+
+def _check_numbers(attr: TensorAttr, tensor: Tensor) -> None:
+    """Not every runtime looks: what is no number would become one in a quantised input, without a word."""
+    if tensor.data.dtype.kind == "f" and not np.isfinite(tensor.data).all():
+        raise InputInvalid(f"input {attr.name} holds NaN or infinite values; clean the data")
+
+
+def _word(tensor: Tensor, name: str) -> str | None:
+    value = tensor.parameters.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InputInvalid(f"input {tensor.name}: parameter {name} is {shown(value)}, must be text")
+    return value
+
+
+def _flag(tensor: Tensor, name: str) -> bool:
+    value = tensor.parameters.get(name, False)
+    if not isinstance(value, bool):
+        raise InputInvalid(f"input {tensor.name}: parameter {name} is {shown(value)}, must be true or false")
+    return value
+
+
+def _output(attr: TensorAttr, array: Any, raw: bool) -> Tensor:
+    parameters: dict[str, Parameter] = {}
+    if raw:
+        quant = attr.quant or QuantParams(1.0, 0)
+        parameters = {"scale": float(quant.scale), "zero_point": int(quant.zero_point)}
+        if not math.isfinite(quant.scale):
+            parameters.pop("scale")
+    return Tensor(attr.name, array, parameters)
