@@ -26,6 +26,7 @@ class IoTensor(NamedTuple):
     """One input or output of the model; ``shape`` is logical (NCHW for rank 4), batch not multiplied in.
 
     ``mean`` and ``std`` are per channel (empty for outputs); ``layout`` is the default layout at run time.
+    ``reorder``: where each channel of a picture comes from, (2, 1, 0) for a network that wants BGR; empty: as it is.
     ``surface_alignment``: positions of a group of channels in feature layout are padded to a multiple of it (0: not).
     """
 
@@ -38,6 +39,7 @@ class IoTensor(NamedTuple):
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     surface_alignment: int = 0
+    reorder: tuple[int, ...] = ()
 
 
 @dataclass

@@ -1,0 +1,198 @@
+"""What a toolkit-1 file says about itself, and its graph on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ModelInvalid, ModelUnsupported, shown
+from ...tensor import Layout
+from ..model import NO_ATTRIBUTES, Attributes, IoTensor, Model
+from .container import Container, unpack
+from .description import Description, TensorEntry, describe
+
+if TYPE_CHECKING:
+    from ...graph import Graph
+
+__all__ = ["Rknn1Model", "read"]
+
+FAMILY = "RKNPU1"
+_WITHOUT_TARGET = ("RK1808", "RK1806", "RK3399Pro")
+"""Toolkits up to 1.3.0 name no target: the chips that there were."""
+_SAME_NPU = {"RK1808": _WITHOUT_TARGET, "RV1126": ("RV1126", "RV1109"), "RV1109": ("RV1109", "RV1126")}
+_OWN = "VSI_NN_OP_"
+_COLOURS = 3
+
+
+@dataclass
+class Rknn1Model(Model):
+    """A model of the first NPU generation. ``pre_compiled``: its network is commands of the NPU and no graph."""
+
+    description: Description = field(default=None, repr=False)  # type: ignore[assignment]
+    data: memoryview = field(default=memoryview(b""), repr=False)
+    pre_compiled: bool = False
+    channels_last: bool = False
+    ovxlib: tuple[int, ...] = ()
+    doubts: list[str] = field(default_factory=list, repr=False, compare=False)
+
+    def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
+        if self.pre_compiled:
+            raise ModelUnsupported(
+                "the model is pre-compiled: it holds commands of the NPU in the place of a network. A board runs it "
+                "through librknn_api; to run it here, convert the network with pre_compile=False"
+            )
+        if self.container == 2:
+            raise ModelUnsupported(
+                f"the model brings operators of its own ({', '.join(self.custom_ops) or 'none by name'}), compiled for "
+                "its board; register them there, or convert the network without them"
+            )
+        from .graph import build_graph
+
+        return build_graph(self)
+
+    def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:
+        return self.inputs, self.outputs
+
+
+def read(data: memoryview, version: int) -> Rknn1Model:
+    """Read the metadata; raises ModelInvalid or ModelUnsupported."""
+    container = unpack(data, version)
+    fields = container.fields
+    description = describe(fields, len(container.data))
+    targets = _targets(fields)
+    model = Rknn1Model(
+        container=version,
+        toolkit_version=_word(fields, "version").lstrip("v"),
+        compiler_version=_word(fields, "ovxlib_version"),
+        platform=targets[0].lower(),
+        platforms=tuple(name.lower() for name in targets),
+        family=FAMILY,
+        framework=_word(fields, "ori_network_platform"),
+        inputs=[],
+        outputs=[],
+        custom_ops=_custom_ops(description),
+        description=description,
+        data=container.data,
+        pre_compiled=bool(fields.get("pre_compile")),
+        channels_last=fields.get("input_fmt") == 1,
+        ovxlib=_numbers(_word(fields, "ovxlib_version")),
+    )
+    model.inputs, model.outputs = _inputs(model, container), _outputs(model)
+    return model
+
+
+def _word(fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key, "")
+    return value[:200] if isinstance(value, str) else ""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """``1.1.26`` as numbers; raises ModelInvalid: what operators mean depends on it."""
+    parts = text.split(".")
+    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
+        raise ModelInvalid(f"damaged file: ovxlib_version is {shown(text)}, must be numbers such as 1.1.26")
+    return tuple(int(part) for part in parts)
+
+
+def _targets(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    found = fields.get("target_platform")
+    names = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    wide = [other for name in names for other in _SAME_NPU.get(name.upper(), (name,))]
+    return tuple(dict.fromkeys(wide)) or _WITHOUT_TARGET
+
+
+def _custom_ops(description: Description) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(node.op for node in description.nodes if not node.op.startswith(_OWN)))
+
+
+def _inputs(model: Rknn1Model, container: Container) -> list[IoTensor]:
+    entries = [model.description.norms[index] for index in model.description.inputs]
+    channels = [_channels(entry, model.channels_last) for entry in entries]
+    means, stds = _normalisation(container.fields, channels)
+    reorder = _reorder(container.fields.get("reorder"))
+    return [
+        IoTensor(
+            entry.name, _logical(entry, model.channels_last), entry.dtype,
+            Layout.NHWC if len(entry.shape) == 4 else Layout.UNDEFINED, entry.quant, mean=mean, std=std,
+            reorder=reorder if count == _COLOURS else (),
+        )
+        for entry, count, mean, std in zip(entries, channels, means, stds)
+    ]  # fmt: skip
+
+
+def _outputs(model: Rknn1Model) -> list[IoTensor]:
+    entries = [model.description.norms[index] for index in model.description.outputs]
+    return [
+        IoTensor(
+            entry.name,
+            entry.shape,
+            entry.dtype,
+            Layout.NCHW if len(entry.shape) == 4 else Layout.UNDEFINED,
+            entry.quant,
+        )
+        for entry in entries
+    ]
+
+
+def _channels(entry: TensorEntry, last: bool) -> int:
+    """Channels of a picture; 0 of anything else."""
+    return (entry.shape[3] if last else entry.shape[1]) if len(entry.shape) == 4 else 0
+
+
+def _logical(entry: TensorEntry, last: bool) -> tuple[int, ...]:
+    """NCHW for rank 4, whichever order the graph has."""
+    if len(entry.shape) != 4 or not last:
+        return entry.shape
+    n, h, w, c = entry.shape
+    return n, c, h, w
+
+
+def _reorder(found: Any) -> tuple[int, ...]:
+    """Where each channel comes from; empty: they stay."""
+    if not isinstance(found, list) or sorted(map(str, found)) != ["0", "1", "2"] or found == [0, 1, 2]:
+        return ()
+    return tuple(int(place) for place in found)
+
+
+def _normalisation(
+    fields: Mapping[str, Any], channels: Sequence[int]
+) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]]]:
+    """Mean and std per input. Toolkits up to 1.4 keep [m0, m1, m2, s], newer ones two lists of one number per channel."""
+    means, stds = _floats(fields.get("mean_value")), _floats(fields.get("std_value"))
+    counts = fields.get("mean_value_chns")
+    if not stds:
+        groups = [means[i : i + 4] for i in range(0, len(means), 4)]
+        groups = [group if len(group) == 4 else [0.0, 0.0, 0.0, 1.0] for group in groups]
+        found = [(group[: count or 1], [group[3]] * (count or 1)) for group, count in zip(groups, channels)]
+    else:
+        sizes = counts if isinstance(counts, list) and len(counts) == len(channels) else [len(means)]
+        found, at = [], 0
+        for size in sizes:
+            step = size if isinstance(size, int) and 0 < size <= len(means) else len(means)
+            found.append((means[at : at + step], stds[at : at + step]))
+            at += step
+    found += [([], [])] * (len(channels) - len(found))
+    pairs = [_fitted(mean, std, count) for (mean, std), count in zip(found, channels)]
+    return [mean for mean, _ in pairs], [std for _, std in pairs]
+
+
+def _fitted(mean: list[float], std: list[float], count: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """One number per channel, or one for all; raises ModelInvalid where neither can be meant."""
+    if len(mean) == len(std) == count:
+        return tuple(mean), tuple(std)
+    if not mean and not std:
+        return (), ()
+    if len(set(mean)) == len(set(std)) == 1:
+        return (mean[0],), (std[0],)
+    raise ModelInvalid(
+        f"damaged file: means {mean} and deviations {std} for an input of {count} channels; convert the network again"
+    )
+
+
+def _floats(found: Any) -> list[float]:
+    if not isinstance(found, list) or len(found) > 1 << 16:
+        return []
+    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) and abs(v) < 1e30 for v in found):
+        raise ModelInvalid(f"damaged file: {shown(found)} are no means or deviations")
+    return [float(v) for v in found]
