@@ -24,7 +24,9 @@ __all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model", "ModelFile", "sni
 
 Source = Union[str, Path, bytes, bytearray, memoryview]
 
-_READERS = {CURRENT: "rknn6", MINI: "mini", **dict.fromkeys(CLASSIC, "rknn_classic")}
+_FIRST_TOOLKIT = 1000
+"""Files of RKNN-Toolkit 1 count their containers anew: 1001 and 1002 here."""
+_READERS = {_FIRST_TOOLKIT + 1: "rknn1", _FIRST_TOOLKIT + 2: "rknn1", CURRENT: "rknn6", MINI: "mini", **dict.fromkeys(CLASSIC, "rknn_classic")}
 """Container version -> the module that reads it, imported when there is such a file: ``read(data, version)``."""
 
 _REMEDY = "convert the network again with rknn-toolkit2 1.6 or newer for your SoC"
@@ -146,10 +148,7 @@ def sniff(data: memoryview) -> int:
         raise ModelInvalid(f"the file is truncated: {len(data)} bytes cannot hold its header; copy it again")
     version: int = struct.unpack_from("<Q", data, 8)[0]
     if version in (1, 2) and not _is_rknpu2(data, version):
-        raise ModelUnsupported(
-            "this model was made by RKNN-Toolkit 1 for RK1808, RK3399Pro, RV1109 or RV1126, another NPU "
-            f"generation; {_REMEDY}"
-        )
+        return _FIRST_TOOLKIT + version
     if version not in _READERS:
         kind = "a variant of the mini format" if version & 0xFF00 == 0x1000 else "unknown"
         raise ModelUnsupported(
@@ -171,5 +170,7 @@ def _is_rknpu2(data: memoryview, version: int) -> bool:
 def _read(data: memoryview) -> Model:
     version = sniff(data)
     reader = importlib.import_module(f".{_READERS[version]}", __name__)
+    if version > _FIRST_TOOLKIT:
+        version -= _FIRST_TOOLKIT
     model: Model = reader.read(data, version)
     return model

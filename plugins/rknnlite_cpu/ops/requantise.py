@@ -153,7 +153,8 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
     operand_unit = np.float32(operand_scale / y.quant.scale)
     if fused.join is Join.MUL and view.is_const(1) and (stored := view.tensor(1).quant) is not None:
         scale = scale / stored.scale  # constants come as real values
-    factor = _factor(scale)  # with Mul the output scale of the registers already holds the operand's
+    exact = np.float64 if stage.precise else np.float32
+    factor = np.asarray(scale, exact).reshape(1, -1, 1)  # with Mul the output scale of the registers already holds the operand's
     slope = _slope(conv, stage, fused)
     gentle = slope is not None and bool(((slope >= 0) & (slope <= 1)).all())
     limited, multiplies = fused.before in _LIMITED, fused.join is Join.MUL
@@ -166,7 +167,10 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
     least, most = np.asarray(low, np.float32), np.asarray(high, np.float32)
 
     def run(acc: Array, operand: Optional[Array], channels: slice, out: Array) -> None:
-        np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
+        if stage.precise:
+            np.rint(acc * factor[:, channels], out=out, casting="unsafe")
+        else:
+            np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
         if limited:
             np.clip(out, first_low, first_high, out=out)
         elif early is not None:

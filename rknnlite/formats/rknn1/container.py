@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ...errors import ModelInvalid, shown
 
-__all__ = ["Container", "FIRST_DATA", "unpack"]
+__all__ = ["FIRST_DATA", "Container", "unpack"]
 
 FIRST_DATA = 24
 _LENGTH = struct.Struct("<Q")

@@ -22,9 +22,7 @@ _TYPES = {
     "VSI_NN_TYPE_INT64": DType.INT64, "VSI_NN_TYPE_FLOAT16": DType.FLOAT16, "VSI_NN_TYPE_FLOAT32": DType.FLOAT32,
     "VSI_NN_TYPE_BFLOAT16": DType.BFLOAT16, "VSI_NN_TYPE_BOOL8": DType.BOOL,
 }  # fmt: skip
-_NONE, _ASYMMETRIC, _DFP = (
-    f"VSI_NN_QNT_TYPE_{word}" for word in ("NONE", "AFFINE_ASYMMETRIC", "DFP")
-)
+_NONE, _ASYMMETRIC, _DFP = (f"VSI_NN_QNT_TYPE_{word}" for word in ("NONE", "AFFINE_ASYMMETRIC", "DFP"))
 _MOST_ENTRIES = 1 << 16
 _MOST_RANK = 8
 _MOST_ELEMENTS = 1 << 31
@@ -109,7 +107,9 @@ def _entries(fields: Mapping[str, Any], key: str) -> list[tuple[int, Mapping[str
 def _whole(entry: Mapping[str, Any], key: str, where: str, most: int, default: Optional[int] = None) -> int:
     value = entry.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise ModelInvalid(f"damaged file: {where}: {key} is {shown(value)}, must be a whole number in 0..{most}")
+        raise ModelInvalid(
+            f"damaged file: {where}: {key} is {shown(value)}, must be a whole number in 0..{most}"
+        )
     return value
 
 
@@ -121,7 +121,9 @@ def _text(entry: Mapping[str, Any], key: str, default: str) -> str:
 def _shape(entry: Mapping[str, Any], where: str) -> tuple[int, ...]:
     size = entry.get("size")
     if not isinstance(size, list) or len(size) > _MOST_RANK:
-        raise ModelInvalid(f"damaged file: {where}: size is {shown(size)}, must be at most {_MOST_RANK} numbers")
+        raise ModelInvalid(
+            f"damaged file: {where}: size is {shown(size)}, must be at most {_MOST_RANK} numbers"
+        )
     for dim in size:
         if isinstance(dim, bool) or not isinstance(dim, int) or dim < 1:
             raise ModelInvalid(f"damaged file: {where}: size {shown(size)} is impossible")
@@ -136,7 +138,9 @@ def _element(entry: Mapping[str, Any], where: str) -> tuple[DType, Optional[Quan
         raise ModelInvalid(f"damaged file: {where} has no dtype")
     dtype = _TYPES.get(str(found.get("vx_type")))
     if dtype is None:
-        raise ModelUnsupported(f"{where} has the element type {shown(found.get('vx_type'))}, which is unknown")
+        raise ModelUnsupported(
+            f"{where} has the element type {shown(found.get('vx_type'))}, which is unknown"
+        )
     return dtype, _quant(found, dtype, where)
 
 
@@ -150,7 +154,9 @@ def _quant(found: Mapping[str, Any], dtype: DType, where: str) -> Optional[Quant
             raise ModelInvalid(f"damaged file: {where}: fl is {shown(shift)}")
         return QuantParams(2.0**-shift, 0)
     if kind != _ASYMMETRIC:
-        raise ModelUnsupported(f"{where} is quantised as {shown(kind)}; known are asymmetric and dynamic fixed point")
+        raise ModelUnsupported(
+            f"{where} is quantised as {shown(kind)}; known are asymmetric and dynamic fixed point"
+        )
     scale, zero = found.get("scale"), found.get("zero_point", 0)
     if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < math.inf:
         raise ModelInvalid(f"damaged file: {where}: scale is {shown(scale)}")
@@ -224,7 +230,9 @@ def _connect(
     elif isinstance(tensor, dict):
         id, constant = _whole(tensor, "tensor_id", where, _MOST_ENTRIES), tensor.get("type") == "const_tensor"
         if id not in (consts if constant else norms):
-            raise ModelInvalid(f"damaged file: {where} names the {shown(tensor.get('type'))} {id}, which is not there")
+            raise ModelInvalid(
+                f"damaged file: {where} names the {shown(tensor.get('type'))} {id}, which is not there"
+            )
         source = Source(const=id) if constant else Source(norm=id)
     else:
         raise ModelInvalid(f"damaged file: {where} leads nowhere")
