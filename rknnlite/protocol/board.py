@@ -94,7 +94,7 @@ class Description:
     """A context as it is opened on a board, for its default shape or for the dynamic one that was asked for.
 
     ``attrs`` has what ``Context.attrs`` answers, ``refused`` the kinds (and ``memory``) for which it raises, and what.
-    ``shape_chosen``: data may be passed through before a shape was selected. ``extra`` is for later.
+    ``shape_chosen``: data may be passed through before a shape was selected.
 
     Examples:
         >>> from rknnlite.protocol.json_form import from_text, to_text
