@@ -120,7 +120,12 @@ def storing(tensor: Tensor) -> Callable[[Array, Array], Any]:
 def _quantise(real: Array, tensor: Tensor, out: Array, where: str = "") -> None:
     assert tensor.quant is not None
     np.divide(real, np.float32(tensor.quant.scale), out=out)
-    np.rint(out, out=out)
+    if tensor.zero_first:
+        np.add(out, np.float32(tensor.quant.zero_point), out=out)
+        np.rint(out, out=out)
+        np.subtract(out, np.float32(tensor.quant.zero_point), out=out)
+    else:
+        np.rint(out, out=out)
     out.clip(*centred_range(tensor), out=out)
     if np.isnan(out.min(initial=0)):  # one pass: the smallest of anything with a NaN is NaN
         _warn_of_nan(where, tensor.name, tensor.dtype.short)

@@ -26,7 +26,13 @@ Source = Union[str, Path, bytes, bytearray, memoryview]
 
 _FIRST_TOOLKIT = 1000
 """Files of RKNN-Toolkit 1 count their containers anew: 1001 and 1002 here."""
-_READERS = {_FIRST_TOOLKIT + 1: "rknn1", _FIRST_TOOLKIT + 2: "rknn1", CURRENT: "rknn6", MINI: "mini", **dict.fromkeys(CLASSIC, "rknn_classic")}
+_READERS = {
+    _FIRST_TOOLKIT + 1: "rknn1",
+    _FIRST_TOOLKIT + 2: "rknn1",
+    CURRENT: "rknn6",
+    MINI: "mini",
+    **dict.fromkeys(CLASSIC, "rknn_classic"),
+}
 """Container version -> the module that reads it, imported when there is such a file: ``read(data, version)``."""
 
 _REMEDY = "convert the network again with rknn-toolkit2 1.6 or newer for your SoC"

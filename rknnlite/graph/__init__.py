@@ -40,6 +40,7 @@ class Tensor:
     """One tensor. ``shape`` is logical; ``native_shape`` as stored for the NPU; ``load`` decodes a constant.
 
     ``offset`` is its place in the converter's plan of internal memory, in bytes; 0 where there is none.
+    ``zero_first``: the zero point is added before values are rounded, so that of halves the even stored value is taken.
     ``value_range`` is the calibrated (smallest, largest) real value, where the file keeps it.
     """
 
@@ -54,6 +55,7 @@ class Tensor:
     nbytes: int = 0
     offset: int = 0
     load: Optional[Callable[[], NDArray[Any]]] = None
+    zero_first: bool = False
 
     def value(self) -> NDArray[Any]:
         """The stored elements of a constant in logical order, not dequantised."""

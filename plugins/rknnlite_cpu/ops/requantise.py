@@ -154,7 +154,9 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
     if fused.join is Join.MUL and view.is_const(1) and (stored := view.tensor(1).quant) is not None:
         scale = scale / stored.scale  # constants come as real values
     exact = np.float64 if stage.precise else np.float32
-    factor = np.asarray(scale, exact).reshape(1, -1, 1)  # with Mul the output scale of the registers already holds the operand's
+    factor = np.asarray(scale, exact).reshape(
+        1, -1, 1
+    )  # with Mul the output scale of the registers already holds the operand's
     slope = _slope(conv, stage, fused)
     gentle = slope is not None and bool(((slope >= 0) & (slope <= 1)).all())
     limited, multiplies = fused.before in _LIMITED, fused.join is Join.MUL

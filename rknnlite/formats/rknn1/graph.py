@@ -203,7 +203,8 @@ class GraphBuilder:
         load: Optional[Callable[[], Array]] = None,
     ) -> int:
         """A further tensor."""
-        self.tensors.append(Tensor(len(self.tensors), name, dtype, tuple(shape), role, quant, load=load))
+        made = Tensor(len(self.tensors), name, dtype, tuple(shape), role, quant, load=load, zero_first=True)
+        self.tensors.append(made)
         return len(self.tensors) - 1
 
     def helper(self, entry: NodeEntry, like: int, shape: Sequence[int], word: str) -> int:
