@@ -215,6 +215,43 @@ SOCS = (
         accepts=(), cores=8, masks=tuple(range(1 << 8)),
         c2={"int8": 32, "float16": 16}, align=16,
     ),
+    # The first generation (RKNN API 1.7; librknn_api). Its runtime knows no core masks, no native layouts, no padded
+    # rows. RK3399Pro has the NPU of an RK1808, RV1109 that of an RV1126 at half the clock.
+    Soc(
+        name="rk1806", names=("RK1806",),
+        compatible=("rk1806",), chip_family=0,
+        family="RKNPU1", npu_model="RKNPU1", generation="rknpu1",
+        accepts=("rk1806", "rk1808", "rk3399pro"), cores=1, masks=(),
+        c2={"int8": 1, "float16": 1}, align=1,
+    ),
+    Soc(
+        name="rk1808", names=("RK1808",),
+        compatible=("rk1808",), chip_family=0,
+        family="RKNPU1", npu_model="RKNPU1", generation="rknpu1",
+        accepts=("rk1806", "rk1808", "rk3399pro"), cores=1, masks=(),
+        c2={"int8": 1, "float16": 1}, align=1,
+    ),
+    Soc(
+        name="rk3399pro", names=("RK3399Pro",),
+        compatible=("rk3399pro",), chip_family=0,
+        family="RKNPU1", npu_model="RKNPU1", generation="rknpu1",
+        accepts=("rk1806", "rk1808", "rk3399pro"), cores=1, masks=(),
+        c2={"int8": 1, "float16": 1}, align=1,
+    ),
+    Soc(
+        name="rv1109", names=("RV1109",),
+        compatible=("rv1109",), chip_family=0,
+        family="RKNPU1", npu_model="RKNPU1", generation="rknpu1",
+        accepts=("rv1109", "rv1126"), cores=1, masks=(),
+        c2={"int8": 1, "float16": 1}, align=1,
+    ),
+    Soc(
+        name="rv1126", names=("RV1126",),
+        compatible=("rv1126",), chip_family=0,
+        family="RKNPU1", npu_model="RKNPU1", generation="rknpu1",
+        accepts=("rv1109", "rv1126"), cores=1, masks=(),
+        c2={"int8": 1, "float16": 1}, align=1,
+    ),
 )  # fmt: skip
 """Every SoC; the order is that of messages and lists."""
 

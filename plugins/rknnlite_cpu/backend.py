@@ -32,7 +32,7 @@ class CpuBackend(Backend):
     @property
     def generations(self) -> tuple[str, ...]:
         """It plays them all."""
-        return ("rknpu2", "rknpu3")
+        return ("rknpu1", "rknpu2", "rknpu3")
 
     def devices(self) -> list[Device]:
         """The coprocessor that is played."""

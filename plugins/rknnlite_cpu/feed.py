@@ -46,6 +46,8 @@ class InputFeed:
             raise InputInvalid(
                 f"input {self._io.name}: expected {list(shape)} (NCHW), got {list(data.shape)}"
             )
+        if self._io.reorder:
+            data = data[:, list(self._io.reorder)]
         value = self._convert(data)
         if self._batch == 1:
             return [value]
