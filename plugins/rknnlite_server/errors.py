@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Optional, Union
 
 from rknnlite.errors import (
@@ -16,6 +17,9 @@ from rknnlite.errors import (
 )
 
 __all__ = ["ApiError", "as_api_error", "bad_request"]
+
+_INFERENCE = "health|models|repository|logging|trace|(system|cuda)sharedmemory"
+_PLAIN = re.compile(rf"/api/|/v2(/?$|/({_INFERENCE})(/|$))")  # all others are OpenAI's
 
 
 class ApiError(Exception):
@@ -48,7 +52,7 @@ class ApiError(Exception):
 
     def body_for(self, path: str) -> dict[str, Any]:
         """The object that clients of that route get."""
-        return self.plain_body if path.startswith(("/api/", "/v2")) else self.body
+        return self.plain_body if _PLAIN.match(path) else self.body
 
 
 def bad_request(message: str, param: Optional[str] = None, code: Optional[str] = None) -> ApiError:
