@@ -149,9 +149,11 @@ def map_arguments(
 
     if resources is None:
         resources = wanted(model, backend)
-    least = workers if isinstance(workers, int) else workers[0]
-    if least < 1:
-        raise ParamInvalid(f"workers must be at least 1, not {least}")
+    least, most = (workers, workers) if isinstance(workers, int) else workers
+    if not 1 <= least <= most:
+        raise ParamInvalid(
+            f"workers={workers!r} must be a number from 1 on, or a pair of them, the smaller one first"
+        )
     if not ray.is_initialized():
         ray.init()
     if check:
@@ -161,7 +163,7 @@ def map_arguments(
     arguments = {"model": portable(model, ship), "backend": backend, **options}
     return {
         "fn_constructor_kwargs": arguments,
-        "concurrency": workers,
+        "compute": ray.data.ActorPoolStrategy(min_size=least, max_size=most),
         "batch_size": batch_size,
         "batch_format": "numpy",
         "num_cpus": num_cpus,

@@ -81,14 +81,16 @@ class Results:
         """
         running = self.folder / f"{_RUNNING}{secrets.token_hex(8)}"
         running.mkdir()
-        dataset.write_parquet(f"local://{running}", try_create_dir=False)
+        dataset.write_parquet(str(running), try_create_dir=False, ray_remote_args=_here())
         return len(self.keys())
 
     def read(self) -> Dataset:
         """All rows of the result."""
+        import pyarrow.parquet as parquet
         import ray
 
-        return ray.data.read_parquet([f"local://{file}" for file in self.folder.glob(f"{_DONE}*/*.parquet")])
+        files = sorted(self.folder.glob(f"{_DONE}*/*.parquet"))
+        return ray.data.from_arrow([parquet.read_table(file, partitioning=None) for file in files])
 
     def _settled(self, file: Path, seen: set[Any]) -> set[Any]:
         """Keys of a file, from which rows are taken that were seen before; a file without an end goes."""
@@ -96,21 +98,32 @@ class Results:
         from pyarrow import ArrowInvalid
 
         try:
-            keys = parquet.read_table(file, columns=[self.key], partitioning=None)[self.key].to_pylist()
-        except ArrowInvalid:
+            with parquet.ParquetFile(file) as opened:
+                there = opened.schema_arrow.names
+        except ArrowInvalid:  # the end of a Parquet file says that it is one
             file.unlink()
             return set()
-        except KeyError:
-            raise InputInvalid(f"{file} has no column {self.key!r}; name the key of its rows") from None
+        if self.key not in there:
+            raise InputInvalid(f"{file} has no column {self.key!r}, but {there}; name the key of its rows")
+        keys = parquet.read_table(file, columns=[self.key], partitioning=None)[self.key].to_pylist()
         fresh = list(_first_ones(keys, seen))
         if len(fresh) < len(keys):
             logger.warning(
                 "%s: %d rows are in the result already and are dropped", file, len(keys) - len(fresh)
             )
             table = parquet.read_table(file, partitioning=None).take(fresh)
-            with writing(file) as opened:
-                parquet.write_table(table, opened)
+            with writing(file) as rewritten:
+                parquet.write_table(table, rewritten)
         return set(keys)
+
+
+def _here() -> dict[str, Any]:
+    """Arguments of tasks that are to run on the program's own machine, where the folder is, however busy that is."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    node = ray.get_runtime_context().get_node_id()
+    return {"num_cpus": 0, "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
 
 
 def _first_ones(keys: list[Any], seen: set[Any]) -> Iterator[int]:
