@@ -26,7 +26,7 @@ from .about import detokenize, health, models, one_model, tokenize
 from .chat import chat_completions
 from .completions import completions
 from .embeddings import embeddings
-from .errors import ApiError, as_api_error
+from .errors import ApiError, problem_of
 from .metrics import Counting, Metrics, metrics
 from .networks.figures import NetworkFigures
 from .networks.rest import network_routes
@@ -179,7 +179,7 @@ class _Keys:
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
-    problem = as_api_error(error)
+    problem = problem_of(error, request.url.path)
     if problem.status >= 500 and not isinstance(error, ApiError):
         logger.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
     return JSONResponse(problem.body_for(request.url.path), problem.status, problem.headers)

@@ -17,7 +17,7 @@ from ..queueing import Room
 from ..settings import ServerSettings
 from .network import ServedNetwork
 
-__all__ = ["Entry", "Repository", "name_of"]
+__all__ = ["Entry", "Repository", "described", "name_of"]
 
 logger = logging.getLogger("rknnlite.server")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
