@@ -24,7 +24,7 @@ from .about import detokenize, health, models, one_model, tokenize
 from .chat import chat_completions
 from .completions import completions
 from .embeddings import embeddings
-from .errors import ApiError, as_api_error
+from .errors import ApiError, problem_of
 from .metrics import Counting, Metrics, metrics
 from .networks.rest import network_routes
 from .ollama import ollama_routes
@@ -178,7 +178,7 @@ class _Keys:
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
-    problem = as_api_error(error)
+    problem = problem_of(error, request.url.path)
     if problem.status >= 500 and not isinstance(error, ApiError):
         logger.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
     return JSONResponse(problem.body_for(request.url.path), problem.status, problem.headers)
