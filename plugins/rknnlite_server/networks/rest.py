@@ -74,7 +74,7 @@ async def model_ready(request: Request) -> Response:
 
 async def statistics(request: Request) -> Response:
     """``GET /v2/models/NAME/stats`` of one network, ``GET /v2/models/stats`` of all that are loaded."""
-    found = [_network(request)] if "name" in request.path_params else _repository(request).loaded
+    found = [_network(request)] if "name" in request.path_params else repository_of(request).loaded
     return JSONResponse({"model_stats": [network.statistics.fields(network.name) for network in found]})
 
 
@@ -98,7 +98,7 @@ async def infer(request: Request) -> Response:
 
 async def _asked(name: str, request: Request) -> InferRequest:
     """The request in a body. JSON of any size is parsed beside the event loop, which goes on meanwhile."""
-    with _repository(request).room.hold() as held:  # then the network holds the tensors
+    with repository_of(request).room.hold() as held:  # then the network holds the tensors
         body = await read_body(request, state_of(request).settings.max_body, held.take)
     length = request.headers.get(HEADER_LENGTH)
     if len(body) <= _LARGE_TEXT or (length is not None and len(length) <= len(str(_LARGE_TEXT))):
