@@ -91,14 +91,14 @@ class Repository:
                 raise
             old, entry.network, entry.reason = entry.network, fresh, ""
         if old is not None:
-            await asyncio.to_thread(old.close)
+            await old.retire()
 
     async def unload(self, name: str) -> None:
         """Unload a network once its requests are answered; raises ApiError where there is none of the name."""
         entry = self._known(name)
         old, entry.network, entry.reason = entry.network, None, "unloaded"
         if old is not None:
-            await asyncio.to_thread(old.close)
+            await old.retire()
 
     async def load_named(self) -> None:
         """Load what the command line names; raises what the first raises that cannot be loaded."""
