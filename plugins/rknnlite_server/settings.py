@@ -75,7 +75,8 @@ class ServerSettings:
     """A server. ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests wait.
 
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
-    ``window_ms`` is how long rows of a batch wait for each other; ``upload_bytes`` bounds what clients may leave here.
+    ``window_ms`` is how long rows of a batch wait for each other; ``upload_bytes`` bounds what clients may leave here,
+    ``upload_models`` how many of those are open at a time.
     """
 
     models: tuple[ModelSettings, ...] = ()
@@ -104,6 +105,7 @@ class ServerSettings:
     allow_upload: bool = False
     upload_dir: str = ""
     upload_bytes: int = 4 << 30
+    upload_models: int = 4
 
     @property
     def serves_networks(self) -> bool:
@@ -121,7 +123,7 @@ class ServerSettings:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be 0 or more")
         if self.repository and not Path(self.repository).is_dir():
             raise ParamInvalid(f"repository {self.repository} is no folder")
-        for name in ("parallel", "timeout", "max_body", "max_messages"):
+        for name in ("parallel", "timeout", "max_body", "max_messages", "upload_models"):
             if not getattr(self, name) > 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be above 0")
         if self.queue < 0:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from rknnlite._version import __version__
+from rknnlite.errors import RknnError
 from rknnlite.protocol.grpc_form import parse_request, response_message
 from rknnlite.protocol.messages import message
 from rknnlite.protocol.metadata import EXTENSIONS
@@ -51,23 +52,23 @@ class _Inference:
 
     async def model_ready(self, request: Any, context: Any) -> Any:
         try:
-            self._network(request.name, request.version)
+            await self._network(request.name, request.version)
             ready = True
-        except ApiError:
+        except (ApiError, RknnError):
             ready = False
         return message("inference.ModelReadyResponse")(ready=ready)
 
     async def model_metadata(self, request: Any, context: Any) -> Any:
-        found = self._network(request.name, request.version).metadata
-        return message("inference.ModelMetadataResponse")(**found)
+        found = (await self._network(request.name, request.version)).metadata
+        return message("inference.ModelMetadataResponse")(**{**found, "name": request.name})
 
     async def model_infer(self, request: Any, context: Any) -> Any:
-        network = self._network(request.model_name, request.model_version)
+        network = await self._network(request.model_name, request.model_version)
         return response_message(await network.infer(parse_request(request)))
 
-    def _network(self, name: str, version: str) -> ServedNetwork:
+    async def _network(self, name: str, version: str) -> ServedNetwork:
         self._state.check_ready()
-        return self._state.repository.network(name, version)
+        return await self._state.repository.opened(name, version)
 
 
 def is_ready(state: State) -> bool:

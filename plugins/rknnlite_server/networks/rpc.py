@@ -10,11 +10,13 @@ from typing import Any, NoReturn
 import grpc
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid, RknnError
-from rknnlite.protocol.messages import HEALTH, INFERENCE, methods
+from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, methods
 from rknnlite.protocol.problems import CODE_KEY, ERROR_KEY, RETRY_KEY, status_of
 
+from ..closing import closing
 from ..errors import ApiError, as_api_error
 from ..state import State
+from .board_rpc import board_calls
 from .inference_rpc import health_calls, inference_calls
 
 __all__ = ["Rpc", "outcome"]
@@ -75,7 +77,11 @@ class Rpc:
             await self._server.stop(grace)
 
     def _services(self) -> dict[str, dict[str, Handler]]:
-        return {INFERENCE: inference_calls(self.state), HEALTH: health_calls(self.state)}
+        return {
+            INFERENCE: inference_calls(self.state),
+            BOARD: board_calls(self.state),
+            HEALTH: health_calls(self.state),
+        }
 
 
 class _Keys(grpc.aio.ServerInterceptor):  # type: ignore[misc]
@@ -134,8 +140,9 @@ def _guarded(answer: Handler) -> Handler:
 def _guarded_stream(answer: Handler) -> Handler:
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
         try:
-            async for found in answer(request, context):
-                yield found
+            async with closing(answer(request, context)) as answers:
+                async for found in answers:
+                    yield found
         except (ApiError, RknnError) as error:
             await _abort(context, error)
         except grpc.aio.AbortError:
