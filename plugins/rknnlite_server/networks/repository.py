@@ -14,6 +14,7 @@ from rknnlite.errors import ParamInvalid, RknnError, shown
 from rknnlite.protocol.board import digest_of
 
 from ..errors import ApiError
+from ..queueing import Room
 from ..settings import ServerSettings
 from .network import ServedNetwork
 from .uploaded import Uploaded
@@ -54,7 +55,8 @@ class Repository:
                 raise ParamInvalid(f"two models have the name {name!r}: {self._named[name].path} and {path}")
             self._named[name] = Entry(name, path)
         self._found: dict[str, Entry] = {}
-        self.uploaded = Uploaded(settings, self._files)
+        self.room = Room(settings.queue_bytes)
+        self.uploaded = Uploaded(settings, self._files, self.room)
 
     @property
     def loaded(self) -> list[ServedNetwork]:
@@ -93,7 +95,7 @@ class Repository:
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
             try:
-                fresh = await asyncio.to_thread(ServedNetwork, name, entry.path, self._settings)
+                fresh = await asyncio.to_thread(ServedNetwork, name, entry.path, self._settings, self.room)
             except RknnError as error:
                 entry.reason = str(error)
                 raise

@@ -27,11 +27,13 @@ def network_routes() -> list[BaseRoute]:
         Route("/v2/", server_metadata),
         Route("/v2/health/live", live),
         Route("/v2/health/ready", ready),
+        Route("/v2/models/stats", statistics),
     ]
     for prefix in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [
             Route(prefix, metadata),
             Route(f"{prefix}/ready", model_ready),
+            Route(f"{prefix}/stats", statistics),
             Route(f"{prefix}/infer", infer, methods=["POST"]),
         ]
     return routes
@@ -64,11 +66,18 @@ async def model_ready(request: Request) -> Response:
     return JSONResponse({"name": network.name, "ready": True})
 
 
+async def statistics(request: Request) -> Response:
+    """``GET /v2/models/NAME/stats`` of one network, ``GET /v2/models/stats`` of all that are loaded."""
+    found = [_network(request)] if "name" in request.path_params else _repository(request).loaded
+    return JSONResponse({"model_stats": [network.statistics.fields(network.name) for network in found]})
+
+
 async def infer(request: Request) -> Response:
     """``POST /v2/models/NAME/infer``."""
     network = _network(request)
     limit = state_of(request).settings.max_body
-    body = await read_body(request, limit)
+    with _repository(request).room.hold() as held:  # then the network holds the tensors
+        body = await read_body(request, limit, held.take)
     asked = parse_request(network.name, body, request.headers.get(HEADER_LENGTH))
     parts, length = response_body(asked, await network.infer(asked))
     if length is None:

@@ -14,6 +14,7 @@ from rknnlite.protocol.board import stored_name
 
 from ..closing import in_thread
 from ..errors import ApiError
+from ..queueing import Room
 from ..settings import ServerSettings
 from .network import Identity, ServedNetwork, identity_of
 from .uploads import Held, Stored, Uploads, digest_of_file
@@ -50,16 +51,18 @@ class Uploaded:
     """For one event loop.
 
     Args:
-        served: gives name, path and, where it is loaded, network of each file that this server has of its own.
+        served: gives path and, where it is loaded, network of each file that this server has of its own.
+        room: for requests, shared with the other networks of the server.
     """
 
     def __init__(
         self,
         settings: ServerSettings,
         served: Callable[[], Iterable[tuple[Path, Optional[ServedNetwork]]]],
+        room: Room,
     ) -> None:
         self.files = Uploads(settings.upload_dir, settings.upload_bytes)
-        self._settings, self._served = settings, served
+        self._settings, self._served, self._room = settings, served, room
         self._loaded: dict[str, _Loaded] = {}
         self._hashes: dict[Path, _Known] = {}
         self._lock: Optional[asyncio.Lock] = None  # made in the event loop, to which it belongs
@@ -137,7 +140,7 @@ class Uploaded:
                 f"the network {stored_name(digest)} is not here (any more); send its file",
             )
         try:
-            network = ServedNetwork(stored_name(digest), path, self._settings)
+            network = ServedNetwork(stored_name(digest), path, self._settings, self._room)
         except BaseException:
             if held is not None:
                 held.close()
