@@ -137,7 +137,9 @@ def _on_board(args: argparse.Namespace) -> Context:
     """MODEL as it is opened on the device."""
     if args.model.suffix.lower() == ".onnx" or args.model.is_dir():
         raise ParamInvalid(f"--device runs MODEL on a board, and {args.model} is no .rknn file")
-    return open_model(model_file(args.model), **{**opening(args), "fidelity": None})
+    options = opening(args)
+    options.pop("fidelity", None)  # the simulator's
+    return open_model(model_file(args.model), **options)
 
 
 def _simulator(args: argparse.Namespace) -> dict[str, Any]:

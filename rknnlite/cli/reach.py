@@ -31,7 +31,7 @@ def reaching(device: str, wanted: str | None = None) -> Backend:
     for backend in asked:
         if backend.boards(device):
             return backend
-    there = ", ".join(f"{found.id} ({backend.name})" for backend in asked for found in backend.devices())
+    there = ", ".join(found.id for backend in asked for found in backend.devices())
     known = f" to backend {wanted}" if wanted else ""
     raise BackendUnavailable(
         f"no device {device!r} is known{known} (there: {there or 'none'}); give HOST:PORT, or name it in remotes of the "
