@@ -105,13 +105,15 @@ def test_debian_names_what_the_extras_name() -> None:
 def test_an_extra_installs_what_is_imported(name: str) -> None:
     """Nothing else, and nothing less: the names of its modules where the package has no other."""
     called = {"PIL": "pillow", "cv2": "opencv-python-headless", "prometheus_client": "prometheus-client"}
+    called |= {"grpc": "grpcio", "google.protobuf": "protobuf"}
     wanted = {called.get(module, module) for module in EXTRAS[name].modules}
     assert {re.split(r"[^\w-]", entry)[0] for entry in extras()[name]} == wanted
 
 
 def test_the_extra_all_is_all_of_them() -> None:
+    """But for Ray, which is large and has no wheels for some versions of Python."""
     (every,) = extras()["all"]
-    assert set(re.findall(r"\w+", every.partition("[")[2])) == set(EXTRAS)
+    assert set(re.findall(r"\w+", every.partition("[")[2])) == set(EXTRAS) - {"ray"}
 
 
 def test_replaces_the_packages_of_the_vendor() -> None:

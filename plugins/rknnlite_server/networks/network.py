@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 from rknnlite import Pool
@@ -16,18 +17,22 @@ from rknnlite.errors import (
     RknnError,
     TargetPlatformUnmatch,
 )
+from rknnlite.protocol.batches import Batches, Joinable, answer_together
 from rknnlite.protocol.execution import answer
-from rknnlite.protocol.metadata import model_metadata
+from rknnlite.protocol.metadata import model_config, model_metadata
 from rknnlite.protocol.requests import InferRequest, InferResponse
 
 from ..closing import settled
-from ..queueing import Turnstile
+from ..queueing import Room, Turnstile
 from ..settings import ServerSettings
+from .batching import Batching
+from .statistics import Statistics
 
 __all__ = ["ServedNetwork"]
 
 _AHEAD = 2  # calls per worker that are let through, so that no worker waits for the event loop
 _CALLERS = (InputInvalid, OutputInvalid, ParamInvalid, TargetPlatformUnmatch, ModelInvalid, ContextInvalid)
+_LOOK_SECONDS = 0.01
 Source = Any
 
 
@@ -38,7 +43,10 @@ class ServedNetwork:
         What ``Pool`` raises.
     """
 
-    def __init__(self, name: str, source: Source, settings: ServerSettings) -> None:
+    def __init__(
+        self, name: str, source: Source, settings: ServerSettings, room: Optional[Room] = None
+    ) -> None:
+        """``room`` is shared with the other networks of the server."""
         self.name = name
         device = {"device_id": settings.device_id} if settings.device_id else {}
         self.pool = Pool(
@@ -50,27 +58,66 @@ class ServedNetwork:
             timeout=settings.timeout,
             **device,
         )
-        places = _AHEAD * self.pool.size * max(1, self.pool.batch)
-        self.turnstile = Turnstile(places, settings.queue, full=503)
+        batch = 1 if self.pool.shapes else max(1, self.pool.batch)
+        self._batches = Batches(self.pool.inputs, self.pool.outputs, batch)
+        self._batching = Batching(self._batches.size, settings.window_ms / 1e3, self._together)
+        self.turnstile = Turnstile(_AHEAD * self.pool.size * batch, settings.queue, full=503)
+        self._room = room or Room(settings.queue_bytes)
+        self.statistics = Statistics()
 
     @property
     def metadata(self) -> dict[str, Any]:
         """The protocol's metadata object."""
         return model_metadata(self.name, self.pool, self.pool.batch, self.pool.shapes)
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """Triton's ModelConfig."""
+        return model_config(self.name, self.pool, self.pool.batch, self.pool.shapes)
+
     async def infer(self, request: InferRequest) -> InferResponse:
         """Answer a request in a worker, once more in another one when the first was lost with its context.
 
         Raises ApiError when the queue is full, or what ``answer`` raises.
         """
-        timeout, mask = request.whole("timeout"), request.whole("core_mask", 0xFFFF)
-        async with self.turnstile.turn(timeout / 1e6 if timeout else None):
-            try:
-                return await self._run(answer, request, mask=mask)
-            except _CALLERS:
-                raise
-            except RknnError:
-                return await self._run(answer, request, mask=mask)
+        arrived = time.perf_counter_ns()
+        try:
+            timeout, joinable = request.whole("timeout"), self._batches.of(request)
+            size = sum(tensor.data.nbytes for tensor in request.inputs)
+            with self._room.hold(size):
+                async with self.turnstile.turn(timeout / 1e6 if timeout else None):
+                    response = await self._inside(request, joinable)
+        except BaseException:
+            self.statistics.failed(arrived)
+            raise
+        self.statistics.answered(arrived, response.timing)
+        return response
+
+    async def _inside(self, request: InferRequest, joinable: Optional[Joinable]) -> InferResponse:
+        if joinable is not None:
+            return await self._batching.infer(request, joinable)
+        return await self._alone(request)
+
+    async def _alone(self, request: InferRequest) -> InferResponse:
+        found: InferResponse = await self._attempts(answer, request, mask=_mask(request))
+        self.statistics.ran(found.timing, self._batches.size)
+        return found
+
+    async def _together(self, requests: Sequence[InferRequest], rows: int) -> list[InferResponse]:
+        """One run; all requests have the same parameters."""
+        found: list[InferResponse] = await self._attempts(
+            answer_together, self._batches, requests, mask=_mask(requests[0])
+        )
+        self.statistics.ran(found[0].timing, rows)
+        return found
+
+    async def _attempts(self, function: Callable[..., Any], *arguments: Any, mask: Optional[int]) -> Any:
+        try:
+            return await self._run(function, *arguments, mask=mask)
+        except _CALLERS:
+            raise
+        except RknnError:
+            return await self._run(function, *arguments, mask=mask)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """``function(context, *arguments)`` in a worker, in its turn."""
@@ -87,9 +134,19 @@ class ServedNetwork:
                 await settled(asyncio.wrap_future(future))  # the arrays of the request are in use
             raise
 
+    async def retire(self) -> None:
+        """Close it once those who are in it have left; new ones are no longer sent here."""
+        while self.turnstile.running or self.turnstile.waiting:
+            await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.to_thread(self.close)
+
     def close(self) -> None:
         """Answer what is under way and release the model; may be called again."""
         self.pool.close()
+
+
+def _mask(request: InferRequest) -> Optional[int]:
+    return request.whole("core_mask", 0xFFFF)
 
 
 def _cores(given: str) -> Any:

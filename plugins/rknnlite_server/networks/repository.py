@@ -13,10 +13,11 @@ from typing import Any, Optional
 from rknnlite.errors import ParamInvalid, RknnError, shown
 
 from ..errors import ApiError
+from ..queueing import Room
 from ..settings import ServerSettings
 from .network import ServedNetwork
 
-__all__ = ["Entry", "Repository", "name_of"]
+__all__ = ["Entry", "Repository", "described", "name_of"]
 
 logger = logging.getLogger("rknnlite.server")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
@@ -52,6 +53,7 @@ class Repository:
                 raise ParamInvalid(f"two models have the name {name!r}: {self._named[name].path} and {path}")
             self._named[name] = Entry(name, path)
         self._found: dict[str, Entry] = {}
+        self.room = Room(settings.queue_bytes)
 
     @property
     def loaded(self) -> list[ServedNetwork]:
@@ -85,20 +87,20 @@ class Repository:
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
             try:
-                fresh = await asyncio.to_thread(ServedNetwork, name, entry.path, self._settings)
+                fresh = await asyncio.to_thread(ServedNetwork, name, entry.path, self._settings, self.room)
             except RknnError as error:
                 entry.reason = str(error)
                 raise
             old, entry.network, entry.reason = entry.network, fresh, ""
         if old is not None:
-            await asyncio.to_thread(old.close)
+            await old.retire()
 
     async def unload(self, name: str) -> None:
         """Unload a network once its requests are answered; raises ApiError where there is none of the name."""
         entry = self._known(name)
         old, entry.network, entry.reason = entry.network, None, "unloaded"
         if old is not None:
-            await asyncio.to_thread(old.close)
+            await old.retire()
 
     async def load_named(self) -> None:
         """Load what the command line names; raises what the first raises that cannot be loaded."""
