@@ -18,7 +18,8 @@ __all__: list[str] = []
 Array = NDArray[Any]
 _MOST = 1 << 12
 _OLD_DECONVOLUTION = (1, 1, 21)
-"""Before it the weights of deconvolutions lie as (O, I, kh, kw)."""
+"""Before it the weights of deconvolutions lie as (O, I, kh, kw). Since then as (I, O, kh, kw): with any other order a text
+detector of ovxlib 1.1.24 finds no text (the chip maker's simulator reads them as (O, I), and the detector fails in it)."""
 
 
 def numbers(
@@ -95,20 +96,24 @@ def deconvolution(build: GraphBuilder, entry: NodeEntry) -> None:
     left, right, top, bottom = numbers(build, entry, "pad", (0, 0, 0, 0))
     more_x, more_y = numbers(build, entry, "output_padding", (0, 0))
     group = max(1, numbers(build, entry, "group", (1,))[0])
-    stored = build.elements(weight)
-    if build.model.ovxlib < _OLD_DECONVOLUTION:
-        stored = stored.swapaxes(0, 1)
-    doubts = []
-    depthwise = group > 1 and group == channels == stored.size // (kh * kw)
+    elements = build.elements(weight).reshape(-1)
+    count, doubts = elements.size // (channels * kh * kw), []
+    depthwise = group > 1 and group == channels and elements.size == channels * kh * kw
     if depthwise:
-        forward = stored.reshape(channels, 1, kh, kw)[..., ::-1, ::-1]
-        doubts.append("a depthwise deconvolution")
-    elif group == 1 and stored.shape[0] == channels and stored.shape[2:] == (kh, kw):
-        forward = stored.swapaxes(0, 1)[..., ::-1, ::-1]
+        forward = elements.reshape(channels, 1, kh, kw)
+    elif group == 1 and count and elements.size == count * channels * kh * kw:
+        old = build.model.ovxlib < _OLD_DECONVOLUTION
+        shape = (count, channels, kh, kw) if old else (channels, count, kh, kw)
+        forward = elements.reshape(shape) if old else elements.reshape(shape).swapaxes(0, 1)
+        if old:
+            doubts.append(
+                "weights of a deconvolution of an ovxlib before 1.1.21: their order is as documented, not measured"
+            )
     else:
         raise build.unsupported(
             entry, f"weights {list(weight.shape)}, {channels} channels in {group} groups are not known"
         )
+    forward = np.ascontiguousarray(forward[..., ::-1, ::-1])
     rows = (height - 1) * sy + kh - top - bottom + more_y
     columns = (width - 1) * sx + kw - left - right + more_x
     last = build.relu_behind(entry)
@@ -118,7 +123,7 @@ def deconvolution(build: GraphBuilder, entry: NodeEntry) -> None:
         )
     y = build.output(last, (n, len(forward), rows, columns))
     params = _params(
-        build, entry, x, weight, np.ascontiguousarray(forward), (sy, sx), (1, 1), (top, left), depthwise=depthwise, transposed=True
+        build, entry, x, weight, forward, (sy, sx), (1, 1), (top, left), depthwise=depthwise, transposed=True
     )  # fmt: skip
     _emit(build, last, "ConvTranspose" if last is entry else "ConvTransposeRelu", x, y, params, doubts)
 
