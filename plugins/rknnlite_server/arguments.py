@@ -17,6 +17,7 @@ __all__ = ["add_model_arguments", "add_network_arguments", "add_server_arguments
 _NETWORK_PORT = 8000
 _NETWORK_FIELDS = (
     "networks", "repository", "grpc_port", "workers", "core_mask", "window_ms", "allow_upload", "upload_dir", "upload_bytes",
+    "queue_bytes",
 )  # fmt: skip
 _MODEL_HELP = {
     "weight": "its weights; beside the model by default",
@@ -101,6 +102,10 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--window-ms", type=float, metavar="MS", default=default.window_ms,
         help=f"time that rows of a batch wait for each other (default: {default.window_ms:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--queue-bytes", type=int, metavar="BYTES", default=default.queue_bytes,
+        help=f"memory of requests that are read, wait or run (default: {default.queue_bytes})",
     )  # fmt: skip
     parser.add_argument(
         "--allow-upload", action="store_true", help="clients may send networks, which run here"

@@ -75,7 +75,8 @@ class ServerSettings:
     """A server. ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests wait.
 
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
-    ``window_ms`` is how long rows of a batch wait for each other; ``upload_bytes`` bounds what clients may leave here.
+    ``window_ms`` is how long rows of a batch wait for each other; ``upload_bytes`` bounds what clients may leave here,
+    ``queue_bytes`` the requests to networks that are read, wait or run.
     """
 
     models: tuple[ModelSettings, ...] = ()
@@ -104,6 +105,7 @@ class ServerSettings:
     allow_upload: bool = False
     upload_dir: str = ""
     upload_bytes: int = 4 << 30
+    queue_bytes: int = 512 << 20
 
     @property
     def serves_networks(self) -> bool:
@@ -124,6 +126,10 @@ class ServerSettings:
         for name in ("parallel", "timeout", "max_body", "max_messages"):
             if not getattr(self, name) > 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be above 0")
+        if self.queue_bytes < self.max_body:
+            raise ParamInvalid(
+                f"queue-bytes is {self.queue_bytes}, must be at least max-body, {self.max_body}: one request has to fit"
+            )
         if self.queue < 0:
             raise ParamInvalid(f"queue is {self.queue}, must be 0 or more")
         if bool(self.tls_cert) != bool(self.tls_key):

@@ -31,6 +31,7 @@ def inference_calls(state: State) -> dict[str, Handler]:
         "ModelReady": calls.model_ready,
         "ModelMetadata": calls.model_metadata,
         "ModelInfer": calls.model_infer,
+        "ModelStatistics": calls.model_statistics,
     }
 
 
@@ -64,6 +65,14 @@ class _Inference:
     async def model_infer(self, request: Any, context: Any) -> Any:
         network = self._network(request.model_name, request.model_version)
         return response_message(await network.infer(parse_request(request)))
+
+    async def model_statistics(self, request: Any, context: Any) -> Any:
+        self._state.check_ready()
+        repository = self._state.repository
+        found = [self._network(request.name, request.version)] if request.name else repository.loaded
+        return message("inference.ModelStatisticsResponse")(
+            model_stats=[network.statistics.fields(network.name) for network in found]
+        )
 
     def _network(self, name: str, version: str) -> ServedNetwork:
         self._state.check_ready()

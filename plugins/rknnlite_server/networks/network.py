@@ -17,13 +17,13 @@ from rknnlite.errors import (
     RknnError,
     TargetPlatformUnmatch,
 )
-from rknnlite.protocol.batches import Batches, answer_together
+from rknnlite.protocol.batches import Batches, Joinable, answer_together
 from rknnlite.protocol.execution import answer
 from rknnlite.protocol.metadata import model_config, model_metadata
 from rknnlite.protocol.requests import InferRequest, InferResponse
 
 from ..closing import settled
-from ..queueing import Turnstile
+from ..queueing import Room, Turnstile
 from ..settings import ServerSettings
 from .batching import Batching
 from .statistics import Statistics
@@ -43,7 +43,10 @@ class ServedNetwork:
         What ``Pool`` raises.
     """
 
-    def __init__(self, name: str, source: Source, settings: ServerSettings) -> None:
+    def __init__(
+        self, name: str, source: Source, settings: ServerSettings, room: Optional[Room] = None
+    ) -> None:
+        """``room`` is shared with the other networks of the server."""
         self.name = name
         device = {"device_id": settings.device_id} if settings.device_id else {}
         self.pool = Pool(
@@ -59,6 +62,7 @@ class ServedNetwork:
         self._batches = Batches(self.pool.inputs, self.pool.outputs, batch)
         self._batching = Batching(self._batches.size, settings.window_ms / 1e3, self._together)
         self.turnstile = Turnstile(_AHEAD * self.pool.size * batch, settings.queue, full=503)
+        self._room = room or Room(settings.queue_bytes)
         self.statistics = Statistics()
 
     @property
@@ -79,16 +83,20 @@ class ServedNetwork:
         arrived = time.perf_counter_ns()
         try:
             timeout, joinable = request.whole("timeout"), self._batches.of(request)
-            async with self.turnstile.turn(timeout / 1e6 if timeout else None):
-                if joinable is None:
-                    response = await self._alone(request)
-                else:
-                    response = await self._batching.infer(request, joinable)
+            size = sum(tensor.data.nbytes for tensor in request.inputs)
+            with self._room.hold(size):
+                async with self.turnstile.turn(timeout / 1e6 if timeout else None):
+                    response = await self._inside(request, joinable)
         except BaseException:
             self.statistics.failed(arrived)
             raise
         self.statistics.answered(arrived, response.timing)
         return response
+
+    async def _inside(self, request: InferRequest, joinable: Optional[Joinable]) -> InferResponse:
+        if joinable is not None:
+            return await self._batching.infer(request, joinable)
+        return await self._alone(request)
 
     async def _alone(self, request: InferRequest) -> InferResponse:
         found: InferResponse = await self._attempts(answer, request, mask=_mask(request))

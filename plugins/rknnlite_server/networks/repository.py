@@ -13,6 +13,7 @@ from typing import Any, Optional
 from rknnlite.errors import ParamInvalid, RknnError, shown
 
 from ..errors import ApiError
+from ..queueing import Room
 from ..settings import ServerSettings
 from .network import ServedNetwork
 
@@ -52,6 +53,7 @@ class Repository:
                 raise ParamInvalid(f"two models have the name {name!r}: {self._named[name].path} and {path}")
             self._named[name] = Entry(name, path)
         self._found: dict[str, Entry] = {}
+        self.room = Room(settings.queue_bytes)
 
     @property
     def loaded(self) -> list[ServedNetwork]:
@@ -85,7 +87,7 @@ class Repository:
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
             try:
-                fresh = await asyncio.to_thread(ServedNetwork, name, entry.path, self._settings)
+                fresh = await asyncio.to_thread(ServedNetwork, name, entry.path, self._settings, self.room)
             except RknnError as error:
                 entry.reason = str(error)
                 raise

@@ -16,6 +16,7 @@ from rknnlite.protocol.problems import CODE_KEY, ERROR_KEY, RETRY_KEY, status_of
 from ..errors import ApiError, as_api_error
 from ..state import State
 from .inference_rpc import health_calls, inference_calls
+from .rpc_counting import CountedCalls
 
 __all__ = ["Rpc", "outcome"]
 
@@ -43,7 +44,7 @@ class Rpc:
         settings = self.state.settings
         size = settings.max_body + (1 << 16)
         self._server = server = grpc.aio.server(
-            interceptors=[_Keys(self.state)],
+            interceptors=[*self._counting(), _Keys(self.state)],
             options=[
                 ("grpc.max_receive_message_length", size),
                 ("grpc.max_send_message_length", -1),
@@ -73,6 +74,13 @@ class Rpc:
         """Take no more calls, and end those under way after ``grace`` seconds; may be called again."""
         if self._server is not None:
             await self._server.stop(grace)
+
+    def _counting(self) -> list[Any]:
+        if self.state.metrics is None:
+            return []
+        services = self._services()
+        paths = [methods(service)[name].path for service, answers in services.items() for name in answers]
+        return [CountedCalls(self.state.metrics, paths)]
 
     def _services(self) -> dict[str, dict[str, Handler]]:
         return {INFERENCE: inference_calls(self.state), HEALTH: health_calls(self.state)}
