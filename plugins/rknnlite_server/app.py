@@ -7,7 +7,6 @@ import contextlib
 import functools
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -82,9 +81,10 @@ def make_app(
     """An ASGI application that loads its models when it starts, and says 503 until they are there.
 
     ``told`` hears ``initialised``, ``error`` and ``exited``, each with a text. Raises BackendUnavailable
-    when figures are wanted and the package that counts them is missing.
+    when figures or gRPC are wanted and the package for them is missing.
     """
     state = State(settings)
+    _add_rpc(state)
     routes = all_routes() if routes is None else routes
     if settings.metrics:
         state.metrics = Metrics(lambda: state.models.values())
@@ -92,15 +92,15 @@ def make_app(
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        rpc = await _rpc(state, told)
+        if state.rpc is not None:
+            await state.rpc.start()
         loading = asyncio.ensure_future(_load(state, told))
         try:
             yield
         finally:
             state.stopping = True
             await asyncio.wait([loading])
-            if rpc is not None:
-                await rpc.stop(settings.drain)
+            await state.end_rpc(settings.drain)
             await asyncio.to_thread(state.close)
             told("exited", "")
 
@@ -127,18 +127,20 @@ def make_app(
     return app
 
 
-async def _rpc(state: State, told: StatusCallback) -> Any:
-    """The gRPC server beside this one; None without networks, or where it is switched off."""
+def _add_rpc(state: State) -> None:
+    """The gRPC server beside this one; none without networks, or where it is switched off."""
     settings = state.settings
     if not settings.serves_networks or settings.grpc_port < 0:
-        return None
+        return
     try:
         from .networks.rpc import Rpc
     except ImportError as error:
-        raise missing("server", "gRPC cannot be served (--grpc-port -1 does without)", error) from None
-    rpc = state.rpc = Rpc(state)
-    await rpc.start()
-    return rpc
+        problem = missing("server", "gRPC cannot be served (--grpc-port -1 does without)", error)
+        if settings.grpc_needed:
+            raise problem from None
+        state.no_rpc = str(problem)
+        return
+    state.rpc = Rpc(state)
 
 
 async def _load(state: State, told: StatusCallback) -> None:
