@@ -26,6 +26,7 @@ COMMANDS = {
     "bash": ("bash",),
     "openssl": ("openssl",),
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "curl": ("curl",),
 }
 """Debian package -> commands of which one is enough."""
 
