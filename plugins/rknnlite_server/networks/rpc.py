@@ -44,7 +44,7 @@ class Rpc:
         settings = self.state.settings
         size = settings.max_body + (1 << 16)
         self._server = server = grpc.aio.server(
-            interceptors=[*self._counting(), _Keys(self.state)],
+            interceptors=self._interceptors(),
             options=[
                 ("grpc.max_receive_message_length", size),
                 ("grpc.max_send_message_length", -1),
@@ -75,12 +75,16 @@ class Rpc:
         if self._server is not None:
             await self._server.stop(grace)
 
-    def _counting(self) -> list[Any]:
-        if self.state.metrics is None:
-            return []
-        services = self._services()
-        paths = [methods(service)[name].path for service, answers in services.items() for name in answers]
-        return [CountedCalls(self.state.metrics, paths)]
+    def _interceptors(self) -> list[Any]:
+        """Those that have something to do: each costs every call some time."""
+        found: list[Any] = []
+        if self.state.metrics is not None:
+            services = self._services()
+            paths = [methods(service)[name].path for service, answers in services.items() for name in answers]
+            found.append(CountedCalls(self.state.metrics, paths))
+        if self.state.settings.api_keys:
+            found.append(_Keys(self.state))
+        return found
 
     def _services(self) -> dict[str, dict[str, Handler]]:
         return {INFERENCE: inference_calls(self.state), HEALTH: health_calls(self.state)}
