@@ -50,8 +50,6 @@ _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_len
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--echo"]:
-        return echo(sys.argv[2])
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -297,4 +295,7 @@ def show(what: str, found: float, unit: str, target: float, *, below: bool) -> N
 
 if __name__ == "__main__":
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    main()
+    if sys.argv[1:2] == ["--echo"]:
+        echo(sys.argv[2])
+    else:
+        main()
