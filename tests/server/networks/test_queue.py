@@ -187,11 +187,11 @@ def test_grpc_finds_no_room_either(gated: Gated) -> None:
 
 def test_room_is_given_back() -> None:
     room = Room(100)
-    with pytest.raises(ApiError, match="requests of 60 bytes are under way, 41 more do not fit into 100"):
-        with room.hold(50) as held:
-            held.take(10)
-            with room.hold(41):
-                pass
+    wanted = "requests of 60 bytes are under way, 41 more do not fit into 100"
+    with pytest.raises(ApiError, match=wanted), room.hold(50) as held:
+        held.take(10)
+        with room.hold(41):
+            pass
     assert room.used == 0
 
 
