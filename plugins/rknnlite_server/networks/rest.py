@@ -38,8 +38,8 @@ def network_routes() -> list[BaseRoute]:
         routes += [
             Route(prefix, metadata),
             Route(f"{prefix}/ready", model_ready),
-            Route(f"{prefix}/stats", statistics),
             Route(f"{prefix}/config", config),
+            Route(f"{prefix}/stats", statistics),
             Route(f"{prefix}/infer", infer, methods=["POST"]),
         ]
     return [*routes, *repository_routes()]
@@ -72,15 +72,15 @@ async def model_ready(request: Request) -> Response:
     return JSONResponse({"name": network.name, "ready": True})
 
 
+async def config(request: Request) -> Response:
+    """``GET /v2/models/NAME/config``: Triton's extension."""
+    return JSONResponse(_network(request).config)
+
+
 async def statistics(request: Request) -> Response:
     """``GET /v2/models/NAME/stats`` of one network, ``GET /v2/models/stats`` of all that are loaded."""
     found = [_network(request)] if "name" in request.path_params else repository_of(request).loaded
     return JSONResponse({"model_stats": [network.statistics.fields(network.name) for network in found]})
-
-
-async def config(request: Request) -> Response:
-    """``GET /v2/models/NAME/config``: Triton's extension."""
-    return JSONResponse(_network(request).config)
 
 
 async def infer(request: Request) -> Response:
@@ -98,12 +98,13 @@ async def infer(request: Request) -> Response:
 
 async def _asked(name: str, request: Request) -> InferRequest:
     """The request in a body. JSON of any size is parsed beside the event loop, which goes on meanwhile."""
-    with repository_of(request).room.hold() as held:  # then the network holds the tensors
-        body = await read_body(request, state_of(request).settings.max_body, held.take)
+    limit = state_of(request).settings.max_body
     length = request.headers.get(HEADER_LENGTH)
-    if len(body) <= _LARGE_TEXT or (length is not None and len(length) <= len(str(_LARGE_TEXT))):
-        return parse_request(name, body, length)
-    return await asyncio.to_thread(parse_request, name, body, length)
+    with repository_of(request).room.hold() as held:  # then the network holds the tensors
+        body = await read_body(request, limit, held.take)
+        if len(body) <= _LARGE_TEXT or (length is not None and len(length) <= len(str(_LARGE_TEXT))):
+            return parse_request(name, body, length)
+        return await asyncio.to_thread(parse_request, name, body, length)
 
 
 async def _written(
