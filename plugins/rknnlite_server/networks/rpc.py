@@ -104,10 +104,10 @@ class _Keys(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         given = dict(details.invocation_metadata or ()).get("authorization", "")
         if self._state.allows(given if isinstance(given, str) else ""):
             return await continuation(details)
-        return grpc.unary_unary_rpc_method_handler(_no_key)
+        return grpc.stream_stream_rpc_method_handler(_no_key)  # for all kinds: it waits for no message
 
 
-async def _no_key(request: bytes, context: Any) -> NoReturn:
+async def _no_key(requests: Any, context: Any) -> NoReturn:
     await context.abort(grpc.StatusCode.UNAUTHENTICATED, "Invalid API Key")
     raise AssertionError
 
