@@ -75,6 +75,7 @@ class ServerSettings:
     """A server. ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests wait.
 
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
+    with ``grpc_needed`` it is an error when gRPC cannot be had, else REST is served without;
     ``window_ms`` is how long rows of a batch wait for each other; ``upload_bytes`` bounds what clients may leave here,
     ``upload_models`` how many of those are open at a time, ``queue_bytes`` the requests to networks that are read, wait
     or run.
@@ -98,6 +99,7 @@ class ServerSettings:
     networks: tuple[str, ...] = ()
     repository: str = ""
     grpc_port: int = 8001
+    grpc_needed: bool = False
     workers: int = 0
     core_mask: str = "spread"
     backend: str = ""
@@ -120,6 +122,8 @@ class ServerSettings:
             raise ParamInvalid(f"port is {self.port}, must be in 0..65535")
         if not -1 <= self.grpc_port <= 0xFFFF:
             raise ParamInvalid(f"grpc-port is {self.grpc_port}, must be in 0..65535, or -1 for none")
+        if self.serves_networks and self.grpc_port == self.port > 0:
+            raise ParamInvalid(f"port and grpc-port are both {self.port}; HTTP and gRPC need a port each")
         for name in ("workers", "window_ms", "upload_bytes"):
             if getattr(self, name) < 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be 0 or more")

@@ -20,6 +20,9 @@ from .requests import InferRequest, InferResponse, Parameter, Tensor, Timing
 __all__ = ["answer", "outputs_wanted", "paired", "paired_tensors", "take_inputs"]
 
 
+_MOST_WHOLE = np.iinfo(np.int64).max
+
+
 def answer(context: Context, request: InferRequest) -> InferResponse:
     """Run the model once, for a caller who has the context to himself.
 
@@ -89,7 +92,7 @@ def paired_tensors(request: InferRequest, attrs: Sequence[TensorAttr]) -> list[T
 
 
 def outputs_wanted(request: InferRequest, names: Sequence[str]) -> list[int]:
-    """Numbers of the outputs that are asked for, all where none is; raises InputInvalid for unknown ones."""
+    """Numbers of the outputs that are asked for, all where none is; raises InputInvalid for unknown ones and double ones."""
     if not request.outputs:
         return list(range(len(names)))
     numbers = {name: number for number, name in enumerate(names)}
@@ -97,14 +100,22 @@ def outputs_wanted(request: InferRequest, names: Sequence[str]) -> list[int]:
     for output in request.outputs:
         if output.name not in numbers:
             raise InputInvalid(f"the model has no output {shown(output.name)}; it has {', '.join(names)}")
+        if numbers[output.name] in found:
+            raise InputInvalid(f"output {shown(output.name)} is asked for twice")
         found.append(numbers[output.name])
     return found
 
 
 def _check_numbers(attr: TensorAttr, tensor: Tensor) -> None:
     """Not every runtime looks: what is no number would become one in a quantised input, without a word."""
-    if tensor.data.dtype.kind == "f" and not np.isfinite(tensor.data).all():
+    data = tensor.data
+    if data.dtype == np.float64:  # runtimes take float32 and int64 at most
+        with np.errstate(over="ignore"):
+            data = data.astype(np.float32)
+    if data.dtype.kind == "f" and not np.isfinite(data).all():
         raise InputInvalid(f"input {attr.name} holds NaN or infinite values; clean the data")
+    if data.dtype == np.uint64 and data.size and data.max() > _MOST_WHOLE:
+        raise InputInvalid(f"input {attr.name} holds {data.max()}, whole numbers go up to {_MOST_WHOLE}")
 
 
 def _word(tensor: Tensor, name: str) -> str | None:

@@ -21,7 +21,7 @@ from rknnlite.errors import (
 )
 from rknnlite.protocol.batches import Batches, Joinable, answer_together
 from rknnlite.protocol.execution import answer
-from rknnlite.protocol.metadata import model_metadata
+from rknnlite.protocol.metadata import model_config, model_metadata
 from rknnlite.protocol.requests import InferRequest, InferResponse
 from rknnlite.spi import Context
 
@@ -78,6 +78,11 @@ class ServedNetwork:
     def metadata(self) -> dict[str, Any]:
         """The protocol's metadata object."""
         return model_metadata(self.name, self.pool, self.pool.batch, self.pool.shapes)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Triton's ModelConfig."""
+        return model_config(self.name, self.pool, self.pool.batch, self.pool.shapes)
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """Answer a request in a worker, once more in another one when the first was lost with its context.

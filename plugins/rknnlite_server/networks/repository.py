@@ -19,7 +19,7 @@ from ..settings import ServerSettings
 from .network import ServedNetwork
 from .uploaded import Uploaded
 
-__all__ = ["Entry", "Repository", "name_of"]
+__all__ = ["Entry", "Repository", "described", "name_of"]
 
 logger = logging.getLogger("rknnlite.server")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
@@ -62,6 +62,11 @@ class Repository:
     def loaded(self) -> list[ServedNetwork]:
         """The networks that answer."""
         return [entry.network for entry in self._all() if entry.network is not None]
+
+    @property
+    def open(self) -> list[ServedNetwork]:
+        """These, and those that are known by their content."""
+        return [*self.loaded, *self.uploaded.loaded]
 
     def index(self) -> list[Entry]:
         """All networks that there are."""

@@ -457,7 +457,7 @@ def test_what_cannot_be_bound_is_refused_and_the_next_request_is_right(calls: Ca
     damaged = [
         ("INVALID_ARGUMENT", "output", [Requested("output", {})]),
         ("INVALID_ARGUMENT", "all outputs", []),
-        ("INVALID_ARGUMENT", "all outputs", [Requested("output", {"attr": text})] * 2),
+        ("INVALID_ARGUMENT", "twice", [Requested("output", {"attr": text})] * 2),
         ("INVALID_ARGUMENT", "no output", [Requested("nothing", {"attr": text})]),
         ("INVALID_ARGUMENT", "attr", [Requested("output", {"attr": "{"})]),
         ("INVALID_ARGUMENT", "attr", [Requested("output", {"attr": True})]),
@@ -510,7 +510,7 @@ def test_contexts_for_bound_memory_are_as_many_as_workers(calls: Calls, board: N
     assert len(answers) == 8
     assert len(set(answers)) == 1
     gc.collect()
-    assert sum(isinstance(thing, CpuContext) for thing in gc.get_objects()) == before
+    assert sum(isinstance(thing, CpuContext) for thing in gc.get_objects()) <= before
 
 
 # -- shapes of data that is passed through ------------------------------------------------------------------
