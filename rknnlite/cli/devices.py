@@ -6,9 +6,9 @@ import argparse
 from dataclasses import dataclass
 
 from .. import plugins
-from ..log import logger
+from ..choosing import devices
 from ..native.board import Board
-from ..spi import Backend, Device
+from ..spi import Device
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
 from .readiness import brief, ready
 
@@ -30,6 +30,7 @@ class Found:
 
 def probes() -> list[Found]:
     """All backends, those that would be chosen first at the top."""
+    known = devices()
     asked = [(backend, plugins.probe(backend)) for backend in plugins.backends().values()]
     found = [
         Found(
@@ -39,19 +40,11 @@ def probes() -> list[Found]:
             probe.priority,
             probe.devices,
             probe.reason,
-            _coprocessors(backend) if probe.available else (),
+            known.get(backend.name, ()),
         )
         for backend, probe in asked
     ]
     return sorted(found, key=lambda entry: (not entry.available, -entry.priority, entry.backend))
-
-
-def _coprocessors(backend: Backend) -> tuple[Device, ...]:
-    try:
-        return tuple(backend.devices())
-    except Exception as error:
-        logger.warning("backend %s: its devices cannot be listed: %s", backend.name, error)
-        return ()
 
 
 _COLUMNS = (
@@ -82,6 +75,7 @@ class Devices(Command):
         for entry in found:
             lines += [
                 f"{entry.backend}: device {device.id}, {device.soc}"
+                + (f", at {device.address}" if device.address else "")
                 + (
                     f", {device.memory_free >> 20} of {device.memory_total >> 20} MiB free"
                     if device.memory_total
