@@ -109,6 +109,7 @@ EXTRAS = {
         ),
         Extra("html", "pages of perf and compare", ("jinja2",), ("python3-jinja2",)),
         Extra("plot", "PNG pictures", ("matplotlib",), ("python3-matplotlib",)),
+        Extra("ray", "fleets of boards on Ray", ("ray",), (), "ray"),
         Extra("rich", "colours on a terminal", ("rich",), ("python3-rich",)),
         Extra("completion", "completion for shells", ("shtab",), ("python3-shtab",)),
         Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),

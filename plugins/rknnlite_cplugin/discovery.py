@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rknnlite import config
-from rknnlite.abi import rknn_op as abi
+from rknnlite import abi, config
 from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.log import logger
 from rknnlite.spi.custom_op import CustomOp

@@ -59,4 +59,4 @@ def _ask(number: int, board: Board, found: dict[int, Device]) -> None:
         return
     total, free = (int(facts.memory.get(name, 0)) for name in ("MemTotal", "MemAvailable"))
     address = board.addresses[0]
-    found[number] = Device(board.name or address, facts.soc or "no Rockchip board", total, free, address)
+    found[number] = Device(board.name or address, facts.soc, total, free, address)

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rknnlite.errors import RknnError, shown
 from rknnlite.extras import missing
+from rknnlite.native.board import Board
 
 from .about import detokenize, health, models, one_model, tokenize
 from .chat import chat_completions
@@ -26,6 +27,7 @@ from .completions import completions
 from .embeddings import embeddings
 from .errors import ApiError, problem_of
 from .metrics import Counting, Metrics, metrics
+from .networks.figures import NetworkFigures
 from .networks.rest import network_routes
 from .ollama import ollama_routes
 from .page import page
@@ -84,6 +86,7 @@ def make_app(
     routes = all_routes() if routes is None else routes
     if settings.metrics:
         state.metrics = Metrics(lambda: state.models.values())
+        state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

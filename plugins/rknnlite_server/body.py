@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 from starlette.requests import ClientDisconnect, Request
@@ -35,13 +35,18 @@ async def read_json(request: Request, limit: int, empty: bool = False) -> Body:
     return Body(value)
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The bytes of a request, decompressed, at most ``limit``, within ``BODY_SECONDS``. Raises ApiError."""
+async def read_body(request: Request, limit: int, take: Callable[[int], None] = lambda count: None) -> bytes:
+    """The bytes of a request, decompressed, at most ``limit``, within ``BODY_SECONDS``. Raises ApiError.
+
+    ``take`` is asked for room: for all that is announced before any of it is read, else for each part that comes.
+    """
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > limit:
+    length = int(declared) if declared.isdigit() else 0
+    if length > limit:
         raise _too_large(limit)
+    take(length)
     try:
-        data = await asyncio.wait_for(_data(request, limit), BODY_SECONDS)
+        data = await asyncio.wait_for(_data(request, limit, length, take), BODY_SECONDS)
     except ClientDisconnect:
         raise ApiError(
             400, "invalid_request_error", "the client went away before its request was complete"
@@ -50,15 +55,21 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise ApiError(
             408, "invalid_request_error", f"the body was not complete within {BODY_SECONDS:g} s"
         ) from None
-    return await decoded(data, request.headers.get("content-encoding", ""), limit)
+    found = await decoded(data, request.headers.get("content-encoding", ""), limit)
+    take(max(0, len(found) - len(data)))
+    return found
 
 
-async def _data(request: Request, limit: int) -> bytes:
+async def _data(request: Request, limit: int, taken: int, take: Callable[[int], None]) -> bytes:
     data = bytearray()
     async for chunk in request.stream():
-        data += chunk
-        if len(data) > limit:
+        if len(data) + len(chunk) > limit:
             raise _too_large(limit)
+        more = len(data) + len(chunk) - taken
+        if more > 0:
+            take(more)
+            taken += more
+        data += chunk
     return bytes(data)
 
 

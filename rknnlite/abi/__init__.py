@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["include_dir"]
+__all__ = ["PLUGIN_DIRECTORIES", "PLUGIN_PREFIX", "include_dir"]
+
+PLUGIN_PREFIX = "librkcst_"
+"""How files of compiled operators begin."""
+PLUGIN_DIRECTORIES = ("/usr/lib/rknpu/op_plugins", "/usr/lib/rknnpu/op_plugins")
+"""Where the vendor's server looks for plugins; the manual spells it both ways (RKNN user guide, 5.5)."""
 
 
 def include_dir() -> Path:

@@ -17,8 +17,6 @@ __all__ = [
     "GET_OP",
     "MAX_DIMS",
     "MAX_NAME",
-    "PLUGIN_DIRECTORIES",
-    "PLUGIN_PREFIX",
     "SKIP_CUSTOM_OP_COMPUTE",
     "CustomOpAttr",
     "CustomOpContext",
@@ -37,9 +35,6 @@ SKIP_CUSTOM_OP_COMPUTE = -14
 """Answer of a custom op's ``init``: use the runtime's own operator of that type."""
 ENTRY_POINT = "get_rknn_custom_op"
 """What a plugin library exports: ``rknn_custom_op *get_rknn_custom_op(void)``."""
-PLUGIN_PREFIX = "librkcst_"
-PLUGIN_DIRECTORIES = ("/usr/lib/rknpu/op_plugins", "/usr/lib/rknnpu/op_plugins")
-"""Where the vendor's server looks for plugins; the manual spells it both ways (RKNN user guide, 5.5)."""
 
 
 class Target(enum.IntEnum):

@@ -47,6 +47,15 @@ def probes() -> list[Found]:
     return sorted(found, key=lambda entry: (not entry.available, -entry.priority, entry.backend))
 
 
+def _device(backend: str, device: Device) -> str:
+    soc = f", {device.soc}" if device.soc else ""
+    free = (
+        f", {device.memory_free >> 20} of {device.memory_total >> 20} MiB free" if device.memory_total else ""
+    )
+    where = f", at {device.address}" if device.address not in ("", device.id) else ""
+    return f"{backend}: device {device.id}{soc}{where}{free}"
+
+
 _COLUMNS = (
     Column("backend"), Column("generation", drop=2), Column("usable"), Column("devices", least=12, drop=1), Column("why", least=24),
 )  # fmt: skip
@@ -73,16 +82,7 @@ class Devices(Command):
         ]
         lines: list[Part] = []
         for entry in found:
-            lines += [
-                f"{entry.backend}: device {device.id}, {device.soc}"
-                + (f", at {device.address}" if device.address else "")
-                + (
-                    f", {device.memory_free >> 20} of {device.memory_total >> 20} MiB free"
-                    if device.memory_total
-                    else ""
-                )
-                for device in entry.coprocessors
-            ]
+            lines += [_device(entry.backend, device) for device in entry.coprocessors]
         if not all(entry.available for entry in found):
             lines.append(Line("what to do about one: rknnlite doctor --backend NAME", Tone.QUIET))
         console.report(found, Table(_COLUMNS, rows), *lines, "", ready(soc=Board().soc()))

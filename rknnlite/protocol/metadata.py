@@ -52,7 +52,7 @@ def model_config(
     Examples:
         >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn") as context:
         ...     model_config("resnet", context)["input"]
-        [{'name': 'data', 'data_type': 'TYPE_FP32', 'dims': [1, 224, 224, 3], 'format': 'FORMAT_NHWC'}]
+        [{'name': 'input', 'data_type': 'TYPE_FP32', 'dims': [1, 224, 224, 3], 'format': 'FORMAT_NHWC'}]
     """
     found = model_metadata(name, described, batch, shapes)
     first = 1 if batch > 1 else 0

@@ -111,8 +111,9 @@ def test_an_extra_installs_what_is_imported(name: str) -> None:
 
 
 def test_the_extra_all_is_all_of_them() -> None:
+    """But for Ray, which is large and has no wheels for some versions of Python."""
     (every,) = extras()["all"]
-    assert set(re.findall(r"\w+", every.partition("[")[2])) == set(EXTRAS)
+    assert set(re.findall(r"\w+", every.partition("[")[2])) == set(EXTRAS) - {"ray"}
 
 
 def test_replaces_the_packages_of_the_vendor() -> None:

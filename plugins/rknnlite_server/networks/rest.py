@@ -32,11 +32,13 @@ def network_routes() -> list[BaseRoute]:
         Route("/v2/", server_metadata),
         Route("/v2/health/live", live),
         Route("/v2/health/ready", ready),
+        Route("/v2/models/stats", statistics),
     ]
     for prefix in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [
             Route(prefix, metadata),
             Route(f"{prefix}/ready", model_ready),
+            Route(f"{prefix}/stats", statistics),
             Route(f"{prefix}/config", config),
             Route(f"{prefix}/infer", infer, methods=["POST"]),
         ]
@@ -70,6 +72,12 @@ async def model_ready(request: Request) -> Response:
     return JSONResponse({"name": network.name, "ready": True})
 
 
+async def statistics(request: Request) -> Response:
+    """``GET /v2/models/NAME/stats`` of one network, ``GET /v2/models/stats`` of all that are loaded."""
+    found = [_network(request)] if "name" in request.path_params else repository_of(request).loaded
+    return JSONResponse({"model_stats": [network.statistics.fields(network.name) for network in found]})
+
+
 async def config(request: Request) -> Response:
     """``GET /v2/models/NAME/config``: Triton's extension."""
     return JSONResponse(_network(request).config)
@@ -90,7 +98,8 @@ async def infer(request: Request) -> Response:
 
 async def _asked(name: str, request: Request) -> InferRequest:
     """The request in a body. JSON of any size is parsed beside the event loop, which goes on meanwhile."""
-    body = await read_body(request, state_of(request).settings.max_body)
+    with repository_of(request).room.hold() as held:  # then the network holds the tensors
+        body = await read_body(request, state_of(request).settings.max_body, held.take)
     length = request.headers.get(HEADER_LENGTH)
     if len(body) <= _LARGE_TEXT or (length is not None and len(length) <= len(str(_LARGE_TEXT))):
         return parse_request(name, body, length)

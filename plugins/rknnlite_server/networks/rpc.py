@@ -10,13 +10,15 @@ from typing import Any, Optional
 import grpc
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
-from rknnlite.protocol.messages import HEALTH, INFERENCE
+from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, methods
 
 from ..serving import HEAD_SECONDS, listening
 from ..settings import ServerSettings
 from ..state import State
+from .board_rpc import board_calls
 from .inference_rpc import health_calls, inference_calls
 from .rpc_calls import Handler, Keys, handlers
+from .rpc_counting import CountedCalls
 from .rpc_errors import outcome
 
 __all__ = ["Rpc", "outcome"]
@@ -56,7 +58,9 @@ class Rpc:
         self.bind()
         self.ending = asyncio.Event()  # made here: it belongs to the event loop
         settings = self.state.settings
-        self._server = server = grpc.aio.server(interceptors=[Keys(self.state)], options=_options(settings))
+        self._server = server = grpc.aio.server(
+            interceptors=[*self._counting(), Keys(self.state)], options=_options(settings)
+        )
         for service, answers in self._services().items():
             server.add_generic_rpc_handlers((handlers(service, answers, self.state),))
         try:
@@ -97,9 +101,17 @@ class Rpc:
         for made in bound:
             made.close()
 
+    def _counting(self) -> list[Any]:
+        if self.state.metrics is None:
+            return []
+        services = self._services()
+        paths = [methods(service)[name].path for service, answers in services.items() for name in answers]
+        return [CountedCalls(self.state.metrics, paths)]
+
     def _services(self) -> dict[str, dict[str, Handler]]:
         return {
             INFERENCE: inference_calls(self.state, self.ending),
+            BOARD: board_calls(self.state),
             HEALTH: health_calls(self.state, self.ending),
         }
 

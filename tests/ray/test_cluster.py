@@ -1,0 +1,117 @@
+"""The predictor in actors of a local cluster: numbers, placement, errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ray = pytest.importorskip("ray")
+
+from rknnlite_ray import RknnPredictor, map_arguments, typed_errors  # noqa: E402
+
+import rknnlite  # noqa: E402
+from rknnlite.errors import InputInvalid, ModelInvalid, TargetPlatformUnmatch  # noqa: E402
+from tests.ray.conftest import BOARD  # noqa: E402
+from tests.support.corpus import genuine  # noqa: E402
+
+pytestmark = pytest.mark.slow
+CONV = genuine("conv_1x1.rk3588.i8")
+
+
+def images(model: Path, count: int) -> np.ndarray:
+    with rknnlite.open(model, backend="cpu") as context:
+        dims = context.inputs[0].dims[1:]
+    return np.random.default_rng(1).integers(0, 255, (count, *dims)).astype(np.uint8)
+
+
+def dataset(model: Path, count: int = 24) -> Any:
+    pixels = images(model, count)
+    return ray.data.from_items([{"id": i, "image": pixels[i]} for i in range(count)], override_num_blocks=6)
+
+
+def arguments(model: Any, **options: Any) -> dict[str, Any]:
+    """On a board's core, by the CPU reference: what is no board cannot do it with another backend."""
+    return map_arguments(
+        model, backend="cpu", **{"resources": BOARD, "num_cpus": 0, "batch_size": 4, **options}
+    )
+
+
+@pytest.mark.parametrize("name", ["conv_1x1.rk3588.i8", "batch_three.rk3588.fp16"])
+def test_rows_are_those_of_a_local_predictor(cluster: Any, name: str) -> None:
+    model = genuine(name)
+    found = {
+        row["id"]: row["scores"]
+        for row in dataset(model)
+        .map_batches(RknnPredictor, **arguments(model, workers=3, inputs="image", outputs="scores"))
+        .take_all()
+    }
+    local = RknnPredictor(model, backend="cpu", inputs="image", outputs="scores")
+    expected = local({"id": np.arange(24), "image": images(model, 24)})["scores"]
+    assert sorted(found) == list(range(24))
+    assert all(found[i].tobytes() == expected[i].tobytes() for i in range(24))
+
+
+class Where(RknnPredictor):
+    """Says on which node it is, and what it holds."""
+
+    def __call__(self, batch: Any) -> Any:
+        import time
+
+        time.sleep(0.2)
+        found = super().__call__(batch)
+        found["node"] = np.array([ray.get_runtime_context().get_node_id()] * len(found["id"]))
+        return found
+
+
+def test_three_workers_are_on_three_boards(cluster: Any) -> None:
+    given = arguments(CONV, workers=3, inputs="image")
+    assert given["resources"] == BOARD and given["compute"].max_size == 3
+    rows = dataset(CONV, 48).map_batches(Where, **given).take_all()
+    assert {row["node"] for row in rows} == {board.node_id for board in cluster.boards}
+
+
+def test_resources_come_from_the_file(cluster: Any) -> None:
+    assert map_arguments(CONV)["resources"] == {"rknpu_core": 1, "rk3588": 1}
+    assert map_arguments(CONV, backend="cpu")["resources"] == {}
+    assert map_arguments(CONV, backend="cpu")["num_cpus"] == 1
+
+
+def test_a_file_for_another_soc_is_refused_at_once(cluster: Any) -> None:
+    with pytest.raises(TargetPlatformUnmatch, match=r"resource rk3576, .*offer rknpu_core: 3, rk3588: 3"):
+        map_arguments(genuine("conv_1x1.rk3576.i8"))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"inputs": "picture"}, InputInvalid, r"a batch failed .*no column 'picture'; the rows have \['id', 'image'\]"),
+        ({"inputs": "image", "infer": {"layout": "nchw"}}, InputInvalid, r"column image, row 0 of the batch: .*NCHW shape"),
+        ({"ship": False}, ModelInvalid, r"cannot be opened .*gone\.rknn: cannot be read: No such file"),
+    ],
+    ids=["column", "shape", "missing on a node"],
+)  # fmt: skip
+def test_errors_of_workers_are_typed_and_name_the_place(
+    cluster: Any, tmp_path: Path, options: dict[str, Any], error: Any, text: str
+) -> None:
+    model = tmp_path / "gone.rknn"
+    model.write_bytes(CONV.read_bytes())
+    given = arguments(model, **options)
+    model.unlink()
+    with pytest.raises(error, match=text), typed_errors():
+        dataset(CONV, 4).map_batches(RknnPredictor, **given).take_all()
+
+
+def test_other_errors_of_ray_stay_what_they_are(cluster: Any) -> None:
+    with pytest.raises(ray.exceptions.RayTaskError), typed_errors():
+        ray.get(ray.remote(lambda: 1 / 0).remote())
+
+
+def test_what_the_environment_asks_for_is_an_npu_that_is_not_there(cluster: Any) -> None:
+    from rknnlite.errors import BackendUnavailable
+
+    given = map_arguments(CONV, backend="rknnrt", inputs="image")
+    with pytest.raises(BackendUnavailable, match="rknnrt"), typed_errors():
+        dataset(CONV, 4).map_batches(RknnPredictor, **given).take_all()

@@ -1,0 +1,159 @@
+"""A result has each row once, whoever is killed in the middle."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ray = pytest.importorskip("ray")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+import pyarrow  # noqa: E402
+from rknnlite_ray import Results, RknnPredictor  # noqa: E402
+
+from rknnlite.errors import InputInvalid, ParamInvalid  # noqa: E402
+from tests.ray import evaluation  # noqa: E402
+from tests.ray.conftest import add_board  # noqa: E402
+from tests.support.corpus import ROOT  # noqa: E402
+
+slow = pytest.mark.slow
+
+
+def put(file: Path, **columns: list[Any]) -> Path:
+    """A file as Ray writes them."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pyarrow.table(columns), file)
+    return file
+
+
+def rows(folder: Path) -> dict[int, Any]:
+    """The rows of a result by key, after a look that each is there once."""
+    found = [
+        row for file in sorted((folder).glob("*/*.parquet")) for row in parquet.read_table(file).to_pylist()
+    ]
+    assert len({row["id"] for row in found}) == len(found)
+    return {row["id"]: row for row in found}
+
+
+# -- folders of files, without Ray ---------------------------------------------------------------------------
+
+
+def test_a_new_result_is_empty(tmp_path: Path) -> None:
+    assert len(Results(tmp_path / "new").keys()) == 0
+    (tmp_path / "file").touch()
+    with pytest.raises(ParamInvalid, match="file: cannot be made a folder"):
+        Results(tmp_path / "file")
+
+
+def test_what_a_killed_program_wrote_counts_and_what_it_did_not_end_goes(tmp_path: Path) -> None:
+    put(tmp_path / "done-1" / "a.parquet", id=[3, 1], y=[30, 10])
+    whole = put(tmp_path / "running-2" / "b.parquet", id=[5], y=[50])
+    torn = whole.with_name("c.parquet")
+    torn.write_bytes(whole.read_bytes()[:-20])
+    (whole.with_name("d.parquet")).touch()
+    assert Results(tmp_path).keys().tolist() == [1, 3, 5]
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*")) == [
+        "done-1/a.parquet", "done-2/b.parquet",
+    ]  # fmt: skip
+
+
+def test_rows_that_were_written_twice_stay_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    put(tmp_path / "done-1" / "a.parquet", id=["x", "y"], n=[1, 2])
+    put(tmp_path / "running-2" / "b.parquet", id=["y", "z", "z"], n=[3, 4, 5])
+    results = Results(tmp_path)
+    assert results.keys().tolist() == ["x", "y", "z"]
+    assert "2 rows are in the result already and are dropped" in caplog.text
+    assert {key: row["n"] for key, row in rows(tmp_path).items()} == {"x": 1, "y": 2, "z": 4}
+    caplog.clear()
+    assert len(results.keys()) == 3 and not caplog.text
+
+
+def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
+    put(tmp_path / "done-1" / "a.parquet", number=[1])
+    with pytest.raises(InputInvalid, match=r"a\.parquet has no column 'id'"):
+        Results(tmp_path).keys()
+    assert Results(tmp_path, key="number").keys().tolist() == [1]
+
+
+# -- on a cluster --------------------------------------------------------------------------------------------
+
+
+def expected() -> dict[int, bytes]:
+    """What a local predictor makes of all rows."""
+    ids = np.arange(evaluation.ROWS)
+    predict = RknnPredictor(evaluation.MODEL, backend="cpu", inputs="image", outputs="scores")
+    found = predict(evaluation.pixels({"id": ids}))
+    return {int(i): row.tobytes() for i, row in zip(ids, found["scores"])}
+
+
+def scores(folder: Path) -> dict[int, bytes]:
+    """What the result has of all rows."""
+    found = Results(folder).read().take_all()
+    assert len(found) == len(rows(folder))
+    return {row["id"]: row["scores"].tobytes() for row in found}
+
+
+def until(condition: Callable[[], Any], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.02)
+
+
+def written(folder: Path) -> int:
+    """Rows that are on disk, of which some may be in files without an end."""
+    return len(list(folder.glob("result/*/*.parquet")))
+
+
+@slow
+def test_a_second_run_computes_nothing(cluster: Any, tmp_path: Path) -> None:
+    assert evaluation.evaluate(tmp_path) == evaluation.ROWS
+    assert sorted(evaluation.computed(tmp_path)) == list(range(evaluation.ROWS))
+    assert evaluation.evaluate(tmp_path) == evaluation.ROWS
+    assert len(evaluation.computed(tmp_path)) == evaluation.ROWS
+    assert scores(tmp_path / "result") == expected()
+
+
+@slow
+def test_a_killed_program_goes_on_where_it_was(cluster: Any, tmp_path: Path) -> None:
+    """The cluster outlives it, as one of boards does."""
+    command = [sys.executable, "-m", "tests.ray.evaluation", cluster.address, str(tmp_path)]
+    driver = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    until(lambda: written(tmp_path) >= 4 or driver.poll() is not None)
+    driver.send_signal(signal.SIGKILL)
+    assert driver.wait() == -signal.SIGKILL
+    before = Results(tmp_path / "result").keys().tolist()
+    assert 0 < len(before) < evaluation.ROWS
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split()[0] == str(evaluation.ROWS)
+    assert scores(tmp_path / "result") == expected()
+    counted = evaluation.computed(tmp_path)
+    assert set(counted) == set(range(evaluation.ROWS))
+    assert all(counted.count(number) == 1 for number in before), "rows of the result were computed again"
+
+
+@slow
+def test_a_node_that_dies_loses_no_row(cluster: Any, tmp_path: Path) -> None:
+    board = add_board(cluster)
+    cluster.wait_for_nodes()
+
+    def kill() -> None:
+        until(lambda: written(tmp_path) >= 6)
+        cluster.remove_node(board)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    assert evaluation.evaluate(tmp_path, workers=4) == evaluation.ROWS
+    killer.join()
+    assert scores(tmp_path / "result") == expected()
+    assert len(evaluation.computed(tmp_path)) >= evaluation.ROWS
