@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rknnlite import plugins
 from rknnlite.api import RKNNLite
-from rknnlite.spi import Backend, Context, Device, Probe
 
 from .corpus import genuine
 
@@ -39,33 +37,6 @@ def test_list_devices_has_none(fresh: RKNNLite, capfd: pytest.CaptureFixture[str
     first, middle, last = capfd.readouterr().out.splitlines()
     assert first == last == "*" * 25
     assert "devices connected" in middle
-
-
-def test_list_devices_has_the_boards_that_answer(
-    fresh: RKNNLite, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Far(Backend):
-        def devices(self) -> list[Device]:
-            return [Device("bench", "RK3588")]
-
-        def facts(self, device_id: str) -> None:
-            return None
-
-        def probe(self) -> Probe:
-            return Probe(False, "")
-
-        def open(self, model: object, options: object) -> Context:
-            raise NotImplementedError
-
-    class Broken(Far):
-        def devices(self) -> list[Device]:
-            raise OSError("no")
-
-    here = plugins.backends()
-    monkeypatch.setattr(plugins, "backends", lambda: {**here, "broken": Broken(), "far": Far()})
-    assert fresh.list_devices() == (["bench"], []), "coprocessors and this machine are none"
-    lines = capfd.readouterr().out.splitlines()
-    assert lines == ["*" * 25, "all device(s) over the network:", "bench", "*" * 25]
 
 
 def test_all_platforms(fresh: RKNNLite, capfd: pytest.CaptureFixture[str]) -> None:

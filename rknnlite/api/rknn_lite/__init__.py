@@ -261,23 +261,11 @@ class RKNNLite:
             return None
 
     def list_devices(self) -> tuple[list[str], list[str]]:
-        """Print and return the boards that are named in the settings and answer: what ``device_id`` may be.
-
-        Returns:
-            Their names, in the place of the devices that the vendor reaches by adb, and none for ntb.
-        """
-        from ..._faces.afar import boards_afar
-
-        names = [device.id for device in boards_afar()]
+        """Devices attached to a PC, by adb and by ntb: none, this package talks to no attached devices."""
         self.rknn_log.p("*" * 25)
-        if names:
-            self.rknn_log.p("all device(s) over the network:")
-        for name in names:
-            self.rknn_log.p(name)
-        if not names:
-            self.rknn_log.p("None devices connected.")
+        self.rknn_log.p("None devices connected.")
         self.rknn_log.p("*" * 25)
-        return names, []
+        return [], []
 
     def list_support_target_platform(
         self, rknn_model: str | os.PathLike[str] | None = None
