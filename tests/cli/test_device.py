@@ -282,10 +282,6 @@ def test_a_machine_without_a_driver_is_shown_all_the_same(call: Call, far: Far, 
     assert done.code == 0 and done.out == f"{HERE}  memory 1024/2048 MiB  no load is told there\n"
 
 
-def test_devices_lists_named_boards(call: Call, far: Far) -> None:
-    assert "far: device bench, RK3588" in call("devices").out
-
-
 def test_doctor_says_whether_named_boards_answer(
     call: Call, far: Far, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
