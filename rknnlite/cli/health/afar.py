@@ -11,7 +11,7 @@ from ..._version import __version__
 from ...errors import ModelInvalid, RknnError
 from ...formats import ModelFile
 from ...protocol.board import BackendFacts
-from ..reach import FarBoard, devices_of, far_board
+from ..reach import FarBoard, cause_of, devices_of, far_board
 from .finding import Finding, Level
 from .machine import kernel, speed
 from .models import made_for, pairing
@@ -47,13 +47,13 @@ def _named(name: str) -> list[Finding]:
     try:
         boards = devices_of(name)
     except RknnError as error:
-        return [_trouble(topic, str(error))]
+        return [_trouble(topic, error)]
     for address, backend in boards:
         label = name if address == name else f"{name} ({address})"
         try:
             there = far_board(address, backend)
         except RknnError as error:
-            found.append(_trouble(topic, str(error)))
+            found.append(_trouble(topic, error))
             continue
         soc = there.soc()
         what = f"{soc.name.upper()}, {there.model()}" if soc else "no Rockchip NPU is known there"
@@ -61,8 +61,8 @@ def _named(name: str) -> list[Finding]:
     return found
 
 
-def _trouble(topic: str, text: str) -> Finding:
-    cause, _, remedy = text.partition("; ")
+def _trouble(topic: str, error: RknnError) -> Finding:
+    cause, remedy = cause_of(error)
     return Finding(topic, Level.WARN, cause, remedy or "look whether its server runs: rknnlite serve")
 
 
