@@ -84,7 +84,10 @@ def cost(folder: Path, rounds: int, calls: int) -> None:
             "REST": stack.enter_context(rest_call(server.http, "quick", image)),
         }
         each = in_turns(asked, rounds, calls)
-        spent = cpu_of(server.process.pid, asked["gRPC"], calls), cpu_of(server.process.pid, asked["REST"], calls)
+        spent = (
+            cpu_of(server.process.pid, asked["gRPC"], calls),
+            cpu_of(server.process.pid, asked["REST"], calls),
+        )
     print(f"a call with {image.nbytes} bytes, on a network that takes no time")
     for name, seconds in each.items():
         print(f"  {name:<17}{seconds * 1e6:8.0f} us")
@@ -176,7 +179,9 @@ def echo(kind: str) -> None:
         return request
 
     def handlers(call: Any) -> Any:
-        return grpc.method_handlers_generic_handler("echo", {"Echo": grpc.unary_unary_rpc_method_handler(call)})
+        return grpc.method_handlers_generic_handler(
+            "echo", {"Echo": grpc.unary_unary_rpc_method_handler(call)}
+        )
 
     if kind == "threads":
         server = grpc.server(futures.ThreadPoolExecutor(4), handlers=(handlers(back),), options=_OPTIONS)
@@ -246,9 +251,10 @@ def workers(folder: Path, calls: int) -> None:
     path, rates = stand_in_path(folder), {}
     print(f"a network that takes {LATENCY * 1e3:.0f} ms")
     for count in (1, 3):
-        with serve(model, "--backend", "stand_in", "--workers", count, path=path) as server, grpc_call(
-            server.grpc, "steady", image
-        ) as ask:
+        with (
+            serve(model, "--backend", "stand_in", "--workers", count, path=path) as server,
+            grpc_call(server.grpc, "steady", image) as ask,
+        ):
             rate(ask, 3, 12)
             rates[count] = rate(ask, 4 * count, calls * count)
             if count == 3:

@@ -17,7 +17,7 @@ __all__ = ["add_model_arguments", "add_network_arguments", "add_server_arguments
 _NETWORK_PORT = 8000
 _NETWORK_FIELDS = (
     "networks", "repository", "workers", "core_mask", "window_ms", "allow_upload", "upload_dir", "upload_bytes",
-    "queue_bytes",
+    "upload_models", "queue_bytes",
 )  # fmt: skip
 _MODEL_HELP = {
     "weight": "its weights; beside the model by default",
@@ -119,6 +119,10 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--upload-bytes", type=int, metavar="BYTES", default=default.upload_bytes,
         help=f"how much of them is kept (default: {default.upload_bytes})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--upload-models", type=int, metavar="N", default=default.upload_models,
+        help=f"how many of them are open at a time (default: {default.upload_models})",
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ServerStatus", "serve", "start_server", "stop_server"]
 
+_BACKLOG = 2048
 _LEVELS = ("error", "warning", "info", "debug", "trace")
 Config = Union[ServerSettings, Mapping[str, Any], str, "os.PathLike[str]"]
 
@@ -144,6 +145,8 @@ class _Running:
     def run(self, listening: Callable[[str, str], None] = lambda url, grpc: None) -> None:
         """Until the end."""
         try:
+            for made in self._sockets:  # who hears the address may connect at once
+                made.listen(_BACKLOG)
             with self._server.signals():
                 listening(self.url, self.grpc)
                 self._server.run(sockets=self._sockets)

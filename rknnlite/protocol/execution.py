@@ -14,9 +14,10 @@ from ..spi import Context
 from ..spi.inputs import collect
 from ..spi.types import Input
 from ..tensor import QuantParams, TensorAttr
+from .board import SHAPES, parse_shapes
 from .requests import InferRequest, InferResponse, Parameter, Tensor, Timing
 
-__all__ = ["answer", "outputs_wanted", "paired", "paired_tensors"]
+__all__ = ["answer", "outputs_wanted", "paired", "paired_tensors", "take_inputs"]
 
 
 _MOST_WHOLE = np.iinfo(np.int64).max
@@ -29,13 +30,11 @@ def answer(context: Context, request: InferRequest) -> InferResponse:
         InputInvalid: names, shapes, element types, byte counts or parameters do not fit.
         Whatever ``Context.infer`` raises.
     """
-    attrs = context.inputs
-    inputs = paired(request, attrs, context.shapes)
     wanted = outputs_wanted(request, [attr.name for attr in context.outputs])
     raw = request.flag("raw")
     with context.exclusive():
         begun = time.perf_counter_ns()
-        context.set_inputs(inputs)
+        take_inputs(context, request)
         ready = time.perf_counter_ns()
         context.run()
         ran = time.perf_counter_ns()
@@ -47,6 +46,19 @@ def answer(context: Context, request: InferRequest) -> InferResponse:
     parameters = {"run_us": took} if took else {}
     timing = Timing(begun, ready, ran, done)
     return InferResponse(request.model_name, outputs, request.id, parameters=parameters, timing=timing)
+
+
+def take_inputs(context: Context, request: InferRequest) -> None:
+    """Choose the shapes that a request names, and set its inputs. Raises as ``answer``."""
+    shapes = parse_shapes(request.parameters.get(SHAPES), f"parameter {SHAPES}")
+    if shapes is not None:
+        context.set_shapes(shapes)
+    elif context.shapes and any(tensor.parameters.get("pass_through") for tensor in request.inputs):
+        raise InputInvalid(
+            "data that is passed through does not tell its shape: name that of a dynamic model in the parameter "
+            f"{SHAPES}, one list of dims per input: {[list(attr.dims) for attr in context.inputs]}"
+        )
+    context.set_inputs(paired(request, context.inputs, context.shapes))
 
 
 def paired(

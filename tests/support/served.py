@@ -44,7 +44,17 @@ def stand_in_path(folder: Path) -> str:
 def serve(*words: object, path: str = f"{ROOT}{os.pathsep}{ROOT / 'plugins'}") -> Iterator[Server]:
     """A server on free ports; ``path`` is its PYTHONPATH."""
     grpc = _free_port()
-    command = [sys.executable, "-m", "rknnlite", "serve", *map(str, words), "--port", "0", "--grpc-port", str(grpc)]
+    command = [
+        sys.executable,
+        "-m",
+        "rknnlite",
+        "serve",
+        *map(str, words),
+        "--port",
+        "0",
+        "--grpc-port",
+        str(grpc),
+    ]
     environment = {**os.environ, "PYTHONPATH": path}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     said: list[str] = []

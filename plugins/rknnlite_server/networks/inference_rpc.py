@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from rknnlite._version import __version__
+from rknnlite.errors import RknnError
 from rknnlite.protocol.grpc_form import parse_request, response_message
 from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, message
 from rknnlite.protocol.metadata import EXTENSIONS
@@ -63,22 +64,22 @@ class _Inference:
 
     async def model_ready(self, request: Any, context: Any) -> Any:
         try:
-            self._network(request.name, request.version)
+            await self._network(request.name, request.version)
             ready = True
-        except ApiError:
+        except (ApiError, RknnError):
             ready = False
         return message("inference.ModelReadyResponse")(ready=ready)
 
     async def model_metadata(self, request: Any, context: Any) -> Any:
-        found = self._network(request.name, request.version).metadata
-        return message("inference.ModelMetadataResponse")(**found)
+        found = (await self._network(request.name, request.version)).metadata
+        return message("inference.ModelMetadataResponse")(**{**found, "name": request.name})
 
     async def model_config(self, request: Any, context: Any) -> Any:
-        found = self._network(request.name, request.version).config
+        found = (await self._network(request.name, request.version)).config
         return message("inference.ModelConfigResponse")(config=found)
 
     async def model_infer(self, request: Any, context: Any) -> Any:
-        network = self._network(request.model_name, request.model_version)
+        network = await self._network(request.model_name, request.model_version)
         if not request.raw_input_contents and request.ByteSize() > _SMALL:
             asked = await asyncio.to_thread(parse_request, request)
         else:
@@ -112,14 +113,14 @@ class _Inference:
     async def model_statistics(self, request: Any, context: Any) -> Any:
         self._state.check_ready()
         repository = self._state.repository
-        found = [self._network(request.name, request.version)] if request.name else repository.loaded
+        found = [await self._network(request.name, request.version)] if request.name else repository.loaded
         return message("inference.ModelStatisticsResponse")(
             model_stats=[network.statistics.fields(network.name) for network in found]
         )
 
-    def _network(self, name: str, version: str) -> ServedNetwork:
+    async def _network(self, name: str, version: str) -> ServedNetwork:
         self._state.check_ready()
-        return self._state.repository.network(name, version)
+        return await self._state.repository.opened(name, version)
 
 
 def is_ready(state: State) -> bool:

@@ -10,11 +10,12 @@ from typing import Any, Optional
 import grpc
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
-from rknnlite.protocol.messages import HEALTH, INFERENCE, methods
+from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, methods
 
 from ..serving import HEAD_SECONDS, listening
 from ..settings import ServerSettings
 from ..state import State
+from .board_rpc import board_calls
 from .inference_rpc import health_calls, inference_calls
 from .rpc_calls import Handler, Keys, handlers
 from .rpc_counting import CountedCalls
@@ -110,6 +111,7 @@ class Rpc:
     def _services(self) -> dict[str, dict[str, Handler]]:
         return {
             INFERENCE: inference_calls(self.state, self.ending),
+            BOARD: board_calls(self.state),
             HEALTH: health_calls(self.state, self.ending),
         }
 
