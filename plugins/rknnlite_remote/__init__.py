@@ -17,9 +17,11 @@ from rknnlite.spi.types import Options
 
 if TYPE_CHECKING:
     from rknnlite.formats import ModelFile
+    from rknnlite.protocol.board import Facts
 
 __all__ = ["RemoteBackend", "rknnlite_register_backends"]
 
+_FACTS_SECONDS = 5.0
 _PRIORITY = 200  # who names a board means it, also on a board
 _LACKS = "models on boards from afar need grpcio and protobuf"
 
@@ -44,6 +46,25 @@ class RemoteBackend(Backend):
         from .facts import answering
 
         return answering()
+
+    def boards(self, device_id: str) -> list[str]:
+        """The addresses that an id stands for; its name where there is one alone."""
+        from .boards import meant
+
+        board = meant(device_id) if device_id else None
+        if board is None:
+            return []
+        return [board.name or board.addresses[0]] if len(board.addresses) == 1 else list(board.addresses)
+
+    def facts(self, device_id: str) -> Facts | None:
+        """What a board tells of itself; raises DeviceUnavailable where it does not answer."""
+        if _lacking():
+            raise missing("remote", _LACKS)
+        from .boards import meant
+        from .facts import facts_of
+
+        board = meant(device_id)
+        return None if board is None else facts_of(board, _FACTS_SECONDS)
 
     def probe(self) -> Probe:
         """Available where ``RKNNLITE_REMOTE`` names a board; whether it answers is not asked."""

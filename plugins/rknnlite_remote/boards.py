@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rknnlite import config
@@ -56,7 +56,7 @@ def meant(device_id: str | None) -> Board | None:
     Raises:
         BackendUnavailable: neither names anything. ParamInvalid: what is named cannot be used.
     """
-    if device_id is not None:
+    if device_id:
         found = _by_name(device_id) or _by_address(device_id)
         if found is not None or not config.get("remote"):
             return found
@@ -111,13 +111,16 @@ def _by_name(name: str) -> Board | None:
 
 
 def _by_address(text: str) -> Board | None:
-    """A board by its addresses; what ``remotes`` says of these very addresses holds for it."""
+    """A board by its addresses; what ``remotes`` says of an entry that has them all holds for it."""
     addresses = _addresses(text)
     if addresses is None:
         return None
     for name, entry in config.entries("remotes").items():
-        if _addresses(entry.get("address", "")) == addresses:
-            return _by_name(name)
+        known = _addresses(entry.get("address", "")) or ()
+        if set(addresses) <= set(known):
+            board = _by_name(name)
+            if board is not None:
+                return replace(board, addresses=addresses, name=name if len(known) == len(addresses) else "")
     return Board(addresses)
 
 

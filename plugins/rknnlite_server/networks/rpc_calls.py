@@ -101,7 +101,8 @@ def _guarded(answer: Handler, method: Any, room: _Room) -> Handler:
     async def call(requests: Any, context: Any) -> Any:
         try:
             with room.place():
-                return await answer(await _only(requests, method), context)
+                asked = _parsed(requests, method) if method.requests_stream else await _only(requests, method)
+                return await answer(asked, context)
         except grpc.aio.AbortError:
             raise
         except Exception as error:
