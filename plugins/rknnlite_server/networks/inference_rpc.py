@@ -82,13 +82,16 @@ class _Inference:
         network = await self._network(request.model_name, request.model_version)
         if not request.raw_input_contents and request.ByteSize() > _SMALL:
             asked = await asyncio.to_thread(parse_request, request)
+            network = await self._network(
+                request.model_name, request.model_version
+            )  # it may have been closed
         else:
             asked = parse_request(request)
         return response_message(await network.infer(asked))
 
     async def model_stream_infer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         self._state.check_ready()
-        places = [network.turnstile.size for network in self._state.repository.loaded]
+        places = [network.turnstile.size for network in self._state.repository.open]
         most = min(_AT_ONCE, *places) if places else 1
         async with closing(in_order(requests, self._answered, most, self._ending)) as answers:
             async for found in answers:
