@@ -25,6 +25,8 @@ COMMANDS = {
     "fish": ("fish",),
     "bash": ("bash",),
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "nginx-light": ("nginx", "/usr/sbin/nginx"),
+    "haproxy": ("haproxy", "/usr/sbin/haproxy"),
 }
 """Debian package -> commands of which one is enough."""
 
