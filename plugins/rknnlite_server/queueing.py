@@ -27,6 +27,16 @@ class Turnstile:
         self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
 
     @property
+    def size(self) -> int:
+        """How many are let through at a time."""
+        return self._size
+
+    @property
+    def most(self) -> int:
+        """How many there may be with those who wait."""
+        return self._size + self._most
+
+    @property
     def running(self) -> int:
         """Requests that are being computed."""
         return self._inside

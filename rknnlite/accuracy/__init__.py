@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .comparison import BoardRun, Comparison
+from .comparison import BoardRun, Comparison, Group
 from .judgement import judge
 from .onnx_export import to_onnx
 from .session import compare
@@ -13,6 +13,7 @@ __all__ = [
     "BoardRun",
     "Comparison",
     "Distance",
+    "Group",
     "Kind",
     "LayerError",
     "Quantisation",

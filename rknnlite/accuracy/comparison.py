@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from ..spi.perf import UNKNOWN
 from .tensor_error import Distance, TensorError
 
 __all__ = ["BoardRun", "Comparison", "Distance", "Group", "TensorError", "distance", "length"]
@@ -87,7 +88,7 @@ class Group(NamedTuple):
 
     head: str
     columns: Sequence[tuple[str, Sequence[Optional[Distance]]]]
-    blank: str = "\\"
+    blank: str = UNKNOWN
 
 
 @dataclass(frozen=True)

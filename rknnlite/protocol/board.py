@@ -6,8 +6,9 @@ Parameters of ``ModelInfer`` for a context of a board far away, beside those of 
   needed where data that is passed through does not tell.
 * of an input, ``attr``: text of JSON, a ``TensorAttr``; the bytes are the memory that is bound with it. All inputs have
   it or none.
-* of a requested output, ``attr``: the answer's tensor is UINT8, the bytes of the memory that was bound with it. All
-  outputs have it where the inputs have it, and all of the model's are asked for.
+* of a requested output, ``attr``: the answer's tensor is UINT8, the bytes of the memory that was bound with it: as many
+  as ``size`` says, by default what the tensor takes with its strides. All of the model's outputs are asked for, and have
+  it, where the inputs have it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ __all__ = [
     "ATTR",
     "PIECE",
     "SHAPES",
+    "SIZE",
     "BackendFacts",
     "Description",
     "Facts",
@@ -46,6 +48,8 @@ ATTR = "attr"
 """Parameter of an input or a requested output: how memory is bound."""
 SHAPES = "shapes"
 """Parameter of a request: the dynamic shape."""
+SIZE = "size"
+"""Parameter of a requested output beside ``attr``: bytes of the memory."""
 PIECE = 1 << 20
 """Bytes of a file in one message."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -27,6 +27,7 @@ COMMANDS = {
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
     "nginx-light": ("nginx", "/usr/sbin/nginx"),
     "haproxy": ("haproxy", "/usr/sbin/haproxy"),
+    "curl": ("curl",),
 }
 """Debian package -> commands of which one is enough."""
 

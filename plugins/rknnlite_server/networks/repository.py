@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite.errors import ParamInvalid, RknnError, shown
+from rknnlite.protocol.board import digest_of
 
 from ..errors import ApiError
 from ..queueing import Room
 from ..settings import ServerSettings
 from .network import ServedNetwork
+from .uploaded import Uploaded
 
-__all__ = ["Entry", "Repository", "name_of"]
+__all__ = ["Entry", "Repository", "described", "name_of"]
 
 logger = logging.getLogger("rknnlite.server")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
@@ -54,6 +56,7 @@ class Repository:
             self._named[name] = Entry(name, path)
         self._found: dict[str, Entry] = {}
         self.room = Room(settings.queue_bytes)
+        self.uploaded = Uploaded(settings, self._files, self.room)
 
     @property
     def loaded(self) -> list[ServedNetwork]:
@@ -68,10 +71,7 @@ class Repository:
     def network(self, name: str, version: str = "") -> ServedNetwork:
         """The loaded network of that name; raises ApiError."""
         entry = self._known(name)
-        if version not in ("", "1"):
-            raise ApiError(
-                404, "not_found_error", f"model {name} has the version 1 and no version {version[:80]!r}"
-            )
+        _check_version(name, version)
         if entry.network is None:
             raise ApiError(
                 404,
@@ -79,6 +79,14 @@ class Repository:
                 f"model {name} is not loaded{': ' + entry.reason if entry.reason else ''}",
             )
         return entry.network
+
+    async def opened(self, name: str, version: str = "") -> ServedNetwork:
+        """As ``network``; one that is named by the hash of its content is opened if need be. Raises ApiError, RknnError."""
+        digest = digest_of(name)
+        if digest is None or name in self._named or name in self._found:
+            return self.network(name, version)
+        _check_version(name, version)
+        return await self.uploaded.network(digest)
 
     async def load(self, name: str) -> None:
         """Load a network, or load it anew; requests under way end on the old one. Raises ApiError, RknnError."""
@@ -113,6 +121,11 @@ class Repository:
             network, entry.network = entry.network, None
             if network is not None:
                 network.close()
+        self.uploaded.close()
+
+    def _files(self) -> list[tuple[Path, Optional[ServedNetwork]]]:
+        self._look()
+        return [(entry.path, entry.network) for entry in self._all()]
 
     def _all(self) -> Iterable[Entry]:
         return [*self._named.values(), *self._found.values()]
@@ -149,6 +162,13 @@ def name_of(path: Path) -> str:
             f"{path}: {shown(name)} cannot be the name of a model; letters, digits and _ . + - make one"
         )
     return name
+
+
+def _check_version(name: str, version: str) -> None:
+    if version not in ("", "1"):
+        raise ApiError(
+            404, "not_found_error", f"model {name} has the version 1 and no version {version[:80]!r}"
+        )
 
 
 def _inside(path: Path, folder: Path) -> bool:

@@ -79,6 +79,23 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Networks]:
         yield Networks(served, folder)
 
 
+@pytest.fixture(scope="session")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Networks]:
+    """A server that takes networks from clients, two of which may be open, and has two of its own."""
+    folder = tmp_path_factory.mktemp("uploads")
+    settings = ServerSettings(
+        networks=(str(path_of(RESNET)), str(path_of(DYNAMIC))), grpc_port=0, workers=1, backend="cpu",
+        allow_upload=True, upload_dir=str(folder), upload_bytes=50_000_000, upload_models=2,
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("RKNNLITE_CONFIG", "")
+        environment.setenv("RKNNLITE_ENGINE", "numpy")
+        started = contextlib.ExitStack()
+        served = started.enter_context(running(settings))
+    with started:
+        yield Networks(served, folder)
+
+
 def path_of(name: str) -> Path:
     """The file of one of the networks."""
     return ROOT / "examples" / "resnet18" / f"{name}.rknn" if name == RESNET else DATA / f"{name}.rknn"
