@@ -1,9 +1,12 @@
 """Settings that are no arguments: environment variables, else one optional YAML file.
 
+A setting is a text under a key. A section holds entries of the user's names, with keys of their own each; only the file
+has those.
+
 The file is ``RKNNLITE_CONFIG`` (empty: none), else ``rknnlite/config.yaml`` in the XDG configuration folder. It is read
 once, when a setting is first asked for. A key that is unknown or of the wrong kind is named in a warning and left
-out; nothing in a configuration file keeps a program from starting, nor makes it wait: the file is short and flat, and
-has no aliases, with which a few lines stand for billions of values.
+out; nothing in a configuration file keeps a program from starting, nor makes it wait: the file is short, has few levels,
+and no aliases, with which a few lines stand for billions of values.
 """
 
 from __future__ import annotations
@@ -12,13 +15,16 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from .errors import shown
 
-__all__ = ["KEYS", "Key", "Setting", "get", "overriding", "path", "problems", "settings"]
+__all__ = [
+    "KEYS", "SECTIONS", "Key", "Section", "Setting", "entries", "get", "overriding", "path", "problems", "settings",
+]  # fmt: skip
 
 _LARGEST = 1 << 16  # bytes; no sensible configuration is longer
 _DEEPEST, _MOST_NODES = 8, 4096
@@ -60,11 +66,54 @@ KEYS = {
         Key("template_kib", "RKNNLITE_TEMPLATE_KIB", "KiB of text that a model's chat template may write; 4096"),
         Key("tokenizer_ms", "RKNNLITE_TOKENIZER_MS", "milliseconds that a tokenizer with unknown expressions may take; 10000"),
         Key("riscv_cc", "RKNNLITE_RISCV_CC", "compiler that links RISC-V post-process plugins"),
+        Key("remote", "RKNNLITE_REMOTE", "board from afar to run models on: a name among remotes, or HOST:PORT", ","),
     )
 }  # fmt: skip
 
 
+class Section(NamedTuple):
+    """Entries with names of the user's, as many as there are: what each may hold.
+
+    ``keys`` are names and meanings, ``lists`` those whose value may be a list (joined by commas), ``secret`` those whose
+    values no message and no report shows.
+    """
+
+    name: str
+    keys: Mapping[str, str]
+    lists: frozenset[str] = frozenset()
+    secret: frozenset[str] = frozenset()
+
+
+SECTIONS = {
+    "remotes": Section(
+        "remotes",
+        {
+            "address": "HOST:PORT of its server; several are balanced",
+            "key": "API key of its server",
+            "key_file": "file whose first line is the key",
+            "ca": "certificate (PEM) that signed the server's: the connection is encrypted",
+            "server_name": "name in the server's certificate, where it is not the host's",
+            "tls": "1: encrypted, with the certificates of this system",
+            "key_without_tls": "1: the key may go over a connection that is not encrypted",
+        },
+        frozenset({"address"}),
+        frozenset({"key"}),
+    )
+}
+"""Sections by name."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
 _overridden: dict[str, str] = {}  # by the program, see ``overriding``
+Entries = dict[str, dict[str, str]]
+
+
+class _Content(NamedTuple):
+    """What a file says: settings, entries by section, problems."""
+
+    values: dict[str, str]
+    entries: dict[str, Entries]
+    problems: tuple[str, ...]
 
 
 class Setting(NamedTuple):
@@ -92,6 +141,12 @@ def get(name: str) -> str | None:
     return _setting(KEYS[name]).value
 
 
+def entries(section: str) -> Entries:
+    """The entries of a section of the file by name, each with its keys."""
+    found = _content()
+    return {name: dict(entry) for name, entry in found.entries.get(SECTIONS[section].name, {}).items()}
+
+
 @contextlib.contextmanager
 def overriding(name: str, value: str) -> Iterator[None]:
     """A setting as the program wants it while a ``with`` block runs, whatever variables and the file say."""
@@ -111,8 +166,16 @@ def settings() -> list[Setting]:
 
 def problems() -> list[str]:
     """What is wrong with the configuration file, one sentence each."""
+    return list(_content().problems)
+
+
+def _content() -> _Content:
     file = path()
-    return list(_read(str(file), bool(os.environ.get("RKNNLITE_CONFIG")))[1]) if file else []
+    return (
+        _read(str(file), bool(os.environ.get("RKNNLITE_CONFIG")))
+        if file is not None
+        else _Content({}, {}, ())
+    )
 
 
 def _setting(key: Key) -> Setting:
@@ -121,30 +184,29 @@ def _setting(key: Key) -> Setting:
     named = os.environ.get(key.variable)
     if named is not None:
         return Setting(key, named, key.variable)
-    file = path()
-    if file is not None:
-        values = _read(str(file), bool(os.environ.get("RKNNLITE_CONFIG")))[0]
-        if key.name in values:
-            return Setting(key, values[key.name], str(file))
+    values = _content().values
+    if key.name in values:
+        return Setting(key, values[key.name], str(path()))
     return Setting(key, None, "default")
 
 
 @functools.lru_cache(maxsize=8)
-def _read(file: str, named: bool) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Values and problems of a file; a file that nobody named need not exist."""
+def _read(file: str, named: bool) -> _Content:
+    """What a file says; one that nobody named need not exist."""
     values: dict[str, str] = {}
+    sections: dict[str, Entries] = {}
     try:
-        wrong = _parse(Path(file), values)
+        wrong = _parse(Path(file), values, sections)
     except FileNotFoundError:
         wrong = [f"{file} (from RKNNLITE_CONFIG) does not exist"] if named else []
     except (OSError, UnicodeDecodeError) as error:
         wrong = [f"{file} cannot be read: {getattr(error, 'strerror', None) or error}"]
     for problem in wrong:
         logging.getLogger("rknnlite").warning("configuration: %s", problem)
-    return values, tuple(wrong)
+    return _Content(values, sections, tuple(wrong))
 
 
-def _parse(file: Path, values: dict[str, str]) -> list[str]:
+def _parse(file: Path, values: dict[str, str], sections: dict[str, Entries]) -> list[str]:
     if file.is_fifo():
         return [f"{file} cannot be read: it is a pipe, which may never end; give a file"]
     with file.open("rb") as opened:
@@ -152,7 +214,7 @@ def _parse(file: Path, values: dict[str, str]) -> list[str]:
     if len(data) > _LARGEST:
         return [f"{file} is larger than {_LARGEST} bytes; this is no configuration"]
     try:
-        content = _content(data.decode("utf-8"))
+        content = _yaml(data.decode("utf-8"))
     except UnicodeDecodeError:
         raise
     except Exception as error:  # YAMLError, and for odd tags and numbers whatever the parser stumbles over
@@ -161,13 +223,18 @@ def _parse(file: Path, values: dict[str, str]) -> list[str]:
         return []
     if not isinstance(content, dict):
         return [f"{file} must hold 'key: value' lines, it holds a {type(content).__name__}"]
-    wrong = [problem for name, value in content.items() if (problem := _take(name, value, values))]
+    wrong: list[str] = []
+    for name, value in content.items():
+        if isinstance(name, str) and name in SECTIONS:
+            wrong += _take_section(SECTIONS[name], value, sections.setdefault(name, {}))
+        else:
+            wrong += filter(None, [_take(name, value, values)])
     left = len(wrong) - _MOST_PROBLEMS
     wrong[_MOST_PROBLEMS:] = [f"and {left} problems more"] if left > 0 else []
     return [f"{file}: {problem}" for problem in wrong]
 
 
-def _content(text: str) -> Any:
+def _yaml(text: str) -> Any:
     """What the YAML text says, once its events have shown that it is small; raises ValueError, YAMLError and others."""
     from ruamel.yaml import YAML  # a slow import: only where there is a file
     from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent
@@ -190,16 +257,49 @@ def _content(text: str) -> Any:
 def _take(name: Any, value: Any, values: dict[str, str]) -> str:
     key = KEYS.get(name) if isinstance(name, str) else None
     if key is None:
-        return f"unknown key {shown(name)}; there are {', '.join(KEYS)}"
-    if isinstance(value, list) and key.separator and all(map(_plain, value)):
-        values[key.name] = key.separator.join(map(str, value))
-    elif isinstance(value, bool):
-        values[key.name] = "1" if value else "0"
-    elif _plain(value):
-        values[key.name] = str(value)
-    else:
+        return f"unknown key {shown(name)}; there are {', '.join([*KEYS, *SECTIONS])}"
+    text = _text(value, key.separator)
+    if text is None:
         return f"{key.name} cannot be {shown(value)}; give a {'list' if key.separator else 'text or number'}"
+    values[key.name] = text
     return ""
+
+
+def _take_section(section: Section, value: Any, found: Entries) -> Iterator[str]:
+    """Problems of a section; what is right goes to ``found``. Values of secret keys stay out of the messages."""
+    if not isinstance(value, dict):
+        yield f"{section.name} must hold a name with keys below it for each entry, it holds a {type(value).__name__}"
+        return
+    for name, keys in value.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            yield f"{section.name}: {shown(name)} is no name; letters, digits, '.', '-' and '_' make one"
+        elif not isinstance(keys, dict):
+            yield f"{section.name}.{name} must hold 'key: value' lines; there are {', '.join(section.keys)}"
+        else:
+            entry = found.setdefault(name, {})
+            for key, given in keys.items():
+                yield from _take_entry(section, f"{section.name}.{name}", key, given, entry)
+
+
+def _take_entry(section: Section, where: str, key: Any, value: Any, entry: dict[str, str]) -> Iterator[str]:
+    if not isinstance(key, str) or key not in section.keys:
+        yield f"{where}: unknown key {shown(key)}; there are {', '.join(section.keys)}"
+        return
+    text = _text(value, "," if key in section.lists else "")
+    if text is not None:
+        entry[key] = text
+        return
+    what = f"a {type(value).__name__}" if key in section.secret else shown(value)
+    yield f"{where}.{key} cannot be {what}; give a {'list' if key in section.lists else 'text or number'}"
+
+
+def _text(value: Any, separator: str) -> str | None:
+    """A value as the text that stands for it; None for what has none."""
+    if isinstance(value, list) and separator and all(map(_plain, value)):
+        return separator.join(map(str, value))
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return str(value) if _plain(value) else None
 
 
 def _plain(value: Any) -> bool:

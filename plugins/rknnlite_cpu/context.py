@@ -14,7 +14,6 @@ from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, PostProcess, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
-from rknnlite.spi.perf import MemorySize, PerfTable
 from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import TensorAttr
 
@@ -28,6 +27,7 @@ from .values import Array
 
 if TYPE_CHECKING:
     from rknnlite.spi.dumps import Dump
+    from rknnlite.spi.perf import MemorySize, PerfTable
 
 __all__ = ["CpuContext"]
 

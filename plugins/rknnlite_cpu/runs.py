@@ -13,7 +13,6 @@ import numpy as np
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.spi import Input, PostProcess
-from rknnlite.spi.perf import PerfTable
 
 from .frame import Frame
 from .kernels.parallel import run_items
@@ -26,6 +25,7 @@ from .zerocopy import ZeroCopyContext
 if TYPE_CHECKING:
     from rknnlite.spi.dumps import TensorSink
     from rknnlite.spi.in_flight import InFlight
+    from rknnlite.spi.perf import PerfTable
 
     from .bindings import BoundFrame
     from .opened_model import OpenedModel, Settings

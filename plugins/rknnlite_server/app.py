@@ -7,7 +7,6 @@ import contextlib
 import functools
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,13 +19,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rknnlite.errors import RknnError, shown
 from rknnlite.extras import missing
+from rknnlite.native.board import Board
 
 from .about import detokenize, health, models, one_model, tokenize
 from .chat import chat_completions
 from .completions import completions
 from .embeddings import embeddings
-from .errors import ApiError, as_api_error
+from .errors import ApiError, problem_of
 from .metrics import Counting, Metrics, metrics
+from .networks.figures import NetworkFigures
 from .networks.rest import network_routes
 from .ollama import ollama_routes
 from .page import page
@@ -78,24 +79,26 @@ def make_app(
     """An ASGI application that loads its models when it starts, and says 503 until they are there.
 
     ``told`` hears ``initialised``, ``error`` and ``exited``, each with a text. Raises BackendUnavailable
-    when figures are wanted and the package that counts them is missing.
+    when figures or gRPC are wanted and the package for them is missing.
     """
     state = State(settings)
+    _add_rpc(state)
     routes = all_routes() if routes is None else routes
     if settings.metrics:
         state.metrics = Metrics(lambda: state.models.values())
+        state.metrics.add(NetworkFigures(lambda: state.repository.loaded, Board()))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        rpc = await _rpc(state, told)
+        if state.rpc is not None:
+            await state.rpc.start()
         loading = asyncio.ensure_future(_load(state, told))
         try:
             yield
         finally:
             state.stopping = True
             await asyncio.wait([loading])
-            if rpc is not None:
-                await rpc.stop(settings.drain)
+            await state.end_rpc(settings.drain)
             await asyncio.to_thread(state.close)
             told("exited", "")
 
@@ -122,18 +125,20 @@ def make_app(
     return app
 
 
-async def _rpc(state: State, told: StatusCallback) -> Any:
-    """The gRPC server beside this one; None without networks, or where it is switched off."""
+def _add_rpc(state: State) -> None:
+    """The gRPC server beside this one; none without networks, or where it is switched off."""
     settings = state.settings
     if not settings.serves_networks or settings.grpc_port < 0:
-        return None
+        return
     try:
         from .networks.rpc import Rpc
     except ImportError as error:
-        raise missing("server", "gRPC cannot be served (--grpc-port -1 does without)", error) from None
-    rpc = state.rpc = Rpc(state)
-    await rpc.start()
-    return rpc
+        problem = missing("server", "gRPC cannot be served (--grpc-port -1 does without)", error)
+        if settings.grpc_needed:
+            raise problem from None
+        state.no_rpc = str(problem)
+        return
+    state.rpc = Rpc(state)
 
 
 async def _load(state: State, told: StatusCallback) -> None:
@@ -176,7 +181,7 @@ class _Keys:
 
 
 async def _on_error(request: Request, error: Exception) -> Response:
-    problem = as_api_error(error)
+    problem = problem_of(error, request.url.path)
     if problem.status >= 500 and not isinstance(error, ApiError):
         logger.error("%s %s: %s", request.method, request.url.path, error, exc_info=error)
     return JSONResponse(problem.body_for(request.url.path), problem.status, problem.headers)

@@ -16,7 +16,8 @@ __all__ = ["add_model_arguments", "add_network_arguments", "add_server_arguments
 
 _NETWORK_PORT = 8000
 _NETWORK_FIELDS = (
-    "networks", "repository", "grpc_port", "workers", "core_mask", "window_ms", "allow_upload", "upload_dir", "upload_bytes",
+    "networks", "repository", "workers", "core_mask", "window_ms", "allow_upload", "upload_dir", "upload_bytes",
+    "upload_models", "queue_bytes",
 )  # fmt: skip
 _MODEL_HELP = {
     "weight": "its weights; beside the model by default",
@@ -84,7 +85,7 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder of networks that clients may load and unload",
     )
     parser.add_argument(
-        "--grpc-port", type=int, metavar="N", default=default.grpc_port,
+        "--grpc-port", type=int, metavar="N",
         help=f"port of gRPC (default: {default.grpc_port}; 0: any; -1: none)",
     )  # fmt: skip
     parser.add_argument(
@@ -103,6 +104,10 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"time that rows of a batch wait for each other (default: {default.window_ms:g})",
     )  # fmt: skip
     parser.add_argument(
+        "--queue-bytes", type=int, metavar="BYTES", default=default.queue_bytes,
+        help=f"memory of requests that are read, wait or run (default: {default.queue_bytes})",
+    )  # fmt: skip
+    parser.add_argument(
         "--allow-upload", action="store_true", help="clients may send networks, which run here"
     )
     parser.add_argument(
@@ -114,6 +119,10 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--upload-bytes", type=int, metavar="BYTES", default=default.upload_bytes,
         help=f"how much of them is kept (default: {default.upload_bytes})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--upload-models", type=int, metavar="N", default=default.upload_models,
+        help=f"how many of them are open at a time (default: {default.upload_models})",
     )  # fmt: skip
 
 
@@ -184,6 +193,8 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
         **{name: getattr(args, name) for name in _NETWORK_FIELDS},
     )  # fmt: skip
     base = replace(base, networks=tuple(base.networks))
+    if args.grpc_port is not None:
+        base = replace(base, grpc_port=args.grpc_port, grpc_needed=args.grpc_port >= 0)
     if args.params_file:
         return settings_from_params(args.params_file, base)
     if not models and not base.serves_networks:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 from starlette.requests import ClientDisconnect, Request
 
+from .encoding import decoded
 from .errors import ApiError, bad_request
 
 __all__ = ["Body", "read_body", "read_json"]
@@ -18,9 +19,11 @@ BODY_SECONDS = 60.0
 """Time for a body to arrive."""
 
 
-async def read_json(request: Request, limit: int) -> Body:
-    """The object that a request carries; ``limit`` in bytes. Raises ApiError."""
+async def read_json(request: Request, limit: int, empty: bool = False) -> Body:
+    """The object that a request carries; ``limit`` in bytes. With ``empty`` there may be none. Raises ApiError."""
     data = await read_body(request, limit)
+    if empty and not data.strip():
+        return Body({})
     try:
         value = json.loads(data)
         if b"\\ud" in data.lower():  # half of a character cannot be written anywhere
@@ -32,13 +35,18 @@ async def read_json(request: Request, limit: int) -> Body:
     return Body(value)
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The bytes of a request, at most ``limit``, within ``BODY_SECONDS``. Raises ApiError."""
+async def read_body(request: Request, limit: int, take: Callable[[int], None] = lambda count: None) -> bytes:
+    """The bytes of a request, decompressed, at most ``limit``, within ``BODY_SECONDS``. Raises ApiError.
+
+    ``take`` is asked for room: for all that is announced before any of it is read, else for each part that comes.
+    """
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > limit:
+    length = int(declared) if declared.isdigit() else 0
+    if length > limit:
         raise _too_large(limit)
+    take(length)
     try:
-        return await asyncio.wait_for(_data(request, limit), BODY_SECONDS)
+        data = await asyncio.wait_for(_data(request, limit, length, take), BODY_SECONDS)
     except ClientDisconnect:
         raise ApiError(
             400, "invalid_request_error", "the client went away before its request was complete"
@@ -47,14 +55,21 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise ApiError(
             408, "invalid_request_error", f"the body was not complete within {BODY_SECONDS:g} s"
         ) from None
+    found = await decoded(data, request.headers.get("content-encoding", ""), limit)
+    take(max(0, len(found) - len(data)))
+    return found
 
 
-async def _data(request: Request, limit: int) -> bytes:
+async def _data(request: Request, limit: int, taken: int, take: Callable[[int], None]) -> bytes:
     data = bytearray()
     async for chunk in request.stream():
-        data += chunk
-        if len(data) > limit:
+        if len(data) + len(chunk) > limit:
             raise _too_large(limit)
+        more = len(data) + len(chunk) - taken
+        if more > 0:
+            take(more)
+            taken += more
+        data += chunk
     return bytes(data)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+import functools
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-__all__ = ["closing", "settled"]
+__all__ = ["closing", "in_thread", "settled"]
 
 T = TypeVar("T")
 
@@ -31,3 +32,16 @@ async def settled(future: asyncio.Future[Any]) -> None:
             cancelled = True
     if cancelled:
         raise asyncio.CancelledError
+
+
+async def in_thread(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """``function`` in a thread; whoever is cancelled meanwhile is so when it has ended, not before."""
+    call = functools.partial(function, *arguments, **options)
+    future = asyncio.get_running_loop().run_in_executor(None, call)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await settled(future)
+        if not future.cancelled():
+            future.exception()  # nobody else asks for it
+        raise

@@ -63,7 +63,9 @@ def _serve(settings: ServerSettings, console: Console, log_level: int) -> int:
         elif status is ServerStatus.MODEL_INITED:
             console.note(f"ready: {text}")
 
-    def listening(url: str) -> None:
+    def listening(url: str, grpc: str) -> None:
+        if grpc:
+            console.note(grpc)
         console.note(f"{url} (models are being loaded; Ctrl-C ends)")
 
     serve(settings, told, log_level, listening)

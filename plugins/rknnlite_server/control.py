@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ServerStatus", "serve", "start_server", "stop_server"]
 
+_BACKLOG = 2048
 _LEVELS = ("error", "warning", "info", "debug", "trace")
 Config = Union[ServerSettings, Mapping[str, Any], str, "os.PathLike[str]"]
 
@@ -39,11 +40,12 @@ def serve(
     settings: ServerSettings,
     told: StatusCallback = lambda status, text: None,
     log_level: int = 0,
-    listening: Callable[[str], None] = lambda url: None,
+    listening: Callable[[str, str], None] = lambda url, grpc: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; what runs is finished first, within ``settings.drain`` seconds.
 
-    ``listening`` hears the address when clients can connect, before the models are loaded. ``log_level`` 0 (errors) to 4.
+    ``listening`` hears the address when clients can connect, before the models are loaded, and a sentence about gRPC, empty
+    where nobody asked for it. ``log_level`` 0 (errors) to 4.
     Raises BackendUnavailable when a package or the address is missing, ParamInvalid for unusable settings.
     """
     _Running(settings, told, log_level).run(listening)
@@ -115,12 +117,18 @@ class _Running:
             raise ParamInvalid(
                 f"the certificate {settings.tls_cert} or its key {settings.tls_key} cannot be used: {error}"
             ) from None
-        self._server = Server(config, settings.drain, self._state.end_runs)
+        self._server = Server(config, settings.drain, self._state.end_runs, self._state.end_rpc)
         try:
             self._sockets = listening(settings.host, settings.port)
         except (OSError, UnicodeError, OverflowError) as error:
             text = f"{settings.host}:{settings.port} cannot be listened on ({error}); is another server running there?"
             raise BackendUnavailable(text) from None
+        try:
+            if self._state.rpc is not None:
+                self._state.rpc.bind()
+        except BackendUnavailable:
+            self._close()
+            raise
 
     @property
     def url(self) -> str:
@@ -129,17 +137,27 @@ class _Running:
         scheme = "https" if self._settings.tls_cert else "http"
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
-    def run(self, listening: Callable[[str], None] = lambda url: None) -> None:
+    @property
+    def grpc(self) -> str:
+        """What there is to say about gRPC."""
+        return self._state.no_rpc if self._state.rpc is None else f"gRPC at {self._state.rpc.address}"
+
+    def run(self, listening: Callable[[str, str], None] = lambda url, grpc: None) -> None:
         """Until the end."""
         try:
+            for made in self._sockets:  # who hears the address may connect at once
+                made.listen(_BACKLOG)
             with self._server.signals():
-                listening(self.url)
+                listening(self.url, self.grpc)
                 self._server.run(sockets=self._sockets)
         finally:
-            for made in self._sockets:
-                made.close()
+            self._close()
             self._state.close()
             self._tell(ServerStatus.EXITED.value, "")
+
+    def _close(self) -> None:
+        for made in self._sockets:
+            made.close()
 
     def stop(self) -> None:
         """End it, from any thread."""

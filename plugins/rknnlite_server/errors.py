@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Optional, Union
 
 from rknnlite.errors import (
@@ -14,8 +15,17 @@ from rknnlite.errors import (
     ParamInvalid,
     RknnError,
 )
+from rknnlite.protocol.problems import CODE_KEY, ERROR_KEY, status_of
 
-__all__ = ["ApiError", "as_api_error", "bad_request"]
+__all__ = ["ApiError", "as_api_error", "as_network_error", "bad_request", "is_inference", "problem_of"]
+
+_INFERENCE = "health|models|repository|logging|trace|(system|cuda)sharedmemory"
+_INFERENCE_PATH = re.compile(rf"/v2(/?$|/({_INFERENCE})(/|$))")
+
+
+def is_inference(path: str) -> bool:
+    """Whether a path is one of the Open Inference Protocol; Ollama's begin with /api/, all others are OpenAI's."""
+    return _INFERENCE_PATH.match(path) is not None
 
 
 class ApiError(Exception):
@@ -48,7 +58,7 @@ class ApiError(Exception):
 
     def body_for(self, path: str) -> dict[str, Any]:
         """The object that clients of that route get."""
-        return self.plain_body if path.startswith(("/api/", "/v2")) else self.body
+        return self.plain_body if path.startswith("/api/") or is_inference(path) else self.body
 
 
 def bad_request(message: str, param: Optional[str] = None, code: Optional[str] = None) -> ApiError:
@@ -74,3 +84,19 @@ def as_api_error(error: BaseException) -> ApiError:
     return ApiError(
         500, "server_error", f"the server failed unexpectedly ({type(error).__name__}); its log says more"
     )
+
+
+def as_network_error(error: BaseException) -> ApiError:
+    """The same for the Open Inference Protocol: headers name the class of an error of the library, and its number."""
+    if not isinstance(error, RknnError):
+        return as_api_error(error)
+    status = status_of(error).http
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    problem = ApiError(status, kind, str(error), retry_after=1 if status == 503 else None)
+    problem.headers.update({ERROR_KEY: type(error).__name__, CODE_KEY: str(error.code)})
+    return problem
+
+
+def problem_of(error: BaseException, path: str) -> ApiError:
+    """An error as an answer to clients of that route."""
+    return as_network_error(error) if is_inference(path) else as_api_error(error)

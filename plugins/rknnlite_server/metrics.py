@@ -71,7 +71,7 @@ class Metrics:
         """None: the registry need not collect to find out names."""
         return iter(())
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
+    def answered(self, route: str, status: int | str, seconds: float) -> None:
         """Count a request."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -91,6 +91,10 @@ class Metrics:
             self._each.labels(model).observe(
                 (summary.end - summary.first_token) / (summary.n_decode_tokens - 1)
             )
+
+    def add(self, collector: Any) -> None:
+        """Further figures, which are read when somebody asks."""
+        self._registry.register(collector)
 
     def text(self) -> bytes:
         """All figures in Prometheus' form of text."""

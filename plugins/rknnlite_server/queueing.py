@@ -6,12 +6,12 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from .errors import ApiError
 
-__all__ = ["Turnstile"]
+__all__ = ["Held", "Room", "Turnstile"]
 
 _REMEMBERED = 16
 
@@ -25,6 +25,16 @@ class Turnstile:
         self._inside = 0
         self._line: deque[asyncio.Future[None]] = deque()
         self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
+
+    @property
+    def size(self) -> int:
+        """How many are let through at a time."""
+        return self._size
+
+    @property
+    def most(self) -> int:
+        """How many there may be with those who wait."""
+        return self._size + self._most
 
     @property
     def running(self) -> int:
@@ -85,3 +95,43 @@ class Turnstile:
         """Seconds until there may be room: what the last requests took, shared by those that run."""
         mean = sum(self._seconds) / len(self._seconds) if self._seconds else 1.0
         return max(1, math.ceil(mean * (len(self._line) + 1) / self._size))
+
+
+class Room:
+    """Memory for requests that are read, wait or run, whosever they are; for one event loop."""
+
+    def __init__(self, size: int) -> None:
+        """``size`` in bytes."""
+        self._size, self.used = size, 0
+
+    @contextmanager
+    def hold(self, count: int = 0) -> Iterator[Held]:
+        """Room for ``count`` bytes, and for as many more as are taken; raises ApiError 503 where there is none."""
+        held = Held(self)
+        try:
+            held.take(count)
+            yield held
+        finally:
+            self.used -= held.count
+
+    def take(self, count: int) -> None:
+        """Room for ``count`` more bytes; raises ApiError."""
+        if self.used + count > self._size:
+            raise ApiError(
+                503, "rate_limit_error",
+                f"requests of {self.used} bytes are under way, {count} more do not fit into {self._size}; try again later",
+                code="rate_limit_exceeded", retry_after=1,
+            )  # fmt: skip
+        self.used += count
+
+
+class Held:
+    """What one request has of the room."""
+
+    def __init__(self, room: Room) -> None:
+        self._room, self.count = room, 0
+
+    def take(self, count: int) -> None:
+        """More of it; raises ApiError."""
+        self._room.take(count)
+        self.count += count

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Optional
 
@@ -52,11 +52,20 @@ class Connection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Ends when its requests are answered, or ``drain`` seconds after it was told to; ``cut`` then ends what runs."""
+    """Ends when its requests are answered, or ``drain`` seconds after it was told to; ``cut`` then ends what runs.
 
-    def __init__(self, config: uvicorn.Config, drain: float, cut: Callable[[], None]) -> None:
+    ``beside`` ends another server meanwhile, within the seconds that it is given.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        drain: float,
+        cut: Callable[[], None],
+        beside: Optional[Callable[[float], Awaitable[None]]] = None,
+    ) -> None:
         super().__init__(config)
-        self._drain, self._cut = drain, cut
+        self._drain, self._cut, self._beside = drain, cut, beside
 
     def install_signal_handlers(self) -> None:
         """Older versions of uvicorn: none, ``signals`` has them."""
@@ -92,8 +101,11 @@ class Server(uvicorn.Server):
             loop.call_later(self._drain, lambda: loop.run_in_executor(None, self._cut)),
             loop.call_later(self._drain + _LAST_WORDS, self._abort),
         ]
+        other = asyncio.ensure_future(self._beside(self._drain)) if self._beside is not None else None
         try:
             await super().shutdown(sockets=sockets)
+            if other is not None:
+                await other
         finally:
             for timer in timers:
                 timer.cancel()

@@ -75,7 +75,10 @@ class ServerSettings:
     """A server. ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests wait.
 
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
-    ``window_ms`` is how long rows of a batch wait for each other; ``upload_bytes`` bounds what clients may leave here.
+    with ``grpc_needed`` it is an error when gRPC cannot be had, else REST is served without;
+    ``window_ms`` is how long rows of a batch wait for each other; ``upload_bytes`` bounds what clients may leave here,
+    ``upload_models`` how many of those are open at a time, ``queue_bytes`` the requests to networks that are read, wait
+    or run.
     """
 
     models: tuple[ModelSettings, ...] = ()
@@ -96,6 +99,7 @@ class ServerSettings:
     networks: tuple[str, ...] = ()
     repository: str = ""
     grpc_port: int = 8001
+    grpc_needed: bool = False
     workers: int = 0
     core_mask: str = "spread"
     backend: str = ""
@@ -104,6 +108,8 @@ class ServerSettings:
     allow_upload: bool = False
     upload_dir: str = ""
     upload_bytes: int = 4 << 30
+    upload_models: int = 4
+    queue_bytes: int = 512 << 20
 
     @property
     def serves_networks(self) -> bool:
@@ -116,14 +122,20 @@ class ServerSettings:
             raise ParamInvalid(f"port is {self.port}, must be in 0..65535")
         if not -1 <= self.grpc_port <= 0xFFFF:
             raise ParamInvalid(f"grpc-port is {self.grpc_port}, must be in 0..65535, or -1 for none")
+        if self.serves_networks and self.grpc_port == self.port > 0:
+            raise ParamInvalid(f"port and grpc-port are both {self.port}; HTTP and gRPC need a port each")
         for name in ("workers", "window_ms", "upload_bytes"):
             if getattr(self, name) < 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be 0 or more")
         if self.repository and not Path(self.repository).is_dir():
             raise ParamInvalid(f"repository {self.repository} is no folder")
-        for name in ("parallel", "timeout", "max_body", "max_messages"):
+        for name in ("parallel", "timeout", "max_body", "max_messages", "upload_models"):
             if not getattr(self, name) > 0:
                 raise ParamInvalid(f"{name} is {getattr(self, name)}, must be above 0")
+        if self.queue_bytes < self.max_body:
+            raise ParamInvalid(
+                f"queue-bytes is {self.queue_bytes}, must be at least max-body, {self.max_body}: one request has to fit"
+            )
         if self.queue < 0:
             raise ParamInvalid(f"queue is {self.queue}, must be 0 or more")
         if bool(self.tls_cert) != bool(self.tls_key):

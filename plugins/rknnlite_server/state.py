@@ -28,6 +28,7 @@ class State:
         self.failure = ""
         self.metrics: Optional[Metrics] = None
         self.rpc: Any = None
+        self.no_rpc = ""  # why there is none, where one was to be
         self.repository: Repository = Repository(settings)
 
     async def json(self, request: Request) -> Body:
@@ -57,6 +58,11 @@ class State:
         self.stopping = True
         for model in list(self.models.values()):
             model.pool.close()
+
+    async def end_rpc(self, grace: float) -> None:
+        """Let calls of gRPC end, after ``grace`` seconds at the latest."""
+        if self.rpc is not None:
+            await self.rpc.stop(grace)
 
     def close(self) -> None:
         """Close all models; may be called again."""

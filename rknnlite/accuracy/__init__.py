@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .comparison import Comparison
+from .comparison import BoardRun, Comparison, Group
 from .judgement import judge
 from .onnx_export import to_onnx
 from .session import compare
@@ -10,8 +10,10 @@ from .tensor_error import Distance, TensorError
 from .verdict import Kind, LayerError, Quantisation, Verdict
 
 __all__ = [
+    "BoardRun",
     "Comparison",
     "Distance",
+    "Group",
     "Kind",
     "LayerError",
     "Quantisation",

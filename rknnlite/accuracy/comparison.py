@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..spi.perf import UNKNOWN
 from .tensor_error import Distance, TensorError
 
-__all__ = ["Comparison", "Distance", "TensorError", "distance", "length"]
+__all__ = ["BoardRun", "Comparison", "Distance", "Group", "TensorError", "distance", "length"]
 
 Array = NDArray[Any]
 _BLOCK = 1 << 20  # elements that are widened to float64 at a time
@@ -55,13 +56,50 @@ def length(a: Array) -> float:
 
 
 @dataclass(frozen=True)
+class BoardRun:
+    """The run of the same model on a board, beside the simulator's.
+
+    ``single`` is the head of its second column, empty where no layer was asked for alone: ``single`` is the error of a layer
+    that computes on the reference's values, ``single_sim`` the distance from the simulator's layer on the board's values.
+    ``notes`` say what the board could not do, ``unseen`` which compared tensors it does not show, ``differing`` in which of the
+    others its values are not the simulator's.
+    """
+
+    title: str
+    single: str = ""
+    notes: Sequence[str] = field(default=())
+    unseen: Sequence[str] = field(default=())
+    differing: Sequence[str] = field(default=())
+
+    def lines(self, compared: int) -> list[str]:
+        """What stands below the table, with the number of tensors that were compared."""
+        shown = compared - len(self.unseen)
+        same = shown - len(self.differing)
+        found = [f"the board has the simulator's values in {same} of {shown} tensors"]
+        found += _names("with other values on the board", self.differing)
+        return [*found, *_names("not dumped by the board", self.unseen), *self.notes]
+
+
+class Group(NamedTuple):
+    """Columns of the table under one head: ``simulator_error``, ``runtime_error``, or none.
+
+    ``columns`` are heads and a distance per tensor, ``blank`` what stands where there is none.
+    """
+
+    head: str
+    columns: Sequence[tuple[str, Sequence[Optional[Distance]]]]
+    blank: str = UNKNOWN
+
+
+@dataclass(frozen=True)
 class Comparison:
     """All tensors that both sides have, in the model's order; ``str()`` is the table.
 
     ``unmatched`` are tensors of the model that the reference does not have under the same name with as many
     elements, mostly those the converter made; ``missing`` are the reference's that the model does not have, mostly
     those that the converter fused away. ``runtime``: the model's tensors were dumped on a board. ``floating``: the network
-    in float that both sides were measured by as well; ``own_float``: it is the model's own file, computed in float.
+    in float that both sides were measured by as well; ``own_float``: it is the model's own file, computed in float. ``board``:
+    the run of the same model on a board, whose errors the tensors have, too.
     """
 
     model: str
@@ -73,6 +111,7 @@ class Comparison:
     runtime: bool = False
     floating: str = ""
     own_float: bool = False
+    board: Optional[BoardRun] = None
 
     @property
     def outputs(self) -> list[TensorError]:
@@ -91,36 +130,77 @@ class Comparison:
         known = ", ".join(tensor.name for tensor in self.tensors[:8])
         raise KeyError(f"{name!r} is not compared; there are {known}, ...")
 
-    def columns(self) -> list[tuple[str, list[Optional[Distance]]]]:
+    @property
+    def on_board(self) -> Optional[Comparison]:
+        """The run on the board against the same reference, as a comparison of its own; None where there was none."""
+        if self.board is None:
+            return None
+        found, unseen = [], 0
+        for tensor in self.tensors:
+            unseen += tensor.unseen
+            if tensor.runtime_entire is None:
+                unseen += 1
+                continue
+            about = {"entire": tensor.runtime_entire, "single": tensor.runtime_single, "unseen": unseen}
+            cleared = {"runtime_entire": None, "runtime_single": None, "time_us": None}
+            found.append(replace(tensor, **about, **cleared))  # type: ignore[arg-type]
+            unseen = 0
+        hidden = [*self.board.unseen, *self.unmatched]
+        return Comparison(
+            self.board.title, self.reference, self.mode, found, hidden, self.missing, runtime=True
+        )
+
+    def columns(self) -> list[tuple[str, Sequence[Optional[Distance]]]]:
         """The distances of all tensors, column by column, with their heads."""
-        found: list[tuple[str, list[Optional[Distance]]]] = [("entire", [t.entire for t in self.tensors])]
+        return [column for group in self.groups() for column in group.columns]
+
+    def groups(self) -> list[Group]:
+        """The columns under the heads of the manual's table."""
+        rows = self.tensors
+        own: list[tuple[str, Sequence[Optional[Distance]]]] = [("entire", [t.entire for t in rows])]
         if self.mode == "single":
-            found.append(("single", [t.single for t in self.tensors]))
+            own.append(("single", [t.single for t in rows]))
+        found = [Group("simulator_error" if self.board else "runtime_error" if self.runtime else "", own)]
+        if self.board is not None:
+            there: list[tuple[str, Sequence[Optional[Distance]]]] = [
+                ("entire", [t.runtime_entire for t in rows])
+            ]
+            if self.board.single:
+                there.append((self.board.single, [t.runtime_single for t in rows]))
+            found.append(Group("runtime_error", there, "not dumped"))
         if self.floating:
-            found.append(("float", [t.to_float for t in self.tensors]))
-            found.append(("reference to float", [t.reference_to_float for t in self.tensors]))
+            third = [
+                ("float", [t.to_float for t in rows]),
+                ("reference to float", [t.reference_to_float for t in rows]),
+            ]
+            found.append(Group("", third))
         return found
 
     def __str__(self) -> str:
-        columns = self.columns()
+        groups = self.groups()
+        columns = [
+            (head, [str(d or group.blank) for d in cells])
+            for group in groups
+            for head, cells in group.columns
+        ]
         labels = [tensor.label for tensor in self.tensors]
         width = max(map(len, [_NAME, *labels])) + 2
-        texts = [str(found) for _, cells in columns for found in cells if found]
-        cell = max(map(len, ["cos | euc", *texts, *(head for head, _ in columns)])) + 2
-        head = _NAME.ljust(width) + "".join(column.ljust(cell) for column, _ in columns)
-        units = " " * width + "cos | euc".ljust(cell) * len(columns)
+        cell = max(len(text) for head, cells in columns for text in ("cos | euc", head, *cells)) + 2
+        rule = "-" * (width + cell * len(columns))
+
+        def row(name: str, texts: Iterable[str]) -> str:
+            return (name.ljust(width) + "".join(text.ljust(cell) for text in texts)).rstrip()
+
+        heads = "".join(group.head.ljust(cell * len(group.columns)) for group in groups)
         lines = [f"model: {self.model}", f"reference: {self.reference}"]
+        lines += [f"board: {self.board.title}"] if self.board else []
         lines += [f"network in float: {self.floating}"] if self.floating else []
-        lines += [" " * width + "runtime_error"] if self.runtime else []
-        lines += [head.rstrip(), units.rstrip()]
-        lines.append("-" * (width + cell * len(columns)))
-        for row, label in enumerate(labels):
-            found = [cells[row] for _, cells in columns]
-            lines.append((label.ljust(width) + "".join(str(f or "\\").ljust(cell) for f in found)).rstrip())
-        lines.append("-" * (width + cell * len(columns)))
-        lines.append(f"{len(self.tensors)} tensors compared")
+        lines += [row("", [heads])] if heads.strip() else []
+        lines += [row(_NAME, [head for head, _ in columns]), row("", ["cos | euc"] * len(columns)), rule]
+        lines += [row(label, [cells[i] for _, cells in columns]) for i, label in enumerate(labels)]
+        lines += [rule, f"{len(self.tensors)} tensors compared"]
         lines += _names("only in the model", self.unmatched) + _names("only in the reference", self.missing)
-        return "\n".join(lines)
+        return "\n".join([*lines, *(self.board.lines(len(self.tensors)) if self.board else [])])
 
     def plot(self, path: str | os.PathLike[str]) -> Path:
         """Draw distances and times per layer to a PNG; needs the extra ``plot`` (matplotlib)."""

@@ -58,16 +58,24 @@ def draw(tensors: Sequence[TensorError], title: str, path: str | os.PathLike[str
     return target
 
 
+_KINDS = {
+    "entire": "entire",
+    "single": "single",
+    "runtime_entire": "board, entire",
+    "runtime_single": "board, single",
+}
+
+
 def _distances(cosines: Any, lengths: Any, tensors: Sequence[TensorError]) -> None:
     places = np.arange(len(tensors))
-    for number, kind in enumerate(("entire", "single")):
-        found = [getattr(tensor, kind) for tensor in tensors]
-        if not any(found):
-            continue
-        shift = (number - 0.5) * 0.4 if any(tensor.single for tensor in tensors) else 0.0
+    columns = {label: [getattr(tensor, kind) for tensor in tensors] for kind, label in _KINDS.items()}
+    shown = {label: found for label, found in columns.items() if any(found)}
+    height = 0.8 / max(2, len(shown))
+    for number, (label, found) in enumerate(shown.items()):
+        shift = (number - (len(shown) - 1) / 2) * height
         away = [max(_LEAST, 1 - d.cosine) if d else _LEAST for d in found]
-        cosines.barh(places + shift, away, 0.4, label=kind)
-        lengths.barh(places + shift, [d.euclidean if d else 0.0 for d in found], 0.4, label=kind)
+        cosines.barh(places + shift, away, height, label=label)
+        lengths.barh(places + shift, [d.euclidean if d else 0.0 for d in found], height, label=label)
     cosines.set_xscale("log")
     cosines.set_xlabel("1 - cosine")
     lengths.set_xlabel("Euclidean distance")

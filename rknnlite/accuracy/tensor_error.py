@@ -29,7 +29,8 @@ class TensorError:
     the model's side. ``length`` is the Euclidean length of the reference's tensor (a distance divided by it is the relative
     error), ``step`` that by which neighbouring integers of the model's tensor differ, and ``stored`` how far the reference's
     tensor is from itself once it is rounded to those integers (both None where the tensor is not quantised). ``unseen`` tensors of
-    the model between the one before and this have no counterpart: ``single`` has their errors, too.
+    the model between the one before and this have no counterpart: ``single`` has their errors, too. ``runtime_entire`` and
+    ``runtime_single`` are the errors of the same model on a board, None where it did not show the tensor.
     """
 
     name: str
@@ -45,6 +46,8 @@ class TensorError:
     step: Optional[float] = None
     stored: Optional[Distance] = None
     unseen: int = 0
+    runtime_entire: Optional[Distance] = None
+    runtime_single: Optional[Distance] = None
 
     @property
     def label(self) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from ..files.input_arrays import arrays_for
 from ..pool import Cores, Pool
 from ..spi import Context, Input, Memory
-from ..spi.command import Column, Command, Console, Exit, Progress, Table
+from ..spi.command import Column, Command, Console, Exit, Line, Progress, Table, Tone
 from ..spi.inputs import collect
 from ..tensor import TensorAttr
 from .options import add_inputs, add_model, core_mask, mask_name, model_file, opening
@@ -56,6 +56,11 @@ class Measured:
     run_us: float
     rss_bytes: int
 
+    @property
+    def outside_ms(self) -> float | None:
+        """Milliseconds of a frame that the model did not take, on average; None where the backend does not time it."""
+        return max(0.0, self.mean_ms - self.run_us / 1000) if self.run_us else None
+
     @classmethod
     def of(cls, plan: Plan, seconds: Sequence[float], wall: float, run_us: Sequence[int]) -> Measured:
         """Sum up the latencies of all workers; ``wall`` is the time from the first call to the last result."""
@@ -80,6 +85,7 @@ class Bench(Command):
     help = "latency, frames per second and memory of a model"
     examples = (
         "rknnlite bench model.rknn",
+        "rknnlite bench model.rknn --device board:8001 --threads 1,3",
         "rknnlite bench model.rknn --threads 1,2,3 --core-masks core_0,core_0_1_2 --zero-copy both",
     )
 
@@ -113,7 +119,13 @@ class Bench(Command):
         total = sum(plan.threads * (args.runs + args.warmup) for plan in plans)
         with console.progress("bench", total) as progress:
             rows = [_measure(plan, args, progress) for plan in plans]
-        console.report({"model": str(args.model), "rows": rows}, _table(rows))
+        data = [{**vars(row), "outside_ms": row.outside_ms} for row in rows]
+        told = [Line(_OUTSIDE, Tone.QUIET, 2)] if args.device else []
+        console.report(
+            {"model": str(args.model), "device": args.device, "rows": data},
+            _table(rows, bool(args.device)),
+            *told,
+        )
         return Exit.OK
 
 
@@ -149,16 +161,29 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _table(rows: Sequence[Measured]) -> Table:
+_FAR = (Column("model ms", True, drop=3), Column("outside ms", True))
+_OUTSIDE = (
+    "outside: what a frame took beside the model: the way there and back, waiting at the server, conversion of "
+    "inputs and outputs"
+)
+
+
+def _table(rows: Sequence[Measured], far: bool) -> Table:
     cells = [
         [
             str(row.threads), _cores(row),
             "yes" if row.zero_copy else "no", f"{row.fps:.1f}", f"{row.mean_ms:.2f}", f"{row.p50_ms:.2f}",
             f"{row.p95_ms:.2f}", f"{row.p99_ms:.2f}", f"{row.max_ms:.2f}", f"{row.rss_bytes / 2**20:.0f}",
+            *(_far(row) if far else []),
         ]
         for row in rows
     ]  # fmt: skip
-    return Table(_COLUMNS, cells)
+    return Table([*_COLUMNS, *(_FAR if far else [])], cells)
+
+
+def _far(row: Measured) -> list[str]:
+    outside = row.outside_ms
+    return ["-", "-"] if outside is None else [f"{row.run_us / 1000:.2f}", f"{outside:.2f}"]
 
 
 def _cores(row: Measured) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..accuracy import Kind, Verdict, compare, judge
+from ..accuracy import Comparison, Kind, TensorError, Verdict, compare, judge
 from ..accuracy.plot import need_figures
 from ..errors import ParamInvalid
 from ..files.input_arrays import arrays_for
 from ..formats.tensor_attrs import default_attr
+from ..runtime import open_model
+from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from .compare_page import page
 from .compare_text import compare_parts
@@ -25,6 +30,7 @@ from .options import (
     opening,
     output_file,
 )
+from .reach import told_of
 
 __all__ = ["COMMAND"]
 
@@ -38,6 +44,7 @@ class Compare(Command):
         "rknnlite compare model.rknn model.onnx picture.jpg --mode single",
         "rknnlite compare model.rknn model.onnx picture.jpg --quantisation",
         "rknnlite compare model.rknn model.onnx input.npy --html report.html --min-cosine 0.99",
+        "rknnlite compare model.rknn model.onnx picture.jpg --mode single --device board:8001",
         "rknnlite compare dump_of_a_board model.rknn input.npy --mode single",
         "rknnlite compare dump_of_one_run dump_of_another",
         "rknnlite compare model.rknn dump_of_a_simulator input.npy --float model.onnx",
@@ -91,7 +98,8 @@ class Compare(Command):
         if args.html:
             need_templates()
         floating = _own_float(args.model) if args.quantisation else args.floating
-        with isolation(args), console.progress("compare") as progress:
+        with ExitStack() as stack, isolation(args), console.progress("compare") as progress:
+            board = stack.enter_context(_on_board(args)) if args.device else None
             found = compare(
                 args.model,
                 args.reference,
@@ -99,29 +107,54 @@ class Compare(Command):
                 args.mode,
                 layout=args.layout,
                 floating=floating,
+                board=board,
                 plot=args.plot,
                 progress=progress.to,
-                **opening(args),
+                **(_simulator(args) if board else opening(args)),
             )
+            if board and found.board:
+                found = replace(found, board=replace(found.board, title=told_of(board, args.device)))
         verdict = judge(found)
+        there = judge(found.on_board) if found.on_board and found.on_board.tensors else None
         if args.html:
-            page(found, verdict).write(args.html)
-        below = [
-            t for t in found.outputs if args.min_cosine is not None and not t.entire.cosine >= args.min_cosine
-        ]
+            page(found, verdict, there).write(args.html)
+        below = list(_below(found, args.min_cosine))
         data = {
             "model": found.model, "reference": found.reference, "mode": found.mode, "tensors": found.tensors,
             "error_of": "runtime" if found.runtime else "model", "only_in_model": found.unmatched,
             "only_in_reference": found.missing, "floating": found.floating,
-            "below": [tensor.name for tensor in below], "verdict": _verdict(verdict),
+            "below": [tensor.name for tensor, _, _ in below], "verdict": _verdict(verdict), "device": args.device,
+            "board": found.board, "board_verdict": _verdict(there) if there else None,
         }  # fmt: skip
         whole = console.room is None  # programs that read the manual's table go on to do so
-        console.report(data, *compare_parts(found, verdict, whole, _hint(args, verdict)))
-        for tensor in below:
-            console.note(
-                f"output {tensor.name}: cosine {tensor.entire.cosine:.5f} is below {args.min_cosine:g}"
-            )
+        console.report(data, *compare_parts(found, verdict, whole, _hint(args, verdict), there))
+        for tensor, cosine, where in below:
+            console.note(f"output {tensor.name}: cosine {cosine:.5f}{where} is below {args.min_cosine:g}")
         return Exit.BELOW if below else Exit.OK
+
+
+def _on_board(args: argparse.Namespace) -> Context:
+    """MODEL as it is opened on the device."""
+    if args.model.suffix.lower() == ".onnx" or args.model.is_dir():
+        raise ParamInvalid(f"--device runs MODEL on a board, and {args.model} is no .rknn file")
+    options = opening(args)
+    options.pop("fidelity", None)  # the simulator's
+    return open_model(model_file(args.model), **options)
+
+
+def _simulator(args: argparse.Namespace) -> dict[str, Any]:
+    """How MODEL is opened beside a board: on the CPU reference of this machine."""
+    return opening(argparse.Namespace(**{**vars(args), "device": None, "backend": "cpu"}))
+
+
+def _below(found: Comparison, least: float | None) -> Iterator[tuple[TensorError, float, str]]:
+    """Outputs whose cosine is too small, here or on the board, and where."""
+    if least is None:
+        return
+    for tensor in found.outputs:
+        for distance, where in ((tensor.entire, ""), (tensor.runtime_entire, " on the board")):
+            if distance is not None and not distance.cosine >= least:
+                yield tensor, distance.cosine, where
 
 
 def _own_float(model: Path) -> Path:

@@ -11,6 +11,7 @@ from .html_report import Bar, Cell, HtmlReport
 
 __all__ = ["page"]
 
+_MOODS = ("good", "doubtful", "bad")
 _FLOAT = ("model", "reference")
 _UNITS = ("1 - cosine", "Euclidean")
 _MANY = 6  # names that are shown without being asked for
@@ -22,30 +23,57 @@ _RELATIVE = (
 )
 
 
-def page(found: Comparison, verdict: Verdict) -> HtmlReport:
-    """The report of a comparison and of the verdict on it."""
+def page(found: Comparison, verdict: Verdict, there: Verdict | None = None) -> HtmlReport:
+    """The report of a comparison, of the verdict on it and of that on the board."""
     lines = verdict.lines
+    if there is not None:
+        lines += [f"On the board: {there.headline}", *there.lines]
+    lines += found.board.lines(len(found.tensors)) if found.board else []
     if found.unmatched:
         lines.append(
             f"{len(found.unmatched)} tensors of the model have no counterpart and were not compared; they are listed below."
         )
-    report = HtmlReport("Accuracy analysis", _facts(found), verdict.headline, lines, verdict.mood)
-    if verdict.kind is not Kind.IDENTICAL:
+    worse = there if there is not None and _MOODS.index(there.mood) > _MOODS.index(verdict.mood) else verdict
+    headline = f"On the simulator: {verdict.headline}" if found.board else verdict.headline
+    report = HtmlReport("Accuracy analysis", _facts(found), headline, lines, worse.mood)
+    if verdict.kind is not Kind.IDENTICAL or found.board:
         _add_birth(report, verdict)
         _add_charts(report, found, verdict)
+    if there is not None:
+        _add_birth(report, there, "Where the error is born on the board")
+        _add_board_chart(report, found)
     _add_tables(report, found)
     return report
 
 
 def _facts(found: Comparison) -> list[tuple[str, str]]:
     facts = [("model", found.model), ("reference", found.reference)]
+    facts += [("board", found.board.title)] if found.board else []
     facts += [("network in float", found.floating)] if found.floating else []
     facts += [("tensors compared", str(len(found.tensors)))]
     facts += [("errors of", "the runtime on a board")] if found.runtime else []
     return [*facts, ("lowest cosine", found.worst.label)] if found.worst else facts
 
 
-def _add_birth(report: HtmlReport, verdict: Verdict) -> None:
+def _add_board_chart(report: HtmlReport, found: Comparison) -> None:
+    """Both machines after a whole run, layer by layer."""
+    labels = [tensor.label for tensor in found.tensors]
+    both = [
+        Series("simulator", [_away(tensor.entire) for tensor in found.tensors]),
+        Series("board", [_away(tensor.runtime_entire) for tensor in found.tensors]),
+    ]
+    report.chart(
+        Chart(
+            "Simulator and board over depth",
+            "1 - cosine after a whole run, logarithmic",
+            labels,
+            both,
+            logarithmic=True,
+        )
+    )
+
+
+def _add_birth(report: HtmlReport, verdict: Verdict, title: str = "Where the error is born") -> None:
     """The layers where the error is born, or else the largest, each with the error that it found and the one that it left."""
     shown = verdict.born or verdict.largest
     if not shown:
@@ -61,7 +89,7 @@ def _add_birth(report: HtmlReport, verdict: Verdict) -> None:
         ])  # fmt: skip
     note = "" if verdict.born else " No layer stands out, all add a little; these are the largest."
     report.table(
-        "Where the error is born",
+        title,
         (
             "layer", "tensor", "relative error alone (%)", "times the typical layer", "error (steps, rms)",
             "lost in storing (%)", "whole run, layer before (%)", "whole run, this layer (%)",
@@ -85,9 +113,7 @@ def _add_charts(report: HtmlReport, found: Comparison, verdict: Verdict) -> None
 
 
 def _add_tables(report: HtmlReport, found: Comparison) -> None:
-    headers = ["layer", "tensor", "shape", *_UNITS]
-    headers += [f"{unit}, alone" for unit in _UNITS] if found.mode == "single" else []
-    headers += [f"{unit}, {side} to float" for side in _FLOAT for unit in _UNITS] if found.floating else []
+    headers = ["layer", "tensor", "shape", *(f"{unit}{of}" for of in _columns(found) for unit in _UNITS)]
     rows = [_row(number, tensor, found) for number, tensor in enumerate(found.tensors, 1)]
     outputs = {tensor.name for tensor in found.outputs}
     report.table("Outputs", headers, [r for r, t in zip(rows, found.tensors) if t.name in outputs])
@@ -100,11 +126,28 @@ def _add_tables(report: HtmlReport, found: Comparison) -> None:
 
 
 def _row(number: int, tensor: TensorError, found: Comparison) -> list[Any]:
-    optional: list[Distance | None] = [tensor.entire]
-    optional += [tensor.single] if found.mode == "single" else []
-    optional += [tensor.to_float, tensor.reference_to_float] if found.floating else []
+    optional = list(_columns(found, tensor).values())
     cells = [cell for one in optional for cell in (_cells(one) if one else [None, None])]
     return [number, tensor.label, str(list(tensor.shape)), *cells]
+
+
+def _columns(found: Comparison, tensor: TensorError | None = None) -> dict[str, Distance | None]:
+    """What is said of a tensor, by what the heads of the columns add to their unit."""
+    columns: dict[str, Distance | None] = {"": tensor.entire if tensor else None}
+    if found.mode == "single":
+        columns[", alone"] = tensor.single if tensor else None
+    if found.board is not None:
+        columns[", board"] = tensor.runtime_entire if tensor else None
+        if found.board.single:
+            columns[f", board {found.board.single}"] = tensor.runtime_single if tensor else None
+    if found.floating:
+        columns.update(
+            zip(
+                (f", {side} to float" for side in _FLOAT),
+                ((tensor.to_float, tensor.reference_to_float) if tensor else (None, None)),
+            )
+        )
+    return columns
 
 
 def _cells(found: Distance) -> list[Any]:

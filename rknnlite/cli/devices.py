@@ -39,19 +39,27 @@ def probes() -> list[Found]:
             probe.priority,
             probe.devices,
             probe.reason,
-            _coprocessors(backend) if probe.available else (),
+            _devices(backend),
         )
         for backend, probe in asked
     ]
     return sorted(found, key=lambda entry: (not entry.available, -entry.priority, entry.backend))
 
 
-def _coprocessors(backend: Backend) -> tuple[Device, ...]:
+def _devices(backend: Backend) -> tuple[Device, ...]:
     try:
         return tuple(backend.devices())
     except Exception as error:
         logger.warning("backend %s: its devices cannot be listed: %s", backend.name, error)
         return ()
+
+
+def _device(backend: str, device: Device) -> str:
+    soc = f", {device.soc}" if device.soc else ""
+    free = (
+        f", {device.memory_free >> 20} of {device.memory_total >> 20} MiB free" if device.memory_total else ""
+    )
+    return f"{backend}: device {device.id}{soc}{free}"
 
 
 _COLUMNS = (
@@ -80,15 +88,7 @@ class Devices(Command):
         ]
         lines: list[Part] = []
         for entry in found:
-            lines += [
-                f"{entry.backend}: device {device.id}, {device.soc}"
-                + (
-                    f", {device.memory_free >> 20} of {device.memory_total >> 20} MiB free"
-                    if device.memory_total
-                    else ""
-                )
-                for device in entry.coprocessors
-            ]
+            lines += [_device(entry.backend, device) for device in entry.coprocessors]
         if not all(entry.available for entry in found):
             lines.append(Line("what to do about one: rknnlite doctor --backend NAME", Tone.QUIET))
         console.report(found, Table(_COLUMNS, rows), *lines, "", ready(soc=Board().soc()))

@@ -11,10 +11,13 @@ from ..extras import EXTRAS
 from ..native.board import Board
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
 from . import health
+from .doctor_afar import look_afar
+from .finding_parts import finding_parts
 from .health import Finding, Level
 from .options import model_file
 from .plugin_probe import leave_out_what_crashes
-from .readiness import ON_THE_CPU, brief, not_ready, ready
+from .reach import DEVICE
+from .readiness import ON_THE_CPU, not_ready, ready
 
 __all__ = ["COMMAND", "examine"]
 
@@ -44,18 +47,25 @@ class Doctor(Command):
 
     name = "doctor"
     help = "what is wrong with this installation, and what to do about it"
-    examples = ("rknnlite doctor", "rknnlite doctor model.rknn --backend rknnrt")
+    examples = (
+        "rknnlite doctor",
+        "rknnlite doctor model.rknn --backend rknnrt",
+        "rknnlite doctor model.rknn --device board:8001",
+    )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "model", nargs="?", type=Path, metavar="MODEL", help="also: does this model go with it?"
         )
         parser.add_argument("--backend", metavar="NAME", help="the backend that is wanted")
+        parser.add_argument("--device", metavar="NAME", help=f"look at another machine instead: {DEVICE}")
         parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         if not vendor_files.replaced():
             leave_out_what_crashes()
+        if args.device:
+            return look_afar(args.device, args.backend, args.model, console)
         board = Board(args.root)
         found = examine(board, args.backend, args.model)
         failed = [finding for finding in found if finding.level is Level.FAIL]
@@ -64,7 +74,7 @@ class Doctor(Command):
         verdict = _verdict(found, failed if stops else [], args.backend, board)
         warned = sum(finding.level is Level.WARN for finding in found)
         counted = f"failures: {len(failed)}, warnings: {warned}"
-        console.report(data, *_parts(found), counted, verdict)
+        console.report(data, *finding_parts(found), *_lacking_parts(), "", counted, verdict)
         return Exit.UNAVAILABLE if stops else Exit.OK
 
 
@@ -86,32 +96,11 @@ def _stops(failed: list[Finding], backend: str | None) -> bool:
     return any(finding.topic != "board" or backend is None for finding in failed)
 
 
-def _parts(found: list[Finding]) -> list[Part]:
-    """Findings under their topics; extras that are not installed take a line each, after the others."""
-    lacking = list(health.extras())
-    parts: list[Part] = []
-    topic = ""
-    for finding in found:
-        if finding in lacking:
-            continue
-        if finding.topic != topic:
-            topic = finding.topic
-            parts += [""] * bool(parts) + [Line(f"{topic}:", Tone.HEAD)]
-        parts += _lines(finding)
-    if lacking:
-        parts += ["", Line("not installed, if you need it:", Tone.HEAD), _extras()]
-    return [*parts, ""]
-
-
-def _lines(finding: Finding) -> list[Part]:
-    """The finding, and what to do about it unless it does not matter."""
-    told: list[Part] = [Line(f"{finding.level.value:4}  {brief(finding.text)}", hang=6)]
-    unneeded = (
-        finding.topic == "backends" and finding.level is Level.INFO
-    )  # --backend makes it a failure with a remedy
-    if finding.remedy and not unneeded:
-        told.append(Line(f"      -> {finding.remedy}", hang=9))
-    return told
+def _lacking_parts() -> list[Part]:
+    """Extras that are not installed: they take a line each, after the findings."""
+    if not any(health.extras()):
+        return []
+    return ["", Line("not installed, if you need it:", Tone.HEAD), _extras()]
 
 
 def _extras() -> Table:

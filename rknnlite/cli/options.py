@@ -18,6 +18,7 @@ from ..files.reading import is_stream, read_text
 from ..formats import ModelFile
 from ..runtime import open_model
 from ..spi import Context
+from .reach import DEVICE, reaching
 
 __all__ = [
     "add_inputs",
@@ -123,6 +124,7 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--backend", metavar="NAME", help="cpu, rknnrt, ...; the best one available by default"
     )
+    group.add_argument("--device", metavar="NAME", help=f"run on {DEVICE}")
     group.add_argument(
         "--soc", metavar="NAME", help="SoC to play on the CPU reference; the model's by default"
     )
@@ -190,10 +192,16 @@ def open_context(args: argparse.Namespace, **extra: Any) -> Context:
 
 
 def opening(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of ``add_opening`` as options of ``rknnlite.open``."""
+    """The arguments of ``add_opening`` as options of ``rknnlite.open``; raises BackendUnavailable for an unknown device."""
     operators = [operator for file in args.custom_op for operator in file]
-    options = {"backend": args.backend, "soc": args.soc, "core_mask": args.core_mask, "custom_ops": operators}
-    further = {"fidelity": args.fidelity, "postprocess": args.postprocess, "attributes": args.attributes}
+    backend = reaching(args.device, args.backend).name if args.device else args.backend
+    options = {"backend": backend, "soc": args.soc, "core_mask": args.core_mask, "custom_ops": operators}
+    further = {
+        "device_id": args.device,
+        "fidelity": args.fidelity,
+        "postprocess": args.postprocess,
+        "attributes": args.attributes,
+    }
     return {**options, **{name: value for name, value in further.items() if value}}
 
 

@@ -16,6 +16,7 @@ from .options import add_inputs, add_isolation, add_model, open_context, output_
 from .perf_page import page
 from .perf_text import perf_parts
 from .perf_verdict import verdict
+from .reach import told_of
 
 __all__ = ["COMMAND", "draw"]
 
@@ -27,6 +28,7 @@ class Perf(Command):
     help = "time and traffic per layer and per operator"
     examples = (
         "rknnlite perf model.rknn",
+        "rknnlite perf model.rknn --device board:8001",
         "rknnlite perf model.rknn --vendor-table",
         "rknnlite perf model.rknn --html report.html --plot layers.png",
     )
@@ -61,20 +63,23 @@ class Perf(Command):
                 context.infer(arrays, layout=args.layout)
             table, memory = context.perf_table(), _memory(context)
             backend, soc = context.backend_name, context.soc.name
+            where = told_of(context, args.device) if args.device else ""
         if args.plot:
-            draw(table, args.plot, args.model.name)
+            draw(table, args.plot, args.model.name + (f" on {where}" if where else ""))
         if args.html:
-            page(table, memory, args.model.name, backend, soc).write(args.html)
-        headline, lines = verdict(table, backend)
+            page(table, memory, args.model.name, backend, soc, where).write(args.html)
+        headline, lines = verdict(table, backend, where)
         data = {
-            "model": str(args.model), "backend": backend, "soc": soc, "note": table.note, "total_us": table.total_us,
+            "model": str(args.model), "device": args.device, "backend": backend, "soc": soc,
+            "measured_on": where, "note": table.note, "total_us": table.total_us,
             "layers": [_layer(row) for row in table], "operators": [_operator(rank) for rank in table.ranking],
             "memory": memory, "verdict": {"headline": headline, "lines": lines},
         }  # fmt: skip
+        told = [f"measured on {where}"] if where else []
         if args.vendor_table or console.room is None:  # programs that read the manual's table go on to do so
-            console.report(data, str(table), *([str(memory)] if memory else []))
+            console.report(data, str(table), *([str(memory)] if memory else []), *told)
         else:
-            console.report(data, *perf_parts(table, memory, backend))
+            console.report(data, *perf_parts(table, memory, backend, where))
         return Exit.OK
 
 

@@ -10,12 +10,14 @@ from .perf_verdict import COSTLIEST, FRAME, called, layers_of, on_the_reference,
 __all__ = ["page"]
 
 
-def page(table: PerfTable, memory: MemorySize | None, model: str, backend: str, soc: str) -> HtmlReport:
-    """The report of one run on ``backend``; ``soc`` is the one that was played or driven."""
-    headline, lines = verdict(table, backend)
+def page(
+    table: PerfTable, memory: MemorySize | None, model: str, backend: str, soc: str, where: str = ""
+) -> HtmlReport:
+    """The report of one run on ``backend``; ``soc`` is the one that was played or driven, ``where`` a board from afar."""
+    headline, lines = verdict(table, backend, where)
     report = HtmlReport(
         f"Time per layer of {model}",
-        _facts(table, memory, backend, soc),
+        [*([("measured on", where)] if where else []), *_facts(table, memory, backend, soc)],
         headline,
         lines,
         "doubtful" if on_the_reference(table, backend) else "plain",

@@ -19,11 +19,11 @@ _LEAVE = (
 """Columns that a narrow terminal does without, the last one first."""
 
 
-def perf_parts(table: PerfTable, memory: MemorySize | None, backend: str) -> list[Part]:
-    """The layers, the operators, the sums, and what the run on ``backend`` comes to."""
+def perf_parts(table: PerfTable, memory: MemorySize | None, backend: str, where: str = "") -> list[Part]:
+    """The layers, the operators, the sums, and what the run on ``backend``, of the board ``where``, comes to."""
     parts: list[Part] = [_title("layers", table.note), _layers(table), ""]
     parts += [Line("operators", Tone.HEAD), _operators(table), ""]
-    headline, lines = verdict(table, backend)
+    headline, lines = verdict(table, backend, where)
     tone = Tone.HEAD if table.total_us else Tone.WARN
     return [*parts, *_sums(table, memory), Line(headline, tone, 2), *(Line(line, hang=2) for line in lines)]
 

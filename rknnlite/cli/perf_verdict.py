@@ -14,16 +14,18 @@ FRAME = ("InputOperator", "OutputOperator")
 """Types of rows that are no layers."""
 
 
-def verdict(table: PerfTable, backend: str) -> tuple[str, list[str]]:
-    """A headline, and the sentences below it: where the time goes, and whose time it is."""
+def verdict(table: PerfTable, backend: str, board: str = "") -> tuple[str, list[str]]:
+    """A headline, and the sentences below it: where the time goes, and whose time it is. ``board``: it was measured there."""
     where = "the CPU reference" if on_the_reference(table, backend) else f"the backend {backend}"
+    if board:
+        where = f"{where} of {board}" if on_the_reference(table, backend) else board
     if not table.total_us:
         return f"No time is known on {where}", ["The backend says for no layer how long it takes."]
     lines = []
     if on_the_reference(table, backend):
         lines.append(
-            "These are times of this machine's CPU, not of the NPU: they tell nothing about a board. Placement, shapes, "
-            "traffic and memory are the board's."
+            f"These are times of {'that' if board else 'this'} machine's CPU, not of the NPU: they tell nothing about a board. "
+            "Placement, shapes, traffic and memory are the board's."
         )
     costly = sorted(table, key=lambda row: -(row.time_us or 0.0))[:COSTLIEST]
     lines.append(f"Costliest layers: {_shares(((called(r), r.time_us or 0.0) for r in costly), table)}.")
@@ -39,7 +41,7 @@ def layers_of(table: PerfTable) -> list[PerfRow]:
 
 
 def on_the_reference(table: PerfTable, backend: str) -> bool:
-    """Whether the times are those of this machine's CPU."""
+    """Whether the times are those of a CPU that plays the NPU."""
     return backend == "cpu" or table.timed_on == "CPU"
 
 

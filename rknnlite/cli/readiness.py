@@ -7,9 +7,10 @@ from pathlib import Path
 
 from .. import config, plugins
 from ..socs import Soc
+from ..spi import Probe
 from ..spi.command import Line, Tone
 
-__all__ = ["ON_THE_CPU", "brief", "not_ready", "ready"]
+__all__ = ["ON_THE_CPU", "brief", "not_ready", "ready", "verdict_of"]
 
 ON_THE_CPU = "ready on the CPU reference"
 
@@ -27,16 +28,23 @@ def ready(wanted: str | None = None, soc: Soc | None = None, warnings: int = 0) 
             reasons[0] if wanted and reasons else f"backend {wanted or ''} cannot run models here"
         )
     probe, backend = max(usable, key=lambda pair: pair[0].priority)
+    where = soc.name if soc is not None else ""
+    if probe.library and not where:
+        where = next((device.soc for device in backend.devices()), "")
+    return verdict_of(backend.name, probe, where, warnings)
+
+
+def verdict_of(backend: str, probe: Probe, soc: str, warnings: int = 0, place: str = "") -> Line:
+    """That models run, on what, and how many warnings there are; ``place`` says on which machine."""
     text = ON_THE_CPU
     if probe.library:
-        where = soc.name if soc is not None else next((d.soc for d in backend.devices()), "")
         library = f"{Path(probe.library).name.partition('.')[0]} {probe.version or 'of unknown version'}"
-        text = ", ".join(filter(None, (f"ready on {library}", where)))
-    elif backend.name != "cpu":
-        text = f"ready on {backend.name}"
+        text = ", ".join(filter(None, (f"ready on {library}", soc)))
+    elif backend != "cpu":
+        text = f"ready on {backend}"
     if warnings:
-        return Line(f"{text}, with {warnings} warning{'s' * (warnings > 1)} above", Tone.WARN)
-    return Line(text, Tone.GOOD)
+        return Line(f"{text}{place}, with {warnings} warning{'s' * (warnings > 1)} above", Tone.WARN)
+    return Line(f"{text}{place}", Tone.GOOD)
 
 
 def not_ready(reason: str) -> Line:

@@ -69,6 +69,7 @@ class Run(Command):
     help = "run a model once on files"
     examples = (
         "rknnlite run model.rknn picture.jpg",
+        "rknnlite run model.rknn picture.jpg --device board:8001",
         "rknnlite run model.rknn --core-mask core_0 --out results input0.npy input1.npy",
     )
 
@@ -96,7 +97,12 @@ class Run(Command):
             outputs = context.infer(arrays, layout=args.layout, raw=args.raw)
             arrays = [output.data for output in outputs] if args.raw else outputs
             results = _results(context, arrays, args)
-            data = {"backend": context.backend_name, "soc": context.soc.name, "run_us": context.last_run_us}
+            data = {
+                "device": args.device,
+                "backend": context.backend_name,
+                "soc": context.soc.name,
+                "run_us": context.last_run_us,
+            }
         console.report({**data, "outputs": results}, "\n".join(map(str, results)))
         return Exit.OK
 

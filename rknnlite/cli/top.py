@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 from ..errors import DeviceUnavailable
 from ..native.board import Board, Reading
-from ..spi.command import Command, Console, Exit
+from ..spi.command import Command, Console, Exit, Part
+from .board_sample import Sample, line, read
 from .options import between
+from .reach import DEVICE
+from .top_afar import Boards
 
-__all__ = ["COMMAND", "Sample", "sample"]
+__all__ = ["COMMAND", "sample"]
 
 _NO_DRIVER = (
     "this machine has no RKNPU driver: nothing to watch. On a board, look at dmesg | grep -i rknpu; 'rknnlite doctor' "
@@ -23,41 +24,17 @@ _DAY = 86400  # seconds
 _CLEAR = "\033[H\033[J"
 
 
-@dataclass(frozen=True)
-class Sample:
-    """What was read at one moment; None and empty where the kernel does not say. Hertz, bytes, degrees Celsius."""
-
-    load: Optional[list[int]]
-    npu_hz: Optional[int]
-    governor: str
-    temperatures: dict[str, float]
-    memory: dict[str, int]
-    sram_used: Optional[int]
-    sram_total: Optional[int]
-    note: str = ""
-
-
 def sample(board: Board) -> Sample:
     """Read everything once.
 
     Raises:
         DeviceUnavailable: there is no driver, or nothing of it may be read.
     """
-    load, clock, sram = board.load(), board.npu_clock(), board.sram()
-    if load.value is None and clock is None:
-        raise DeviceUnavailable(_forbidden(load) if load.problem == "permission" else _NO_DRIVER)
-    note = (
-        ""
-        if load.value is not None
-        else _forbidden(load)
-        if load.problem == "permission"
-        else "this driver tells no load"
-    )
-    return Sample(
-        load.value, clock.current if clock else None, clock.governor if clock else "",
-        board.temperatures(), board.memory(),
-        sram.value.used if sram.value else None, sram.value.total if sram.value else None, note,
-    )  # fmt: skip
+    load = board.load()
+    forbidden = _forbidden(load) if load.problem == "permission" else ""
+    if load.value is None and board.npu_clock() is None:
+        raise DeviceUnavailable(forbidden or _NO_DRIVER)
+    return read(board, "" if load.value is not None else forbidden or "this driver tells no load")
 
 
 def _forbidden(reading: Reading[list[int]]) -> str:
@@ -69,7 +46,11 @@ class Top(Command):
 
     name = "top"
     help = "live load, frequency, temperature and memory of the NPU"
-    examples = ("rknnlite top", "rknnlite top --count 10 --interval 0.5 --json")
+    examples = (
+        "rknnlite top",
+        "rknnlite top --count 10 --interval 0.5 --json",
+        "rknnlite top --device board1:8001,board2:8001",
+    )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
@@ -86,19 +67,23 @@ class Top(Command):
             metavar="N",
             help="looks to take; 0: until Ctrl-C",
         )
+        parser.add_argument("--device", metavar="NAME", help=f"look at other machines instead: {DEVICE}")
         parser.add_argument("--root", type=Path, default=Path("/"), metavar="FOLDER", help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
+        boards = Boards(args.device) if args.device else None
         board, live = Board(args.root), console.live(console.out) and not console.json
         looks = 0
         try:
             while True:
-                found = sample(board)
+                data, parts, note = (
+                    boards.look(live, args.interval) if boards else _look(board, live, console, args)
+                )
                 if live:
                     console.out.write(_CLEAR)
-                console.report(found, _screen(found, console.width, args.interval) if live else _line(found))
-                if found.note and not looks and not live:
-                    console.note(found.note)
+                console.report(data, *parts)
+                if note and not looks and not live:
+                    console.note(note)
                 looks += 1
                 if looks == args.count:
                     return Exit.OK
@@ -107,17 +92,11 @@ class Top(Command):
             return Exit.OK
 
 
-def _line(found: Sample) -> str:
-    parts = [f"core{i} {load}%" for i, load in enumerate(found.load or [])]
-    parts += [f"{found.npu_hz / 1e6:.0f} MHz"] if found.npu_hz is not None else []
-    parts += [f"{name} {value:.1f} C" for name, value in found.temperatures.items() if "npu" in name]
-    parts += [_memory(found)] if found.memory else []
-    return "  ".join(parts)
-
-
-def _memory(found: Sample) -> str:
-    total, available = found.memory.get("MemTotal", 0), found.memory.get("MemAvailable", 0)
-    return f"memory {(total - available) / 2**20:.0f}/{total / 2**20:.0f} MiB"
+def _look(
+    board: Board, live: bool, console: Console, args: argparse.Namespace
+) -> tuple[Sample, list[Part], str]:
+    found = sample(board)
+    return found, [_screen(found, console.width, args.interval) if live else line(found)], found.note
 
 
 def _screen(found: Sample, width: int, interval: float) -> str:

@@ -17,10 +17,11 @@ from typing import Any, BinaryIO, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["write_array", "write_file", "write_text", "writing"]
+__all__ = ["GrowingFile", "write_array", "write_file", "write_text", "writing"]
 
 StrPath = Union[str, "os.PathLike[str]"]
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_GROWING = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _PRIVATE = 0o600
 _MODES = 0o777
 
@@ -83,6 +84,60 @@ def write_array(path: StrPath, array: NDArray[Any], lasting: bool = True) -> Non
     """Write a ``.npy`` file, see ``writing``."""
     with writing(path, lasting=lasting) as file:
         np.save(_Sink(file), np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+
+
+class GrowingFile:
+    """A file that arrives in pieces, also over the lives of several programs; ``finish`` puts it into place at once.
+
+    It lies in a folder of this user's alone, and has one writer at a time, who holds a lock on it.
+
+    Raises:
+        BlockingIOError: somebody else writes it now. OSError: it cannot be written.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        import fcntl  # not on every system
+
+        self._path = Path(path)
+        while True:
+            self._handle = os.open(self._path, _GROWING, _PRIVATE)
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(self._handle), self._path.lstat()):
+                    return
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                self.close()
+                raise
+            self.close()  # it was finished or removed just before the lock was had
+
+    @property
+    def size(self) -> int:
+        """Bytes that are there."""
+        return os.fstat(self._handle).st_size
+
+    def append(self, data: bytes) -> None:
+        """Put bytes behind those that are there; raises OSError, and then some of them may be there."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._handle, left) :]
+
+    def finish(self, target: StrPath) -> None:
+        """Put the file into place, for good: also after a loss of power it is there whole or not at all."""
+        os.fsync(self._handle)
+        self._path.replace(target)
+        _sync_folder(Path(target).parent)
+
+    def discard(self) -> None:
+        """Remove the file."""
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of the file, which stays as it is; may be called again."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
 
 
 class _Sink:

@@ -9,7 +9,7 @@ from ..socs import Soc
 from ..tensor import TensorAttr
 from .datatypes import declared
 
-__all__ = ["EXTENSIONS", "VERSION", "Described", "model_metadata", "open_shape"]
+__all__ = ["EXTENSIONS", "VERSION", "Described", "model_config", "model_metadata", "open_shape"]
 
 VERSION = "1"
 """The version of every model: a file has one."""
@@ -42,6 +42,35 @@ def model_metadata(
         outputs.append({"name": attr.name, "datatype": "FP32", "shape": shape})
     platform = f"rknn_{described.soc.name.lower()}"
     return {"name": name, "versions": [VERSION], "platform": platform, "inputs": inputs, "outputs": outputs}
+
+
+def model_config(
+    name: str, described: Any, batch: int = 1, shapes: Sequence[Sequence[tuple[int, ...]]] = ()
+) -> dict[str, Any]:
+    """Triton's ModelConfig, as far as clients look at it. With a batch, dims are those of a row.
+
+    Examples:
+        >>> with rknnlite.open("examples/resnet18/resnet18_for_RK3588.rknn") as context:
+        ...     model_config("resnet", context)["input"]
+        [{'name': 'input', 'data_type': 'TYPE_FP32', 'dims': [1, 224, 224, 3], 'format': 'FORMAT_NHWC'}]
+    """
+    found = model_metadata(name, described, batch, shapes)
+    first = 1 if batch > 1 else 0
+    inputs = [_config_of(entry, first) for entry in found["inputs"]]
+    for entry, attr in zip(inputs, described.inputs):
+        entry["format"] = "FORMAT_NHWC" if len(attr.dims) == 4 else "FORMAT_NONE"
+    return {
+        "name": name,
+        "platform": found["platform"],
+        "backend": described.backend_name,
+        "max_batch_size": batch if batch > 1 else 0,
+        "input": inputs,
+        "output": [_config_of(entry, first) for entry in found["outputs"]],
+    }
+
+
+def _config_of(entry: dict[str, Any], first: int) -> dict[str, Any]:
+    return {"name": entry["name"], "data_type": f"TYPE_{entry['datatype']}", "dims": entry["shape"][first:]}
 
 
 def open_shape(

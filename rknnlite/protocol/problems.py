@@ -7,7 +7,7 @@ import enum
 from .. import errors
 from ..errors import RknnError
 
-__all__ = ["CODE_KEY", "ERROR_KEY", "RETRY_KEY", "Status", "error_from", "status_of"]
+__all__ = ["CODE_KEY", "ERROR_KEY", "RETRY_KEY", "Status", "error_from", "kind_of_http", "status_of"]
 
 ERROR_KEY = "rknnlite-error"
 """Trailing metadata of gRPC, and header of HTTP: the class of the error."""
@@ -58,6 +58,23 @@ _STATUS: tuple[tuple[type[BaseException], Status], ...] = (
 def status_of(error: BaseException) -> Status:
     """The status of an error of the library; FAILED for what nobody foresaw."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), Status.FAILED)
+
+
+_KINDS = {
+    400: errors.InputInvalid, 401: errors.BackendUnavailable, 403: errors.BackendUnavailable, 404: errors.ParamInvalid,
+    408: errors.RunTimeout, 413: errors.InputInvalid, 422: errors.ModelInvalid, 429: errors.DeviceUnavailable,
+    501: errors.BackendUnavailable, 503: errors.DeviceUnavailable, 504: errors.RunTimeout,
+}  # fmt: skip
+
+
+def kind_of_http(status: int) -> type[RknnError]:
+    """The class of what has no other name than a status of HTTP: a missing key, an unknown model, a full queue.
+
+    Examples:
+        >>> kind_of_http(404).__name__, kind_of_http(503).__name__
+        ('ParamInvalid', 'DeviceUnavailable')
+    """
+    return _KINDS.get(status, RknnError)
 
 
 def error_from(name: str, text: str, code: int | None = None) -> RknnError:

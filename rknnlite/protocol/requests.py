@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputInvalid, shown
 
-__all__ = ["InferRequest", "InferResponse", "Parameter", "Requested", "Tensor"]
+__all__ = ["InferRequest", "InferResponse", "Parameter", "Requested", "Tensor", "Timing"]
 
 Array = NDArray[Any]
 Parameter = Union[bool, int, float, str]
@@ -82,9 +82,19 @@ class InferRequest:
         return value
 
 
+@dataclass(frozen=True)
+class Timing:
+    """A run's stations in nanoseconds of ``perf_counter_ns``: begun, inputs taken, model run, outputs fetched."""
+
+    begun: int = 0
+    ready: int = 0
+    ran: int = 0
+    done: int = 0
+
+
 @dataclass
 class InferResponse:
-    """The answer. ``parameters`` has ``run_us``, the microseconds that the model took.
+    """The answer. ``parameters`` has ``run_us``, the microseconds that the model took; ``timing`` does not travel.
 
     Examples:
         >>> InferResponse("resnet", [Tensor("logits", np.zeros((1, 10), np.float32))]).outputs[0].data.shape
@@ -96,3 +106,4 @@ class InferResponse:
     id: str = ""
     model_version: str = "1"
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    timing: Timing = field(default=Timing(), compare=False, repr=False)

@@ -16,13 +16,21 @@ from numpy.typing import NDArray
 
 from ..errors import InputInvalid, shown
 from .datatypes import DATATYPES, datatype_of, numpy_type
+from .json_data import MOST_DIMS, array_of_list, json_object, json_text
 from .requests import InferRequest, InferResponse, Parameter, Requested, Tensor
 
-__all__ = ["HEADER_LENGTH", "parse_request", "parse_response", "request_body", "response_body", "tensor_of"]
+__all__ = [
+    "HEADER_LENGTH",
+    "json_elements",
+    "parse_request",
+    "parse_response",
+    "request_body",
+    "response_body",
+    "tensor_of",
+]
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 _MOST_TENSORS = 1024
-_MOST_DIMS = 16
 Array = NDArray[Any]
 
 
@@ -30,13 +38,13 @@ def parse_request(
     model: str, body: bytes | memoryview, header_length: str | None = None, version: str = ""
 ) -> InferRequest:
     """The request that a body holds; tensors behind the JSON stay views of it. Raises InputInvalid."""
-    fields, rest = _parts(body, header_length)
+    fields, rest = _parts(body, header_length, "the request")
     parameters = _parameters(fields, "the request")
     inputs = _tensors(fields, rest, "inputs", "input")
     outputs = []
     for number, entry in enumerate(_list(fields, "outputs", "the request")):
         name = _text(entry, "name", f"output {number}")
-        outputs.append(Requested(name, _parameters(entry, f"output {name}")))
+        outputs.append(Requested(name, _asked(entry, f"output {shown(name)}")))
     return InferRequest(
         model,
         inputs,
@@ -44,48 +52,47 @@ def parse_request(
         _text(fields, "id", "the request", ""),
         version,
         parameters,
-        parameters.get("binary_data_output") is True,
+        _truth(parameters, "binary_data_output", "the request"),
     )
 
 
 def response_body(
     request: InferRequest, response: InferResponse
 ) -> tuple[list[bytes | memoryview], int | None]:
-    """The parts of a body, and the length of its JSON where tensors as bytes follow it."""
-    binary = {output.name: output.parameters.get("binary_data") for output in request.outputs}
+    """The parts of a body, and the length of its JSON where tensors as bytes follow it.
+
+    Raises InputInvalid for NaN and infinite values that are wanted as JSON.
+    """
     head: dict[str, Any] = {"model_name": response.model_name, "model_version": response.model_version}
     if response.id:
         head["id"] = response.id
     if response.parameters:
         head["parameters"] = dict(response.parameters)
-    head["outputs"] = []
-    parts: list[bytes | memoryview] = []
-    for tensor in response.outputs:
-        wanted = binary.get(tensor.name)
-        _add(tensor, request.binary_outputs if wanted is None else wanted is True, head["outputs"], parts)
-    text = json.dumps(head, separators=(",", ":")).encode()
-    return [text, *parts], len(text) if parts else None
+    wanted = _binary(request, response)
+    return _body(head, "outputs", response.outputs, wanted)
+
+
+def json_elements(request: InferRequest, response: InferResponse) -> int:
+    """How many elements of a response are to be written as JSON."""
+    pairs = zip(response.outputs, _binary(request, response))
+    return sum(tensor.data.size for tensor, binary in pairs if not binary)
 
 
 def request_body(request: InferRequest) -> tuple[list[bytes | memoryview], int | None]:
     """The other direction: the body of a request, all tensors as bytes."""
-    head: dict[str, Any] = {"inputs": [], "parameters": {**request.parameters, "binary_data_output": True}}
+    head: dict[str, Any] = {"parameters": {**request.parameters, "binary_data_output": True}}
     if request.id:
         head["id"] = request.id
     if request.outputs:
         head["outputs"] = [
             {"name": output.name, "parameters": dict(output.parameters)} for output in request.outputs
         ]
-    parts: list[bytes | memoryview] = []
-    for tensor in request.inputs:
-        _add(tensor, True, head["inputs"], parts)
-    text = json.dumps(head, separators=(",", ":")).encode()
-    return [text, *parts], len(text)
+    return _body(head, "inputs", request.inputs, [True] * len(request.inputs))
 
 
 def parse_response(body: bytes | memoryview, header_length: str | None = None) -> InferResponse:
     """The response that a body holds; raises InputInvalid."""
-    fields, rest = _parts(body, header_length)
+    fields, rest = _parts(body, header_length, "the response")
     return InferResponse(
         _text(fields, "model_name", "the response", ""),
         _tensors(fields, rest, "outputs", "output"),
@@ -104,11 +111,18 @@ def tensor_of(data: bytes | memoryview, datatype: str, shape: Sequence[int], whe
             f"{where}: {datatype} of shape {list(shape)} takes {need} bytes, {len(data)} were given"
         )
     if dtype.name == "bool":  # any other byte than 0 and 1 would be no bool at all
-        return np.asarray(np.frombuffer(data, np.uint8) != 0).reshape(shape)
-    return np.frombuffer(data, dtype).reshape(shape)
+        found = np.asarray(np.frombuffer(data, np.uint8) != 0)
+    else:
+        found = np.frombuffer(data, dtype)
+    try:
+        return found.reshape(shape)
+    except ValueError as error:  # no elements, by dimensions beyond all bounds
+        raise InputInvalid(f"{where}: shape {list(shape)}: {shown(error)}") from None
 
 
-def _parts(body: bytes | memoryview, header_length: str | None) -> tuple[dict[str, Any], memoryview]:
+def _parts(
+    body: bytes | memoryview, header_length: str | None, what: str
+) -> tuple[dict[str, Any], memoryview]:
     view = memoryview(body)
     length = len(view)
     if header_length is not None:
@@ -117,17 +131,7 @@ def _parts(body: bytes | memoryview, header_length: str | None) -> tuple[dict[st
         length = int(header_length)
         if length > len(view):
             raise InputInvalid(f"{HEADER_LENGTH} is {length}, the body has {len(view)} bytes")
-    try:
-        fields = json.loads(bytes(view[:length]), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise InputInvalid(f"the request is no JSON: {shown(error)}") from None
-    if not isinstance(fields, dict):
-        raise InputInvalid(f"the request is {shown(fields)}, must be a JSON object")
-    return fields, view[length:]
-
-
-def _no_constant(word: str) -> float:
-    raise ValueError(f"{word} is no number in JSON")
+    return json_object(bytes(view[:length]), what), view[length:]
 
 
 def _tensors(fields: Mapping[str, Any], rest: memoryview, key: str, what: str) -> list[Tensor]:
@@ -138,8 +142,9 @@ def _tensors(fields: Mapping[str, Any], rest: memoryview, key: str, what: str) -
         parameters = _parameters(entry, where)
         size = parameters.pop("binary_data_size", None)
         shape, datatype = _shape(entry, where), _text(entry, "datatype", where)
+        _check_place(entry, parameters, size, where)
         if size is None:
-            data = _from_list(entry, datatype, shape, where)
+            data = array_of_list(entry["data"], datatype, shape, where)
         else:
             if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= len(rest):
                 raise InputInvalid(
@@ -152,54 +157,57 @@ def _tensors(fields: Mapping[str, Any], rest: memoryview, key: str, what: str) -
     return found
 
 
-def _from_list(entry: Mapping[str, Any], datatype: str, shape: list[int], where: str) -> Array:
-    dtype = numpy_type(datatype, where)
-    if "data" not in entry:
-        raise InputInvalid(f"{where}: data is missing")
-    flat = _flat(entry["data"], where)
-    if len(flat) != math.prod(shape):
-        raise InputInvalid(f"{where}: shape {shape} has {math.prod(shape)} elements, {len(flat)} were given")
-    kinds = {bool} if datatype == "BOOL" else {int, float} if dtype.kind == "f" else {int}
-    for value in flat:
-        if type(value) not in kinds:
-            raise InputInvalid(f"{where}: {shown(value)} is no element of datatype {datatype}")
-    try:
-        with np.errstate(all="ignore"):
-            if dtype.kind in "iu":
-                _check_range(flat, dtype, where)
-            return np.array(flat, dtype).reshape(shape)
-    except OverflowError as error:
-        raise InputInvalid(f"{where}: {shown(error)}") from None
-
-
-def _check_range(flat: list[Any], dtype: Any, where: str) -> None:
-    limits = np.iinfo(dtype)
-    if flat and not (limits.min <= min(flat) and max(flat) <= limits.max):
-        raise InputInvalid(
-            f"{where}: values are in {shown(min(flat))}..{shown(max(flat))}, {dtype} has {limits.min}..{limits.max}"
-        )
-
-
-def _flat(data: Any, where: str) -> list[Any]:
-    """The elements of nested lists in order; the protocol allows flat ones and nested ones."""
-    if not isinstance(data, list):
-        raise InputInvalid(f"{where}: data is {shown(data)}, must be a list")
-    level = data
-    for _ in range(_MOST_DIMS):
-        if not level or not isinstance(level[0], list):
-            return list(level)
-        deeper: list[Any] = []
-        for item in level:
-            if not isinstance(item, list):
-                raise InputInvalid(f"{where}: data has lists and values beside each other")
-            deeper += item
-        level = deeper
-    raise InputInvalid(f"{where}: data is nested deeper than {_MOST_DIMS} lists")
-
-
-def _add(
-    tensor: Tensor, binary: bool, entries: list[dict[str, Any]], parts: list[bytes | memoryview]
+def _check_place(
+    entry: Mapping[str, Any], parameters: Mapping[str, Parameter], size: Any, where: str
 ) -> None:
+    """Elements are in the JSON or behind it, and nowhere else."""
+    _refuse(parameters, "shared_memory_region", where)
+    if size is None and "data" not in entry:
+        raise InputInvalid(f"{where}: data is missing, and no binary_data_size says that it follows as bytes")
+    if size is not None and "data" in entry:
+        raise InputInvalid(f"{where}: has both data and binary_data_size; give one of them")
+
+
+def _asked(entry: Mapping[str, Any], where: str) -> dict[str, Parameter]:
+    """The parameters of an output; raises InputInvalid for those whose silence would be taken for obedience."""
+    parameters = _parameters(entry, where)
+    _truth(parameters, "binary_data", where)
+    _refuse(parameters, "shared_memory_region", where)
+    _refuse(parameters, "classification", where)
+    return parameters
+
+
+def _refuse(parameters: Mapping[str, Parameter], name: str, where: str) -> None:
+    if name in parameters:
+        raise InputInvalid(f"{where}: parameter {name} is not offered here")
+
+
+def _truth(parameters: Mapping[str, Parameter], name: str, where: str) -> bool:
+    value = parameters.get(name, False)
+    if not isinstance(value, bool):
+        raise InputInvalid(f"{where}: parameter {name} is {shown(value)}, must be true or false")
+    return value
+
+
+def _binary(request: InferRequest, response: InferResponse) -> list[bool]:
+    """Which outputs go as bytes: what the request says of each, else of all."""
+    said = {output.name: output.parameters.get("binary_data") for output in request.outputs}
+    words = [said.get(tensor.name) for tensor in response.outputs]
+    return [request.binary_outputs if word is None else word is True for word in words]
+
+
+def _body(
+    head: Mapping[str, Any], key: str, tensors: Sequence[Tensor], binary: Sequence[bool]
+) -> tuple[list[bytes | memoryview], int | None]:
+    parts: list[bytes | memoryview] = []
+    entries = [_entry(tensor, raw, parts) for tensor, raw in zip(tensors, binary)]
+    start = _dumped(head)[:-1]
+    text = f'{start},"{key}":[{",".join(entries)}]}}'.encode()
+    return [text, *parts], len(text) if parts else None
+
+
+def _entry(tensor: Tensor, binary: bool, parts: list[bytes | memoryview]) -> str:
+    """A tensor's JSON; its elements are in it, or are added to the parts behind."""
     array = np.ascontiguousarray(tensor.data)
     datatype = datatype_of(array.dtype)
     entry: dict[str, Any] = {"name": tensor.name, "datatype": datatype, "shape": list(tensor.data.shape)}
@@ -208,28 +216,20 @@ def _add(
         data = array.astype(DATATYPES[datatype], copy=False)
         parts.append(data.reshape(-1).view(np.uint8).data)
         parameters["binary_data_size"] = data.nbytes
-    else:
-        entry["data"] = [_finite(value, tensor.name) for value in array.reshape(-1).tolist()]
     if parameters:
         entry["parameters"] = parameters
-    entries.append(entry)
+    start = _dumped(entry)
+    return start if binary else f'{start[:-1]},"data":{json_text(array, f"output {shown(tensor.name)}")}}}'
 
 
-def _finite(value: Any, name: str) -> Any:
-    """JSON has no word for NaN and infinity."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InputInvalid(
-            f"output {name} holds {value}, which JSON cannot say; ask for it as bytes (parameter binary_data)"
-        )
-    return value
+def _dumped(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _shape(entry: Mapping[str, Any], where: str) -> list[int]:
     shape = entry.get("shape")
-    if not isinstance(shape, list) or len(shape) > _MOST_DIMS:
-        raise InputInvalid(
-            f"{where}: shape is {shown(shape)}, must be a list of at most {_MOST_DIMS} numbers"
-        )
+    if not isinstance(shape, list) or len(shape) > MOST_DIMS:
+        raise InputInvalid(f"{where}: shape is {shown(shape)}, must be a list of at most {MOST_DIMS} numbers")
     for dim in shape:
         if isinstance(dim, bool) or not isinstance(dim, int) or not 0 <= dim < 1 << 40:
             raise InputInvalid(f"{where}: shape is {shown(shape)}, dimensions are whole numbers of 0 or more")

@@ -11,6 +11,7 @@ from .types import Device, OpenOptions, Options, Probe
 
 if TYPE_CHECKING:
     from ..formats import ModelFile
+    from ..protocol.board import Facts
     from .llm import LlmContext, LlmOptions
     from .matmul import MatmulContext, MatmulSpec
 
@@ -43,6 +44,20 @@ class Backend(abc.ABC):
     def devices(self) -> list[Device]:
         """Coprocessors that a ``device_id`` can name; cheap, never raises."""
         return []
+
+    def boards(self, device_id: str) -> list[str]:
+        """What a ``device_id`` stands for, each device by an id of its own; empty for an id that is none of this backend's.
+
+        Cheap, asks no device. Raises ParamInvalid for one that is named but cannot be used as it is configured.
+        """
+        return [device.id for device in self.devices() if device.id == device_id]
+
+    def facts(self, device_id: str) -> Facts | None:
+        """What the machine of one of ``boards`` tells of itself; None where that is this very machine.
+
+        Raises DeviceUnavailable where it does not answer.
+        """
+        return None
 
     @abc.abstractmethod
     def probe(self) -> Probe:

@@ -172,3 +172,44 @@ def test_runtime_and_model(toolkit: str, runtime: str, clash: str) -> None:
     found = runtime_clash(toolkit, runtime)
     assert clash in found
     assert bool(found) is bool(clash)
+
+
+def test_named_entries(file: Path) -> None:
+    file.write_text(
+        "remotes:\n  kitchen:\n    address: [a:1, b:2]\n    key: 12345\n    tls: true\n  hall: {address: 'c:3'}\n"
+        "remote: kitchen\n"
+    )
+    assert config.entries("remotes") == {
+        "kitchen": {"address": "a:1,b:2", "key": "12345", "tls": "1"},
+        "hall": {"address": "c:3"},
+    }
+    assert config.get("remote") == "kitchen"
+    assert not config.problems()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("remotes: [a]", "remotes must hold a name"),
+        ("remotes: {kitchen: a}", "remotes.kitchen must hold 'key: value'"),
+        ("remotes: {kitchen: {adress: a}}", "remotes.kitchen: unknown key 'adress'; there are address"),
+        ("remotes: {'a:8001': {address: a}}", "is no name"),
+        ("remotes: {1: {address: a}}", "is no name"),
+        ("remotes: {kitchen: {ca: [a]}}", "remotes.kitchen.ca cannot be ['a']"),
+        ("remotes: {kitchen: {address: {a: b}}}", "remotes.kitchen.address cannot be"),
+    ],
+)
+def test_mistakes_in_entries_are_named(file: Path, text: str, says: str) -> None:
+    file.write_text(text)
+    assert not any(config.entries("remotes").values())
+    assert any(says in problem for problem in config.problems())
+
+
+def test_secrets_are_in_no_message_and_no_report(file: Path) -> None:
+    from rknnlite.cli import health
+
+    file.write_text("remotes:\n  kitchen: {address: 'a:1', key: hushhush}\n  hall: {key: [hushhush]}\n")
+    told = [*config.problems(), *(finding.text for finding in health.configuration())]
+    assert any("remotes.hall.key cannot be a list" in text for text in told)
+    assert any("remotes.kitchen: address 'a:1', key set, not shown" in text for text in told)
+    assert not any("hush" in text for text in told)

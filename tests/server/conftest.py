@@ -52,7 +52,7 @@ def running(
     config = uvicorn.Config(
         app, host="127.0.0.1", port=0, log_level="warning", lifespan="on", http=Connection, ws="none"
     )
-    server = Server(config, settings.drain, app.state.rknnlite.end_runs)
+    server = Server(config, settings.drain, app.state.rknnlite.end_runs, app.state.rknnlite.end_rpc)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

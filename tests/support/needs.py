@@ -25,6 +25,7 @@ COMMANDS = {
     "fish": ("fish",),
     "bash": ("bash",),
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "curl": ("curl",),
 }
 """Debian package -> commands of which one is enough."""
 

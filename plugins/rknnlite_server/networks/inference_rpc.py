@@ -7,42 +7,55 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from rknnlite._version import __version__
+from rknnlite.errors import RknnError
 from rknnlite.protocol.grpc_form import parse_request, response_message
-from rknnlite.protocol.messages import message
+from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, message
 from rknnlite.protocol.metadata import EXTENSIONS
 
+from ..closing import closing
 from ..errors import ApiError
 from ..state import State
 from .network import ServedNetwork
+from .repository_rpc import repository_calls
+from .rpc_errors import told
+from .streams import in_order
 
 __all__ = ["health_calls", "inference_calls"]
 
 Handler = Callable[[Any, Any], Any]
 _WATCH_SECONDS = 0.5
+_AT_ONCE = 32  # requests of a stream at most
+_SMALL = 1 << 16  # bytes of a request whose numbers are not raw: more are read in a thread
+_FINAL, _WANTS_FINAL = "triton_final_response", "triton_enable_empty_final_response"
 
 
-def inference_calls(state: State) -> dict[str, Handler]:
-    """By their names in the service."""
-    calls = _Inference(state)
+def inference_calls(state: State, ending: asyncio.Event) -> dict[str, Handler]:
+    """By their names in the service; streams take no more requests after ``ending``."""
+    calls = _Inference(state, ending)
     return {
         "ServerLive": calls.server_live,
         "ServerReady": calls.server_ready,
         "ServerMetadata": calls.server_metadata,
         "ModelReady": calls.model_ready,
         "ModelMetadata": calls.model_metadata,
+        "ModelConfig": calls.model_config,
         "ModelInfer": calls.model_infer,
+        "ModelStatistics": calls.model_statistics,
+        "ModelStreamInfer": calls.model_stream_infer,
+        **repository_calls(state),
     }
 
 
 class _Inference:
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(self, state: State, ending: asyncio.Event) -> None:
+        self._state, self._ending = state, ending
 
     async def server_live(self, request: Any, context: Any) -> Any:
         return message("inference.ServerLiveResponse")(live=True)
 
     async def server_ready(self, request: Any, context: Any) -> Any:
-        return message("inference.ServerReadyResponse")(ready=is_ready(self._state))
+        ready = is_ready(self._state) and not self._ending.is_set()
+        return message("inference.ServerReadyResponse")(ready=ready)
 
     async def server_metadata(self, request: Any, context: Any) -> Any:
         return message("inference.ServerMetadataResponse")(
@@ -51,23 +64,63 @@ class _Inference:
 
     async def model_ready(self, request: Any, context: Any) -> Any:
         try:
-            self._network(request.name, request.version)
+            await self._network(request.name, request.version)
             ready = True
-        except ApiError:
+        except (ApiError, RknnError):
             ready = False
         return message("inference.ModelReadyResponse")(ready=ready)
 
     async def model_metadata(self, request: Any, context: Any) -> Any:
-        found = self._network(request.name, request.version).metadata
-        return message("inference.ModelMetadataResponse")(**found)
+        found = (await self._network(request.name, request.version)).metadata
+        return message("inference.ModelMetadataResponse")(**{**found, "name": request.name})
+
+    async def model_config(self, request: Any, context: Any) -> Any:
+        found = (await self._network(request.name, request.version)).config
+        return message("inference.ModelConfigResponse")(config=found)
 
     async def model_infer(self, request: Any, context: Any) -> Any:
-        network = self._network(request.model_name, request.model_version)
-        return response_message(await network.infer(parse_request(request)))
+        network = await self._network(request.model_name, request.model_version)
+        if not request.raw_input_contents and request.ByteSize() > _SMALL:
+            asked = await asyncio.to_thread(parse_request, request)
+        else:
+            asked = parse_request(request)
+        return response_message(await network.infer(asked))
 
-    def _network(self, name: str, version: str) -> ServedNetwork:
+    async def model_stream_infer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         self._state.check_ready()
-        return self._state.repository.network(name, version)
+        places = [network.turnstile.size for network in self._state.repository.loaded]
+        most = min(_AT_ONCE, *places) if places else 1
+        async with closing(in_order(requests, self._answered, most, self._ending)) as answers:
+            async for found in answers:
+                yield found
+        if self._ending.is_set():
+            raise ApiError(503, "unavailable_error", "the server is stopping", retry_after=5)
+
+    async def _answered(self, request: Any) -> Any:
+        """What a stream says to one of its requests: the others do not suffer from an error of it."""
+        made = message("inference.ModelStreamInferResponse")()
+        try:
+            made.infer_response.CopyFrom(await self.model_infer(request, None))
+        except Exception as error:
+            _, made.error_message, metadata = told(error)
+            made.infer_response.model_name, made.infer_response.id = request.model_name, request.id
+            for key, value in metadata:
+                made.infer_response.parameters[key].string_param = value
+        if _WANTS_FINAL in request.parameters and request.parameters[_WANTS_FINAL].bool_param:
+            made.infer_response.parameters[_FINAL].bool_param = True
+        return made
+
+    async def model_statistics(self, request: Any, context: Any) -> Any:
+        self._state.check_ready()
+        repository = self._state.repository
+        found = [await self._network(request.name, request.version)] if request.name else repository.loaded
+        return message("inference.ModelStatisticsResponse")(
+            model_stats=[network.statistics.fields(network.name) for network in found]
+        )
+
+    async def _network(self, name: str, version: str) -> ServedNetwork:
+        self._state.check_ready()
+        return await self._state.repository.opened(name, version)
 
 
 def is_ready(state: State) -> bool:
@@ -79,20 +132,31 @@ def is_ready(state: State) -> bool:
     return True
 
 
-def health_calls(state: State) -> dict[str, Handler]:
-    """gRPC's health checking, for the server as a whole and for the services by name."""
+def health_calls(state: State, ending: asyncio.Event) -> dict[str, Handler]:
+    """gRPC's health checking, for the server as a whole and for its services by name."""
     made = message("grpc.health.v1.HealthCheckResponse")
 
+    def status(name: str) -> str:
+        if name not in ("", INFERENCE, BOARD, HEALTH):
+            return "SERVICE_UNKNOWN"
+        return "SERVING" if is_ready(state) and not ending.is_set() else "NOT_SERVING"
+
     async def check(request: Any, context: Any) -> Any:
-        return made(status="SERVING" if is_ready(state) else "NOT_SERVING")
+        found = status(request.service)
+        if found == "SERVICE_UNKNOWN":
+            raise ApiError(404, "not_found_error", f"there is no service {request.service[:200]!r}")
+        return made(status=found)
 
     async def watch(request: Any, context: Any) -> AsyncIterator[Any]:
-        last = None
+        last = ""
         while True:
-            status = "SERVING" if is_ready(state) else "NOT_SERVING"
-            if status != last:
-                yield made(status=status)
-                last = status
-            await asyncio.sleep(_WATCH_SECONDS)
+            found = status(request.service)
+            if found != last:
+                yield made(status=found)
+                last = found
+            if ending.is_set():
+                return
+            await asyncio.wait((ended := asyncio.ensure_future(ending.wait()),), timeout=_WATCH_SECONDS)
+            ended.cancel()
 
     return {"Check": check, "Watch": watch}

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite.errors import ParamInvalid, RknnError, shown
+from rknnlite.protocol.board import digest_of
 
 from ..errors import ApiError
+from ..queueing import Room
 from ..settings import ServerSettings
 from .network import ServedNetwork
+from .uploaded import Uploaded
 
-__all__ = ["Entry", "Repository", "name_of"]
+__all__ = ["Entry", "Repository", "described", "name_of"]
 
 logger = logging.getLogger("rknnlite.server")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
@@ -52,6 +55,8 @@ class Repository:
                 raise ParamInvalid(f"two models have the name {name!r}: {self._named[name].path} and {path}")
             self._named[name] = Entry(name, path)
         self._found: dict[str, Entry] = {}
+        self.room = Room(settings.queue_bytes)
+        self.uploaded = Uploaded(settings, self._files, self.room)
 
     @property
     def loaded(self) -> list[ServedNetwork]:
@@ -66,10 +71,7 @@ class Repository:
     def network(self, name: str, version: str = "") -> ServedNetwork:
         """The loaded network of that name; raises ApiError."""
         entry = self._known(name)
-        if version not in ("", "1"):
-            raise ApiError(
-                404, "not_found_error", f"model {name} has the version 1 and no version {version[:80]!r}"
-            )
+        _check_version(name, version)
         if entry.network is None:
             raise ApiError(
                 404,
@@ -78,6 +80,14 @@ class Repository:
             )
         return entry.network
 
+    async def opened(self, name: str, version: str = "") -> ServedNetwork:
+        """As ``network``; one that is named by the hash of its content is opened if need be. Raises ApiError, RknnError."""
+        digest = digest_of(name)
+        if digest is None or name in self._named or name in self._found:
+            return self.network(name, version)
+        _check_version(name, version)
+        return await self.uploaded.network(digest)
+
     async def load(self, name: str) -> None:
         """Load a network, or load it anew; requests under way end on the old one. Raises ApiError, RknnError."""
         self._look()
@@ -85,20 +95,20 @@ class Repository:
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
             try:
-                fresh = await asyncio.to_thread(ServedNetwork, name, entry.path, self._settings)
+                fresh = await asyncio.to_thread(ServedNetwork, name, entry.path, self._settings, self.room)
             except RknnError as error:
                 entry.reason = str(error)
                 raise
             old, entry.network, entry.reason = entry.network, fresh, ""
         if old is not None:
-            await asyncio.to_thread(old.close)
+            await old.retire()
 
     async def unload(self, name: str) -> None:
         """Unload a network once its requests are answered; raises ApiError where there is none of the name."""
         entry = self._known(name)
         old, entry.network, entry.reason = entry.network, None, "unloaded"
         if old is not None:
-            await asyncio.to_thread(old.close)
+            await old.retire()
 
     async def load_named(self) -> None:
         """Load what the command line names; raises what the first raises that cannot be loaded."""
@@ -111,6 +121,11 @@ class Repository:
             network, entry.network = entry.network, None
             if network is not None:
                 network.close()
+        self.uploaded.close()
+
+    def _files(self) -> list[tuple[Path, Optional[ServedNetwork]]]:
+        self._look()
+        return [(entry.path, entry.network) for entry in self._all()]
 
     def _all(self) -> Iterable[Entry]:
         return [*self._named.values(), *self._found.values()]
@@ -147,6 +162,13 @@ def name_of(path: Path) -> str:
             f"{path}: {shown(name)} cannot be the name of a model; letters, digits and _ . + - make one"
         )
     return name
+
+
+def _check_version(name: str, version: str) -> None:
+    if version not in ("", "1"):
+        raise ApiError(
+            404, "not_found_error", f"model {name} has the version 1 and no version {version[:80]!r}"
+        )
 
 
 def _inside(path: Path, folder: Path) -> bool:

@@ -1,8 +1,8 @@
-"""The Open Inference Protocol over HTTP."""
+"""The Open Inference Protocol over HTTP: health, metadata, inference."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -10,14 +10,19 @@ from starlette.routing import BaseRoute, Route
 
 from rknnlite._version import __version__
 from rknnlite.protocol.metadata import EXTENSIONS
-from rknnlite.protocol.rest import HEADER_LENGTH, parse_request, response_body
+from rknnlite.protocol.requests import InferRequest, InferResponse
+from rknnlite.protocol.rest import HEADER_LENGTH, json_elements, parse_request, response_body
 
 from ..body import read_body
+from ..encoding import chosen, encoded
 from ..state import state_of
 from .network import ServedNetwork
-from .repository import Repository
+from .rest_repository import repository_of, repository_routes
 
 __all__ = ["network_routes"]
+
+_LARGE_TEXT = 1 << 16  # bytes of JSON that are parsed beside the event loop: a millisecond
+_LARGE_LIST = 1 << 12  # elements that are written as JSON beside it
 
 
 def network_routes() -> list[BaseRoute]:
@@ -27,14 +32,17 @@ def network_routes() -> list[BaseRoute]:
         Route("/v2/", server_metadata),
         Route("/v2/health/live", live),
         Route("/v2/health/ready", ready),
+        Route("/v2/models/stats", statistics),
     ]
     for prefix in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [
             Route(prefix, metadata),
             Route(f"{prefix}/ready", model_ready),
+            Route(f"{prefix}/stats", statistics),
+            Route(f"{prefix}/config", config),
             Route(f"{prefix}/infer", infer, methods=["POST"]),
         ]
-    return routes
+    return [*routes, *repository_routes()]
 
 
 async def live(request: Request) -> Response:
@@ -64,25 +72,48 @@ async def model_ready(request: Request) -> Response:
     return JSONResponse({"name": network.name, "ready": True})
 
 
+async def statistics(request: Request) -> Response:
+    """``GET /v2/models/NAME/stats`` of one network, ``GET /v2/models/stats`` of all that are loaded."""
+    found = [_network(request)] if "name" in request.path_params else repository_of(request).loaded
+    return JSONResponse({"model_stats": [network.statistics.fields(network.name) for network in found]})
+
+
+async def config(request: Request) -> Response:
+    """``GET /v2/models/NAME/config``: Triton's extension."""
+    return JSONResponse(_network(request).config)
+
+
 async def infer(request: Request) -> Response:
     """``POST /v2/models/NAME/infer``."""
     network = _network(request)
-    limit = state_of(request).settings.max_body
-    body = await read_body(request, limit)
-    asked = parse_request(network.name, body, request.headers.get(HEADER_LENGTH))
-    parts, length = response_body(asked, await network.infer(asked))
-    if length is None:
-        return Response(parts[0], media_type="application/json")
-    headers = {HEADER_LENGTH: str(length)}
-    return Response(b"".join(parts), headers=headers, media_type="application/octet-stream")
+    asked = await _asked(network.name, request)
+    parts, length = await _written(asked, await network.infer(asked))
+    headers = {} if length is None else {HEADER_LENGTH: str(length)}
+    encoding = chosen(request.headers.get("accept-encoding", ""))
+    if encoding:
+        headers["Content-Encoding"] = encoding
+    kind = "application/json" if length is None else "application/octet-stream"
+    return Response(await encoded(parts, encoding), headers=headers, media_type=kind)
+
+
+async def _asked(name: str, request: Request) -> InferRequest:
+    """The request in a body. JSON of any size is parsed beside the event loop, which goes on meanwhile."""
+    with repository_of(request).room.hold() as held:  # then the network holds the tensors
+        body = await read_body(request, state_of(request).settings.max_body, held.take)
+    length = request.headers.get(HEADER_LENGTH)
+    if len(body) <= _LARGE_TEXT or (length is not None and len(length) <= len(str(_LARGE_TEXT))):
+        return parse_request(name, body, length)
+    return await asyncio.to_thread(parse_request, name, body, length)
+
+
+async def _written(
+    asked: InferRequest, response: InferResponse
+) -> tuple[list[bytes | memoryview], int | None]:
+    if json_elements(asked, response) <= _LARGE_LIST:
+        return response_body(asked, response)
+    return await asyncio.to_thread(response_body, asked, response)
 
 
 def _network(request: Request) -> ServedNetwork:
-    return _repository(request).network(request.path_params["name"], request.path_params.get("version", ""))
-
-
-def _repository(request: Request) -> Repository:
-    state: Any = state_of(request)
-    state.check_ready()
-    repository: Repository = state.repository
-    return repository
+    params = request.path_params
+    return repository_of(request).network(params["name"], params.get("version", ""))

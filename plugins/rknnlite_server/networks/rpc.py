@@ -2,167 +2,143 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+import socket
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Optional
 
 import grpc
 
-from rknnlite.errors import BackendUnavailable, ParamInvalid, RknnError
-from rknnlite.protocol.messages import HEALTH, INFERENCE, methods
-from rknnlite.protocol.problems import CODE_KEY, ERROR_KEY, RETRY_KEY, status_of
+from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, methods
 
-from ..errors import ApiError, as_api_error
+from ..serving import HEAD_SECONDS, listening
+from ..settings import ServerSettings
 from ..state import State
+from .board_rpc import board_calls
 from .inference_rpc import health_calls, inference_calls
+from .rpc_calls import Handler, Keys, handlers
+from .rpc_counting import CountedCalls
+from .rpc_errors import outcome
 
 __all__ = ["Rpc", "outcome"]
 
-logger = logging.getLogger("rknnlite.server")
-_OPEN = frozenset(
-    {f"/{HEALTH}/Check", f"/{HEALTH}/Watch", f"/{INFERENCE}/ServerLive", f"/{INFERENCE}/ServerReady"}
-)
-_CODES = {
-    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
-    413: "RESOURCE_EXHAUSTED", 429: "RESOURCE_EXHAUSTED", 501: "UNIMPLEMENTED", 503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}  # fmt: skip
-Handler = Callable[[Any, Any], Any]
+IDLE_SECONDS = 300.0
+"""A connection without a call is closed after them; clients connect anew by themselves."""
+_BOUNDED_INFLATION = (1, 85)  # versions before inflate a message of any size before they look at the limit
 
 
 class Rpc:
-    """The gRPC server of an application; ``start`` and ``stop`` in its event loop."""
+    """The gRPC server of an application: ``bind`` anywhere, ``start`` and ``stop`` in its event loop."""
 
     def __init__(self, state: State) -> None:
         self.state, self.port = state, state.settings.grpc_port
+        self._bound: list[socket.socket] = []
         self._server: Any = None
+        self._stopping: Optional[asyncio.Future[None]] = None
+
+    @property
+    def address(self) -> str:
+        """Where clients connect: ``HOST:PORT``, the port known once it is bound."""
+        host = self.state.settings.host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    def bind(self) -> None:
+        """Take the port, before anything else is done; raises BackendUnavailable where another server has it."""
+        if self._bound:
+            return
+        try:
+            self._bound = listening(self.state.settings.host, self.port)
+        except (OSError, UnicodeError, OverflowError) as error:
+            raise _taken(self.address, error) from None
+        self.port = self._bound[0].getsockname()[1]
 
     async def start(self) -> None:
         """Raises BackendUnavailable where the port is taken, ParamInvalid for an unusable certificate."""
+        self.bind()
+        self.ending = asyncio.Event()  # made here: it belongs to the event loop
         settings = self.state.settings
-        size = settings.max_body + (1 << 16)
         self._server = server = grpc.aio.server(
-            interceptors=[_Keys(self.state)],
-            options=[
-                ("grpc.max_receive_message_length", size),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.so_reuseport", 0),
-                ("grpc.max_concurrent_streams", 1024),
-                ("grpc.keepalive_time_ms", 60_000),
-                ("grpc.keepalive_timeout_ms", 20_000),
-                ("grpc.keepalive_permit_without_calls", 1),
-                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-            ],
+            interceptors=[*self._counting(), Keys(self.state)], options=_options(settings)
         )
         for service, answers in self._services().items():
-            server.add_generic_rpc_handlers((_handlers(service, answers),))
-        address = f"[{settings.host}]:{self.port}" if ":" in settings.host else f"{settings.host}:{self.port}"
+            server.add_generic_rpc_handlers((handlers(service, answers, self.state),))
         try:
-            if settings.tls_cert:
-                self.port = server.add_secure_port(address, _credentials(settings.tls_cert, settings.tls_key))
-            else:
-                self.port = server.add_insecure_port(address)
+            self._listen(settings)
         except RuntimeError as error:
-            raise _taken(address, error) from None
-        if not self.port:
-            raise _taken(address, "the address cannot be used")
+            raise _taken(self.address, error) from None
+        finally:
+            self._release()
         await server.start()
 
     async def stop(self, grace: float) -> None:
         """Take no more calls, and end those under way after ``grace`` seconds; may be called again."""
-        if self._server is not None:
-            await self._server.stop(grace)
+        self._release()
+        if self._server is None:
+            return
+        if self._stopping is None:
+            self.ending.set()
+            self._stopping = asyncio.ensure_future(self._server.stop(grace))
+        await asyncio.shield(self._stopping)
+
+    def _listen(self, settings: ServerSettings) -> None:
+        """On the addresses that are bound: two sockets may have one port as long as neither listens."""
+        credentials = _credentials(settings.tls_cert, settings.tls_key) if settings.tls_cert else None
+        for made in self._bound:
+            host = made.getsockname()[0]
+            address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+            if credentials is None:
+                found = self._server.add_insecure_port(address)
+            else:
+                found = self._server.add_secure_port(address, credentials)
+            if found != self.port:
+                raise RuntimeError("the address cannot be used")
+            if host in ("0.0.0.0", "::"):
+                break  # gRPC takes both families by itself
+
+    def _release(self) -> None:
+        bound, self._bound = self._bound, []
+        for made in bound:
+            made.close()
+
+    def _counting(self) -> list[Any]:
+        if self.state.metrics is None:
+            return []
+        services = self._services()
+        paths = [methods(service)[name].path for service, answers in services.items() for name in answers]
+        return [CountedCalls(self.state.metrics, paths)]
 
     def _services(self) -> dict[str, dict[str, Handler]]:
-        return {INFERENCE: inference_calls(self.state), HEALTH: health_calls(self.state)}
+        return {
+            INFERENCE: inference_calls(self.state, self.ending),
+            BOARD: board_calls(self.state),
+            HEALTH: health_calls(self.state, self.ending),
+        }
 
 
-class _Keys(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Lets calls with a key through, before their messages are read."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
-        if details.method in _OPEN:
-            return await continuation(details)
-        given = dict(details.invocation_metadata or ()).get("authorization", "")
-        if self._state.allows(given if isinstance(given, str) else ""):
-            return await continuation(details)
-        return grpc.unary_unary_rpc_method_handler(_no_key)
-
-
-async def _no_key(request: bytes, context: Any) -> NoReturn:
-    await context.abort(grpc.StatusCode.UNAUTHENTICATED, "Invalid API Key")
-    raise AssertionError
-
-
-def _handlers(service: str, answers: dict[str, Handler]) -> Any:
-    """The calls of a service that are answered; others are UNIMPLEMENTED by gRPC itself."""
-    made = {}
-    for name, method in methods(service).items():
-        if name not in answers:
-            continue
-        kind = ("stream" if method.requests_stream else "unary") + (
-            "_stream" if method.responses_stream else "_unary"
-        )
-        wrap = _guarded_stream if method.responses_stream else _guarded
-        made[name] = getattr(grpc, f"{kind}_rpc_method_handler")(
-            wrap(answers[name]),
-            request_deserializer=method.request.FromString,
-            response_serializer=method.response.SerializeToString,
-        )
-    return grpc.method_handlers_generic_handler(service, made)
+def _options(settings: ServerSettings) -> list[tuple[str, int]]:
+    """Limits: of messages, of silence, of connections that are none."""
+    options = [
+        ("grpc.max_receive_message_length", settings.max_body + (1 << 16)),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_concurrent_streams", 1024),
+        ("grpc.server_handshake_timeout_ms", int(HEAD_SECONDS * 1000)),
+        ("grpc.max_connection_idle_ms", int(IDLE_SECONDS * 1000)),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ]
+    if not inflates():
+        options.append(("grpc.compression_enabled_algorithms_bitset", 1))  # none but identity
+    return options
 
 
-def _guarded(answer: Handler) -> Handler:
-    async def call(request: Any, context: Any) -> Any:
-        try:
-            return await answer(request, context)
-        except (ApiError, RknnError) as error:
-            await _abort(context, error)
-        except grpc.aio.AbortError:
-            raise
-        except Exception as error:
-            logger.error("gRPC: %s", error, exc_info=error)
-            await _abort(context, error)
-
-    return call
-
-
-def _guarded_stream(answer: Handler) -> Handler:
-    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-        try:
-            async for found in answer(request, context):
-                yield found
-        except (ApiError, RknnError) as error:
-            await _abort(context, error)
-        except grpc.aio.AbortError:
-            raise
-        except Exception as error:
-            logger.error("gRPC: %s", error, exc_info=error)
-            await _abort(context, error)
-
-    return call
-
-
-async def _abort(context: Any, error: Exception) -> NoReturn:
-    code, text, metadata = outcome(error)
-    await context.abort(code, text, metadata)
-    raise AssertionError
-
-
-def outcome(error: Exception) -> tuple[Any, str, tuple[tuple[str, str], ...]]:
-    """Status, text and trailing metadata of an error."""
-    if isinstance(error, RknnError):
-        metadata = ((ERROR_KEY, type(error).__name__), (CODE_KEY, str(error.code)))
-        return getattr(grpc.StatusCode, status_of(error).grpc), str(error), metadata
-    problem = as_api_error(error)
-    full = problem.status == 503 and problem.kind == "rate_limit_error"
-    name = "RESOURCE_EXHAUSTED" if full else _CODES.get(problem.status, "INTERNAL")
-    wait = problem.headers.get("Retry-After")
-    return getattr(grpc.StatusCode, name), problem.message, ((RETRY_KEY, wait),) if wait else ()
+def inflates() -> bool:
+    """Whether compressed messages are taken: where their size is bounded before they are inflated."""
+    numbers = [int(word) for word in grpc.__version__.split(".")[:2] if word.isdigit()]
+    return tuple(numbers) >= _BOUNDED_INFLATION
 
 
 def _credentials(certificate: str, key: str) -> Any:

@@ -10,12 +10,13 @@ from ...errors import ModelInvalid, RknnError
 from ...formats import ModelFile
 from ...native import versions
 from ...native.board import Board
+from ...socs import Soc
 from ...spi import Backend, OpenOptions
 from ..info import is_package, runs_on
 from .finding import Finding, Level
 from .silicon import silicon
 
-__all__ = ["model"]
+__all__ = ["made_for", "model", "pairing"]
 
 
 def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding]:
@@ -29,19 +30,7 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
     except ModelInvalid as error:
         yield Finding(topic, Level.FAIL, str(error), "see rknnlite info")
         return
-    made_for = "/".join(found.platforms or (found.platform,))
-    yield Finding(
-        topic, Level.OK, f"{file.label}: toolkit {found.toolkit_version or 'unknown'}, made for {made_for}"
-    )
-    soc = board.soc()
-    if soc is not None and soc.name.upper() not in runs_on(found):
-        remedy = f"convert it with target_platform='{soc.name}'"
-        yield Finding(
-            topic,
-            Level.FAIL,
-            f"this board is an {soc.name.upper()}, the model runs on {', '.join(runs_on(found))}",
-            remedy,
-        )
+    yield from made_for(topic, file, board.soc())
     yield from silicon(found)
     missing_ops = sorted(set(found.custom_ops) - {op.op_type for op in plugins.custom_ops()})
     if missing_ops:
@@ -59,9 +48,21 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
         yield Finding(topic, Level.FAIL, f"backend {backend.name} refuses it: {refusal}", "see rknnlite info")
         return
     if probe.version:
-        yield _pairing(topic, backend, found.toolkit_version, probe.version)
+        yield pairing(topic, backend.name, found.toolkit_version, probe.version)
     if not probe.library:  # nobody's C code is asked what might crash it
         yield _trial(topic, backend, file)
+
+
+def made_for(topic: str, file: ModelFile, soc: Soc | None) -> Iterator[Finding]:
+    """What the file says of itself, and whether it was made for this SoC; raises ModelInvalid."""
+    found = file.model
+    platforms = "/".join(found.platforms or (found.platform,))
+    text = f"{file.label}: toolkit {found.toolkit_version or 'unknown'}, made for {platforms}"
+    yield Finding(topic, Level.OK, text)
+    if soc is not None and soc.name.upper() not in runs_on(found):
+        remedy = f"convert it with target_platform='{soc.name}'"
+        text = f"this board is an {soc.name.upper()}, the model runs on {', '.join(runs_on(found))}"
+        yield Finding(topic, Level.FAIL, text, remedy)
 
 
 def _trial(topic: str, backend: Backend, file: ModelFile) -> Finding:
@@ -95,9 +96,10 @@ def _language_model(topic: str, file: ModelFile, wanted: str | None) -> Iterator
     )
 
 
-def _pairing(topic: str, backend: Backend, toolkit: str, runtime: str) -> Finding:
+def pairing(topic: str, backend: str, toolkit: str, runtime: str) -> Finding:
+    """Whether the runtime of a backend opens what that toolkit made."""
     clash = versions.runtime_clash(toolkit, runtime)
-    text = f"model of toolkit {toolkit or 'unknown'}, runtime {runtime} (backend {backend.name})"
+    text = f"model of toolkit {toolkit or 'unknown'}, runtime {runtime} (backend {backend})"
     if clash:
         rule, _, remedy = clash.partition("; ")
         return Finding(topic, Level.FAIL, f"{text}: {rule}", remedy)

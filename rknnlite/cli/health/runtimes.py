@@ -10,7 +10,7 @@ from ...spi import Probe
 from ..installed_plugins import installed
 from .finding import Finding, Level
 
-__all__ = ["backends"]
+__all__ = ["backends", "cause"]
 
 
 def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
     for probe, backend in probed:
         level = Level.OK if probe.available else Level.FAIL if backend.name == chosen else Level.INFO
         mark = " (chosen)" if backend.name == chosen else ""
-        reason, remedy = (probe.reason, "") if probe.available else _cause(probe)
+        reason, remedy = (probe.reason, "") if probe.available else cause(probe)
         remedy = remedy or ("choose another backend: rknnlite devices" if level is Level.FAIL else "")
         yield Finding(topic, level, f"{backend.name}{mark}: {reason}", remedy)
     if not usable:
@@ -46,7 +46,7 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
         fitting = [
             probe for probe, backend in probed if backend.generation == soc.generation and probe != best
         ]
-        remedies = [_cause(probe)[1] or "mend what the lines under 'board' name" for probe in fitting]
+        remedies = [cause(probe)[1] or "mend what the lines under 'board' name" for probe in fitting]
         yield Finding(topic, Level.WARN, text, next(iter(remedies), "install the plugin that drives it"))
     yield from _plugins(topic)
 
@@ -63,7 +63,7 @@ def _plugins(topic: str) -> Iterator[Finding]:
         )
 
 
-def _cause(probe: Probe) -> tuple[str, str]:
+def cause(probe: Probe) -> tuple[str, str]:
     """Why a backend is not available, and what to do about it: reasons have the form "cause; remedy"."""
     cause, _, remedy = probe.reason.partition("; ")
     return cause, remedy

@@ -81,3 +81,11 @@ def configuration() -> Iterator[Finding]:
     for setting in config.settings():
         if setting.value is not None:
             yield Finding(topic, Level.OK, f"{setting.key.name} = {setting.value!r} (from {setting.source})")
+    for section in config.SECTIONS.values():
+        for name, entry in config.entries(section.name).items():
+            told = ", ".join(f"{key} {_told(section, key, value)}" for key, value in entry.items())
+            yield Finding(topic, Level.OK, f"{section.name}.{name}: {told or 'empty'} (from {file})")
+
+
+def _told(section: config.Section, key: str, value: str) -> str:
+    return "set, not shown" if key in section.secret else repr(value)

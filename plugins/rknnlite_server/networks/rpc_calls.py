@@ -1,0 +1,155 @@
+"""Calls of gRPC around their answers: keys, how many there may be at a time, time for a message, errors.
+
+Every call is registered as a stream of bytes, which is the same on the wire. So a message is read only when there is
+room for it, and not waited for longer than ``BODY_SECONDS``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import grpc
+
+from rknnlite.errors import InputInvalid, RknnError, shown
+from rknnlite.protocol.messages import HEALTH, INFERENCE, methods
+
+from .. import body
+from ..closing import closing
+from ..errors import ApiError
+from ..state import State
+from .rpc_errors import abort
+
+__all__ = ["Handler", "Keys", "handlers"]
+
+_OPEN = frozenset(
+    {f"/{HEALTH}/Check", f"/{HEALTH}/Watch", f"/{INFERENCE}/ServerLive", f"/{INFERENCE}/ServerReady"}
+)
+_ROOM = 256  # calls of one name at a time
+_SPARE = 16  # of those that wait in the queue of a network, as many more may be arriving
+Handler = Callable[[Any, Any], Any]
+
+
+class Keys(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Lets calls with a key through, before their messages are read."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def intercept_service(self, continuation: Callable[[Any], Awaitable[Any]], details: Any) -> Any:
+        if details.method in _OPEN or self._state.allows(_authorization(details.invocation_metadata)):
+            return await continuation(details)
+        return grpc.stream_stream_rpc_method_handler(_no_key)
+
+
+def _authorization(metadata: Any) -> str:
+    """As headers of HTTP are read: bytes as Latin-1, whatever they are."""
+    given = dict(metadata or ()).get("authorization", "")
+    if isinstance(given, str):
+        given = given.encode("utf-8", "surrogateescape")
+    return bytes(given).decode("latin-1")
+
+
+async def _no_key(requests: Any, context: Any) -> NoReturn:
+    await abort(context, ApiError(401, "authentication_error", "Invalid API Key"))
+
+
+class _Room:
+    """How many calls of a name are inside."""
+
+    def __init__(self, name: str, state: State) -> None:
+        self._name, self._state, self._inside = name, state, 0
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Raises ApiError where there is none."""
+        if self._inside >= self._most():
+            raise ApiError(
+                503, "rate_limit_error", f"{self._inside} calls of {self._name} are under way; try again later",
+                retry_after=1,
+            )  # fmt: skip
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+
+    def _most(self) -> int:
+        if self._name != "ModelInfer":
+            return _ROOM
+        return _SPARE + sum(network.turnstile.most for network in self._state.repository.loaded)
+
+
+def handlers(service: str, answers: dict[str, Handler], state: State) -> Any:
+    """The calls of a service that are answered; others are UNIMPLEMENTED by gRPC itself."""
+    made = {}
+    for name, method in methods(service).items():
+        if name not in answers:
+            continue
+        kind = "stream_stream" if method.responses_stream else "stream_unary"
+        wrap = _guarded_stream if method.responses_stream else _guarded
+        made[name] = getattr(grpc, f"{kind}_rpc_method_handler")(
+            wrap(answers[name], method, _Room(name, state)),
+            response_serializer=method.response.SerializeToString,
+        )
+    return grpc.method_handlers_generic_handler(service, made)
+
+
+def _guarded(answer: Handler, method: Any, room: _Room) -> Handler:
+    async def call(requests: Any, context: Any) -> Any:
+        try:
+            with room.place():
+                return await answer(await _only(requests, method), context)
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            await abort(context, error)
+
+    return call
+
+
+def _guarded_stream(answer: Handler, method: Any, room: _Room) -> Handler:
+    async def call(requests: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            with room.place():
+                asked = _parsed(requests, method) if method.requests_stream else await _only(requests, method)
+                async with closing(answer(asked, context)) as found:
+                    async for one in found:
+                        yield one
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            await abort(context, error)
+
+    return call
+
+
+async def _only(requests: Any, method: Any) -> Any:
+    """The one message of a call; raises ApiError where it does not come, InputInvalid where it is none."""
+    try:
+        found = await asyncio.wait_for(requests.__anext__(), body.BODY_SECONDS)
+    except StopAsyncIteration:
+        raise InputInvalid("the call has no message") from None
+    except asyncio.TimeoutError:
+        raise ApiError(
+            408, "invalid_request_error", f"the message was not complete within {body.BODY_SECONDS:g} s"
+        ) from None
+    return _message(found, method)
+
+
+async def _parsed(requests: Any, method: Any) -> AsyncIterator[Any]:
+    async for found in requests:
+        yield _message(found, method)
+
+
+def _message(found: bytes, method: Any) -> Any:
+    try:
+        return method.request.FromString(found)
+    except RknnError:
+        raise
+    except Exception as error:  # DecodeError, and whatever else versions of protobuf say
+        raise InputInvalid(
+            f"{len(found)} bytes are no {method.request.DESCRIPTOR.name}: {shown(error)}"
+        ) from None

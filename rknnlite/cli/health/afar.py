@@ -1,0 +1,80 @@
+"""A board from afar: the same checks as here, as far as its facts allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ..._version import __version__
+from ...errors import ModelInvalid
+from ...formats import ModelFile
+from ...protocol.board import BackendFacts
+from ..reach import FarBoard
+from .finding import Finding, Level
+from .machine import kernel, speed
+from .models import made_for, pairing
+from .runtimes import cause
+
+__all__ = ["best_of", "board"]
+
+_NAMES = 8
+
+
+def board(found: FarBoard, file: ModelFile | None = None) -> Iterator[Finding]:
+    """Server, kernel, speed and backends of a board, and whether a model goes with it; remedies are for over there."""
+    yield from _server(found)
+    checks = [*kernel(found), *speed(found), *_backends(found)]
+    yield from (
+        replace(one, remedy=f"on that machine: {one.remedy}") if one.remedy else one for one in checks
+    )
+    if file is not None:
+        yield from _model(found, file)
+
+
+def best_of(backends: Sequence[BackendFacts]) -> BackendFacts | None:
+    """The backend on which its server runs models unless it was told another."""
+    usable = [backend for backend in backends if backend.probe.available]
+    return max(usable, key=lambda backend: backend.probe.priority, default=None)
+
+
+def _server(found: FarBoard) -> Iterator[Finding]:
+    topic, facts = "server", found.facts
+    if facts.rknnlite == __version__:
+        yield Finding(topic, Level.OK, f"rknnlite {facts.rknnlite}, as here")
+    else:
+        text = f"rknnlite {facts.rknnlite} there, {__version__} here"
+        yield Finding(topic, Level.INFO, text, "update the older one if a call is unknown to it")
+    more = f" and {len(facts.models) - _NAMES} more" if len(facts.models) > _NAMES else ""
+    yield Finding(topic, Level.OK, f"models: {', '.join(facts.models[:_NAMES]) or 'none'}{more}")
+    if not facts.uploads:
+        text = "takes no files: only the models that it has can be run"
+        yield Finding(topic, Level.INFO, text, "to send others: start it with rknnlite serve --allow-upload")
+
+
+def _backends(found: FarBoard) -> Iterator[Finding]:
+    topic, best = "backends", best_of(found.facts.backends)
+    for backend in sorted(found.facts.backends, key=lambda one: -one.probe.priority):
+        mark = " (best)" if backend is best else ""
+        reason, remedy = (backend.probe.reason, "") if backend.probe.available else cause(backend.probe)
+        level = Level.OK if backend.probe.available else Level.INFO
+        yield Finding(topic, level, f"{backend.name}{mark}: {reason}", remedy)
+        for device in backend.devices:
+            yield Finding(topic, Level.OK, f"{backend.name}: device {device.id}, {device.soc}")
+    if best is None:
+        yield Finding(topic, Level.FAIL, "no backend can run models there", "rknnlite doctor")
+    soc = found.soc()
+    if soc is not None and best is not None and best.probe.priority <= 0:
+        text = f"it is an {soc.name.upper()} with an NPU, but models run on the CPU reference"
+        yield Finding(topic, Level.WARN, text, "rknnlite doctor")
+
+
+def _model(found: FarBoard, file: ModelFile) -> Iterator[Finding]:
+    topic = "model"
+    try:
+        yield from made_for(topic, file, found.soc())
+    except ModelInvalid as error:
+        yield Finding(topic, Level.FAIL, str(error), "see rknnlite info")
+        return
+    best = best_of(found.facts.backends)
+    if best is not None and best.probe.version:
+        yield pairing(topic, best.name, file.model.toolkit_version, best.probe.version)

@@ -1,0 +1,1 @@
+"""Networks behind the Open Inference Protocol."""
