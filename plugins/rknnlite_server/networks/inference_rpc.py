@@ -82,7 +82,8 @@ class _Inference:
         return message("inference.ModelConfigResponse")(config=found)
 
     async def model_infer(self, request: Any, context: Any) -> Any:
-        return await _inferred(await self._network(request.model_name, request.model_version), request)
+        await self._network(request.model_name, request.model_version)
+        return await self._inferred(request)
 
     async def model_stream_infer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         self._state.check_ready()
@@ -114,7 +115,7 @@ class _Inference:
         with self._state.repository.room.hold(request.ByteSize()):
             await limit.acquire()
         try:
-            return await _inferred(network, request)
+            return await self._inferred(request)
         finally:
             limit.release()
 
@@ -126,17 +127,18 @@ class _Inference:
             model_stats=[network.statistics.fields(network.name) for network in found]
         )
 
+    async def _inferred(self, request: Any) -> Any:
+        """The network is asked for when the request is read: meanwhile it may have been closed."""
+        if not request.raw_input_contents and request.ByteSize() > _SMALL:
+            asked = await asyncio.to_thread(parse_request, request)
+        else:
+            asked = parse_request(request)
+        network = await self._network(request.model_name, request.model_version)
+        return response_message(await network.infer(asked))
+
     async def _network(self, name: str, version: str) -> ServedNetwork:
         self._state.check_ready()
         return await self._state.repository.opened(name, version)
-
-
-async def _inferred(network: ServedNetwork, request: Any) -> Any:
-    if not request.raw_input_contents and request.ByteSize() > _SMALL:
-        asked = await asyncio.to_thread(parse_request, request)
-    else:
-        asked = parse_request(request)
-    return response_message(await network.infer(asked))
 
 
 def is_ready(state: State) -> bool:

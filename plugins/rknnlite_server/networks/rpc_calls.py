@@ -78,7 +78,7 @@ class _Room:
     def _most(self) -> int:
         if self._name != "ModelInfer":
             return _ROOM
-        return _ROOM + sum(network.turnstile.most for network in self._state.repository.loaded)
+        return _ROOM + sum(network.turnstile.most for network in self._state.repository.open)
 
 
 def handlers(service: str, answers: dict[str, Handler], state: State) -> Any:
@@ -100,7 +100,7 @@ def _guarded(answer: Handler, method: Any, room: _Room) -> Handler:
     async def call(requests: Any, context: Any) -> Any:
         try:
             with room.place():
-                return await answer(await _only(requests, method), context)
+                return await answer(await _asked(requests, method), context)
         except grpc.aio.AbortError:
             raise
         except Exception as error:
@@ -113,7 +113,7 @@ def _guarded_stream(answer: Handler, method: Any, room: _Room) -> Handler:
     async def call(requests: Any, context: Any) -> AsyncIterator[Any]:
         try:
             with room.place():
-                asked = _parsed(requests, method) if method.requests_stream else await _only(requests, method)
+                asked = await _asked(requests, method)
                 async with closing(answer(asked, context)) as found:
                     async for one in found:
                         yield one
@@ -123,6 +123,11 @@ def _guarded_stream(answer: Handler, method: Any, room: _Room) -> Handler:
             await abort(context, error)
 
     return call
+
+
+async def _asked(requests: Any, method: Any) -> Any:
+    """What a call is asked: an iterator over messages, or the one message."""
+    return _parsed(requests, method) if method.requests_stream else await _only(requests, method)
 
 
 async def _only(requests: Any, method: Any) -> Any:
