@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, shown
-from .datatypes import numpy_type
+from .datatypes import MOST_DIMS, numpy_type
 
-__all__ = ["MOST_DIMS", "array_of_list", "json_object", "json_text"]
+__all__ = ["array_of_list", "json_object", "json_text"]
 
-MOST_DIMS = 16
 _LARGE = 1 << 18  # bytes; smaller ones take a few milliseconds
 _PIECE = 1 << 13  # elements that are written at a time
 Array = NDArray[Any]

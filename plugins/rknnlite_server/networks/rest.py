@@ -38,8 +38,8 @@ def network_routes() -> list[BaseRoute]:
         routes += [
             Route(prefix, metadata),
             Route(f"{prefix}/ready", model_ready),
-            Route(f"{prefix}/stats", statistics),
             Route(f"{prefix}/config", config),
+            Route(f"{prefix}/stats", statistics),
             Route(f"{prefix}/infer", infer, methods=["POST"]),
         ]
     return [*routes, *repository_routes()]
@@ -72,23 +72,23 @@ async def model_ready(request: Request) -> Response:
     return JSONResponse({"name": request.path_params["name"], "ready": True})
 
 
+async def config(request: Request) -> Response:
+    """``GET /v2/models/NAME/config``: Triton's extension."""
+    return JSONResponse((await _network(request)).config)
+
+
 async def statistics(request: Request) -> Response:
     """``GET /v2/models/NAME/stats`` of one network, ``GET /v2/models/stats`` of all that are loaded."""
     found = [await _network(request)] if "name" in request.path_params else repository_of(request).loaded
     return JSONResponse({"model_stats": [network.statistics.fields(network.name) for network in found]})
 
 
-async def config(request: Request) -> Response:
-    """``GET /v2/models/NAME/config``: Triton's extension."""
-    return JSONResponse((await _network(request)).config)
-
-
 async def infer(request: Request) -> Response:
     """``POST /v2/models/NAME/infer``."""
-    await _network(request)  # before the body is read, which takes its time
-    asked = await _asked(request.path_params["name"], request)
     network = await _network(request)
-    parts, length = await _written(asked, await network.infer(asked))
+    with network.kept():
+        asked = await _asked(request.path_params["name"], request)
+        parts, length = await _written(asked, await network.infer(asked))
     headers = {} if length is None else {HEADER_LENGTH: str(length)}
     encoding = chosen(request.headers.get("accept-encoding", ""))
     if encoding:
@@ -99,12 +99,13 @@ async def infer(request: Request) -> Response:
 
 async def _asked(name: str, request: Request) -> InferRequest:
     """The request in a body. JSON of any size is parsed beside the event loop, which goes on meanwhile."""
-    with repository_of(request).room.hold() as held:  # then the network holds the tensors
-        body = await read_body(request, state_of(request).settings.max_body, held.take)
+    limit = state_of(request).settings.max_body
     length = request.headers.get(HEADER_LENGTH)
-    if len(body) <= _LARGE_TEXT or (length is not None and len(length) <= len(str(_LARGE_TEXT))):
-        return parse_request(name, body, length)
-    return await asyncio.to_thread(parse_request, name, body, length)
+    with repository_of(request).room.hold() as held:  # then the network holds the tensors
+        body = await read_body(request, limit, held.take)
+        if len(body) <= _LARGE_TEXT or (length is not None and len(length) <= len(str(_LARGE_TEXT))):
+            return parse_request(name, body, length)
+        return await asyncio.to_thread(parse_request, name, body, length)
 
 
 async def _written(
