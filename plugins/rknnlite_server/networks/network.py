@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from rknnlite.errors import (
     RknnError,
     TargetPlatformUnmatch,
 )
+from rknnlite.native.processors import processors
 from rknnlite.protocol.batches import Batches, Joinable, answer_together
 from rknnlite.protocol.execution import answer
 from rknnlite.protocol.metadata import model_config, model_metadata
@@ -68,7 +70,9 @@ class ServedNetwork:
         )
         self.identity = before if before == identity_of(source) else None
         self._kept = 0
-        self._bound = BoundContexts(self.open_apart, self.pool.size)
+        self._bound = BoundContexts(
+            functools.partial(self.open_apart, threads=max(1, processors() // self.pool.size)), self.pool.size
+        )
         batch = 1 if self.pool.shapes else max(1, self.pool.batch)
         self._batches = Batches(self.pool.inputs, self.pool.outputs, batch)
         self._batching = Batching(self._batches.size, settings.window_ms / 1e3, self._together)
