@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -23,6 +26,9 @@ __all__ = ["network_routes"]
 
 _LARGE_TEXT = 1 << 16  # bytes of JSON that are parsed beside the event loop: a millisecond
 _LARGE_LIST = 1 << 12  # elements that are written as JSON beside it
+
+_ASIDE = ThreadPoolExecutor(1, "rknnlite-json")
+"""Large JSON one after the other: it needs the interpreter alone, and memory of several times its size."""
 
 
 def network_routes() -> list[BaseRoute]:
@@ -105,7 +111,7 @@ async def _asked(name: str, request: Request) -> InferRequest:
         body = await read_body(request, limit, held.take)
         if len(body) <= _LARGE_TEXT or (length is not None and len(length) <= len(str(_LARGE_TEXT))):
             return parse_request(name, body, length)
-        return await asyncio.to_thread(parse_request, name, body, length)
+        return await _aside(parse_request, name, body, length)
 
 
 async def _written(
@@ -113,7 +119,11 @@ async def _written(
 ) -> tuple[list[bytes | memoryview], int | None]:
     if json_elements(asked, response) <= _LARGE_LIST:
         return response_body(asked, response)
-    return await asyncio.to_thread(response_body, asked, response)
+    return await _aside(response_body, asked, response)
+
+
+async def _aside(function: Callable[..., Any], *arguments: Any) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(_ASIDE, function, *arguments)
 
 
 async def _network(request: Request) -> ServedNetwork:
