@@ -26,6 +26,8 @@ COMMANDS = {
     "bash": ("bash",),
     "openssl": ("openssl",),
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "nginx-light": ("nginx", "/usr/sbin/nginx"),
+    "haproxy": ("haproxy", "/usr/sbin/haproxy"),
     "curl": ("curl",),
 }
 """Debian package -> commands of which one is enough."""

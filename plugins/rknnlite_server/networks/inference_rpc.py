@@ -82,9 +82,8 @@ class _Inference:
         return message("inference.ModelConfigResponse")(config=found)
 
     async def model_infer(self, request: Any, context: Any) -> Any:
-        network = await self._network(request.model_name, request.model_version)
-        with network.kept():
-            return await _inferred(network, request)
+        await self._network(request.model_name, request.model_version)
+        return await self._inferred(request)
 
     async def model_stream_infer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         self._state.check_ready()
@@ -112,14 +111,13 @@ class _Inference:
     async def _in_turn(self, limits: Limits, request: Any) -> Any:
         """A stream has as many requests in a network as that lets through, so that it never fills the queue itself."""
         network = await self._network(request.model_name, request.model_version)
-        with network.kept():
-            limit = limits.setdefault(network, asyncio.Semaphore(network.turnstile.size))
-            with self._state.repository.room.hold(request.ByteSize()):
-                await limit.acquire()
-            try:
-                return await _inferred(network, request)
-            finally:
-                limit.release()
+        limit = limits.setdefault(network, asyncio.Semaphore(network.turnstile.size))
+        with self._state.repository.room.hold(request.ByteSize()):
+            await limit.acquire()
+        try:
+            return await self._inferred(request)
+        finally:
+            limit.release()
 
     async def model_statistics(self, request: Any, context: Any) -> Any:
         self._state.check_ready()
@@ -129,17 +127,18 @@ class _Inference:
             model_stats=[network.statistics.fields(network.name) for network in found]
         )
 
+    async def _inferred(self, request: Any) -> Any:
+        """The network is asked for when the request is read: meanwhile it may have been closed."""
+        if not request.raw_input_contents and request.ByteSize() > _SMALL:
+            asked = await asyncio.to_thread(parse_request, request)
+        else:
+            asked = parse_request(request)
+        network = await self._network(request.model_name, request.model_version)
+        return response_message(await network.infer(asked))
+
     async def _network(self, name: str, version: str) -> ServedNetwork:
         self._state.check_ready()
         return await self._state.repository.opened(name, version)
-
-
-async def _inferred(network: ServedNetwork, request: Any) -> Any:
-    if not request.raw_input_contents and request.ByteSize() > _SMALL:
-        asked = await asyncio.to_thread(parse_request, request)
-    else:
-        asked = parse_request(request)
-    return response_message(await network.infer(asked))
 
 
 def is_ready(state: State) -> bool:

@@ -58,9 +58,7 @@ class Rpc:
         self.bind()
         self.ending = asyncio.Event()  # made here: it belongs to the event loop
         settings = self.state.settings
-        self._server = server = grpc.aio.server(
-            interceptors=self._interceptors(), options=_options(settings)
-        )
+        self._server = server = grpc.aio.server(interceptors=self._interceptors(), options=_options(settings))
         for service, answers in self._services().items():
             server.add_generic_rpc_handlers((handlers(service, answers, self.state),))
         try:
