@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rknnlite import config, hookimpl
-from rknnlite.errors import RknnError
+from rknnlite.errors import BackendUnavailable, DeviceUnavailable, RknnError, RunTimeout
 from rknnlite.extras import missing
 from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
 from rknnlite.spi.types import Options
@@ -48,23 +48,25 @@ class RemoteBackend(Backend):
         return answering()
 
     def boards(self, device_id: str) -> list[str]:
-        """The addresses that an id stands for; its name where there is one alone."""
-        from .boards import meant
+        """Names among ``remotes`` and addresses, one for each board."""
+        from .boards import parts
 
-        board = meant(device_id) if device_id else None
-        if board is None:
-            return []
-        return [board.name or board.addresses[0]] if len(board.addresses) == 1 else list(board.addresses)
+        return parts(device_id)
 
-    def facts(self, device_id: str) -> Facts | None:
-        """What a board tells of itself; raises DeviceUnavailable where it does not answer."""
+    def facts(self, device_id: str) -> Facts:
+        """What a board says of itself. Raises DeviceUnavailable, also where grpcio is missing."""
         if _lacking():
             raise missing("remote", _LACKS)
         from .boards import meant
         from .facts import facts_of
 
         board = meant(device_id)
-        return None if board is None else facts_of(board, _FACTS_SECONDS)
+        if board is None:
+            raise BackendUnavailable(f"{device_id!r} names no board; give HOST:PORT, or one of remotes")
+        try:
+            return facts_of(board, _FACTS_SECONDS)
+        except RunTimeout as error:
+            raise DeviceUnavailable(str(error)) from None
 
     def probe(self) -> Probe:
         """Available where ``RKNNLITE_REMOTE`` names a board; whether it answers is not asked."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from rknnlite import config
 from rknnlite.errors import BackendUnavailable, ParamInvalid, shown
 
-__all__ = ["Board", "configured", "host_of", "meant"]
+__all__ = ["Board", "configured", "host_of", "meant", "parts"]
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%\w]+\]|[A-Za-z0-9][A-Za-z0-9._-]*):([0-9]{1,5})")
 _ADB = 5555
@@ -70,6 +70,21 @@ def meant(device_id: str | None) -> Board | None:
             f"RKNNLITE_REMOTE is {shown(named)}, which is neither HOST:PORT nor among remotes (there: {known})"
         )
     return found
+
+
+def parts(device_id: str) -> list[str]:
+    """Every board that an id names, or several with commas between, by an id of its own; none where one is unknown.
+
+    Raises:
+        ParamInvalid: an entry of ``remotes`` that cannot be used.
+    """
+    found: list[str] = []
+    for part in map(str.strip, device_id.split(",")):
+        board = _by_name(part) or _by_address(part)
+        if board is None:
+            return []
+        found += [part] if len(board.addresses) == 1 else board.addresses
+    return list(dict.fromkeys(found))
 
 
 def configured() -> list[Board]:

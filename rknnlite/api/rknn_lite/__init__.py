@@ -276,7 +276,7 @@ class RKNNLite:
         if found:
             self.rknn_log.p("all device(s) from afar:")
         for device in found:
-            self.rknn_log.p(f"{device.id} ({device.soc}, {device.address})")
+            self.rknn_log.p(f"{device.id} ({', '.join(filter(None, (device.soc, device.address)))})")
         if not found:
             self.rknn_log.p("None devices connected.")
         self.rknn_log.p("*" * 25)
