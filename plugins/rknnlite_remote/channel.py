@@ -42,7 +42,6 @@ _SERVICES = {
 }
 _OPTIONS = [
     ("grpc.service_config", json.dumps(_SERVICES)),
-    ("grpc.enable_retries", 1),
     ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER),
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -58,13 +57,16 @@ _OPTIONS = [
 
 
 class Channel:
-    """Calls to a board. Raises ParamInvalid for an unusable key or certificate, DeviceUnavailable for unknown hosts."""
+    """Calls to a board; ``retries``: those that failed on their way are made again.
 
-    def __init__(self, board: Board) -> None:
+    Raises ParamInvalid for an unusable key or certificate, DeviceUnavailable for unknown hosts.
+    """
+
+    def __init__(self, board: Board, retries: bool = True) -> None:
         board.check_key()
         self.board = board
         self.metadata: Optional[Metadata] = (("authorization", f"Bearer {board.key}"),) if board.key else None
-        options = list(_OPTIONS)
+        options = [*_OPTIONS, ("grpc.enable_retries", int(retries))]
         target, name = _target(board)
         if board.encrypted and name:
             options.append(("grpc.ssl_target_name_override", name))
