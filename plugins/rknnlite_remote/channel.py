@@ -32,12 +32,16 @@ _SERVICES = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": ""},
     "methodConfig": [
-        # All calls carry what they need and change nothing: they may be made again, by another board too.
+        # These carry what they need and change nothing: they may be made again, by another board too. What comes in
+        # pieces goes on where it broke off instead (``upload``, ``frames``).
         {
-            "name": [{"service": INFERENCE}],
+            "name": [{"service": INFERENCE, "method": "ModelInfer"}],
             "retryPolicy": {**_RETRY, "retryableStatusCodes": [_AWAY, _BUSY]},
         },
-        {"name": [{"service": BOARD}], "retryPolicy": {**_RETRY, "retryableStatusCodes": [_AWAY]}},
+        {
+            "name": [{"service": BOARD, "method": name} for name in ("Describe", "Facts", "Perf", "Stored")],
+            "retryPolicy": {**_RETRY, "retryableStatusCodes": [_AWAY]},
+        },
     ],
 }
 _OPTIONS = [
@@ -49,8 +53,8 @@ _OPTIONS = [
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 5_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.enable_http_proxy", 0),  # a board is a neighbour; the proxy of a site does not know it
     ("grpc.use_local_subchannel_pool", 1),  # nothing stays connected behind a channel that was closed
 ]
