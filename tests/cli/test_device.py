@@ -105,7 +105,8 @@ def spoilt(dump: Dump, folder: Path) -> Dump:
 
 
 @pytest.fixture
-def far(install: Any, machine: Machine) -> Far:
+def far(install: Any, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Far:
+    monkeypatch.setenv("RKNNLITE_DISABLE", "remote")  # it knows the same addresses
     root = machine(BOARD)
     board = Board(root, lambda _: True)
     hot = facts_of(
@@ -295,3 +296,7 @@ def test_doctor_says_whether_named_boards_answer(
     off = told[f"board {OFF}: nobody answers"]
     assert (off["level"], off["remedy"]) == ("WARN", "is it on?")
     assert any("no device 'cellar' is known" in text for text in told)
+
+
+def test_devices_lists_named_boards(call: Call, far: Far) -> None:
+    assert "far: device bench, RK3588" in call("devices").out
