@@ -176,6 +176,7 @@ def test_perf_says_where_it_was_measured(call: Call, far: Far, tmp_path: Path) -
         and "Network Layer Information Table" in done.out
     )
     data = call("perf", TWO, "--device", HERE, "--json").data
+    assert data["note"] == f"{HERE}: times of the CPU reference on this machine"
     assert data["device"] == HERE and data["measured_on"].startswith(f"{HERE}: RK3588")
     assert HERE in data["verdict"]["headline"] and "that machine's CPU" in data["verdict"]["lines"][0]
     assert HERE in page.read_text()
