@@ -21,7 +21,7 @@ from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
 from rknnlite.spi.command import Exit
 from rknnlite.spi.dumps import Dump, DumpWriter
 from rknnlite.spi.terminal import render
-from tests.support.corpus import genuine
+from tests.support.corpus import EXAMPLES, genuine
 
 from .conftest import BOARD, DIGIT, RESNET, Call, Offer
 
@@ -215,6 +215,16 @@ def test_an_output_of_the_board_that_is_below(call: Call, far: Far, monkeypatch:
     monkeypatch.setattr("tests.cli.test_device.SPOILED", "out0")
     done = call(*words, THERE)
     assert done.code == Exit.BELOW and "on the board is below 0.999" in done.err
+
+
+def test_operators_stay_here(call: Call, far: Far) -> None:
+    dual, script = (
+        EXAMPLES / "custom_op" / "dual_for_RK3588.rknn",
+        EXAMPLES / "custom_op" / "dual_residual.py",
+    )
+    call("compare", dual, dual, "--custom-op", script, "--device", HERE)
+    (options,) = far.opened
+    assert not options.custom_ops, "the board's server has its own"
 
 
 def test_only_a_file_runs_on_a_board(call: Call, far: Far, tmp_path: Path) -> None:
