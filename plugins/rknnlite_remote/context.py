@@ -15,6 +15,7 @@ from rknnlite.native.objects import abandon_after_fork
 from rknnlite.protocol.board import Description
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, Memory, OpenOptions, PostProcess, Step
+from rknnlite.spi.inputs import checked
 from rknnlite.spi.perf import PerfTable
 from rknnlite.spi.zero_copy import MIXED, check_binding, place_of
 from rknnlite.tensor import TensorAttr
@@ -86,11 +87,19 @@ class RemoteContext(RunningContext):
             if self._bindings.bound:
                 raise ContextInvalid(MIXED)
             by_index = {item.index: item for item in inputs}
-            if len(by_index) != len(self._inputs) or any(a.index not in by_index for a in self._inputs):
-                names = [attr.name for attr in self._inputs]
-                raise InputInvalid(f"{self._home.model.label} needs inputs {names}, {len(inputs)} given")
+            missing = [attr.name for attr in self._inputs if attr.index not in by_index]
+            if missing or len(by_index) != len(self._inputs):
+                raise InputInvalid(
+                    f"{self._home.model.label} needs inputs {[a.name for a in self._inputs]}, {len(inputs)} given"
+                    + (f", {missing} missing" if missing else "")
+                )
             if self._shapes:
                 self.follow_shapes(inputs)
+            else:
+                for attr in self._inputs:
+                    item = by_index[attr.index]
+                    if item.data.shape != attr.dims:
+                        checked(attr, item.data, item.layout.name, item.pass_through, dynamic=False)
             self._pack([(attr, by_index[attr.index]) for attr in self._inputs])
             self._common = True
 

@@ -24,7 +24,10 @@ COMMANDS = {
     "zsh": ("zsh",),
     "fish": ("fish",),
     "bash": ("bash",),
+    "openssl": ("openssl",),
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "nginx-light": ("nginx", "/usr/sbin/nginx"),
+    "haproxy": ("haproxy", "/usr/sbin/haproxy"),
     "curl": ("curl",),
 }
 """Debian package -> commands of which one is enough."""

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,9 +78,9 @@ def serve(*words: object, path: str = f"{ROOT}{os.pathsep}{ROOT / 'plugins'}") -
             process.wait()
 
 
-def _read(lines: object, said: list[str]) -> None:
-    for line in lines:  # type: ignore[attr-defined]
-        said.append(line)
+def _read(lines: Iterable[str], said: list[str]) -> None:
+    for line in lines:
+        said += [line]
 
 
 def _free_port() -> int:
