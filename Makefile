@@ -20,10 +20,10 @@ BENCH ?= benchmarks/models
 FUZZ ?= 300
 CPU_LIMIT ?= 480
 
-# What tests of custom operators and of completion need beside Python; without them those tests are skipped.
+# What tests of custom operators, of completion and of proxies need beside Python; without them those tests are skipped.
 PACKAGES := gcc gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
 	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
-	zsh fish chromium
+	zsh fish chromium nginx-light haproxy
 
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
@@ -45,7 +45,7 @@ help:
 	@echo "make installed-size what a PC gets by pip, with and without an engine, in MB; fails over the limits"
 	@echo "make bare-test     demo, examples, fast tests without compilers and optional packages: skips are allowed, failures are not"
 	@echo "make environments  demo and test in clean Debian systems, as root and as an ordinary user (root or sudo, debootstrap)"
-	@echo "make packages      apt-get what tests of custom operators and of completion need (Debian 12)"
+	@echo "make packages      apt-get what tests of custom operators, completion and proxies need (Debian 12)"
 	@echo "make clean         remove .venv, caches and build results"
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter of .venv (now: $(PYTHON)); PYTEST_ARGS='-k layout' goes to pytest"

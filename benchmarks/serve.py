@@ -50,8 +50,6 @@ _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_len
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--echo"]:
-        return echo(sys.argv[2])
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -84,7 +82,10 @@ def cost(folder: Path, rounds: int, calls: int) -> None:
             "REST": stack.enter_context(rest_call(server.http, "quick", image)),
         }
         each = in_turns(asked, rounds, calls)
-        spent = cpu_of(server.process.pid, asked["gRPC"], calls), cpu_of(server.process.pid, asked["REST"], calls)
+        spent = (
+            cpu_of(server.process.pid, asked["gRPC"], calls),
+            cpu_of(server.process.pid, asked["REST"], calls),
+        )
     print(f"a call with {image.nbytes} bytes, on a network that takes no time")
     for name, seconds in each.items():
         print(f"  {name:<17}{seconds * 1e6:8.0f} us")
@@ -176,7 +177,9 @@ def echo(kind: str) -> None:
         return request
 
     def handlers(call: Any) -> Any:
-        return grpc.method_handlers_generic_handler("echo", {"Echo": grpc.unary_unary_rpc_method_handler(call)})
+        return grpc.method_handlers_generic_handler(
+            "echo", {"Echo": grpc.unary_unary_rpc_method_handler(call)}
+        )
 
     if kind == "threads":
         server = grpc.server(futures.ThreadPoolExecutor(4), handlers=(handlers(back),), options=_OPTIONS)
@@ -202,18 +205,46 @@ def throughput(rounds: int, workers: int = 2, callers: int = 6, calls: int = 120
     image = np.random.default_rng(0).integers(0, 255, (1, 32, 32, 3)).astype(np.uint8)
     with rknnlite.open(str(CLASSIFIER), backend="cpu") as context:
         image = np.resize(image, context.inputs[0].dims)
-    share: dict[str, list[float]] = {"Pool": [], "serve": []}
+    name, one = CLASSIFIER.stem, str(CLASSIFIER)
     with ExitStack() as stack:
         server = stack.enter_context(serve(CLASSIFIER, "--backend", "cpu", "--workers", workers))
-        pool = stack.enter_context(rknnlite.Pool(str(CLASSIFIER), workers, backend="cpu"))
-        ask = stack.enter_context(grpc_call(server.grpc, CLASSIFIER.stem, image))
+        pool = stack.enter_context(rknnlite.Pool(one, workers, backend="cpu"))
+        asked = {
+            "Pool": lambda: pool.submit(image).result(),
+            "gRPC": stack.enter_context(grpc_call(server.grpc, name, image)),
+            "REST": stack.enter_context(for_threads(lambda: rest_call(server.http, name, image))),
+        }
+        rates: dict[str, list[float]] = {way: [] for way in asked}
+        spent = {way: [0.0, 0.0] for way in asked}  # here, and in the server
+        there = psutil.Process(server.process.pid)
         for _ in range(rounds):
-            share["Pool"].append(rate(lambda: pool.submit(image).result(), callers, calls))
-            share["serve"].append(rate(ask, callers, calls))
-    inside, served = (statistics.median(share[name]) for name in ("Pool", "serve"))
+            for way, ask in asked.items():
+                here, before = time.process_time(), sum(there.cpu_times()[:2])
+                rates[way].append(rate(ask, callers, calls))
+                spent[way][0] += (time.process_time() - here) / rounds / calls
+                spent[way][1] += (sum(there.cpu_times()[:2]) - before) / rounds / calls
     print(f"{CLASSIFIER.name} on the CPU reference, {workers} workers, {callers} callers")
-    print(f"  Pool {inside:.1f} calls a second, serve {served:.1f}")
-    show("throughput", served / inside, "of Pool's", 0.95, below=False)
+    found = {way: statistics.median(each) for way, each in rates.items()}
+    for way, (here, away) in spent.items():
+        print(
+            f"  {way}: {found[way]:.1f} calls a second; CPU time per call {here * 1e3:.2f} ms here, {away * 1e3:.2f} ms in the server"
+        )
+    for way in ("gRPC", "REST"):
+        show(f"throughput by {way}", found[way] / found["Pool"], "of Pool's", 0.95, below=False)
+
+
+@contextmanager
+def for_threads(make: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
+    """A connection for each thread."""
+    own = threading.local()
+    with ExitStack() as stack:
+
+        def ask() -> Any:
+            if not hasattr(own, "ask"):
+                own.ask = stack.enter_context(make())
+            return own.ask()
+
+        yield ask
 
 
 def rate(ask: Callable[[], Any], callers: int, calls: int) -> float:
@@ -246,9 +277,10 @@ def workers(folder: Path, calls: int) -> None:
     path, rates = stand_in_path(folder), {}
     print(f"a network that takes {LATENCY * 1e3:.0f} ms")
     for count in (1, 3):
-        with serve(model, "--backend", "stand_in", "--workers", count, path=path) as server, grpc_call(
-            server.grpc, "steady", image
-        ) as ask:
+        with (
+            serve(model, "--backend", "stand_in", "--workers", count, path=path) as server,
+            grpc_call(server.grpc, "steady", image) as ask,
+        ):
             rate(ask, 3, 12)
             rates[count] = rate(ask, 4 * count, calls * count)
             if count == 3:
@@ -282,4 +314,7 @@ def show(what: str, found: float, unit: str, target: float, *, below: bool) -> N
 
 if __name__ == "__main__":
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    main()
+    if sys.argv[1:2] == ["--echo"]:
+        echo(sys.argv[2])
+    else:
+        main()

@@ -24,7 +24,10 @@ COMMANDS = {
     "zsh": ("zsh",),
     "fish": ("fish",),
     "bash": ("bash",),
+    "openssl": ("openssl",),
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "nginx-light": ("nginx", "/usr/sbin/nginx"),
+    "haproxy": ("haproxy", "/usr/sbin/haproxy"),
     "curl": ("curl",),
 }
 """Debian package -> commands of which one is enough."""
@@ -32,6 +35,8 @@ COMMANDS = {
 FILES = "model files of third parties"
 _MODULES = {
     "codespell_lib": "codespell",
+    "openapi_schema_validator": "openapi-schema-validator",
+    "openapi_spec_validator": "openapi-spec-validator",
     "cv2": "opencv-python-headless",
     "PIL": "pillow",
 }  # what PyPI calls it, where that is another name
