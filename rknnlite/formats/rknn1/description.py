@@ -41,6 +41,8 @@ class TensorEntry:
     shape: tuple[int, ...] = ()
     offset: int = 0
     length: int = 0
+    shift: Optional[int] = None
+    """Fractional bits of dynamic fixed point, where that is the quantisation."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,14 @@ def _tensor(entry: Mapping[str, Any], number: int) -> TensorEntry:
     where = f"norm_tensor {number}"
     dtype, quant = _element(entry, where)
     id = _whole(entry, "tensor_id", where, _MOST_ENTRIES)
-    return TensorEntry(id, _text(entry, "url", f"tensor_{id}"), dtype, quant, _shape(entry, where))
+    name, shape = _text(entry, "url", f"tensor_{id}"), _shape(entry, where)
+    return TensorEntry(id, name, dtype, quant, shape, shift=_shift(entry, quant))
+
+
+def _shift(entry: Mapping[str, Any], quant: Optional[QuantParams]) -> Optional[int]:
+    """Fractional bits, which ``_quant`` has checked."""
+    found = entry["dtype"]
+    return found.get("fl", 0) if quant and found.get("qnt_type") == _DFP else None
 
 
 def _const(entry: Mapping[str, Any], number: int, data_size: int) -> TensorEntry:
@@ -193,7 +202,7 @@ def _virtual(entry: Mapping[str, Any], number: int) -> tuple[tuple[int, int], Te
     dtype, quant = _element(entry, where)
     node = _whole(entry, "node_id", where, _MOST_ENTRIES)
     port = _whole(entry, "output_port", where, _MOST_SLOT, 0)
-    return (node, port), TensorEntry(number, f"node_{node}_{port}", dtype, quant)
+    return (node, port), TensorEntry(number, f"node_{node}_{port}", dtype, quant, shift=_shift(entry, quant))
 
 
 def _node(entry: Mapping[str, Any], number: int) -> NodeEntry:

@@ -37,22 +37,33 @@ class Rknn1Model(Model):
     doubts: list[str] = field(default_factory=list, repr=False, compare=False)
 
     def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
-        if self.pre_compiled:
-            raise ModelUnsupported(
-                "the model is pre-compiled: it holds commands of the NPU in the place of a network. A board runs it "
-                "through librknn_api; to run it here, convert the network with pre_compile=False"
-            )
-        if self.container == 2:
-            raise ModelUnsupported(
-                f"the model brings operators of its own ({', '.join(self.custom_ops) or 'none by name'}), compiled for "
-                "its board; register them there, or convert the network without them"
-            )
+        if self.board_only:
+            raise ModelUnsupported(self.board_only)
         from .graph import build_graph
 
         return build_graph(self)
 
     def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:
         return self.inputs, self.outputs
+
+    @property
+    def first_generation(self) -> bool:
+        return True
+
+    @property
+    def board_only(self) -> str:
+        """Pre-compiled networks, and those that bring operators compiled for a board."""
+        if self.pre_compiled:
+            return (
+                "the model is pre-compiled: it runs on the board through librknn_api, cannot be executed here; "
+                "convert without pre_compile"
+            )
+        if self.container == 2:
+            return (
+                f"the model brings custom operators ({', '.join(self.custom_ops) or 'none by name'}) compiled for its "
+                "board: it runs there through librknn_api, cannot be executed here; convert the network without them"
+            )
+        return ""
 
 
 def read(data: memoryview, version: int) -> Rknn1Model:
