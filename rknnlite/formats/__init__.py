@@ -20,7 +20,7 @@ from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 if TYPE_CHECKING:
     from .llm import LlmModel
 
-__all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model", "ModelFile", "sniff"]
+__all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model", "ModelFile", "is_first_toolkit", "sniff"]
 
 Source = Union[str, Path, bytes, bytearray, memoryview]
 
@@ -162,6 +162,14 @@ def sniff(data: memoryview) -> int:
             f"update rknnlite, or {_REMEDY}"
         )
     return version
+
+
+def is_first_toolkit(data: memoryview) -> bool:
+    """Whether RKNN-Toolkit 1 wrote the file; of anything else, damaged files too, it did not."""
+    try:
+        return sniff(data) > _FIRST_TOOLKIT
+    except ModelInvalid:
+        return False
 
 
 def _is_rknpu2(data: memoryview, version: int) -> bool:

@@ -125,7 +125,8 @@ def _inputs(model: Rknn1Model, container: Container) -> list[IoTensor]:
     return [
         IoTensor(
             entry.name, _logical(entry, model.channels_last), entry.dtype,
-            Layout.NHWC if len(entry.shape) == 4 else Layout.UNDEFINED, entry.quant, mean=mean, std=std,
+            Layout.NHWC if len(entry.shape) == 4 else Layout.UNDEFINED, entry.quant,
+            native_shape=entry.shape if model.channels_last and len(entry.shape) == 4 else (), mean=mean, std=std,
             reorder=reorder if count == _COLOURS else (),
         )
         for entry, count, mean, std in zip(entries, channels, means, stds)
