@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rknnlite.spi import Backend, Probe
 from rknnlite.spi.command import Exit
+from tests.support.corpus import genuine
 from tests.support.rknn1_files import F16, File, dfp, u8
 
-from .conftest import Call
+from .conftest import Call, Offer
 
 
 def picture(dtype: object = None, **fields: object) -> File:
@@ -130,13 +133,44 @@ def test_check_runs_a_plain_one(call: Call, plain: Path) -> None:
     assert done.code == Exit.MODEL and "it runs on RV1109/RV1126, not on RK3588" in done.out
 
 
-def test_doctor_on_a_board_of_another_generation(call: Call, plain: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("soc", ["rk3588", "rk1808"])
+def test_doctor_on_a_board_of_another_generation(call: Call, plain: Path, tmp_path: Path, soc: str) -> None:
     tree = tmp_path / "proc" / "device-tree"
     tree.mkdir(parents=True)
-    (tree / "compatible").write_bytes(b"some,board\0rockchip,rk3588\0")
-    done = call("doctor", plain, "--root", tmp_path)
-    assert "this board is an RK3588, the model runs on RV1109, RV1126" in done.out
-    assert "convert the network again with rknn-toolkit2 for rk3588: the NPUs are of different" in done.out
+    (tree / "compatible").write_bytes(f"some,board\0rockchip,{soc}\0".encode())
+    model, runs_on, kit = (plain, "RV1109, RV1126", "rknn-toolkit2")
+    if soc == "rk1808":
+        model, runs_on, kit = (genuine("conv_1x1.rk3588.i8"), "RK3588", "rknn-toolkit 1.7")
+    done = call("doctor", model, "--root", tmp_path)
+    assert f"this board is an {soc.upper()}, the model runs on {runs_on}" in done.out
+    assert f"convert the network again with {kit} for {soc}: the NPUs are of different" in done.out
+
+
+class Board(Backend):
+    """A board of the first generation with a runtime that is never opened."""
+
+    name, generation = "board", "rknpu1"
+    version = ""
+
+    def probe(self) -> Probe:
+        return Probe(True, "a double", priority=50, library="/usr/lib/librknn_api.so", version=self.version)
+
+    def open(self, model: Any, options: Any) -> Any:
+        raise AssertionError("nobody opens it")
+
+
+@pytest.mark.parametrize("version", ["1.7.1", "1.6.1"])
+def test_doctor_on_a_board(call: Call, install: Any, plain: Path, compiled: Path, version: str) -> None:
+    board = Board()
+    board.version = version
+    install(board=Offer(board))
+    assert (
+        f"model of toolkit 1.7.3, runtime {version} (backend board): compatible" in call("doctor", plain).out
+    )
+    told = "compatible" if version == "1.7.1" else "compiled for other versions of the driver"
+    done = call("doctor", compiled)
+    assert f"model of toolkit 1.7.0, runtime {version} (backend board): {told}" in done.out
+    assert done.code == Exit.OK and f"ready on librknn_api {version}" in done.out
 
 
 def test_devices_names_the_generations(call: Call) -> None:
