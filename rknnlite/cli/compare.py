@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .. import plugins
 from ..accuracy import Comparison, Kind, TensorError, Verdict, compare, judge
 from ..accuracy.plot import need_figures
 from ..errors import ParamInvalid
@@ -30,7 +31,7 @@ from .options import (
     opening,
     output_file,
 )
-from .reach import told_of
+from .reach import is_afar, told_of
 
 __all__ = ["COMMAND"]
 
@@ -139,6 +140,8 @@ def _on_board(args: argparse.Namespace) -> Context:
         raise ParamInvalid(f"--device runs MODEL on a board, and {args.model} is no .rknn file")
     options = opening(args)
     options.pop("fidelity", None)  # the simulator's
+    if is_afar(plugins.backend(options["backend"])):
+        options["custom_ops"] = ()  # a machine from afar has its own
     return open_model(model_file(args.model), **options)
 
 

@@ -64,6 +64,10 @@ class Perf(Command):
             table, memory = context.perf_table(), _memory(context)
             backend, soc = context.backend_name, context.soc.name
             where = told_of(context, args.device) if args.device else ""
+            if where:
+                table.note = (
+                    f"{args.device}: {table.note}" if table.note else where
+                )  # its words: "this machine" is that one
         if args.plot:
             draw(table, args.plot, args.model.name + (f" on {where}" if where else ""))
         if args.html:

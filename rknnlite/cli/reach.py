@@ -13,7 +13,7 @@ from ..spi import Backend, Context
 if TYPE_CHECKING:
     from ..protocol.board import Facts
 
-__all__ = ["DEVICE", "FarBoard", "cause_of", "devices_of", "far_board", "reaching", "told_of"]
+__all__ = ["DEVICE", "FarBoard", "cause_of", "devices_of", "far_board", "is_afar", "reaching", "told_of"]
 
 DEVICE = (
     "a board by HOST:PORT or its name among remotes (several: HOST:PORT,HOST:PORT), or a coprocessor's id"
@@ -37,6 +37,11 @@ def reaching(device: str, wanted: str | None = None) -> Backend:
         f"no device {device!r} is known{known} (there: {there or 'none'}); give HOST:PORT, or name it in remotes of the "
         "configuration"
     )
+
+
+def is_afar(backend: Backend) -> bool:
+    """Whether it reaches other machines: no operators of this one go there."""
+    return type(backend).facts is not Backend.facts
 
 
 def devices_of(device: str, wanted: str | None = None) -> list[tuple[str, Backend]]:

@@ -24,8 +24,10 @@ MODEL, INPUTS = genuine(TWO), golden_of(TWO).inputs
 SPOILED = "/left/left.2/Relu_output_0"
 
 
-def stand_in(spoil: str = "", alone: bool = True, refusal: Exception | None = None) -> Context:
-    """A context of the CPU reference that plays a board: one tensor is wrong, or its dumps are not all there."""
+def stand_in(
+    spoil: str = "", alone: bool = True, refusal: Exception | None = None, vendor: bool = False
+) -> Context:
+    """A context of the CPU reference that plays a board: one tensor is wrong, its dumps are not all there or the vendor's."""
     context = open_cpu(MODEL)
     own = type(context)
 
@@ -37,7 +39,8 @@ def stand_in(spoil: str = "", alone: bool = True, refusal: Exception | None = No
                 raise refusal
             if golden is not None and not alone:
                 raise ParamInvalid("the board computes on its own values")
-            return spoilt(super().dump(directory, golden), spoil, Path(directory) / "spoilt")
+            found = spoilt(super().dump(Path(directory) / "own", golden), spoil, Path(directory) / "spoilt")
+            return as_the_vendors(found, Path(directory)) if vendor else found
 
     context.__class__ = Board
     return context
@@ -52,6 +55,16 @@ def spoilt(dump: Dump, name: str, folder: Path) -> Dump:
         value = dump.value(entry.name) * np.float32(2 if entry.name == name else 1)
         writer.add(entry.name, value, dtype=entry.dtype, op=entry.op, role=entry.role, item=entry.item)
     return writer.close()
+
+
+def as_the_vendors(dump: Dump, folder: Path) -> Dump:
+    """The same tensors in files as the vendor's runtime names them."""
+    folder.mkdir(exist_ok=True)
+    for number, entry in enumerate(dump.tensors, 1):
+        value = dump.value(entry.name)
+        shape, name = "_".join(map(str, value.shape)), re.sub(r"[^A-Za-z0-9]", "_", entry.name)
+        np.save(folder / f"{number:03}_{entry.op}_{name}_shape_{shape}_float.npy", value)
+    return Dump.read(folder)
 
 
 @pytest.fixture
@@ -136,20 +149,23 @@ def test_a_board_that_is_gone_is_an_error(error: Exception, twin: Path) -> None:
 
 def test_a_folder_that_the_vendors_runtime_wrote(twin: Path, tmp_path: Path) -> None:
     folder = tmp_path / "board"
-    folder.mkdir()
     with stand_in(SPOILED) as context:
         context.set_inputs(rknnlite.spi.inputs.collect(INPUTS, context.inputs, None, False))
-        dump = context.dump(tmp_path / "own")
-    for number, entry in enumerate(dump.tensors, 1):
-        value = dump.value(entry.name)
-        shape, name = "_".join(map(str, value.shape)), re.sub(r"[^A-Za-z0-9]", "_", entry.name)
-        np.save(folder / f"{number:03}_{entry.op}_{name}_shape_{shape}_float.npy", value)
+        as_the_vendors(context.dump(tmp_path / "own"), folder)
     found = analysed(folder, twin)
     assert found.board is not None and found.board.single == "single_sim"
     assert found.board.differing == [SPOILED] and not found.board.unseen
     assert found[SPOILED].runtime_entire != found[SPOILED].entire
     with pytest.raises(ParamInvalid, match="was dumped on a board already"):
         rknnlite.compare(folder, MODEL, INPUTS, board=folder, backend="cpu")
+
+
+def test_a_board_whose_runtime_dumps_as_the_vendors_does(twin: Path) -> None:
+    found = analysed(stand_in(SPOILED, alone=False, vendor=True), twin)
+    assert found.board is not None and found.board.single == "single_sim"
+    assert found.board.differing == [SPOILED] and not found.board.unseen
+    whole = analysed(stand_in(SPOILED, alone=False), twin)
+    assert [t.runtime_entire for t in found.tensors] == [t.runtime_entire for t in whole.tensors]
 
 
 def test_a_whole_run_alone_has_one_column_each(twin: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rknnlite_cpu.context import CpuContext
 
 import rknnlite
 from rknnlite import plugins
+from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.spi.command import Exit
 from tests.server.networks.conftest import Networks, board
 from tests.support.corpus import genuine
@@ -85,6 +87,34 @@ def test_the_manuals_table(board: Networks, call: Call, tmp_path: Path) -> None:
         assert tensor["runtime_entire"] == tensor["entire"] and tensor["runtime_single"] == tensor["single"]
         assert tensor["entire"]["euclidean"] > 0
     assert data["board_verdict"] == data["verdict"]
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["nothing", "no layer alone"])
+def test_what_a_board_cannot_dump(
+    alone: bool, board: Networks, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server on the vendor's runtimes answers: librknnrt dumps nothing, librknn3_api takes no values."""
+    own = CpuContext.dump
+
+    def dump(context: CpuContext, directory: Any, golden: Any = None) -> Any:
+        here = threading.current_thread() is threading.main_thread()
+        if not here and not alone:
+            raise RknnError("backend rknnrt cannot dump tensors")
+        if not here and golden is not None:
+            raise ParamInvalid("the coprocessor computes on its own values")
+        return own(context, directory, golden)
+
+    monkeypatch.setattr(CpuContext, "dump", dump)
+    done = call(
+        "compare", TWO, write_twin(TWO, tmp_path / "twin.onnx"), "--mode", "single", "--device", board.grpc
+    )
+    assert done.code == 0, done.err
+    if alone:
+        assert "single_sim" in done.out and "the coprocessor computes on its own values" in done.out
+        assert "not dumped" not in done.out
+    else:
+        assert done.out.count(" not dumped") > 5 and "backend rknnrt cannot dump tensors" in done.out
+        assert "the board has the simulator's values in 2 of 2 tensors" in done.out
 
 
 def test_an_open_context_of_a_board_is_a_side(board: Networks, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
 from rknnlite.spi.command import Exit
 from rknnlite.spi.dumps import Dump, DumpWriter
 from rknnlite.spi.terminal import render
-from tests.support.corpus import genuine
+from tests.support.corpus import EXAMPLES, genuine
 
 from .conftest import BOARD, DIGIT, RESNET, Call, Offer
 
@@ -105,7 +105,8 @@ def spoilt(dump: Dump, folder: Path) -> Dump:
 
 
 @pytest.fixture
-def far(install: Any, machine: Machine) -> Far:
+def far(install: Any, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Far:
+    monkeypatch.setenv("RKNNLITE_DISABLE", "remote")  # it knows the same addresses
     root = machine(BOARD)
     board = Board(root, lambda _: True)
     hot = facts_of(
@@ -175,6 +176,7 @@ def test_perf_says_where_it_was_measured(call: Call, far: Far, tmp_path: Path) -
         and "Network Layer Information Table" in done.out
     )
     data = call("perf", TWO, "--device", HERE, "--json").data
+    assert data["note"] == f"{HERE}: times of the CPU reference on this machine"
     assert data["device"] == HERE and data["measured_on"].startswith(f"{HERE}: RK3588")
     assert HERE in data["verdict"]["headline"] and "that machine's CPU" in data["verdict"]["lines"][0]
     assert HERE in page.read_text()
@@ -213,6 +215,16 @@ def test_an_output_of_the_board_that_is_below(call: Call, far: Far, monkeypatch:
     monkeypatch.setattr("tests.cli.test_device.SPOILED", "out0")
     done = call(*words, THERE)
     assert done.code == Exit.BELOW and "on the board is below 0.999" in done.err
+
+
+def test_operators_stay_here(call: Call, far: Far) -> None:
+    dual, script = (
+        EXAMPLES / "custom_op" / "dual_for_RK3588.rknn",
+        EXAMPLES / "custom_op" / "dual_residual.py",
+    )
+    call("compare", dual, dual, "--custom-op", script, "--device", HERE)
+    (options,) = far.opened
+    assert not options.custom_ops, "the board's server has its own"
 
 
 def test_only_a_file_runs_on_a_board(call: Call, far: Far, tmp_path: Path) -> None:
@@ -295,3 +307,7 @@ def test_doctor_says_whether_named_boards_answer(
     off = told[f"board {OFF}: nobody answers"]
     assert (off["level"], off["remedy"]) == ("WARN", "is it on?")
     assert any("no device 'cellar' is known" in text for text in told)
+
+
+def test_devices_lists_named_boards(call: Call, far: Far) -> None:
+    assert "far: device bench, RK3588" in call("devices").out
