@@ -50,8 +50,6 @@ _OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_len
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--echo"]:
-        return echo(sys.argv[2])
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -84,7 +82,10 @@ def cost(folder: Path, rounds: int, calls: int) -> None:
             "REST": stack.enter_context(rest_call(server.http, "quick", image)),
         }
         each = in_turns(asked, rounds, calls)
-        spent = cpu_of(server.process.pid, asked["gRPC"], calls), cpu_of(server.process.pid, asked["REST"], calls)
+        spent = (
+            cpu_of(server.process.pid, asked["gRPC"], calls),
+            cpu_of(server.process.pid, asked["REST"], calls),
+        )
     print(f"a call with {image.nbytes} bytes, on a network that takes no time")
     for name, seconds in each.items():
         print(f"  {name:<17}{seconds * 1e6:8.0f} us")
@@ -176,7 +177,9 @@ def echo(kind: str) -> None:
         return request
 
     def handlers(call: Any) -> Any:
-        return grpc.method_handlers_generic_handler("echo", {"Echo": grpc.unary_unary_rpc_method_handler(call)})
+        return grpc.method_handlers_generic_handler(
+            "echo", {"Echo": grpc.unary_unary_rpc_method_handler(call)}
+        )
 
     if kind == "threads":
         server = grpc.server(futures.ThreadPoolExecutor(4), handlers=(handlers(back),), options=_OPTIONS)
@@ -203,16 +206,25 @@ def throughput(rounds: int, workers: int = 2, callers: int = 6, calls: int = 120
     with rknnlite.open(str(CLASSIFIER), backend="cpu") as context:
         image = np.resize(image, context.inputs[0].dims)
     share: dict[str, list[float]] = {"Pool": [], "serve": []}
+    spent = {"Pool": 0.0, "serve": 0.0, "client": 0.0}
     with ExitStack() as stack:
         server = stack.enter_context(serve(CLASSIFIER, "--backend", "cpu", "--workers", workers))
         pool = stack.enter_context(rknnlite.Pool(str(CLASSIFIER), workers, backend="cpu"))
         ask = stack.enter_context(grpc_call(server.grpc, CLASSIFIER.stem, image))
+        there = psutil.Process(server.process.pid)
         for _ in range(rounds):
+            start = time.process_time()
             share["Pool"].append(rate(lambda: pool.submit(image).result(), callers, calls))
+            middle, before = time.process_time(), sum(there.cpu_times()[:2])
             share["serve"].append(rate(ask, callers, calls))
+            spent["Pool"] += middle - start
+            spent["client"] += time.process_time() - middle
+            spent["serve"] += sum(there.cpu_times()[:2]) - before
     inside, served = (statistics.median(share[name]) for name in ("Pool", "serve"))
     print(f"{CLASSIFIER.name} on the CPU reference, {workers} workers, {callers} callers")
     print(f"  Pool {inside:.1f} calls a second, serve {served:.1f}")
+    each = ", ".join(f"{name} {seconds / rounds / calls * 1e3:.2f} ms" for name, seconds in spent.items())
+    print(f"  CPU time per call: {each}")
     show("throughput", served / inside, "of Pool's", 0.95, below=False)
 
 
@@ -246,9 +258,10 @@ def workers(folder: Path, calls: int) -> None:
     path, rates = stand_in_path(folder), {}
     print(f"a network that takes {LATENCY * 1e3:.0f} ms")
     for count in (1, 3):
-        with serve(model, "--backend", "stand_in", "--workers", count, path=path) as server, grpc_call(
-            server.grpc, "steady", image
-        ) as ask:
+        with (
+            serve(model, "--backend", "stand_in", "--workers", count, path=path) as server,
+            grpc_call(server.grpc, "steady", image) as ask,
+        ):
             rate(ask, 3, 12)
             rates[count] = rate(ask, 4 * count, calls * count)
             if count == 3:
@@ -282,4 +295,7 @@ def show(what: str, found: float, unit: str, target: float, *, below: bool) -> N
 
 if __name__ == "__main__":
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    main()
+    if sys.argv[1:2] == ["--echo"]:
+        echo(sys.argv[2])
+    else:
+        main()

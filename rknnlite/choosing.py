@@ -10,9 +10,10 @@ from .errors import BackendUnavailable
 from .formats import ModelFile
 from .log import logger
 from .spi.backend import Backend
-from .spi.types import Options
+from .spi.plugin_problems import why_left_out
+from .spi.types import Device, Options
 
-__all__ = ["choose_backend", "choose_llm_backend", "choose_matmul_backend"]
+__all__ = ["choose_backend", "choose_llm_backend", "choose_matmul_backend", "devices"]
 
 _NO_OPTIONS = Options()
 
@@ -79,6 +80,19 @@ def choose_matmul_backend(name: str | None = None, options: Options = _NO_OPTION
         fallback="no NPU runtime here: multiplying on the CPU reference",
     )
     return _choose(task, name, options)
+
+
+def devices() -> dict[str, tuple[Device, ...]]:
+    """What a ``device_id`` can name, by backend; nothing of one that raises against its contract, or ended a process."""
+    found: dict[str, tuple[Device, ...]] = {}
+    for name, backend in plugins.backends().items():
+        if why_left_out(name, "its probe"):
+            continue
+        try:
+            found[name] = tuple(backend.devices())
+        except Exception as error:
+            logger.warning("backend %s: its devices cannot be listed: %s", name, error)
+    return found
 
 
 def _choose(task: _Task, name: str | None, options: Options) -> Backend:

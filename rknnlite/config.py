@@ -126,14 +126,18 @@ class Setting(NamedTuple):
 
 def path() -> Path | None:
     """The configuration file, whether it exists or not; None where it is switched off or there is no home."""
-    named = os.environ.get("RKNNLITE_CONFIG")
+    return _place(*map(os.environ.get, ("RKNNLITE_CONFIG", "XDG_CONFIG_HOME", "HOME", "USERPROFILE")))
+
+
+@functools.lru_cache(maxsize=8)
+def _place(named: str | None, folder: str | None, *homes: str | None) -> Path | None:
+    """By the variables, ``homes`` those that ``Path.home`` looks at: settings are asked for with every call of a pool."""
     if named is not None:
         return Path(named) if named else None
     try:
-        folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+        return Path(folder or Path.home() / ".config") / "rknnlite" / "config.yaml"
     except RuntimeError:  # no home directory
         return None
-    return Path(folder) / "rknnlite" / "config.yaml"
 
 
 def get(name: str) -> str | None:

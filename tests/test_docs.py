@@ -85,7 +85,7 @@ def below(word):
 if name == "rkllm3-server" or (name, *words[:1]) == ("rknnlite", "serve"):
     resident("-c", {serve!r}, *(words if name == "rkllm3-server" else words[1:]))
 if name == "curl":
-    for port, url in zip(("8080", "8081"), os.environ["SERVERS"].split()):
+    for port, url in zip(("8080", "8081", "8000"), os.environ["SERVERS"].split()):
         words = [w.replace("http://127.0.0.1:" + port, url) for w in words]
     os.execv("/usr/bin/curl", [name, "-sSf", *words])
 if name in ("rknnlite", "python3"):
@@ -140,13 +140,19 @@ MORE_OF_THE_BOARD = {
 
 @pytest.fixture(scope="module")
 def server_urls() -> Iterator[str]:
-    """Two servers with the example model that ``curl`` asks: one that chats (8080), one for embeddings (8081)."""
+    """The servers that ``curl`` asks: one that chats (8080), one for embeddings (8081), one of networks (8000)."""
     from tests.server.conftest import MODEL, ServerSettings, running
 
     texts = replace(MODEL, alias="texts", embedding=True)
     chats = ServerSettings(models=(MODEL,), metrics=True)
-    with running(chats) as served, running(ServerSettings(models=(texts,))) as embedding:
-        yield f"{served.url} {embedding.url}"
+    resnet = ROOT / "examples" / "resnet18"
+    networks = ServerSettings(
+        networks=(str(resnet / "resnet18_for_RK3588.rknn"),), repository=str(resnet), grpc_port=-1, workers=1,
+        backend="cpu",
+    )  # fmt: skip
+    embeddings = ServerSettings(models=(texts,))
+    with running(chats) as served, running(embeddings) as embedding, running(networks) as network:
+        yield f"{served.url} {embedding.url} {network.url}"
 
 
 @pytest.fixture(scope="module")

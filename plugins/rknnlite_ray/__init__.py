@@ -15,11 +15,11 @@ from rknnlite import hookimpl
 if TYPE_CHECKING:
     from rknnlite.spi.command import Command
 
-    from .deployment import deployment
     from .placement import CORE, check_offered, map_arguments, offered, wanted
     from .predictor import RknnPredictor
     from .problems import typed_errors
     from .results import Results
+    from .serving import deployment
 
 __all__ = [
     "CORE", "Results", "RknnPredictor", "check_offered", "deployment", "map_arguments", "offered",
@@ -31,7 +31,7 @@ _MODULES = {
     "Results": "results",
     "RknnPredictor": "predictor",
     "check_offered": "placement",
-    "deployment": "deployment",
+    "deployment": "serving",
     "map_arguments": "placement",
     "offered": "placement",
     "typed_errors": "problems",

@@ -30,6 +30,7 @@ from .metrics import Counting, Metrics, metrics
 from .networks.figures import NetworkFigures
 from .networks.rest import network_routes
 from .ollama import ollama_routes
+from .openapi import openapi
 from .page import page
 from .served import ServedModel
 from .settings import ServerSettings
@@ -65,6 +66,7 @@ def all_routes() -> list[BaseRoute]:
     return [
         Route("/", page),
         Route("/metrics", metrics),
+        Route("/openapi.json", openapi),
         *openai_routes(),
         *ollama_routes(),
         *network_routes(),

@@ -55,9 +55,9 @@ async def read_body(request: Request, limit: int, take: Callable[[int], None] = 
         raise ApiError(
             408, "invalid_request_error", f"the body was not complete within {BODY_SECONDS:g} s"
         ) from None
-    found = await decoded(data, request.headers.get("content-encoding", ""), limit)
-    take(max(0, len(found) - len(data)))
-    return found
+    whole = await decoded(data, request.headers.get("content-encoding", ""), limit)
+    take(max(0, len(whole) - max(len(data), length)))
+    return whole
 
 
 async def _data(request: Request, limit: int, taken: int, take: Callable[[int], None]) -> bytes:

@@ -47,7 +47,7 @@ class RKNNRuntime:
 
     Args:
         target: SoC that the CPU reference shall play; None: this board's, or the model's.
-        device_id: accepted and not used, nothing is attached by USB here.
+        device_id: a board from afar, see ``RKNNLite.init_runtime``; anything else is not used.
         async_mode: outputs of the previous frame, where the backend does so.
         rknn_log: where warnings go.
         verbose: log what the model is, and the figures per layer of every run.
@@ -119,7 +119,7 @@ class RKNNRuntime:
 
     def _options(self, user_key: bytes | None) -> dict[str, Any]:
         """What goes to the backend, only as far as it differs from the default."""
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"device_id": self.device_id} if isinstance(self.device_id, str) else {}
         if self.async_mode:
             options["async_mode"] = True
         if self.custom_ops:

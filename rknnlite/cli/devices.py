@@ -6,9 +6,9 @@ import argparse
 from dataclasses import dataclass
 
 from .. import plugins
-from ..log import logger
+from ..choosing import devices
 from ..native.board import Board
-from ..spi import Backend, Device
+from ..spi import Device
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
 from .readiness import brief, ready
 
@@ -30,6 +30,7 @@ class Found:
 
 def probes() -> list[Found]:
     """All backends, those that would be chosen first at the top."""
+    known = devices()
     asked = [(backend, plugins.probe(backend)) for backend in plugins.backends().values()]
     found = [
         Found(
@@ -39,19 +40,11 @@ def probes() -> list[Found]:
             probe.priority,
             probe.devices,
             probe.reason,
-            _devices(backend),
+            known.get(backend.name, ()),
         )
         for backend, probe in asked
     ]
     return sorted(found, key=lambda entry: (not entry.available, -entry.priority, entry.backend))
-
-
-def _devices(backend: Backend) -> tuple[Device, ...]:
-    try:
-        return tuple(backend.devices())
-    except Exception as error:
-        logger.warning("backend %s: its devices cannot be listed: %s", backend.name, error)
-        return ()
 
 
 def _device(backend: str, device: Device) -> str:
@@ -59,7 +52,8 @@ def _device(backend: str, device: Device) -> str:
     free = (
         f", {device.memory_free >> 20} of {device.memory_total >> 20} MiB free" if device.memory_total else ""
     )
-    return f"{backend}: device {device.id}{soc}{free}"
+    where = f", at {device.address}" if device.address not in ("", device.id) else ""
+    return f"{backend}: device {device.id}{soc}{where}{free}"
 
 
 _COLUMNS = (

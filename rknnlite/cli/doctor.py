@@ -32,6 +32,7 @@ def examine(board: Board, backend: str | None = None, model: Path | None = None)
         *health.kernel(board),
         *health.speed(board),
         *health.backends(backend, board.soc()),
+        *health.named(),
     ]
     if model is None:
         return found

@@ -11,7 +11,7 @@ from ..spi.command import Console, Exit, Line, Part, Tone
 from .finding_parts import finding_parts
 from .health import Finding, Level
 from .options import model_file
-from .reach import devices_of, far_board
+from .reach import cause_of, devices_of, far_board
 from .readiness import not_ready, verdict_of
 
 __all__ = ["look_afar"]
@@ -40,7 +40,7 @@ def _examine(name: str, backend: Backend, file: ModelFile | None) -> tuple[list[
     try:
         board = far_board(name, backend)
     except DeviceUnavailable as error:
-        cause, _, remedy = str(error).partition("; ")
+        cause, remedy = cause_of(error)
         return [Finding("server", Level.FAIL, cause, remedy)], not_ready(cause)
     try:
         found = list(afar.board(board, file))

@@ -13,7 +13,7 @@ from ..spi import Backend, Context
 if TYPE_CHECKING:
     from ..protocol.board import Facts
 
-__all__ = ["DEVICE", "FarBoard", "devices_of", "far_board", "reaching", "told_of"]
+__all__ = ["DEVICE", "FarBoard", "cause_of", "devices_of", "far_board", "reaching", "told_of"]
 
 DEVICE = (
     "a board by HOST:PORT or its name among remotes (several: HOST:PORT,HOST:PORT), or a coprocessor's id"
@@ -58,9 +58,16 @@ def far_board(device: str, backend: Backend) -> FarBoard:
 def told_of(context: Context, device: str) -> str:
     """Where a model was run, for whoever reads the figures: ``board:8001: RK3588, librknnrt 2.3.2, driver 0.9.8``."""
     versions = context.versions
-    runtime = f"{versions.library or f'backend {context.backend_name}'} {versions.api}".strip()
-    driver = f"driver {versions.driver}" if versions.driver else ""
-    return f"{device}: {', '.join(filter(None, (context.soc.name.upper(), runtime, driver)))}"
+    runtime = (
+        f"{versions.library} {versions.api}, driver {versions.driver}" if versions.library else versions.api
+    )
+    return f"{device}: {context.soc.name.upper()}, {runtime}"
+
+
+def cause_of(error: Exception) -> tuple[str, str]:
+    """What happened and what to do about it, of an error of the form "cause; remedy"."""
+    cause, _, remedy = str(error).rpartition("; ")
+    return (cause, remedy) if cause else (remedy, "")
 
 
 class FarBoard(Board):

@@ -45,7 +45,11 @@ class Crew:
     ) -> None:
         self.reopen, self.pin = reopen, list(pin)
         self._limit, self._timeout = limit, timeout
-        self._changed = threading.Condition()
+        # One lock, and a condition for each kind of waiting: waking everybody for every call costs more than the call.
+        # The lock is one that its holder may take again: a collection in there may finalise the pool, which stops us.
+        self._lock = threading.RLock()
+        self._work, self._room = threading.Condition(self._lock), threading.Condition(self._lock)
+        self._copied, self._ending = threading.Condition(self._lock), threading.Condition(self._lock)
         self._jobs: deque[Job] = deque()
         self._copies: deque[CopyRequest] = deque()
         self._workers: list[Worker] = []
@@ -70,7 +74,7 @@ class Crew:
 
     def put(self, job: Job, wait: bool = True) -> bool:
         """Queue a call; False when the queue is full and ``wait`` is not set. Raises ContextInvalid."""
-        with self._changed:
+        with self._lock:
             # A future's callback may ask for more; those who answer futures must not wait for themselves.
             inside = threading.current_thread() in (
                 self._watcher,
@@ -79,10 +83,10 @@ class Crew:
             while len(self._jobs) >= self._limit and not inside and not self._closed():
                 if not wait:
                     return False
-                self._changed.wait()
+                self._room.wait()
             self._check()
             self._jobs.append(job)
-            self._changed.notify_all()
+            self._work.notify()
         return True
 
     def _closed(self) -> bool:
@@ -100,7 +104,7 @@ class Crew:
 
     def stats(self) -> PoolStats:
         """Figures so far."""
-        with self._changed:
+        with self._lock:
             seconds = time.monotonic() - self._began
             workers = tuple(
                 WorkerStats(w.number, w.mask, w.calls, w.errors, w.replaced, w.busy, w.busy / seconds)
@@ -120,12 +124,12 @@ class Crew:
         """
         if self._pid != os.getpid():
             return
-        with self._changed:
+        with self._lock:
             self._stopping = True
             dropped = list(self._jobs) if cancel else []
             if cancel:
                 self._jobs.clear()
-            self._changed.notify_all()
+            self._wake_all()
             threads = [worker.thread for worker in self._workers]
             lost = [worker.thread for worker in self._lost]
         for job in dropped:
@@ -137,18 +141,18 @@ class Crew:
 
     def join(self, worker: Worker) -> None:
         """A worker begins."""
-        with self._changed:
+        with self._lock:
             self._workers.append(worker)
 
     def next(self, worker: Worker) -> Job | CopyRequest | None:
         """The next thing to do; None to end. A call that was cancelled meanwhile is passed over."""
-        with self._changed:
+        with self._lock:
             while True:
                 if self._copies:
                     return self._copies.popleft()
                 if self._jobs:
                     job = self._jobs.popleft()
-                    self._changed.notify_all()
+                    self._room.notify()
                     if not job.future.set_running_or_notify_cancel():
                         continue
                     if self._timeout is not None:
@@ -156,12 +160,13 @@ class Crew:
                     worker.job = job
                     return job
                 if self._stopping:
+                    self._ending.notify_all()
                     return None
-                self._changed.wait()
+                self._work.wait()
 
     def done(self, worker: Worker, job: Job, began: float, failed: bool) -> bool:
         """A call has ended; False when the watch has answered it, and the worker is lost."""
-        with self._changed:
+        with self._lock:
             if worker.lost:
                 return False
             worker.job = None
@@ -174,19 +179,19 @@ class Crew:
 
     def finished(self) -> bool:
         """Whether the pool is closing and no call is left."""
-        with self._changed:
+        with self._lock:
             return self._stopping and not self._jobs
 
     def found(self, worker: Worker) -> None:
         """The call of a lost worker has ended after all."""
-        with self._changed:
+        with self._lock:
             self._lost.remove(worker)
 
     def take_context(self, worker: Worker) -> Optional[Context]:
         """The context of a worker that ends; nobody waits for a duplicate of it any more."""
-        with self._changed:
+        with self._lock:
             context, worker.context = worker.context, None
-            self._changed.notify_all()
+            self._copied.notify_all()
         return context
 
     def duplicate(self, worker: Worker) -> Optional[Context]:
@@ -197,10 +202,10 @@ class Crew:
             others = [other for other in self._workers if other is not worker and other.context is not None]
             return copy.answered or not others
 
-        with self._changed:
+        with self._lock:
             self._copies.append(copy)
-            self._changed.notify_all()
-            self._changed.wait_for(settled, _PATIENCE)
+            self._work.notify()
+            self._copied.wait_for(settled, _PATIENCE)
             if copy in self._copies:
                 self._copies.remove(copy)
             copy.withdrawn = True
@@ -208,36 +213,40 @@ class Crew:
 
     def hand_over(self, request: CopyRequest, twin: Optional[Context]) -> bool:
         """Answer a request; False when nobody waits for it any more."""
-        with self._changed:
+        with self._lock:
             request.answered = True
             wanted = not request.withdrawn
             if wanted:
                 request.context = twin
-            self._changed.notify_all()
+            self._copied.notify_all()
         return wanted
 
     def give_up(self, worker: Worker, error: BaseException) -> None:
         """A worker that gets no context ends; when it was the last, all that wait are told."""
         logger.error("pool: worker %d cannot go on: %s", worker.number, error)
         left: list[Job] = []
-        with self._changed:
+        with self._lock:
             self._workers.remove(worker)
             self._gone.append(worker)
             if not self._workers:
                 self._broken = error
                 left = list(self._jobs)
                 self._jobs.clear()
-            self._changed.notify_all()
+            self._wake_all()
         for job in left:
             if job.future.set_running_or_notify_cancel():
                 job.future.set_exception(error)
+
+    def _wake_all(self) -> None:
+        for condition in (self._work, self._room, self._copied, self._ending):
+            condition.notify_all()
 
     # -- calls that take too long -------------------------------------------------------------------------
 
     def _watch(self) -> None:
         while True:
             late: list[tuple[Worker, Job]] = []
-            with self._changed:
+            with self._lock:
                 now = time.monotonic()
                 for worker in self._workers:
                     if worker.job is not None and worker.job.deadline <= now:
@@ -252,7 +261,7 @@ class Crew:
                     # A call that begins after this look ends its time no earlier than ``timeout`` from now.
                     deadlines = [worker.job.deadline for worker in self._workers if worker.job is not None]
                     wait = min([*deadlines, now + (self._timeout or 1.0)]) - now
-                    self._changed.wait_for(self._idle_for_good, max(wait, 1e-3))
+                    self._ending.wait_for(self._idle_for_good, max(wait, 1e-3))
                     continue
             for worker, job in late:
                 self._abandon(worker, job)

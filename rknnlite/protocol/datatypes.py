@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
 from ..errors import InputInvalid, shown
 from ..tensor import DType, TensorAttr
 
-__all__ = ["BYTES", "DATATYPES", "datatype_of", "declared", "numpy_type"]
+__all__ = ["BYTES", "DATATYPES", "MOST_DIMS", "checked_shape", "datatype_of", "declared", "numpy_type"]
 
+MOST_DIMS = 16
+_LONGEST = 1 << 40
 BYTES = "BYTES"
 """Strings of bytes, each behind its length in four bytes; no tensor of a model has them."""
 DATATYPES = {
@@ -29,6 +34,20 @@ def numpy_type(word: str, where: str) -> np.dtype[np.generic]:
         raise InputInvalid(
             f"{where}: datatype {shown(word)} is unknown here; there are {', '.join(DATATYPES)}"
         ) from None
+
+
+def checked_shape(shape: Any, where: str) -> list[int]:
+    """A shape that an array can have; raises InputInvalid naming ``where``."""
+    if not isinstance(shape, list) or len(shape) > MOST_DIMS:
+        raise InputInvalid(f"{where}: shape is {shown(shape)}, must be a list of at most {MOST_DIMS} numbers")
+    whole = all(isinstance(dim, int) and not isinstance(dim, bool) and 0 <= dim < _LONGEST for dim in shape)
+    if not whole or (
+        0 in shape and math.prod(filter(None, shape)) >= _LONGEST
+    ):  # numpy minds those beside a 0, too
+        raise InputInvalid(
+            f"{where}: shape is {shown(shape)}, dimensions are whole numbers of 0 or more, less than {_LONGEST}"
+        )
+    return shape
 
 
 def datatype_of(dtype: np.dtype[np.generic]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputInvalid, shown
-from .datatypes import DATATYPES, datatype_of, numpy_type
+from .datatypes import DATATYPES, checked_shape, datatype_of, numpy_type
 from .messages import message
 from .requests import InferRequest, InferResponse, Parameter, Requested, Tensor
 from .rest import tensor_of
@@ -22,6 +22,11 @@ _CONTENTS = {
     "UINT64": "uint64_contents", "FP32": "fp32_contents", "FP64": "fp64_contents",
 }  # fmt: skip
 """Where elements lie that are not raw; FP16 has no such place."""
+_WIDE = {
+    "bool_contents": np.bool_, "int_contents": np.int32, "int64_contents": np.int64, "uint_contents": np.uint32,
+    "uint64_contents": np.uint64, "fp32_contents": np.float32, "fp64_contents": np.float64,
+}  # fmt: skip
+"""What they are there."""
 
 
 def parse_request(found: Any) -> InferRequest:
@@ -71,9 +76,7 @@ def _tensors(entries: Any, raw: Any, what: str) -> list[Tensor]:
     found = []
     for number, entry in enumerate(entries):
         where = f"{what} {shown(entry.name)}"
-        shape = list(entry.shape)
-        if any(dim < 0 for dim in shape) or math.prod(shape) >= 1 << 40:
-            raise InputInvalid(f"{where}: shape is {shown(shape)}, dimensions are whole numbers of 0 or more")
+        shape = checked_shape(list(entry.shape), where)
         if len(raw):
             if entry.HasField("contents"):
                 raise InputInvalid(f"{where}: has contents beside raw contents; give one of them")
@@ -94,7 +97,7 @@ def _from_contents(entry: Any, shape: list[int], where: str) -> Any:
         raise InputInvalid(
             f"{where}: shape {shape} has {math.prod(shape)} elements, {field} has {len(values)}"
         )
-    wide: Any = np.array(values)
+    wide: Any = np.array(values, _WIDE[field])
     if dtype.kind in "iu" and wide.size:
         limits = np.iinfo(dtype.name)
         if wide.min() < limits.min or wide.max() > limits.max:

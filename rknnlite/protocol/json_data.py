@@ -14,18 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, shown
-from .datatypes import numpy_type
+from .datatypes import MOST_DIMS, numpy_type
 
-__all__ = ["MOST_DIMS", "array_of_list", "json_object", "json_text"]
+__all__ = ["array_of_list", "json_object", "json_text"]
 
-MOST_DIMS = 16
 _LARGE = 1 << 18  # bytes; smaller ones take a few milliseconds
+_MOST_LISTS = 1 << 20
 _PIECE = 1 << 13  # elements that are written at a time
 Array = NDArray[Any]
 
 
 def json_object(text: bytes, what: str) -> dict[str, Any]:
     """The object in UTF-8 text; raises InputInvalid."""
+    nested = text.count(b"[") + text.count(b"{")
+    if nested > _MOST_LISTS:  # an empty list takes thirty times the memory of its text
+        raise InputInvalid(
+            f"{what} has {nested} lists and objects, {_MOST_LISTS} are allowed; give data as flat lists"
+        )
     hooks: dict[str, Any] = {"parse_float": _float, "parse_int": _int} if len(text) > _LARGE else {}
     try:
         fields = json.loads(text, parse_constant=_no_constant, **hooks)

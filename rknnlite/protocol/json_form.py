@@ -34,7 +34,7 @@ def to_text(value: Any) -> str:
     Examples:
         >>> from rknnlite.spi.types import Device
         >>> to_text(Device("0001:11:00.0", "RK1820"))
-        '{"id":"0001:11:00.0","soc":"RK1820","memory_total":0,"memory_free":0}'
+        '{"id":"0001:11:00.0","soc":"RK1820","memory_total":0,"memory_free":0,"address":""}'
     """
     return json.dumps(_plain(value), separators=(",", ":"), allow_nan=False)
 

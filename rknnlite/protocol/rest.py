@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, shown
-from .datatypes import DATATYPES, datatype_of, numpy_type
-from .json_data import MOST_DIMS, array_of_list, json_object, json_text
+from .datatypes import DATATYPES, checked_shape, datatype_of, numpy_type
+from .json_data import array_of_list, json_object, json_text
 from .requests import InferRequest, InferResponse, Parameter, Requested, Tensor
 
 __all__ = [
@@ -227,13 +227,7 @@ def _dumped(value: Any) -> str:
 
 
 def _shape(entry: Mapping[str, Any], where: str) -> list[int]:
-    shape = entry.get("shape")
-    if not isinstance(shape, list) or len(shape) > MOST_DIMS:
-        raise InputInvalid(f"{where}: shape is {shown(shape)}, must be a list of at most {MOST_DIMS} numbers")
-    for dim in shape:
-        if isinstance(dim, bool) or not isinstance(dim, int) or not 0 <= dim < 1 << 40:
-            raise InputInvalid(f"{where}: shape is {shown(shape)}, dimensions are whole numbers of 0 or more")
-    return shape
+    return checked_shape(entry.get("shape"), where)
 
 
 def _parameters(fields: Mapping[str, Any], where: str) -> dict[str, Parameter]:

@@ -42,7 +42,7 @@ class Backend(abc.ABC):
         return (self.generation,)
 
     def devices(self) -> list[Device]:
-        """Coprocessors that a ``device_id`` can name; cheap, never raises."""
+        """Coprocessors and boards from afar that a ``device_id`` can name; takes a second at most, never raises."""
         return []
 
     def boards(self, device_id: str) -> list[str]:

@@ -113,6 +113,11 @@ class Dump:
         """Whether the vendor's runtime wrote it."""
         return bool(self.info.get("board"))
 
+    def manifest(self) -> str:
+        """The text of its ``manifest.json``; of a board's dump, which has none, what it would be."""
+        content = {"version": _VERSION, "info": self.info, "tensors": [asdict(t) for t in self.tensors]}
+        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
     def named_as(self, other: Dump) -> Dump:
         """A board's dump with the names and roles of the tensors of another run: file names keep no special characters."""
         known = {_plain(tensor.name): tensor for tensor in other.tensors}
@@ -248,13 +253,12 @@ class DumpWriter:
 
     def close(self) -> Dump:
         """Write the manifest; the finished dump."""
-        content = {"version": _VERSION, "info": self._info, "tensors": [asdict(t) for t in self._tensors]}
-        text = json.dumps(content, indent=1, ensure_ascii=False)
+        made = Dump(self._folder, self._tensors, dict(self._info))
         try:
-            write_text(self._folder / MANIFEST, text + "\n")
+            write_text(self._folder / MANIFEST, made.manifest())
         except OSError as error:
             raise ParamInvalid(f"cannot write {self._folder / MANIFEST}: {error.strerror or error}") from None
-        return Dump(self._folder, self._tensors, dict(self._info))
+        return made
 
 
 class SideDump:

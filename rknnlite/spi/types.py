@@ -55,7 +55,9 @@ class Probe(NamedTuple):
 
 
 class Device(NamedTuple):
-    """A coprocessor that can be named when a model is opened: its id, its SoC, memory in bytes (0: not known).
+    """What ``device_id`` can name when a model is opened: its id, its SoC, memory in bytes (0: not known).
+
+    A coprocessor, or a board from afar, which has an ``address``.
 
     Examples:
         >>> Device("0001:11:00.0", "RK1820", memory_total=2 << 30).memory_total
@@ -66,6 +68,7 @@ class Device(NamedTuple):
     soc: str
     memory_total: int = 0
     memory_free: int = 0
+    address: str = ""
 
 
 class Versions(NamedTuple):

@@ -282,5 +282,16 @@ def test_a_machine_without_a_driver_is_shown_all_the_same(call: Call, far: Far, 
     assert done.code == 0 and done.out == f"{HERE}  memory 1024/2048 MiB  no load is told there\n"
 
 
-def test_devices_lists_named_boards(call: Call, far: Far) -> None:
-    assert "far: device bench, RK3588" in call("devices").out
+def test_doctor_says_whether_named_boards_answer(
+    call: Call, far: Far, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings = tmp_path / "rknnlite.yaml"
+    settings.write_text(f"remotes:\n  bench:\n    address: {HERE}\n  cellar:\n    address: {OFF}\n")
+    monkeypatch.setenv("RKNNLITE_CONFIG", str(settings))
+    monkeypatch.setenv("RKNNLITE_REMOTE", OFF)
+    findings = call("doctor", "--json").data["findings"]
+    told = {finding["text"]: finding for finding in findings if finding["topic"] == "boards"}
+    assert told["bench: RK3588, Test Board 5, rknnlite 1.0"]["level"] == "OK"
+    off = told[f"board {OFF}: nobody answers"]
+    assert (off["level"], off["remedy"]) == ("WARN", "is it on?")
+    assert any("no device 'cellar' is known" in text for text in told)

@@ -33,6 +33,7 @@ class Served:
     url: str
     state: State
     http: Any
+    server: Any = None
 
     def post(self, path: str, **body: Any) -> Any:
         return self.http.post(path, json=body)
@@ -60,7 +61,7 @@ def running(
         port = server.servers[0].sockets[0].getsockname()[1]
         url = f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=url, timeout=60) as http:
-            served = Served(url, app.state.rknnlite, http)
+            served = Served(url, app.state.rknnlite, http, server)
             if wait:
                 until(lambda: served.state.ready or served.state.failure)
                 assert not served.state.failure

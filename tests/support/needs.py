@@ -24,6 +24,7 @@ COMMANDS = {
     "zsh": ("zsh",),
     "fish": ("fish",),
     "bash": ("bash",),
+    "openssl": ("openssl",),
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
     "nginx-light": ("nginx", "/usr/sbin/nginx"),
     "haproxy": ("haproxy", "/usr/sbin/haproxy"),

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,17 @@ def stand_in_path(folder: Path) -> str:
 def serve(*words: object, path: str = f"{ROOT}{os.pathsep}{ROOT / 'plugins'}") -> Iterator[Server]:
     """A server on free ports; ``path`` is its PYTHONPATH."""
     grpc = _free_port()
-    command = [sys.executable, "-m", "rknnlite", "serve", *map(str, words), "--port", "0", "--grpc-port", str(grpc)]
+    command = [
+        sys.executable,
+        "-m",
+        "rknnlite",
+        "serve",
+        *map(str, words),
+        "--port",
+        "0",
+        "--grpc-port",
+        str(grpc),
+    ]
     environment = {**os.environ, "PYTHONPATH": path}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     said: list[str] = []
@@ -68,9 +78,9 @@ def serve(*words: object, path: str = f"{ROOT}{os.pathsep}{ROOT / 'plugins'}") -
             process.wait()
 
 
-def _read(lines: object, said: list[str]) -> None:
-    for line in lines:  # type: ignore[attr-defined]
-        said.append(line)
+def _read(lines: Iterable[str], said: list[str]) -> None:
+    for line in lines:
+        said += [line]
 
 
 def _free_port() -> int:

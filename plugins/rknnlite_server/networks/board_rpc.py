@@ -137,7 +137,9 @@ class _Board:
     async def dump(self, requests: Any, context: Any) -> AsyncIterator[Any]:
         messages = aiter_of(requests)
         first = await _next(messages)
-        asked = _request(first.request if first is not None else b"")
+        if first is None:
+            raise ParamInvalid("a dump without a message: the first one has the request")
+        asked = _request(first.request)
         network = await self._network(asked.model_name, asked.model_version)
         async with self._dumps.turn():
             place = Path(tempfile.mkdtemp(prefix="rknnlite-dump-"))

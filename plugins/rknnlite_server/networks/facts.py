@@ -38,9 +38,7 @@ class FactsReader:
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
             if self._found is None or time.monotonic() - self._read > FRESH_SECONDS:
-                repository = self._state.repository
-                loaded = [*repository.loaded, *repository.uploaded.loaded]
-                names = tuple(network.name for network in loaded)
+                names = tuple(network.name for network in self._state.repository.open)
                 self._found = await in_thread(facts_of, self._board, names, self._state.settings.allow_upload)
                 self._read = time.monotonic()
             return self._found

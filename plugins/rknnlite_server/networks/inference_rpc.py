@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -23,6 +25,7 @@ from .streams import in_order
 __all__ = ["health_calls", "inference_calls"]
 
 Handler = Callable[[Any, Any], Any]
+Limits = weakref.WeakKeyDictionary[ServedNetwork, asyncio.Semaphore]
 _WATCH_SECONDS = 0.5
 _AT_ONCE = 32  # requests of a stream at most
 _SMALL = 1 << 16  # bytes of a request whose numbers are not raw: more are read in a thread
@@ -79,28 +82,23 @@ class _Inference:
         return message("inference.ModelConfigResponse")(config=found)
 
     async def model_infer(self, request: Any, context: Any) -> Any:
-        network = await self._network(request.model_name, request.model_version)
-        if not request.raw_input_contents and request.ByteSize() > _SMALL:
-            asked = await asyncio.to_thread(parse_request, request)
-        else:
-            asked = parse_request(request)
-        return response_message(await network.infer(asked))
+        await self._network(request.model_name, request.model_version)
+        return await self._inferred(request)
 
     async def model_stream_infer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         self._state.check_ready()
-        places = [network.turnstile.size for network in self._state.repository.loaded]
-        most = min(_AT_ONCE, *places) if places else 1
-        async with closing(in_order(requests, self._answered, most, self._ending)) as answers:
+        answered = functools.partial(self._answered, weakref.WeakKeyDictionary())
+        async with closing(in_order(requests, answered, _AT_ONCE, self._ending)) as answers:
             async for found in answers:
                 yield found
         if self._ending.is_set():
             raise ApiError(503, "unavailable_error", "the server is stopping", retry_after=5)
 
-    async def _answered(self, request: Any) -> Any:
+    async def _answered(self, limits: Limits, request: Any) -> Any:
         """What a stream says to one of its requests: the others do not suffer from an error of it."""
         made = message("inference.ModelStreamInferResponse")()
         try:
-            made.infer_response.CopyFrom(await self.model_infer(request, None))
+            made.infer_response.CopyFrom(await self._in_turn(limits, request))
         except Exception as error:
             _, made.error_message, metadata = told(error)
             made.infer_response.model_name, made.infer_response.id = request.model_name, request.id
@@ -110,6 +108,17 @@ class _Inference:
             made.infer_response.parameters[_FINAL].bool_param = True
         return made
 
+    async def _in_turn(self, limits: Limits, request: Any) -> Any:
+        """A stream has as many requests in a network as that lets through, so that it never fills the queue itself."""
+        network = await self._network(request.model_name, request.model_version)
+        limit = limits.setdefault(network, asyncio.Semaphore(network.turnstile.size))
+        with self._state.repository.room.hold(request.ByteSize()):
+            await limit.acquire()
+        try:
+            return await self._inferred(request)
+        finally:
+            limit.release()
+
     async def model_statistics(self, request: Any, context: Any) -> Any:
         self._state.check_ready()
         repository = self._state.repository
@@ -117,6 +126,15 @@ class _Inference:
         return message("inference.ModelStatisticsResponse")(
             model_stats=[network.statistics.fields(network.name) for network in found]
         )
+
+    async def _inferred(self, request: Any) -> Any:
+        """The network is asked for when the request is read: meanwhile it may have been closed."""
+        if not request.raw_input_contents and request.ByteSize() > _SMALL:
+            asked = await asyncio.to_thread(parse_request, request)
+        else:
+            asked = parse_request(request)
+        network = await self._network(request.model_name, request.model_version)
+        return response_message(await network.infer(asked))
 
     async def _network(self, name: str, version: str) -> ServedNetwork:
         self._state.check_ready()

@@ -57,7 +57,8 @@ def _described(context: Context, name: str) -> Description:
 def perf(network: ServedNetwork, request: InferRequest) -> PerfFigures:
     """Figures per layer of one run on these inputs, in a context opened for it; raises what opening and running raise."""
     with network.open_apart(collect_perf=True) as context, context.exclusive():
-        _run(context, request)
+        for _ in range(2):  # the first run warms up
+            _run(context, request)
         table = context.perf_table()
         return PerfFigures.of(table, context.last_run_us)
 

@@ -77,12 +77,12 @@ class ServedNetwork:
     @property
     def metadata(self) -> dict[str, Any]:
         """The protocol's metadata object."""
-        return model_metadata(self.name, self.pool, self.pool.batch, self.pool.shapes)
+        return model_metadata(self.name, self.pool, self._batches.size, self.pool.shapes)
 
     @property
     def config(self) -> dict[str, Any]:
         """Triton's ModelConfig."""
-        return model_config(self.name, self.pool, self.pool.batch, self.pool.shapes)
+        return model_config(self.name, self.pool, self._batches.size, self.pool.shapes)
 
     async def infer(self, request: InferRequest) -> InferResponse:
         """Answer a request in a worker, once more in another one when the first was lost with its context.

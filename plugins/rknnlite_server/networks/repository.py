@@ -63,6 +63,11 @@ class Repository:
         """The networks that answer."""
         return [entry.network for entry in self._all() if entry.network is not None]
 
+    @property
+    def open(self) -> list[ServedNetwork]:
+        """These, and those that are known by their content."""
+        return [*self.loaded, *self.uploaded.loaded]
+
     def index(self) -> list[Entry]:
         """All networks that there are."""
         self._look()

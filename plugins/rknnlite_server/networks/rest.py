@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -24,6 +27,9 @@ __all__ = ["network_routes"]
 _LARGE_TEXT = 1 << 16  # bytes of JSON that are parsed beside the event loop: a millisecond
 _LARGE_LIST = 1 << 12  # elements that are written as JSON beside it
 
+_ASIDE = ThreadPoolExecutor(1, "rknnlite-json")
+"""Large JSON one after the other: it needs the interpreter alone, and memory of several times its size."""
+
 
 def network_routes() -> list[BaseRoute]:
     """All routes under ``/v2``."""
@@ -38,8 +44,8 @@ def network_routes() -> list[BaseRoute]:
         routes += [
             Route(prefix, metadata),
             Route(f"{prefix}/ready", model_ready),
-            Route(f"{prefix}/stats", statistics),
             Route(f"{prefix}/config", config),
+            Route(f"{prefix}/stats", statistics),
             Route(f"{prefix}/infer", infer, methods=["POST"]),
         ]
     return [*routes, *repository_routes()]
@@ -63,30 +69,31 @@ async def server_metadata(request: Request) -> Response:
 
 async def metadata(request: Request) -> Response:
     """``GET /v2/models/NAME``."""
-    return JSONResponse(_network(request).metadata)
+    return JSONResponse({**(await _network(request)).metadata, "name": request.path_params["name"]})
 
 
 async def model_ready(request: Request) -> Response:
     """``GET /v2/models/NAME/ready``."""
-    network = _network(request)
-    return JSONResponse({"name": network.name, "ready": True})
-
-
-async def statistics(request: Request) -> Response:
-    """``GET /v2/models/NAME/stats`` of one network, ``GET /v2/models/stats`` of all that are loaded."""
-    found = [_network(request)] if "name" in request.path_params else repository_of(request).loaded
-    return JSONResponse({"model_stats": [network.statistics.fields(network.name) for network in found]})
+    await _network(request)
+    return JSONResponse({"name": request.path_params["name"], "ready": True})
 
 
 async def config(request: Request) -> Response:
     """``GET /v2/models/NAME/config``: Triton's extension."""
-    return JSONResponse(_network(request).config)
+    return JSONResponse((await _network(request)).config)
+
+
+async def statistics(request: Request) -> Response:
+    """``GET /v2/models/NAME/stats`` of one network, ``GET /v2/models/stats`` of all that are loaded."""
+    found = [await _network(request)] if "name" in request.path_params else repository_of(request).loaded
+    return JSONResponse({"model_stats": [network.statistics.fields(network.name) for network in found]})
 
 
 async def infer(request: Request) -> Response:
     """``POST /v2/models/NAME/infer``."""
-    network = _network(request)
-    asked = await _asked(network.name, request)
+    await _network(request)  # before the body is read, which takes its time
+    asked = await _asked(request.path_params["name"], request)
+    network = await _network(request)
     parts, length = await _written(asked, await network.infer(asked))
     headers = {} if length is None else {HEADER_LENGTH: str(length)}
     encoding = chosen(request.headers.get("accept-encoding", ""))
@@ -98,12 +105,13 @@ async def infer(request: Request) -> Response:
 
 async def _asked(name: str, request: Request) -> InferRequest:
     """The request in a body. JSON of any size is parsed beside the event loop, which goes on meanwhile."""
-    with repository_of(request).room.hold() as held:  # then the network holds the tensors
-        body = await read_body(request, state_of(request).settings.max_body, held.take)
+    limit = state_of(request).settings.max_body
     length = request.headers.get(HEADER_LENGTH)
-    if len(body) <= _LARGE_TEXT or (length is not None and len(length) <= len(str(_LARGE_TEXT))):
-        return parse_request(name, body, length)
-    return await asyncio.to_thread(parse_request, name, body, length)
+    with repository_of(request).room.hold() as held:  # then the network holds the tensors
+        body = await read_body(request, limit, held.take)
+        if len(body) <= _LARGE_TEXT or (length is not None and len(length) <= len(str(_LARGE_TEXT))):
+            return parse_request(name, body, length)
+        return await _aside(parse_request, name, body, length)
 
 
 async def _written(
@@ -111,9 +119,13 @@ async def _written(
 ) -> tuple[list[bytes | memoryview], int | None]:
     if json_elements(asked, response) <= _LARGE_LIST:
         return response_body(asked, response)
-    return await asyncio.to_thread(response_body, asked, response)
+    return await _aside(response_body, asked, response)
 
 
-def _network(request: Request) -> ServedNetwork:
+async def _aside(function: Callable[..., Any], *arguments: Any) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(_ASIDE, function, *arguments)
+
+
+async def _network(request: Request) -> ServedNetwork:
     params = request.path_params
-    return repository_of(request).network(params["name"], params.get("version", ""))
+    return await repository_of(request).opened(params["name"], params.get("version", ""))

@@ -58,9 +58,7 @@ class Rpc:
         self.bind()
         self.ending = asyncio.Event()  # made here: it belongs to the event loop
         settings = self.state.settings
-        self._server = server = grpc.aio.server(
-            interceptors=[*self._counting(), Keys(self.state)], options=_options(settings)
-        )
+        self._server = server = grpc.aio.server(interceptors=self._interceptors(), options=_options(settings))
         for service, answers in self._services().items():
             server.add_generic_rpc_handlers((handlers(service, answers, self.state),))
         try:
@@ -101,12 +99,16 @@ class Rpc:
         for made in bound:
             made.close()
 
-    def _counting(self) -> list[Any]:
-        if self.state.metrics is None:
-            return []
-        services = self._services()
-        paths = [methods(service)[name].path for service, answers in services.items() for name in answers]
-        return [CountedCalls(self.state.metrics, paths)]
+    def _interceptors(self) -> list[Any]:
+        """Those that have something to do: each costs every call some time."""
+        found: list[Any] = []
+        if self.state.metrics is not None:
+            services = self._services()
+            paths = [methods(service)[name].path for service, answers in services.items() for name in answers]
+            found.append(CountedCalls(self.state.metrics, paths))
+        if self.state.settings.api_keys:
+            found.append(Keys(self.state))
+        return found
 
     def _services(self) -> dict[str, dict[str, Handler]]:
         return {

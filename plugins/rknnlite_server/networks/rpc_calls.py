@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 
@@ -27,8 +27,7 @@ __all__ = ["Handler", "Keys", "handlers"]
 _OPEN = frozenset(
     {f"/{HEALTH}/Check", f"/{HEALTH}/Watch", f"/{INFERENCE}/ServerLive", f"/{INFERENCE}/ServerReady"}
 )
-_ROOM = 256  # calls of one name at a time
-_SPARE = 16  # of those that wait in the queue of a network, as many more may be arriving
+_ROOM = 256  # calls of one name at a time; of ModelInfer that many may be arriving
 Handler = Callable[[Any, Any], Any]
 
 
@@ -52,8 +51,8 @@ def _authorization(metadata: Any) -> str:
     return bytes(given).decode("latin-1")
 
 
-async def _no_key(requests: Any, context: Any) -> NoReturn:
-    await abort(context, ApiError(401, "authentication_error", "Invalid API Key"))
+async def _no_key(requests: Any, context: Any) -> AsyncIterator[Any]:
+    yield await abort(context, ApiError(401, "authentication_error", "Invalid API Key"))
 
 
 class _Room:
@@ -79,7 +78,7 @@ class _Room:
     def _most(self) -> int:
         if self._name != "ModelInfer":
             return _ROOM
-        return _SPARE + sum(network.turnstile.most for network in self._state.repository.loaded)
+        return _ROOM + sum(network.turnstile.most for network in self._state.repository.open)
 
 
 def handlers(service: str, answers: dict[str, Handler], state: State) -> Any:
@@ -101,7 +100,7 @@ def _guarded(answer: Handler, method: Any, room: _Room) -> Handler:
     async def call(requests: Any, context: Any) -> Any:
         try:
             with room.place():
-                return await answer(await _only(requests, method), context)
+                return await answer(await _asked(requests, method), context)
         except grpc.aio.AbortError:
             raise
         except Exception as error:
@@ -114,7 +113,7 @@ def _guarded_stream(answer: Handler, method: Any, room: _Room) -> Handler:
     async def call(requests: Any, context: Any) -> AsyncIterator[Any]:
         try:
             with room.place():
-                asked = _parsed(requests, method) if method.requests_stream else await _only(requests, method)
+                asked = await _asked(requests, method)
                 async with closing(answer(asked, context)) as found:
                     async for one in found:
                         yield one
@@ -124,6 +123,11 @@ def _guarded_stream(answer: Handler, method: Any, room: _Room) -> Handler:
             await abort(context, error)
 
     return call
+
+
+async def _asked(requests: Any, method: Any) -> Any:
+    """What a call is asked: an iterator over messages, or the one message."""
+    return _parsed(requests, method) if method.requests_stream else await _only(requests, method)
 
 
 async def _only(requests: Any, method: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 from ..._faces.given import flags, is_file, path_of, shown
 from ..._faces.log import FaceLog, listen, log_file, unlisten
 from ..._version import __version__
+from ...choosing import devices
 from ...errors import RknnError
 from ...runtime import resolve_ops
 from ...spi import Step
@@ -136,7 +137,8 @@ class RKNNLite:
         Args:
             target: None for the NPU of this board, or, on a PC, for the SoC that the model names; a SoC name
                 such as ``"rk3588"`` makes the CPU reference play that SoC.
-            device_id: accepted; devices behind adb are not supported and need not be.
+            device_id: a board from afar whose server runs the model: ``"HOST:PORT"``, or a name among ``remotes`` of the
+                configuration. Serial numbers of adb are ignored: devices behind a cable are not supported.
             async_mode: outputs of the previous frame, where the backend does so.
             core_mask: NPU cores; AUTO is legal on every SoC.
 
@@ -261,11 +263,24 @@ class RKNNLite:
             return None
 
     def list_devices(self) -> tuple[list[str], list[str]]:
-        """Devices attached to a PC, by adb and by ntb: none, this package talks to no attached devices."""
+        """Boards from afar that answer, as ``device_id`` takes them, and an empty list: nothing is attached by a cable.
+
+        Asked are those of the configuration (``remotes``) and of ``RKNNLITE_REMOTE``.
+        """
+        try:
+            found = [device for each in devices().values() for device in each if device.address]
+        except Exception as error:
+            self.rknn_log.tell("Catch exception when list devices.", error)
+            found = []
         self.rknn_log.p("*" * 25)
-        self.rknn_log.p("None devices connected.")
+        if found:
+            self.rknn_log.p("all device(s) from afar:")
+        for device in found:
+            self.rknn_log.p(f"{device.id} ({', '.join(filter(None, (device.soc, device.address)))})")
+        if not found:
+            self.rknn_log.p("None devices connected.")
         self.rknn_log.p("*" * 25)
-        return [], []
+        return [device.id for device in found], []
 
     def list_support_target_platform(
         self, rknn_model: str | os.PathLike[str] | None = None

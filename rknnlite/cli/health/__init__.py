@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from .afar import named
 from .finding import Finding, Level
 from .machine import kernel, speed
 from .models import model
 from .runtimes import backends
 from .software import configuration, extras, packages
 
-__all__ = ["Finding", "Level", "backends", "configuration", "extras", "kernel", "model", "packages", "speed"]
+__all__ = [
+    "Finding",
+    "Level",
+    "backends",
+    "configuration",
+    "extras",
+    "kernel",
+    "model",
+    "named",
+    "packages",
+    "speed",
+]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from ... import config
 from ..._version import __version__
-from ...errors import ModelInvalid
+from ...errors import ModelInvalid, RknnError
 from ...formats import ModelFile
 from ...protocol.board import BackendFacts
-from ..reach import FarBoard
+from ..reach import FarBoard, cause_of, devices_of, far_board
 from .finding import Finding, Level
 from .machine import kernel, speed
 from .models import made_for, pairing
 from .runtimes import cause
 
-__all__ = ["best_of", "board"]
+__all__ = ["best_of", "board", "named"]
 
 _NAMES = 8
 
@@ -29,6 +31,39 @@ def board(found: FarBoard, file: ModelFile | None = None) -> Iterator[Finding]:
     )
     if file is not None:
         yield from _model(found, file)
+
+
+def named() -> Iterator[Finding]:
+    """Whether the boards that the settings name answer, and what they are."""
+    names = list(dict.fromkeys([*config.entries("remotes"), *filter(None, [config.get("remote")])]))
+    if names:
+        with ThreadPoolExecutor(len(names)) as pool:  # one that is off takes its time to say nothing
+            for found in pool.map(_named, names):
+                yield from found
+
+
+def _named(name: str) -> list[Finding]:
+    topic, found = "boards", []
+    try:
+        boards = devices_of(name)
+    except RknnError as error:
+        return [_trouble(topic, error)]
+    for address, backend in boards:
+        label = name if address == name else f"{name} ({address})"
+        try:
+            there = far_board(address, backend)
+        except RknnError as error:
+            found.append(_trouble(topic, error))
+            continue
+        soc = there.soc()
+        what = f"{soc.name.upper()}, {there.model()}" if soc else "no Rockchip NPU is known there"
+        found.append(Finding(topic, Level.OK, f"{label}: {what}, rknnlite {there.facts.rknnlite}"))
+    return found
+
+
+def _trouble(topic: str, error: RknnError) -> Finding:
+    cause, remedy = cause_of(error)
+    return Finding(topic, Level.WARN, cause, remedy or "look whether its server runs: rknnlite serve")
 
 
 def best_of(backends: Sequence[BackendFacts]) -> BackendFacts | None:

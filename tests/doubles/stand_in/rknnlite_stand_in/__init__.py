@@ -65,7 +65,9 @@ class StandInContext(Context):
     def set_inputs(self, inputs: Sequence[Input]) -> None:
         dims = self._outputs[0].dims
         rows = inputs[0].data.reshape(dims[0], -1)
-        self._rows = np.resize(rows, dims) if dims[0] == 1 else np.stack([np.resize(r, dims[1:]) for r in rows])
+        self._rows = (
+            np.resize(rows, dims) if dims[0] == 1 else np.stack([np.resize(r, dims[1:]) for r in rows])
+        )
 
     def run(self) -> None:
         fields, drawn = self._fields, random.random()

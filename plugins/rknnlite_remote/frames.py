@@ -1,0 +1,173 @@
+"""Frames under way: requests that one stream of ``ModelStreamInfer`` carries, and their answers by number."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from concurrent import futures
+from concurrent.futures import Future
+from typing import Any, NamedTuple, Optional
+
+import grpc
+
+from rknnlite.errors import ContextInvalid, RknnError, RunTimeout
+
+from .channel import Channel
+from .errors import is_away
+from .wire import Answer, parse_streamed, with_id
+
+__all__ = ["Frames", "waited"]
+
+_MOST = 16  # frames under way, each with its inputs
+_TRIES = 5  # to connect anew
+_PAUSE = 0.2  # seconds, doubled at each
+_Reader = Optional[threading.Thread]
+
+
+class _Begun(NamedTuple):
+    request: bytes
+    answer: Future[Answer]
+
+
+class Frames:
+    """The frames of one context. The owner makes one call at a time; ``close`` may come from another thread meanwhile.
+
+    A thread reads the answers, from the first frame until ``close``. Where the connection breaks, what has no answer yet
+    goes over a new one, to whichever board answers there: requests change nothing and may be sent twice.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._begun: dict[int, _Begun] = {}
+        self._reader: _Reader = None
+        self._outbox: queue.SimpleQueue[Optional[bytes]] = queue.SimpleQueue()
+        self._call: Any = None
+        self._closed = False
+
+    def begin(self, number: int, request: bytes) -> Future[Answer]:
+        """Send a frame; its answer is in the future. Waits for an earlier one where too many are under way."""
+        request = with_id(request, number)
+        while True:
+            with self._lock:
+                waiting = [begun.answer for begun in self._begun.values()]
+                if len(waiting) < _MOST:
+                    break
+            futures.wait(waiting, return_when=futures.FIRST_COMPLETED)
+        future: Future[Answer] = Future()
+        with self._lock:
+            if self._closed:
+                raise ContextInvalid("this context is closed; open the model again")
+            self._begun[number] = _Begun(request, future)
+            if self._reader is None:
+                self._reader = threading.Thread(target=self._read, name="rknnlite-remote", daemon=True)
+                self._reader.start()
+            else:
+                self._outbox.put(request)
+        return future
+
+    def close(self) -> None:
+        """Give up what is under way, end the stream and its threads; may be called again."""
+        with self._lock:
+            self._closed = True
+            call, reader = self._call, self._reader
+            left, self._begun = list(self._begun.values()), {}
+            self._outbox.put(None)
+        if call is not None:
+            call.cancel()
+        for number, begun in enumerate(left):
+            begun.answer.set_exception(
+                ContextInvalid(
+                    f"{len(left) - number} frames were given up: the context was closed before they were done"
+                )
+            )
+        if reader is not None and reader is not threading.current_thread():
+            reader.join()
+
+    # -- the thread ---------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        pause, tries = _PAUSE, 0
+        while self._connect():
+            try:
+                for data in self._call:
+                    self._take(data)
+                    pause, tries = _PAUSE, 0
+                error: Any = None
+            except grpc.RpcError as problem:
+                error = problem
+            except RknnError as problem:  # what came cannot be read
+                self._fail(problem)
+                self._call.cancel()
+                continue
+            finally:
+                self._outbox.put(None)  # the thread of gRPC that sends what lies there ends
+            tries += 1
+            if (error is not None and not is_away(error)) or tries > _TRIES:
+                self._fail(
+                    self._channel.error(error, "inference")
+                    if error
+                    else RknnError("the board ended the stream")
+                )
+                tries, pause = 0, _PAUSE
+            if not self._wait_for_work(pause):
+                return
+            pause = min(2.0, pause * 2)
+
+    def _connect(self) -> bool:
+        """A new stream with all frames that have no answer; False once closed."""
+        with self._lock:
+            if self._closed:
+                return False
+            self._outbox = queue.SimpleQueue()
+            for begun in self._begun.values():
+                self._outbox.put(begun.request)
+            self._call = self._channel.stream("ModelStreamInfer", _sent(self._outbox))
+            return True
+
+    def _wait_for_work(self, pause: float) -> bool:
+        """Before a new stream: give the board time, and do not connect while there is nothing to ask."""
+        time.sleep(pause)
+        with self._lock:
+            if not self._begun:  # the next frame makes a thread of its own
+                self._reader = None
+                return False
+            return not self._closed
+
+    def _take(self, data: bytes) -> None:
+        number, answer, error = parse_streamed(data, self._channel.board.label)
+        with self._lock:
+            begun = self._begun.pop(number, None)
+        if begun is None:
+            return
+        if answer is not None:
+            begun.answer.set_result(answer)
+        else:
+            begun.answer.set_exception(error or RknnError("the board says neither result nor error"))
+
+    def _fail(self, error: RknnError) -> None:
+        with self._lock:
+            left, self._begun = list(self._begun.values()), {}
+        for begun in left:
+            begun.answer.set_exception(type(error)(str(error)))
+
+
+def waited(future: Future[Answer], number: int, timeout_ms: int) -> Answer:
+    """The answer of a frame; raises what the frame raised, or RunTimeout."""
+    futures.wait([future], timeout_ms / 1000 if timeout_ms else None)
+    if not future.done():
+        raise RunTimeout(f"frame {number} was not done in {timeout_ms} ms; it goes on, wait for it again")
+    try:
+        return future.result()
+    finally:
+        del future  # or the error would keep this call, and that the error
+
+
+def _sent(outbox: queue.SimpleQueue[Optional[bytes]]) -> Iterator[bytes]:
+    while True:
+        request = outbox.get()
+        if request is None:
+            return
+        yield request
