@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import threading
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ __all__ = [
 
 _MOST_ALIGNMENT = 64  # positions; genuine files have 0, 4, 8 or 16
 _REMARK = "Generated"  # begins what the first toolkits wrote for humans in place of their dict
+_PARSING = threading.Lock()
 _MAX_LITERAL = 1 << 18
 _MAX_NESTING = 32
 _MAX_RANK = 16
@@ -85,10 +87,16 @@ def literal(text: str) -> dict[str, Any]:
             f"damaged file: the attribute text of {len(text)} characters is too large or too deep"
         )
     try:
-        value = _data(ast.parse(text.lstrip(" \t"), mode="eval").body) if text else {}
+        value = _data(_parsed(text.lstrip(" \t")).body) if text else {}
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         raise ModelInvalid("damaged file: the attribute text is no literal") from None
     return value if isinstance(value, dict) else {}
+
+
+def _parsed(text: str) -> ast.Expression:
+    """One at a time: up to Python 3.11 two threads that parse mix up each other's depth, and one gets a SystemError."""
+    with _PARSING:
+        return ast.parse(text, mode="eval")
 
 
 def _data(node: ast.expr) -> Any:
