@@ -19,7 +19,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "plugins"), str(ROOT / "benchmarks"), str(ROOT / "tests" / "doubles" / "stand_in")]
+sys.path[:0] = [
+    str(ROOT),
+    str(ROOT / "plugins"),
+    str(ROOT / "benchmarks"),
+    str(ROOT / "tests" / "doubles" / "stand_in"),
+]
 
 import numpy as np  # noqa: E402
 import rknnlite_stand_in  # noqa: E402
@@ -33,7 +38,9 @@ MOST_MS = 1.2
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--calls", type=int, default=60)
     options = parser.parse_args()
@@ -75,8 +82,6 @@ def opened(model: str, image: Any, **options: Any) -> Iterator[Callable[[], Any]
     assert rknn.init_runtime(**options) == 0
     yield lambda: rknn.inference(inputs=[image])
     rknn.release()
-
-
 
 
 if __name__ == "__main__":

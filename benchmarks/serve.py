@@ -205,27 +205,46 @@ def throughput(rounds: int, workers: int = 2, callers: int = 6, calls: int = 120
     image = np.random.default_rng(0).integers(0, 255, (1, 32, 32, 3)).astype(np.uint8)
     with rknnlite.open(str(CLASSIFIER), backend="cpu") as context:
         image = np.resize(image, context.inputs[0].dims)
-    share: dict[str, list[float]] = {"Pool": [], "serve": []}
-    spent = {"Pool": 0.0, "serve": 0.0, "client": 0.0}
+    name, one = CLASSIFIER.stem, str(CLASSIFIER)
     with ExitStack() as stack:
         server = stack.enter_context(serve(CLASSIFIER, "--backend", "cpu", "--workers", workers))
-        pool = stack.enter_context(rknnlite.Pool(str(CLASSIFIER), workers, backend="cpu"))
-        ask = stack.enter_context(grpc_call(server.grpc, CLASSIFIER.stem, image))
+        pool = stack.enter_context(rknnlite.Pool(one, workers, backend="cpu"))
+        asked = {
+            "Pool": lambda: pool.submit(image).result(),
+            "gRPC": stack.enter_context(grpc_call(server.grpc, name, image)),
+            "REST": stack.enter_context(for_threads(lambda: rest_call(server.http, name, image))),
+        }
+        rates: dict[str, list[float]] = {way: [] for way in asked}
+        spent = {way: [0.0, 0.0] for way in asked}  # here, and in the server
         there = psutil.Process(server.process.pid)
         for _ in range(rounds):
-            start = time.process_time()
-            share["Pool"].append(rate(lambda: pool.submit(image).result(), callers, calls))
-            middle, before = time.process_time(), sum(there.cpu_times()[:2])
-            share["serve"].append(rate(ask, callers, calls))
-            spent["Pool"] += middle - start
-            spent["client"] += time.process_time() - middle
-            spent["serve"] += sum(there.cpu_times()[:2]) - before
-    inside, served = (statistics.median(share[name]) for name in ("Pool", "serve"))
+            for way, ask in asked.items():
+                here, before = time.process_time(), sum(there.cpu_times()[:2])
+                rates[way].append(rate(ask, callers, calls))
+                spent[way][0] += (time.process_time() - here) / rounds / calls
+                spent[way][1] += (sum(there.cpu_times()[:2]) - before) / rounds / calls
     print(f"{CLASSIFIER.name} on the CPU reference, {workers} workers, {callers} callers")
-    print(f"  Pool {inside:.1f} calls a second, serve {served:.1f}")
-    each = ", ".join(f"{name} {seconds / rounds / calls * 1e3:.2f} ms" for name, seconds in spent.items())
-    print(f"  CPU time per call: {each}")
-    show("throughput", served / inside, "of Pool's", 0.95, below=False)
+    found = {way: statistics.median(each) for way, each in rates.items()}
+    for way, (here, away) in spent.items():
+        print(
+            f"  {way}: {found[way]:.1f} calls a second; CPU time per call {here * 1e3:.2f} ms here, {away * 1e3:.2f} ms in the server"
+        )
+    for way in ("gRPC", "REST"):
+        show(f"throughput by {way}", found[way] / found["Pool"], "of Pool's", 0.95, below=False)
+
+
+@contextmanager
+def for_threads(make: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
+    """A connection for each thread."""
+    own = threading.local()
+    with ExitStack() as stack:
+
+        def ask() -> Any:
+            if not hasattr(own, "ask"):
+                own.ask = stack.enter_context(make())
+            return own.ask()
+
+        yield ask
 
 
 def rate(ask: Callable[[], Any], callers: int, calls: int) -> float:

@@ -32,17 +32,20 @@ _SERVICES = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": ""},
     "methodConfig": [
-        # All calls carry what they need and change nothing: they may be made again, by another board too.
+        # These carry what they need and change nothing: they may be made again, by another board too. What comes in
+        # pieces goes on where it broke off instead (``upload``, ``frames``).
         {
-            "name": [{"service": INFERENCE}],
+            "name": [{"service": INFERENCE, "method": "ModelInfer"}],
             "retryPolicy": {**_RETRY, "retryableStatusCodes": [_AWAY, _BUSY]},
         },
-        {"name": [{"service": BOARD}], "retryPolicy": {**_RETRY, "retryableStatusCodes": [_AWAY]}},
+        {
+            "name": [{"service": BOARD, "method": name} for name in ("Describe", "Facts", "Perf", "Stored")],
+            "retryPolicy": {**_RETRY, "retryableStatusCodes": [_AWAY]},
+        },
     ],
 }
 _OPTIONS = [
     ("grpc.service_config", json.dumps(_SERVICES)),
-    ("grpc.enable_retries", 1),
     ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER),
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
@@ -50,21 +53,24 @@ _OPTIONS = [
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 5_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.enable_http_proxy", 0),  # a board is a neighbour; the proxy of a site does not know it
     ("grpc.use_local_subchannel_pool", 1),  # nothing stays connected behind a channel that was closed
 ]
 
 
 class Channel:
-    """Calls to a board. Raises ParamInvalid for an unusable key or certificate, DeviceUnavailable for unknown hosts."""
+    """Calls to a board; ``retries``: those that failed on their way are made again.
 
-    def __init__(self, board: Board) -> None:
+    Raises ParamInvalid for an unusable key or certificate, DeviceUnavailable for unknown hosts.
+    """
+
+    def __init__(self, board: Board, retries: bool = True) -> None:
         board.check_key()
         self.board = board
         self.metadata: Optional[Metadata] = (("authorization", f"Bearer {board.key}"),) if board.key else None
-        options = list(_OPTIONS)
+        options = [*_OPTIONS, ("grpc.enable_retries", int(retries))]
         target, name = _target(board)
         if board.encrypted and name:
             options.append(("grpc.ssl_target_name_override", name))

@@ -39,7 +39,7 @@ def answering() -> list[Device]:
 
 def facts_of(board: Board, seconds: float = _SECONDS) -> Facts:
     """What a board tells of itself; raises DeviceUnavailable and what else there is."""
-    channel = Channel(board)
+    channel = Channel(board, retries=False)
     try:
         answer = channel.call(BOARD, "Facts", seconds, "asking what it is")
         found: Facts = from_text(Facts, answer.json, f"what board {board.label} says of itself")

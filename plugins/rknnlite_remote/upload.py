@@ -65,6 +65,7 @@ def send(channel: Channel, model: ModelFile, sha256: str) -> None:
                 return
             if state.size > furthest:  # something arrived: the line is bad, not dead
                 pause, furthest, tries = _PAUSE, state.size, 1
+            model.check()
             logger.info("%s goes to board %s from byte %d on", model.label, channel.board.label, state.size)
             if channel.stream("Upload", _pieces(model, sha256, state.size)).complete:
                 return
@@ -79,7 +80,6 @@ def send(channel: Channel, model: ModelFile, sha256: str) -> None:
 def _pieces(model: ModelFile, sha256: str, offset: int) -> Iterator[Any]:
     """What is left of the file from ``offset`` on; a file that is there already is one empty piece."""
     made = message("rknnlite.UploadPiece")
-    model.check()
     total, first = len(model.data), True
     while first or offset < total:
         data = bytes(model.data[offset : offset + PIECE])

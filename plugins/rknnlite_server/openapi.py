@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rknnlite._version import __version__
+from rknnlite.files.reading import read_yaml
 
 __all__ = ["openapi"]
 
@@ -24,8 +25,6 @@ async def openapi(request: Request) -> Response:
 
 @functools.lru_cache(maxsize=1)
 def _text() -> bytes:
-    from ruamel.yaml import YAML
-
-    described = YAML(typ="safe", pure=True).load(_FILE.read_text(encoding="utf-8"))
+    described = read_yaml(_FILE)
     described["info"]["version"] = __version__
     return json.dumps(described, separators=(",", ":")).encode()

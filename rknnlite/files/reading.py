@@ -12,11 +12,11 @@ from __future__ import annotations
 import mmap
 import os
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from ..errors import ModelInvalid
 
-__all__ = ["MappedFile", "check_file", "is_pipe", "is_stream", "read_text"]
+__all__ = ["MappedFile", "check_file", "is_pipe", "is_stream", "read_text", "read_yaml"]
 
 
 class MappedFile:
@@ -86,3 +86,10 @@ def check_file(path: Path) -> None:
     """Raise OSError for a pipe, a socket or a device."""
     if is_stream(path):
         raise OSError(None, "it is a pipe, a socket or a device; give a file", str(path))
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file of our own says: for those of others nothing bounds it. Raises OSError, ValueError, YAMLError."""
+    from ruamel.yaml import YAML  # a slow import
+
+    return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))

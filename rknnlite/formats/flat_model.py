@@ -38,6 +38,7 @@ _MOST_ALIGNMENT = 64  # positions; genuine files have 0, 4, 8 or 16
 _REMARK = "Generated"  # begins what the first toolkits wrote for humans in place of their dict
 _MAX_LITERAL = 1 << 18
 _MAX_NESTING = 32
+_ATTEMPTS = 20
 _MAX_RANK = 16
 _MAX_ELEMENTS = 1 << 31
 
@@ -85,10 +86,22 @@ def literal(text: str) -> dict[str, Any]:
             f"damaged file: the attribute text of {len(text)} characters is too large or too deep"
         )
     try:
-        value = _data(ast.parse(text.lstrip(" \t"), mode="eval").body) if text else {}
+        value = _data(_parsed(text.lstrip(" \t"))) if text else {}
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         raise ModelInvalid("damaged file: the attribute text is no literal") from None
     return value if isinstance(value, dict) else {}
+
+
+def _parsed(text: str) -> ast.expr:
+    """Threads of which several parse at the same time may see SystemError, once in a great while: in Python 3.11 they share
+    the counter of depth. The next attempt begins with a fresh one.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            return ast.parse(text, mode="eval").body
+        except SystemError:
+            continue
+    return ast.parse(text, mode="eval").body
 
 
 def _data(node: ast.expr) -> Any:

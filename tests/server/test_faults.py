@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import gzip
 import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -287,3 +289,19 @@ def test_nothing_of_a_server_stays() -> None:
         for _ in range(3):
             served.chat()
     until(lambda: {thread.name for thread in threading.enumerate()} <= threads)
+
+
+@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+def test_compressed_requests(server: Served, encoding: str, pack: Callable[[bytes], bytes]) -> None:
+    """What comes out of them is bounded like what comes as it is."""
+    plain = server.http.post("/tokenize", json={"content": "What is 2 + 3?"}).json()
+    head = {"Content-Encoding": encoding}
+    packed = server.http.post("/tokenize", content=pack(b'{"content": "What is 2 + 3?"}'), headers=head)
+    assert packed.json() == plain
+    bomb = pack(b" " * (server.state.settings.max_body + 1))
+    answer = server.http.post("/tokenize", content=bomb, headers=head)
+    assert answer.status_code == 413 and answer.json()["error"]["code"] == "body_too_large"
+    damaged = server.http.post("/tokenize", content=b"{}", headers=head)
+    assert damaged.status_code == 400 and encoding in damaged.json()["error"]["message"]
+    other = server.http.post("/tokenize", content=b"{}", headers={"Content-Encoding": "br"})
+    assert other.status_code == 415 and other.json()["error"]["type"] == "invalid_request_error"

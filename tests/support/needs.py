@@ -35,6 +35,8 @@ COMMANDS = {
 FILES = "model files of third parties"
 _MODULES = {
     "codespell_lib": "codespell",
+    "openapi_schema_validator": "openapi-schema-validator",
+    "openapi_spec_validator": "openapi-spec-validator",
     "cv2": "opencv-python-headless",
     "PIL": "pillow",
 }  # what PyPI calls it, where that is another name

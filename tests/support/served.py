@@ -41,9 +41,11 @@ def stand_in_path(folder: Path) -> str:
 
 
 @contextmanager
-def serve(*words: object, path: str = f"{ROOT}{os.pathsep}{ROOT / 'plugins'}") -> Iterator[Server]:
-    """A server on free ports; ``path`` is its PYTHONPATH."""
-    grpc = _free_port()
+def serve(
+    *words: object, path: str = f"{ROOT}{os.pathsep}{ROOT / 'plugins'}", grpc: int = 0
+) -> Iterator[Server]:
+    """A server on free ports, or on the one given for ``grpc``; ``path`` is its PYTHONPATH."""
+    grpc = grpc or _free_port()
     command = [
         sys.executable,
         "-m",

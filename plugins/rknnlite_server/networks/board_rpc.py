@@ -125,14 +125,16 @@ class _Board:
         network = await self._network(request.model_name)
         shapes = parse_shapes(request.shapes, "shapes")
         default = [attr.dims for attr in network.pool.inputs]
-        found = await network.call(looking.describe, request.model_name, shapes, default)
+        with network.kept():
+            found = await network.call(looking.describe, request.model_name, shapes, default)
         return _text(found)
 
     async def perf(self, request: Any, context: Any) -> Any:
         asked = _request(request.request)
         network = await self._network(asked.model_name, asked.model_version)
-        async with self._bench.turn():
-            return _text(await in_thread(looking.perf, network, asked))
+        with network.kept():
+            async with self._bench.turn():
+                return _text(await in_thread(looking.perf, network, asked))
 
     async def dump(self, requests: Any, context: Any) -> AsyncIterator[Any]:
         messages = aiter_of(requests)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Optional
 
@@ -19,6 +21,7 @@ from rknnlite.errors import (
     RknnError,
     TargetPlatformUnmatch,
 )
+from rknnlite.native.processors import processors
 from rknnlite.protocol.batches import Batches, Joinable, answer_together
 from rknnlite.protocol.execution import answer
 from rknnlite.protocol.metadata import model_config, model_metadata
@@ -66,7 +69,10 @@ class ServedNetwork:
             **device,
         )
         self.identity = before if before == identity_of(source) else None
-        self._bound = BoundContexts(self.open_apart, self.pool.size)
+        self._kept = 0
+        self._bound = BoundContexts(
+            functools.partial(self.open_apart, threads=max(1, processors() // self.pool.size)), self.pool.size
+        )
         batch = 1 if self.pool.shapes else max(1, self.pool.batch)
         self._batches = Batches(self.pool.inputs, self.pool.outputs, batch)
         self._batching = Batching(self._batches.size, settings.window_ms / 1e3, self._together)
@@ -134,8 +140,17 @@ class ServedNetwork:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody uses it or waits for it."""
-        return not self.turnstile.running and not self.turnstile.waiting
+        """Whether nobody uses it, waits for it, or is about to."""
+        return not (self._kept or self.turnstile.running or self.turnstile.waiting)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """It is not idle meanwhile: for who has found it and still reads what it is asked."""
+        self._kept += 1
+        try:
+            yield
+        finally:
+            self._kept -= 1
 
     def open_apart(self, **options: Any) -> Context:
         """A context beside the pool's, of the same model on the same device; raises what ``rknnlite.open`` raises."""

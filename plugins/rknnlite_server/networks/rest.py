@@ -91,10 +91,10 @@ async def statistics(request: Request) -> Response:
 
 async def infer(request: Request) -> Response:
     """``POST /v2/models/NAME/infer``."""
-    await _network(request)  # before the body is read, which takes its time
-    asked = await _asked(request.path_params["name"], request)
     network = await _network(request)
-    parts, length = await _written(asked, await network.infer(asked))
+    with network.kept():
+        asked = await _asked(request.path_params["name"], request)
+        parts, length = await _written(asked, await network.infer(asked))
     headers = {} if length is None else {HEADER_LENGTH: str(length)}
     encoding = chosen(request.headers.get("accept-encoding", ""))
     if encoding:

@@ -92,12 +92,11 @@ class Uploaded:
             ApiError: 404 where it is not here, 503 where all that may be open are busy.
             RknnError: it cannot be opened.
         """
-        entry = self._loaded.get(digest)
-        if entry is None:
+        while (entry := self._loaded.get(digest)) is None:
             own = await self._own(digest)
             if own is not None and own[1] is not None:
                 return own[1]
-            entry = await self._loading(digest, own[0] if own else None)
+            await self._loading(digest, own[0] if own else None)  # and it may be closed again by now
         entry.used = time.monotonic()
         return entry.network
 
@@ -109,17 +108,17 @@ class Uploaded:
 
     # -- opening and closing ------------------------------------------------------------------------------
 
-    async def _loading(self, digest: str, path: Optional[Path]) -> _Loaded:
+    async def _loading(self, digest: str, path: Optional[Path]) -> None:
         """Goes on when the one who asked has gone: others may ask, and what is opened must be closed by somebody."""
         task = asyncio.ensure_future(self._load(digest, path))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(task)
+        await asyncio.shield(task)
 
-    async def _load(self, digest: str, path: Optional[Path]) -> _Loaded:
+    async def _load(self, digest: str, path: Optional[Path]) -> None:
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
             if digest in self._loaded:
-                return self._loaded[digest]
+                return
             await self._make_room()
             entry = await in_thread(self._open, digest, path)
             if self._closed:  # meanwhile
@@ -127,7 +126,6 @@ class Uploaded:
                 raise ApiError(503, "unavailable_error", "the server is stopping", retry_after=5)
             self._loaded[digest] = entry
             self._watch()
-            return entry
 
     def _open(self, digest: str, path: Optional[Path]) -> _Loaded:
         held = self.files.hold(digest) if path is None and self._settings.allow_upload else None

@@ -71,6 +71,7 @@ class Uploads:
     def stored(self, digest: str) -> Stored:
         """How much of a file is there; raises ParamInvalid for what is no hash."""
         stored_name(digest)
+        self.tidy()
         for suffix in (_WHOLE, _PART):
             with contextlib.suppress(OSError):
                 return Stored((self._place() / (digest + suffix)).lstat().st_size, suffix == _WHOLE)

@@ -24,7 +24,7 @@ from rknnlite.errors import InputInvalid, ParamInvalid, RknnError
 from rknnlite.native.board import Board
 from rknnlite.protocol.board import Description, Facts, PerfFigures, attr_text, shapes_text
 from rknnlite.protocol.grpc_form import request_message
-from rknnlite.protocol.messages import message
+from rknnlite.protocol.messages import INFERENCE, message
 from rknnlite.protocol.requests import InferRequest, Requested, Tensor
 from rknnlite.spi import AttrKind
 from rknnlite.spi.dumps import Dump
@@ -511,6 +511,55 @@ def test_contexts_for_bound_memory_are_as_many_as_workers(calls: Calls, board: N
     assert len(set(answers)) == 1
     gc.collect()
     assert sum(isinstance(thing, CpuContext) for thing in gc.get_objects()) <= before
+
+
+def test_who_goes_away_while_memory_is_bound_takes_no_context_along(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rknnlite_cpu.context import CpuContext
+
+    attrs_in, attrs_out = natives(calls, RESNET)
+    request = bound_request(RESNET, bytes(attrs_in[0].size), attrs_in, attrs_out)
+    expected = calls.infer(request).outputs[0].data.tobytes()
+    begun, go_on, real = threading.Event(), threading.Event(), CpuContext.run
+
+    def slow(context: Any) -> None:
+        begun.set()
+        go_on.wait(30)
+        real(context)
+
+    monkeypatch.setattr(CpuContext, "run", slow)
+    going = calls.channel.unary_unary(
+        f"/{INFERENCE}/ModelInfer", request_serializer=lambda message: message.SerializeToString()
+    ).future(request_message(request))
+    begun.wait(30)
+    going.cancel()
+    go_on.set()
+    monkeypatch.undo()
+    opened: list[Any] = []
+    monkeypatch.setattr(rknnlite, "open", lambda *given, **options: opened.append(given))
+    assert calls.infer(request).outputs[0].data.tobytes() == expected
+    assert not opened  # the context came back
+
+
+def test_a_context_in_doubt_is_not_used_again(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rknnlite_cpu.context import CpuContext
+
+    attrs_in, attrs_out = natives(calls, RESNET)
+    request = bound_request(RESNET, bytes(attrs_in[0].size), attrs_in, attrs_out)
+    expected = calls.infer(request).outputs[0].data.tobytes()
+    seen: list[Any] = []
+
+    def fails(context: Any) -> None:
+        seen.append(context)
+        raise RknnError("the NPU was reset")
+
+    monkeypatch.setattr(CpuContext, "run", fails)
+    with refused("INTERNAL", "reset"):
+        calls.infer(request)
+    monkeypatch.undo()
+    assert [context.closed for context in seen] == [True]
+    assert calls.infer(request).outputs[0].data.tobytes() == expected
 
 
 # -- shapes of data that is passed through ------------------------------------------------------------------

@@ -293,3 +293,14 @@ def _same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     for name, array in expected.items():
         assert found[name].dtype == array.dtype
         np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("given", ["Bearer \u20ac", "Bearer \udcff", b"Bearer \xff\xfe", "Bearer \u00e9"])
+def test_a_key_of_any_bytes_is_a_wrong_key(given: Any) -> None:
+    """gRPC gives text where it can read it as UTF-8, and what it gives must not be an error of ours."""
+    from rknnlite_server.networks.rpc_calls import _authorization
+    from rknnlite_server.state import State
+
+    state = State(ServerSettings(api_keys=("secret", "\u00e9")))
+    assert state.allows(_authorization((("authorization", given),))) is (given == "Bearer \u00e9")
+    assert not state.allows(_authorization(None))

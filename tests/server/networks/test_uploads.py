@@ -93,6 +93,49 @@ def test_a_network_travels_once_and_answers_as_one_here(calls: Calls, board: Net
     assert answer.complete
 
 
+def test_a_network_that_was_sent_answers_rest_too(calls: Calls, board: Networks) -> None:
+    name = calls.send(path_of(SOFT))
+    (array,) = inputs_of(SOFT).values()
+    tensor = {"name": "in0", "datatype": "FP32", "shape": list(array.shape), "data": array.ravel().tolist()}
+    answer = board.http.post(f"/v2/models/{name}/infer", json={"inputs": [tensor]})
+    assert answer.status_code == 200, answer.text
+    expected = local(SOFT, inputs_of(SOFT))
+    for output in answer.json()["outputs"]:
+        assert output["data"] == expected[output["name"]].ravel().tolist()
+    assert board.http.get(f"/v2/models/{name}").json()["name"] == name
+    assert board.http.get(f"/v2/models/{name}/ready").status_code == 200
+    unknown = board.http.get(f"/v2/models/{stored_name('3' * 64)}")
+    assert (unknown.status_code, "send its file" in unknown.text) == (404, True)
+    assert (
+        name not in board.http.post("/v2/repository/index").text
+    )  # it is nobody's business what others sent
+
+
+def test_who_goes_away_while_a_network_is_opened_harms_nobody(
+    own: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = own(networks=())
+    model = calls.send(path_of(SMALL[0]))
+    begun, go_on, opened = threading.Event(), threading.Event(), []
+    real = uploaded.ServedNetwork
+
+    def slow(*given: Any) -> Any:
+        opened.append(given)
+        begun.set()
+        go_on.wait(30)
+        return real(*given)
+
+    monkeypatch.setattr(uploaded, "ServedNetwork", slow)
+    going = calls.channel.unary_unary("/inference.GRPCInferenceService/ModelMetadata").future(
+        message("inference.ModelMetadataRequest")(name=model).SerializeToString()
+    )
+    begun.wait(30)
+    going.cancel()
+    go_on.set()
+    check(calls, SMALL[0], model)
+    assert len(opened) == 1
+
+
 def test_an_upload_goes_on_where_it_ended(calls: Calls) -> None:
     data = unlike(bytes(3 * PIECE))
     sha256 = digest(data)
@@ -447,8 +490,8 @@ def test_parts_go_after_a_day(tmp_path: Path) -> None:
         aged(tmp_path, digest(data), age)
     aged(tmp_path, receive(kept, b"whole"), 1e6)
     (tmp_path / "something else").write_bytes(b"1")
-    kept.tidy()
-    assert kept.stored(digest(b"old")).size == 0
+    assert kept.stored(digest(b"old")).size == 0  # whoever asks, old parts go
+    assert not (tmp_path / f"{digest(b'old')}.part").exists()
     assert kept.stored(digest(b"new")).size == 3
     assert kept.stored(digest(b"whole")).complete
     assert (tmp_path / "something else").exists()
