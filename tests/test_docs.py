@@ -163,7 +163,7 @@ def server_urls() -> Iterator[str]:
     chats = ServerSettings(models=(MODEL,), metrics=True)
     resnet = ROOT / "examples" / "resnet18"
     networks = ServerSettings(
-        networks=(str(resnet / "resnet18_for_RK3588.rknn"),), repository=str(resnet), grpc_port=-1, workers=1,
+        networks=(str(resnet / "resnet18_for_RK3588.rknn"),), repository=str(resnet), explicit=True, grpc_port=-1, workers=1,
         backend="cpu",
     )  # fmt: skip
     embeddings = ServerSettings(models=(texts,))
