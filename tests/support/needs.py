@@ -34,6 +34,7 @@ _MODULES = {
     "codespell_lib": "codespell",
     "cv2": "opencv-python-headless",
     "PIL": "pillow",
+    "sklearn": "scikit-learn",
 }  # what PyPI calls it, where that is another name
 _PHRASES = (
     (r"could not import '(\w+)|needs the package (\w+)|pip install ([\w-]+)|No module named '(\w+)", ""),
@@ -57,6 +58,7 @@ _FROM_PIP = {
     "setuptools",
     "safetensors",
     "gguf",
+    "scikit-learn",
     "torch",
     "opencv",
     "opencv-python-headless",
