@@ -74,18 +74,11 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["RKNNLITE_LIBRARY"] = str(build())
     folder = tempfile.mkdtemp(prefix="fleet-", dir="/tmp")
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={
-            "num_cpus": 1,
-            "include_dashboard": False,
-            "node_ip_address": "127.0.0.1",
-            "temp_dir": folder,
-        },
-    )
+    head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         for _ in range(options.boards):
-            cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1", resources=BOARD)
+            cluster.add_node(num_cpus=1, resources=BOARD)
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         ray.data.DataContext.get_current().enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)

@@ -17,7 +17,6 @@ from tests.support.corpus import ROOT
 
 BOARD = {"rknpu_core": 1, "rk3588": 1}
 STORE = 80_000_000
-HERE = "127.0.0.1"
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
@@ -48,13 +47,7 @@ def boards(folder: Path, count: int = 3, **settings: Any) -> Iterator[Any]:
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    head = {
-        "node_ip_address": HERE,
-        "num_cpus": 2,
-        "include_dashboard": False,
-        "object_store_memory": STORE,
-        "temp_dir": str(folder),
-    }
+    head = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": STORE, "temp_dir": str(folder)}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         cluster.boards = [add_board(cluster, **settings) for _ in range(count)]
@@ -69,7 +62,6 @@ def boards(folder: Path, count: int = 3, **settings: Any) -> Iterator[Any]:
 def add_board(cluster: Any, **settings: Any) -> Any:
     """One more node."""
     given = {
-        "node_ip_address": HERE,
         "num_cpus": 1,
         "resources": BOARD,
         "object_store_memory": STORE,
