@@ -51,7 +51,7 @@ GROUP = "rknnlite"
 NOT_INSTALLED = "not installed"
 """How the problem of a plugin begins that nobody has asked for; see ``_absent``."""
 
-_DEBIAN_ALONE = {"cplugin", "opencl", "riscv"}
+_DEBIAN_ALONE = {"cplugin", "opencl", "remote", "riscv"}
 
 
 class _Manager(pluggy.PluginManager):
