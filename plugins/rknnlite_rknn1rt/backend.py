@@ -5,6 +5,8 @@ What runs models is imported when one is opened: choosing a backend loads what p
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rknnlite import config, socs
 from rknnlite.errors import (
     BackendUnavailable,
@@ -18,7 +20,8 @@ from rknnlite.formats import Model, ModelFile
 from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
 from rknnlite.spi.types import Options
 
-from .loader import Library, load
+if TYPE_CHECKING:
+    from .loader import Library
 
 __all__ = ["Rknn1Backend"]
 
@@ -39,6 +42,8 @@ class Rknn1Backend(Backend):
 
     def probe_for(self, options: Options) -> Probe:
         """``probe`` with the library that ``options`` name."""
+        from .loader import load
+
         named = options.extra.get("library")
         try:
             library = load(named)
@@ -53,9 +58,10 @@ class Rknn1Backend(Backend):
 
     def devices(self) -> list[Device]:
         """What is plugged into a host; none on a board, or where devices cannot be listed."""
-        try:
-            from .device import find_devices
+        from .device import find_devices
+        from .loader import load
 
+        try:
             return find_devices(load())
         except RknnError:
             return []
@@ -76,6 +82,7 @@ class Rknn1Backend(Backend):
         """
         from .abi import Flavour
         from .context import Rknn1Context
+        from .loader import load
         from .settings import Settings
 
         settings = Settings.of(options)

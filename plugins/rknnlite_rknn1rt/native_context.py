@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
@@ -31,7 +32,7 @@ class NativeContext:
         """Open the model's bytes; raises the typed error of what the library answers."""
         cell = abi.context_type(library.flavour)(0)
         model, size = _on_device(file) if settings.load_model_in_npu else _bytes_of(file)
-        given = (ct.byref(cell), ct.addressof(model), size, settings.init_flags)
+        given = (ct.byref(cell), model.ctypes.data, size, settings.init_flags)
         if settings.device_id is None:
             check("rknn_init", library.function("rknn_init")(*given))
             return cls(library, cell.value, guard, [model])
@@ -55,21 +56,20 @@ def rknn_destroy(function: Any, value: int, keep: list[Any]) -> int:
     return code
 
 
-def _bytes_of(file: ModelFile) -> tuple[Any, int]:
+def _bytes_of(file: ModelFile) -> tuple[NDArray[np.uint8], int]:
     """A copy of the model that C may read and write as long as the context lives: nobody says when it is done with it."""
     file.check()
     size = len(file.data)
     if not size:
         raise ParamInvalid(f"{file.label} is empty; copy it again")
-    model = (ct.c_char * size)()
-    np.frombuffer(memoryview(model), np.uint8)[:] = np.frombuffer(file.data, np.uint8)
+    model = np.frombuffer(file.data, np.uint8).copy()
     file.drop_pages()
     return model, size
 
 
-def _on_device(file: ModelFile) -> tuple[Any, int]:
+def _on_device(file: ModelFile) -> tuple[NDArray[np.uint8], int]:
     """The path of a model that lies on the device."""
     if file.path is None:
         raise ParamInvalid("load_model_in_npu takes the path of a model on the device, bytes were given")
     path = os.fsencode(file.path)
-    return ct.create_string_buffer(path), len(path)
+    return np.frombuffer(path + b"\0", np.uint8).copy(), len(path)
