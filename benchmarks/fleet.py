@@ -40,7 +40,7 @@ class Timed(RknnPredictor):
 
     def __call__(self, batch: Any) -> Any:
         started = time.time()
-        found = super().__call__(batch)
+        super().__call__(batch)
         count = len(batch["id"])
         stamps = {"began": started, "ended": time.time(), "worker": os.getpid()}
         return {"id": batch["id"], **{name: np.full(count, value) for name, value in stamps.items()}}
@@ -53,7 +53,9 @@ def rate(frames: int, workers: int, latency: float) -> float:
         inputs="image",
     )  # fmt: skip
     pixels = np.zeros((4, 6, 3), np.int8)
-    rows = ray.data.range(frames, override_num_blocks=frames // 10).map(lambda row: {"id": row["id"], "image": pixels})
+    rows = ray.data.range(frames, override_num_blocks=frames // 10).map(
+        lambda row: {"id": row["id"], "image": pixels}
+    )
     done = rows.materialize().map_batches(Timed, **arguments).to_pandas()
     assert sorted(done["id"]) == list(range(frames)) and done["worker"].nunique() == workers
     spans = done.groupby("worker").agg(began=("began", "min"), ended=("ended", "max"))
@@ -63,14 +65,17 @@ def rate(frames: int, workers: int, latency: float) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--frames", type=int, default=600)
     parser.add_argument("--boards", type=int, default=3)
     parser.add_argument("--latency", type=float, default=0.020)
     options = parser.parse_args()
     os.environ["RKNNLITE_LIBRARY"] = str(build())
     folder = tempfile.mkdtemp(prefix="fleet-", dir="/tmp")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "temp_dir": folder})
+    head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         for _ in range(options.boards):
             cluster.add_node(num_cpus=1, resources=BOARD)

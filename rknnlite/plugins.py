@@ -51,14 +51,20 @@ GROUP = "rknnlite"
 NOT_INSTALLED = "not installed"
 """How the problem of a plugin begins that nobody has asked for; see ``_absent``."""
 
-_DEBIAN_ALONE = {"cplugin", "opencl", "riscv"}
+_DEBIAN_ALONE = {"cplugin", "opencl", "remote", "riscv"}
 
 
 class _Manager(pluggy.PluginManager):
     """Looks for marks at functions of a module only; pluggy examines whatever lies in it at length."""
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        return None if _no_hook(plugin, name) else super().parse_hookimpl_opts(plugin, name)
+        if _no_hook(plugin, name):
+            return None
+        own = vars(plugin)[name] if isinstance(plugin, ModuleType) and name in vars(plugin) else None
+        if isinstance(own, FunctionType):  # its mark is all that pluggy would find, after a long look
+            mark = vars(own).get(f"{GROUP}_impl")
+            return mark if isinstance(mark, dict) else None
+        return super().parse_hookimpl_opts(plugin, name)
 
     def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
         return None if _no_hook(module_or_class, name) else super().parse_hookspec_opts(module_or_class, name)

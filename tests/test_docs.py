@@ -56,12 +56,28 @@ def strict() -> Iterator[Resident]:
         yield resident
 
 
+@pytest.fixture(scope="module")
+def board() -> Iterator[str]:
+    """The board from afar that blocks call ``board:8001``."""
+    pytest.importorskip("grpc")
+    pytest.importorskip("starlette")
+    from tests.server.conftest import ServerSettings, running
+
+    model = str(ROOT / "examples" / "resnet18" / "resnet18_for_RK3588.rknn")
+    with running(ServerSettings(networks=(model,), grpc_port=0, workers=1, backend="cpu")) as served:
+        yield f"127.0.0.1:{served.state.rpc.port}"
+
+
 @pytest.mark.parametrize("code", blocks("python"))
-def test_block_runs(code: str, tmp_path: Path, strict: Resident) -> None:
+def test_block_runs(code: str, tmp_path: Path, strict: Resident, request: pytest.FixtureRequest) -> None:
     """Each block is a program of its own; paths in it are those of the repository."""
     for folder in ("examples", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    done = strict.run("-c", code, cwd=tmp_path, env={**os.environ, "RKNNLITE_BACKEND": "cpu"})
+    environment = {**os.environ, "RKNNLITE_BACKEND": "cpu"}
+    if "board:8001" in code:
+        code = code.replace("board:8001", request.getfixturevalue("board"))
+        del environment["RKNNLITE_BACKEND"]
+    done = strict.run("-c", code, cwd=tmp_path, env=environment)
     if done.returncode:
         skip_for_want(done.stderr)
     assert done.returncode == 0, done.stderr
@@ -147,7 +163,7 @@ def server_urls() -> Iterator[str]:
     chats = ServerSettings(models=(MODEL,), metrics=True)
     resnet = ROOT / "examples" / "resnet18"
     networks = ServerSettings(
-        networks=(str(resnet / "resnet18_for_RK3588.rknn"),), repository=str(resnet), grpc_port=-1, workers=1,
+        networks=(str(resnet / "resnet18_for_RK3588.rknn"),), repository=str(resnet), explicit=True, grpc_port=-1, workers=1,
         backend="cpu",
     )  # fmt: skip
     embeddings = ServerSettings(models=(texts,))
@@ -228,7 +244,7 @@ def test_yaml_block_is_a_configuration(text: str, tmp_path: Path) -> None:
         return
     file = tmp_path / "config.yaml"
     file.write_text(text)
-    assert config._parse(file, {}) == []
+    assert config._parse(file, {}, {}) == []
 
 
 def test_there_is_no_block_that_nobody_runs() -> None:

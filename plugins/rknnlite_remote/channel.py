@@ -27,7 +27,8 @@ _RETRY = {
     "maxBackoff": "2s",
     "backoffMultiplier": 2,
 }
-_AWAY, _BUSY = "UNAVAILABLE", "RESOURCE_EXHAUSTED"
+_AWAY = ["UNAVAILABLE", "CANCELLED"]  # the second by a front whose server ends
+_BUSY = "RESOURCE_EXHAUSTED"
 _SERVICES = {
     "loadBalancingConfig": [{"round_robin": {}}],
     "healthCheckConfig": {"serviceName": ""},
@@ -36,11 +37,11 @@ _SERVICES = {
         # pieces goes on where it broke off instead (``upload``, ``frames``).
         {
             "name": [{"service": INFERENCE, "method": "ModelInfer"}],
-            "retryPolicy": {**_RETRY, "retryableStatusCodes": [_AWAY, _BUSY]},
+            "retryPolicy": {**_RETRY, "retryableStatusCodes": [*_AWAY, _BUSY]},
         },
         {
             "name": [{"service": BOARD, "method": name} for name in ("Describe", "Facts", "Perf", "Stored")],
-            "retryPolicy": {**_RETRY, "retryableStatusCodes": [_AWAY]},
+            "retryPolicy": {**_RETRY, "retryableStatusCodes": _AWAY},
         },
     ],
 }

@@ -69,8 +69,9 @@ def error_of(error: Any, label: str, doing: str) -> RknnError:
             "as new as this?"
         )
     if code is _CODE.RESOURCE_EXHAUSTED:
-        kinds = OutOfMemory if "larger than max" in text else DeviceUnavailable
-        return kinds(f"{where}: {text}; try again later, or let more workers run there")
+        if "larger than max" in text:
+            return InputInvalid(f"{where}: {text}; the server takes larger requests with --max-body")
+        return DeviceUnavailable(f"{where}: {text}; try again later, or let more workers run there")
     if code is _CODE.INVALID_ARGUMENT:
         return InputInvalid(f"{where}: {text}")
     if code is _CODE.CANCELLED:

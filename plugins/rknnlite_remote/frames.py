@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Iterator
 from concurrent import futures
 from concurrent.futures import Future
@@ -45,7 +44,7 @@ class Frames:
         self._reader: _Reader = None
         self._outbox: queue.SimpleQueue[Optional[bytes]] = queue.SimpleQueue()
         self._call: Any = None
-        self._closed = False
+        self._closed = threading.Event()
 
     def begin(self, number: int, request: bytes) -> Future[Answer]:
         """Send a frame; its answer is in the future. Waits for an earlier one where too many are under way."""
@@ -58,7 +57,7 @@ class Frames:
             futures.wait(waiting, return_when=futures.FIRST_COMPLETED)
         future: Future[Answer] = Future()
         with self._lock:
-            if self._closed:
+            if self._closed.is_set():
                 raise ContextInvalid("this context is closed; open the model again")
             self._begun[number] = _Begun(request, future)
             if self._reader is None:
@@ -71,7 +70,7 @@ class Frames:
     def close(self) -> None:
         """Give up what is under way, end the stream and its threads; may be called again."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             call, reader = self._call, self._reader
             left, self._begun = list(self._begun.values()), {}
             self._outbox.put(None)
@@ -119,7 +118,7 @@ class Frames:
     def _connect(self) -> bool:
         """A new stream with all frames that have no answer; False once closed."""
         with self._lock:
-            if self._closed:
+            if self._closed.is_set():
                 return False
             self._outbox = queue.SimpleQueue()
             for begun in self._begun.values():
@@ -129,12 +128,12 @@ class Frames:
 
     def _wait_for_work(self, pause: float) -> bool:
         """Before a new stream: give the board time, and do not connect while there is nothing to ask."""
-        time.sleep(pause)
+        self._closed.wait(pause)
         with self._lock:
             if not self._begun:  # the next frame makes a thread of its own
                 self._reader = None
                 return False
-            return not self._closed
+            return not self._closed.is_set()
 
     def _take(self, data: bytes) -> None:
         number, answer, error = parse_streamed(data, self._channel.board.label)

@@ -54,9 +54,7 @@ def send(channel: Channel, model: ModelFile, sha256: str) -> None:
         Whatever else the board says: a file that is too large, no model.
     """
     pause, furthest, tries = _PAUSE, -1, 0
-    asked = message("rknnlite.StoredRequest")(sha256=sha256)
-    if "size" in asked.DESCRIPTOR.fields_by_name:
-        asked.size = len(model.data)
+    asked = message("rknnlite.StoredRequest")(sha256=sha256, size=len(model.data))
     while tries < _TRIES:
         tries += 1
         try:

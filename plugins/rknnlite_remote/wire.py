@@ -69,7 +69,6 @@ class Asked(NamedTuple):
     core_mask: Optional[int] = None
     shapes: str = ""
     bound: tuple[tuple[TensorAttr, int], ...] = ()
-    timeout_us: int = 0
 
 
 class Answer(NamedTuple):
@@ -111,8 +110,6 @@ def tail_of(asked: Asked) -> bytes:
         parameters["core_mask"] = asked.core_mask
     if asked.shapes:
         parameters[SHAPES] = asked.shapes
-    if asked.timeout_us:
-        parameters["timeout"] = asked.timeout_us
     outputs = [Requested(attr.name, {ATTR: attr_text(attr), SIZE: size}) for attr, size in asked.bound]
     made = request_message(InferRequest(asked.model, (), outputs, parameters=parameters))
     done: bytes = made.SerializeToString()

@@ -14,11 +14,10 @@ from rknnlite.formats import ModelFile
 from rknnlite.spi import Backend, Context, Device, OpenOptions, Probe
 from rknnlite.spi.types import Options
 
-from .loader import Library, load
-
 if TYPE_CHECKING:
     from rknnlite.spi.llm import LlmContext, LlmOptions
 
+    from .loader import Library
     from .settings import Settings
 
 __all__ = ["Rknn3Backend"]
@@ -39,6 +38,8 @@ class Rknn3Backend(Backend):
 
     def probe_for(self, options: Options) -> Probe:
         """``probe`` with the library that ``options`` name."""
+        from .loader import load
+
         named = options.extra.get("library")
         try:
             library = load(named)
@@ -59,6 +60,8 @@ class Rknn3Backend(Backend):
 
     def devices(self) -> list[Device]:
         """The coprocessors that are plugged in; none where they cannot be listed."""
+        from .loader import load
+
         try:
             library = load()
         except BackendUnavailable:
@@ -102,6 +105,7 @@ class Rknn3Backend(Backend):
     def _ready(self, model: ModelFile, options: Options) -> tuple[Library, Settings]:
         """The library, and the settings with the device that is meant."""
         from .device import choose_device
+        from .loader import load
         from .settings import Settings
 
         self._check(model)

@@ -14,7 +14,6 @@ from rknnlite.log import logger
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
 from rknnlite.spi.types import Options, check_options
 
-from . import device
 from .loader import load
 
 if TYPE_CHECKING:
@@ -37,6 +36,8 @@ class RknnrtBackend(Backend):
 
     def probe_for(self, options: Options) -> Probe:
         """``probe`` with the library that ``options`` name."""
+        from . import device
+
         named = options.extra.get("library")
         try:
             library = load(named)

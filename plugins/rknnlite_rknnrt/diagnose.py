@@ -64,6 +64,12 @@ def check_file(file: ModelFile, library: Library) -> None:
 
 def platform_clash(file: ModelFile, soc: socs.Soc | None) -> str | None:
     """The reason why this board cannot run the model, None when it can or when nobody knows."""
+    model = metadata(file)
+    if model is not None and model.generation != "rknpu2":
+        return (
+            f"{file.label} is a file of RKNN-Toolkit 1 for {'/'.join(model.platforms)}, which librknnrt does not run; "
+            "open it with backend rknn1rt on its board, or with backend cpu"
+        )
     platforms = _platforms(file)
     if soc is None or not platforms or platforms & set(soc.accepts):
         return None

@@ -14,7 +14,7 @@ from typing import Any
 
 from rknnlite import config
 from rknnlite.native.crash import named
-from rknnlite.native.library import FunctionMissing, Search, open_library, version_in
+from rknnlite.native.library import FunctionMissing, LibraryIncomplete, Search, open_library, version_in
 
 __all__ = ["SEARCH", "Library", "load"]
 
@@ -31,6 +31,10 @@ _NEVER_IN_MINI = (
     "rknn_set_core_mask", "rknn_set_batch_core_num", "rknn_register_custom_ops", "rknn_custom_op_", "rknn_matmul_",
 )  # fmt: skip
 """How the names of functions begin that the runtime of RV1103 and RV1106 lacks (seen in 2.3.2): one core, int8 only."""
+
+_ONLY_HERE = ("rknn_dup_context", "rknn_set_core_mask", "rknn_create_mem2", "rknn_mem_sync")
+_FIRST_GENERATION = ("rknn_inputs_map", "rknn_find_devices", "rknn_init2")
+"""What tells the first generation's librknn_api, whose functions have the same names and other arguments."""
 
 _loaded: dict[tuple[str, int, int], Library] = {}
 _loading = threading.Lock()
@@ -59,8 +63,17 @@ class Library:
 
         self.dll = open_library(path, BASE_FUNCTIONS, "RKNN runtime of this generation")
         self.path = path
+        self._refuse_first_generation()
         self._bound: dict[str, Any] = {}
         self._named: dict[str, Any] = {}
+
+    def _refuse_first_generation(self) -> None:
+        old = [name for name in _FIRST_GENERATION if self.has(name)]
+        if (old or self.path.name.startswith("librknn_api")) and not any(map(self.has, _ONLY_HERE)):
+            raise LibraryIncomplete(
+                f"{self.path} is librknn_api of the first NPU generation (RK1808, RV1126, RK3399Pro), not librknnrt: "
+                f"rknn_init takes other arguments there; name it in RKNNLITE_RKNN1_LIBRARY, backend rknn1rt runs it"
+            )
 
     @functools.cached_property
     def public(self) -> ctypes.CDLL:

@@ -152,7 +152,7 @@ async def _load(state: State, told: StatusCallback) -> None:
             if state.metrics is not None:
                 model.ran = functools.partial(state.metrics.ran, model.name)
             state.models[model.name] = model
-        await state.repository.load_named()
+        await state.repository.load_at_start()
     except Exception as error:  # the server goes on and says why it serves nothing
         state.failure = f"the model could not be loaded: {shown(error)}"
         logger.error("%s", state.failure)

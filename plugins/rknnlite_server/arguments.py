@@ -16,7 +16,7 @@ __all__ = ["add_model_arguments", "add_network_arguments", "add_server_arguments
 
 _NETWORK_PORT = 8000
 _NETWORK_FIELDS = (
-    "networks", "repository", "workers", "core_mask", "window_ms", "allow_upload", "upload_dir", "upload_bytes",
+    "networks", "repository", "explicit", "workers", "core_mask", "window_ms", "allow_upload", "upload_dir", "upload_bytes",
     "upload_models", "queue_bytes",
 )  # fmt: skip
 _MODEL_HELP = {
@@ -83,6 +83,11 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         default="",
         help="a folder of networks that clients may load and unload",
+    )
+    parser.add_argument(
+        "--explicit",
+        action="store_true",
+        help="load networks of the repository when clients ask, not at start",
     )
     parser.add_argument(
         "--grpc-port", type=int, metavar="N",

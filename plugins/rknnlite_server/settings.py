@@ -76,6 +76,7 @@ class ServerSettings:
 
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
     with ``grpc_needed`` it is an error when gRPC cannot be had, else REST is served without;
+    ``explicit``: networks of the repository are loaded when clients ask, not at start;
     ``window_ms`` is how long rows of a batch wait for each other; ``upload_bytes`` bounds what clients may leave here,
     ``upload_models`` how many of those are open at a time, ``queue_bytes`` the requests to networks that are read, wait
     or run.
@@ -98,6 +99,7 @@ class ServerSettings:
     drain: float = 30.0
     networks: tuple[str, ...] = ()
     repository: str = ""
+    explicit: bool = False
     grpc_port: int = 8001
     grpc_needed: bool = False
     workers: int = 0

@@ -68,6 +68,11 @@ class Model(abc.ABC):
     master: Optional[Model] = field(default=None, repr=False, compare=False)
     """The model that holds the weights of this one, where they were removed."""
 
+    @property
+    def generation(self) -> str:
+        """The generation of NPUs that it was made for, as ``Soc.generation`` and backends name them."""
+        return "rknpu2"
+
     @abc.abstractmethod
     def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
         """Build graph ``index`` (one per legal set of shapes).

@@ -180,6 +180,8 @@ _LEGAL: dict[str, Callable[[Any], bool]] = {
             "flush_inputs",
             "flush_outputs",
             "info_only",
+            "load_model_in_npu",
+            "precompile",
             "verify",
         ),
         lambda value: value in (False, True),

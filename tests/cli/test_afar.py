@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("grpc")
+pytest.importorskip("PIL")
 
 from rknnlite_cpu.context import CpuContext
 

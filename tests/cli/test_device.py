@@ -22,6 +22,7 @@ from rknnlite.spi.command import Exit
 from rknnlite.spi.dumps import Dump, DumpWriter
 from rknnlite.spi.terminal import render
 from tests.support.corpus import EXAMPLES, genuine
+from tests.support.needs import needs
 
 from .conftest import BOARD, DIGIT, RESNET, Call, Offer
 
@@ -147,6 +148,7 @@ def test_a_board_that_does_not_answer(command: str, call: Call, far: Far) -> Non
 
 
 def test_run_there(call: Call, far: Far) -> None:
+    pytest.importorskip("PIL")
     done = call("run", RESNET, DIGIT, "--device", "bench", "--core-mask", "core_0", "--json")
     assert done.code == 0 and done.data["device"] == "bench" and done.data["backend"] == "far"
     (options,) = far.opened
@@ -169,6 +171,7 @@ def test_bench_tells_what_the_way_costs(call: Call, far: Far) -> None:
 
 
 def test_perf_says_where_it_was_measured(call: Call, far: Far, tmp_path: Path) -> None:
+    needs("jinja2")
     page = tmp_path / "page.html"
     done = call("perf", TWO, "--device", HERE, "--html", page)
     assert (
@@ -186,6 +189,8 @@ def test_perf_says_where_it_was_measured(call: Call, far: Far, tmp_path: Path) -
 
 
 def test_the_manuals_table_of_a_board(call: Call, far: Far, tmp_path: Path) -> None:
+    needs("jinja2")
+    pytest.importorskip("matplotlib", reason="needs the extra plot")
     page, picture = tmp_path / "page.html", tmp_path / "layers.png"
     words = ("compare", TWO, TWO, "--float", TWO, "--mode", "single", "--device")
     done = call(*words, THERE, "--html", page, "--plot", picture)

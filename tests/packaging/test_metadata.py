@@ -19,7 +19,7 @@ PACKAGES: list[str] = table("tool.setuptools")["packages"]
 ENTRY_POINTS: dict[str, str] = table("project.entry-points.rknnlite")
 TOPS = {"rknnlite": ROOT / "rknnlite", "rknn3lite": ROOT / "plugins" / "rknn3lite"}
 TOPS.update({folder.name: folder for folder in sorted((ROOT / "plugins").glob("rknnlite_*"))})
-OURS = {f"python3-rknnlite{end}" for end in ("", "-cplugin", "-opencl", "-riscv")}
+OURS = {f"python3-rknnlite{end}" for end in ("", "-cplugin", "-opencl", "-remote", "-riscv")}
 
 
 def folders() -> Iterator[tuple[str, Path]]:

@@ -12,6 +12,8 @@ from rknnlite import plugins
 from rknnlite.cli import health
 from rknnlite.cli.health import Level
 
+from .project import fields
+
 MISSING = "rknnlite_riscv"
 
 
@@ -55,3 +57,10 @@ def test_whatever_else_is_missing_is_a_warning(
     with caplog.at_level(logging.WARNING, "rknnlite"):
         assert plugins.problems()[name].startswith("ModuleNotFoundError: ")
     assert "could not be loaded and is skipped" in caplog.text
+
+
+def test_every_plugin_that_debian_packages_alone_is_known() -> None:
+    alone = {
+        name.removeprefix("python3-rknnlite-") for name in fields() if name.startswith("python3-rknnlite-")
+    }
+    assert alone == plugins._DEBIAN_ALONE

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
-    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "plugins")]),
+    "PYTHONPATH": os.pathsep.join(
+        filter(None, [str(ROOT), str(ROOT / "plugins"), os.environ.get("PYTHONPATH")])
+    ),
     "OMP_NUM_THREADS": "1",
     "RKNNLITE_CONFIG": "",
     "RKNNLITE_ENGINE": "numpy",
@@ -58,8 +61,21 @@ def boards(folder: Path, count: int = 3, **settings: Any) -> Iterator[Any]:
 
 def add_board(cluster: Any, **settings: Any) -> Any:
     """One more node."""
-    given = {"num_cpus": 1, "resources": BOARD, "object_store_memory": STORE, **settings}
+    given = {
+        "num_cpus": 1,
+        "resources": BOARD,
+        "object_store_memory": STORE,
+        **settings,
+    }
     return cluster.add_node(**given)
+
+
+def until(condition: Callable[[], Any], seconds: float = 300) -> None:
+    """Wait for something; fail when it does not come."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")
@@ -67,12 +83,3 @@ def cluster(ray_environment: Path) -> Iterator[Any]:
     """Three boards, for tests that leave them as they are."""
     with boards(ray_environment) as made:
         yield made
-
-
-@pytest.fixture
-def own_boards(ray_environment: Path) -> Iterator[Callable[..., Any]]:
-    """``own_boards(count)``: a cluster for one test, which may end its nodes; not beside ``cluster``."""
-    with contextlib.ExitStack() as stack:
-        yield lambda *arguments, **settings: stack.enter_context(
-            boards(ray_environment, *arguments, **settings)
-        )

@@ -14,7 +14,7 @@ from rknnlite_ray import RknnPredictor, map_arguments, typed_errors  # noqa: E40
 
 import rknnlite  # noqa: E402
 from rknnlite.errors import InputInvalid, ModelInvalid, TargetPlatformUnmatch  # noqa: E402
-from tests.ray.conftest import BOARD  # noqa: E402
+from tests.ray.conftest import BOARD, add_board  # noqa: E402
 from tests.support.corpus import genuine  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -71,6 +71,25 @@ def test_three_workers_are_on_three_boards(cluster: Any) -> None:
     assert given["resources"] == BOARD and given["compute"].max_size == 3
     rows = dataset(CONV, 48).map_batches(Where, **given).take_all()
     assert {row["node"] for row in rows} == {board.node_id for board in cluster.boards}
+
+
+class Numbered(Where):
+    """Says which core it has."""
+
+    def __call__(self, batch: Any) -> Any:
+        found = super().__call__(batch)
+        found["core"] = np.full(len(found["id"]), self._opened.core.number)
+        return found
+
+
+def test_three_workers_of_one_board_have_three_cores(cluster: Any) -> None:
+    board = add_board(cluster, resources={"rknpu_core": 3, "wide": 3})
+    cluster.wait_for_nodes()
+    given = arguments(CONV, workers=3, inputs="image", resources={"rknpu_core": 1, "wide": 1})
+    rows = dataset(CONV, 48).map_batches(Numbered, **given).take_all()
+    cluster.remove_node(board)
+    assert {row["node"] for row in rows} == {board.node_id}
+    assert {row["core"] for row in rows} == {0, 1, 2}
 
 
 def test_resources_come_from_the_file(cluster: Any) -> None:

@@ -6,8 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from rknnlite_ray import Results, RknnPredictor  # noqa: E402
 
 from rknnlite.errors import InputInvalid, ParamInvalid  # noqa: E402
 from tests.ray import evaluation  # noqa: E402
-from tests.ray.conftest import add_board  # noqa: E402
+from tests.ray.conftest import add_board, until  # noqa: E402
 from tests.support.corpus import ROOT  # noqa: E402
 
 slow = pytest.mark.slow
@@ -100,13 +98,6 @@ def scores(folder: Path) -> dict[int, bytes]:
     found = Results(folder).read().take_all()
     assert len(found) == len(rows(folder))
     return {row["id"]: row["scores"].tobytes() for row in found}
-
-
-def until(condition: Callable[[], Any], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.02)
 
 
 def written(folder: Path) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +139,9 @@ def test_a_board_that_takes_no_models(tmp_path: Path) -> None:
 def test_a_model_that_went_away_is_sent_again(tmp_path: Path) -> None:
     path, others = genuine("dense.rk3588.i8"), ("conv_1x1.rk3588.i8", "softmaxes.rk3588.i8")
     golden = golden_of("dense.rk3588.i8")
-    with (
-        served(tmp_path / "up", upload_models=1) as address,
-        rknnlite.open(path, device_id=address) as context,
-    ):
+    with ExitStack() as stack:
+        address = stack.enter_context(served(tmp_path / "up", upload_models=1))
+        context = stack.enter_context(rknnlite.open(path, device_id=address))
         wanted = context.infer(*golden.inputs)
         for asking in (lambda: context.infer(*golden.inputs), lambda: streamed(context)):
             for other in others:  # there is room for one

@@ -39,6 +39,7 @@ _MODULES = {
     "openapi_spec_validator": "openapi-spec-validator",
     "cv2": "opencv-python-headless",
     "PIL": "pillow",
+    "sklearn": "scikit-learn",
 }  # what PyPI calls it, where that is another name
 _PHRASES = (
     (r"could not import '(\w+)|needs the package (\w+)|pip install ([\w-]+)|No module named '(\w+)", ""),
@@ -62,6 +63,7 @@ _FROM_PIP = {
     "setuptools",
     "safetensors",
     "gguf",
+    "scikit-learn",
     "torch",
     "opencv",
     "opencv-python-headless",

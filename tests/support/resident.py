@@ -56,6 +56,7 @@ IMPORTED = (
     "rknnlite_onnx",
     "rknnlite_opencl.host",
     "rknnlite_riscv.host",
+    "rknnlite_rknn1rt.backend",
     "rknnlite_rknn3rt.backend",
     "rknnlite_rknnrt.backend",
     "rknnlite_server.arguments",

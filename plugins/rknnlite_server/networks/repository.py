@@ -115,10 +115,19 @@ class Repository:
         if old is not None:
             await old.retire()
 
-    async def load_named(self) -> None:
-        """Load what the command line names; raises what the first raises that cannot be loaded."""
+    async def load_at_start(self) -> None:
+        """Load what the command line names, and the folder unless that is left to clients.
+
+        Raises what the first of the command line raises that cannot be loaded; the index tells it of those of the folder.
+        """
         for name in self._named:
             await self.load(name)
+        self._look()
+        for name in [] if self._settings.explicit else sorted(self._found):
+            try:
+                await self.load(name)
+            except RknnError as error:
+                logger.warning("%s is not loaded: %s", name, error)
 
     def close(self) -> None:
         """Unload everything; may be called again."""

@@ -36,6 +36,10 @@ class Rknn1Model(Model):
     ovxlib: tuple[int, ...] = ()
     doubts: list[str] = field(default_factory=list, repr=False, compare=False)
 
+    @property
+    def generation(self) -> str:
+        return "rknpu1"
+
     def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
         if self.board_only:
             raise ModelUnsupported(self.board_only)

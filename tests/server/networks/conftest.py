@@ -67,7 +67,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Networks]:
     for name in LATER:
         shutil.copy(path_of(name), folder)
     settings = ServerSettings(
-        networks=tuple(str(path_of(name)) for name in LOADED), repository=str(folder), grpc_port=0, workers=2,
+        networks=tuple(str(path_of(name)) for name in LOADED), repository=str(folder), explicit=True, grpc_port=0, workers=2,
         backend="cpu", metrics=True,
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as environment:  # as tests have it, which begin later

@@ -61,7 +61,9 @@ def test_every_file_gives_what_it_gives_here(tmp_path: Any) -> None:
     for number, path in enumerate(files):
         (folder / f"n{number}.rknn").write_bytes(path.read_bytes())
     with (
-        running(ServerSettings(repository=str(folder), grpc_port=0, workers=1, backend="cpu")) as served,
+        running(
+            ServerSettings(repository=str(folder), explicit=True, grpc_port=0, workers=1, backend="cpu")
+        ) as served,
         connected(f"127.0.0.1:{served.state.rpc.port}") as client,
     ):
         for number, path in enumerate(files):

@@ -239,7 +239,7 @@ def test_every_file_gives_what_a_context_here_gives(tmp_path: Path) -> None:
     for number, path in enumerate(FILES):
         names[f"m{number}"] = path
         shutil.copy(path, tmp_path / f"m{number}.rknn")
-    settings = ServerSettings(repository=str(tmp_path), grpc_port=-1, workers=1, backend="cpu")
+    settings = ServerSettings(repository=str(tmp_path), explicit=True, grpc_port=-1, workers=1, backend="cpu")
     opened = 0
     with running(settings) as served, module.InferenceServerClient(served.url.partition("//")[2]) as client:
         for name, path in names.items():

@@ -111,7 +111,9 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / "linked.rknn").symlink_to(Path(os.pardir) / "secret.rknn")
     (folder / "loop.rknn").symlink_to("loop.rknn")
     (folder / "gone.rknn").symlink_to(outside / "gone")
-    settings = ServerSettings(repository=str(folder), api_keys=(KEY,), grpc_port=-1, workers=1, backend="cpu")
+    settings = ServerSettings(
+        repository=str(folder), explicit=True, api_keys=(KEY,), grpc_port=-1, workers=1, backend="cpu"
+    )
     with running(settings) as served:
         served.http.headers["Authorization"] = f"Bearer {KEY}"
         yield served
@@ -165,3 +167,13 @@ def test_files_that_come_go_and_are_broken(locked: Served) -> None:
         (folder / "folder.rknn").rmdir()
     assert locked.http.post(load.format("broken")).status_code == 404
     assert set(states(locked.http)) == {"inside"}
+
+
+def test_a_repository_is_loaded_at_start_and_one_that_cannot_be_keeps_nothing_from_it(tmp_path: Path) -> None:
+    (tmp_path / "good.rknn").write_bytes(path_of(LATER[0]).read_bytes())
+    (tmp_path / "bad.rknn").write_bytes(b"RKNN and nothing else")
+    settings = ServerSettings(repository=str(tmp_path), grpc_port=-1, workers=1, backend="cpu")
+    with running(settings) as served:
+        index = {entry["name"]: entry for entry in served.post("/v2/repository/index").json()}
+        assert index["good"]["state"] == "READY"
+        assert index["bad"]["state"] == "UNAVAILABLE" and "truncated" in index["bad"]["reason"]
