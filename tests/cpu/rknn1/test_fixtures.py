@@ -109,9 +109,7 @@ def test_yolov5_lite_against_its_network() -> None:
     outputs = real(path, ours(path, stored))
     network = stored["onnx"].astype(np.float64).reshape(-1, 6)
     found = (
-        np.concatenate([y.reshape(-1, 6) for y in outputs])
-        if len(outputs) > 1
-        else outputs[0].reshape(-1, 6)
+        np.concatenate([y.reshape(-1, 6) for y in outputs]) if len(outputs) > 1 else outputs[0].reshape(-1, 6)
     )
     assert min(cosine(found[:, k], network[:, k]) for k in range(4)) >= 0.9995
     assert cosine(found[:, 5:], network[:, 5:]) >= 0.9999
