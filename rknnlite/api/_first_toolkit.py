@@ -130,7 +130,7 @@ def attached(face: _Face) -> tuple[list[str], list[str]]:
     except Exception as error:
         face.rknn_log.tell("Catch exception when list devices.", error)
         found = []
-    ntb = [device.id for device in found if "ntb" in device.address.lower()]
+    ntb = [device.id for device in found if "ntb" in f"{device.soc} {device.address}".lower()]
     adb = [device.id for device in found if device.id not in ntb]
     face.rknn_log.p("*" * 25)
     for kind, ids in (("adb", adb), ("ntb", ntb)):

@@ -119,7 +119,7 @@ class Info(Command):
 
 def _first_toolkit(model: Model) -> Optional[FirstToolkit]:
     """What files of the first toolkit say beyond that; its reader is loaded for none else."""
-    if not model.first_generation:
+    if model.generation != "rknpu1":
         return None
     from .info_first_toolkit import FirstToolkit
 
@@ -174,7 +174,7 @@ def _facts(path: Path, file: ModelFile, model: Model, operators: Operators) -> l
         ),
         ("toolkit", model.toolkit_version or "unknown"),
         (
-            "ovxlib" if model.first_generation else "compiler",
+            "ovxlib" if model.generation == "rknpu1" else "compiler",
             model.compiler_version or "unknown",
         ),
         ("made for", "/".join(model.platforms or (model.platform,))),

@@ -30,7 +30,7 @@ class FirstToolkit(NamedTuple):
         )
         data = {
             "family": first.family, "pre_compiled": first.pre_compiled, "board_only": first.board_only,
-            "channels_last": first.channels_last, "ovxlib": first.compiler_version,
+            "channels_last": first.description.channels_last, "ovxlib": first.compiler_version,
             "reorder": [io.reorder for io in first.inputs],
             "quantisation": {
                 "inputs": [_quantisation(entry) for entry in inputs],
@@ -41,7 +41,7 @@ class FirstToolkit(NamedTuple):
             ("generation", "first (RKNN-Toolkit 1, librknn_api)"),
             ("form", _form(first)),
             ("quantisation", ", ".join(dict.fromkeys(map(_kind, _all_tensors(first))))),
-            ("graph order", "NHWC" if first.channels_last else "NCHW"),
+            ("graph order", "NHWC" if first.description.channels_last else "NCHW"),
         ]
         lines: list[Part] = [Line(f"{name + ':':15}{value}", hang=15) for name, value in facts]
         return cls(data, lines, [Line(line, hang=4) for line in _about_tensors(first, inputs, outputs)])

@@ -85,11 +85,6 @@ class Model(abc.ABC):
         """
 
     @property
-    def first_generation(self) -> bool:
-        """Whether the file is for the first generation of NPUs (RKNN-Toolkit 1, librknn_api)."""
-        return False
-
-    @property
     def board_only(self) -> str:
         """Why only a board runs the model, and the remedy behind a semicolon; empty: the CPU reference does, too."""
         return ""

@@ -41,7 +41,7 @@ def test_it_names_the_digit() -> None:
 def test_its_file_is_small_and_of_the_first_toolkit() -> None:
     assert MODEL.stat().st_size < 60_000
     model = ModelFile(MODEL).model
-    assert model.first_generation and not model.board_only
+    assert model.generation == "rknpu1" and not model.board_only
     assert (model.container, model.toolkit_version, model.platforms) == (1, "1.7.0", ("rv1126", "rv1109"))
     assert model.inputs[0].reorder == (2, 1, 0)
 

@@ -47,7 +47,7 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
     if refusal:
         yield Finding(topic, Level.FAIL, f"backend {backend.name} refuses it: {refusal}", "see rknnlite info")
         return
-    if probe.version and found.first_generation:
+    if probe.version and found.generation == "rknpu1":
         yield _first_pairing(topic, backend.name, found, probe.version)
     elif probe.version:
         yield pairing(topic, backend.name, found.toolkit_version, probe.version)
@@ -63,7 +63,7 @@ def made_for(topic: str, file: ModelFile, soc: Soc | None) -> Iterator[Finding]:
     yield Finding(topic, Level.OK, text)
     if soc is not None and soc.name.upper() not in runs_on(found):
         remedy = f"convert it with target_platform='{soc.name}'"
-        if found.first_generation != (soc.generation == "rknpu1"):
+        if found.generation != soc.generation:
             kit = "rknn-toolkit 1.7" if soc.generation == "rknpu1" else "rknn-toolkit2"
             remedy = (
                 f"convert the network again with {kit} for {soc.name}: the NPUs are of different generations"
