@@ -34,6 +34,7 @@ class Circle:
             pass
 
 
+@pytest.mark.slow
 def test_attribute_texts_are_read_by_several_threads(restless: None) -> None:
     wrong: list[object] = []
 
