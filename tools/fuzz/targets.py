@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rknnlite.errors import RknnError
 from rknnlite.llm import Package, export_llm, open_llm
 from tests.formats.rknn1.test_hostile import VICTIMS as TOOLKIT_1
-from tests.formats.test_hostile import ALLOWANCE, KINDS, RUNNABLE, declared
+from tests.formats.test_hostile import ALLOWANCE, RUNNABLE, declared
 from tests.support import damage, llm_damage, rknn1_damage
 from tests.support.corpus import genuine, open_cpu
 from tests.support.llm_models import FAMILIES, write_model
@@ -103,7 +103,7 @@ def bomb(rng: np.random.Generator, folder: Path) -> Case:
     data = genuine(victim).read_bytes()
     return Case(
         f"bomb-{victim}",
-        st.one_of([getattr(damage, kind)(data) for kind in KINDS]),
+        st.one_of([getattr(damage, kind)(data) for kind in damage.KINDS]),
         _runs,
         lambda damaged: {"rknn": damaged},
     )
