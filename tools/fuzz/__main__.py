@@ -3,7 +3,7 @@
     python -m tools.fuzz [--seconds 300] [--processes 2] [--seed N] [--target NAME ...] [--learn]
 
 Targets are ``model`` (genuine network files) and those of ``targets.py``: language model packages, KV cache files,
-configuration files, bombs of compressed weights. All take turns unless some are named; a seed repeats a run as far as
+configuration files, bombs of compressed weights, files of the first toolkit. All take turns unless some are named; a seed repeats a run as far as
 its time goes.
 
 A file may be refused with a typed error or give a result. Another exception, a hang, or more memory than the file
@@ -31,7 +31,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from rknnlite.errors import RknnError
-from tests.formats.test_hostile import ALLOWANCE, KINDS, RUNNABLE, VICTIMS, declared
+from tests.formats.test_hostile import ALLOWANCE, RUNNABLE, VICTIMS, declared
 from tests.formats.test_mini import VICTIMS as MINI_VICTIMS
 from tests.support import damage, patches
 from tests.support.corpus import genuine, open_cpu
@@ -103,7 +103,7 @@ def fuzz_model(rng: np.random.Generator, corpus: Sequence[patches.Patch], report
     """A network file, whole or as the corpus has it."""
     victims = [*VICTIMS, *MINI_VICTIMS]
     victim = victims[int(rng.integers(len(victims)))]
-    start, kinds = genuine(victim).read_bytes(), KINDS
+    start, kinds = genuine(victim).read_bytes(), damage.KINDS
     known = [patch for patch in corpus if patch.victim == victim and patch.size == len(start)]
     if known and rng.random() < 0.5:
         start, kinds = known[int(rng.integers(len(known)))].apply(), BLIND

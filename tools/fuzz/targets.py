@@ -1,4 +1,5 @@
-"""What else is damaged besides model files: language model packages, KV cache files, configurations, weight bombs.
+"""What else is damaged besides model files of the corpus: language model packages, KV cache files, configurations, weight
+bombs, files of the first toolkit.
 
 A target draws damaged inputs and uses them as a program would. ``use`` says whether the input was taken; a typed error
 is a refusal, whatever else is raised a finding.
@@ -17,10 +18,12 @@ from hypothesis import strategies as st
 
 from rknnlite.errors import RknnError
 from rknnlite.llm import Package, export_llm, open_llm
-from tests.formats.test_hostile import ALLOWANCE, KINDS, RUNNABLE, declared
-from tests.support import damage, llm_damage
+from tests.formats.rknn1.test_hostile import VICTIMS as TOOLKIT_1
+from tests.formats.test_hostile import ALLOWANCE, RUNNABLE, declared
+from tests.support import damage, llm_damage, rknn1_damage
 from tests.support.corpus import genuine, open_cpu
 from tests.support.llm_models import FAMILIES, write_model
+from tools.sweep1.cases import CASES as SWEEP
 
 __all__ = ["TARGETS", "Case", "folder"]
 
@@ -100,7 +103,7 @@ def bomb(rng: np.random.Generator, folder: Path) -> Case:
     data = genuine(victim).read_bytes()
     return Case(
         f"bomb-{victim}",
-        st.one_of([getattr(damage, kind)(data) for kind in KINDS]),
+        st.one_of([getattr(damage, kind)(data) for kind in damage.KINDS]),
         _runs,
         lambda damaged: {"rknn": damaged},
     )
@@ -118,11 +121,23 @@ def _runs(data: bytes) -> bool:
     return True
 
 
+def first_generation(rng: np.random.Generator, folder: Path) -> Case:
+    """Model files of the first toolkit."""
+    victim = _chosen(rng, TOOLKIT_1)
+    return Case(
+        f"rknn1-{victim}",
+        rknn1_damage.mixed(SWEEP[victim]().data),
+        _runs,
+        lambda damaged: {"rknn": damaged},
+    )
+
+
 TARGETS: dict[str, Callable[[np.random.Generator, Path], Case]] = {
     "bomb": bomb,
     "config": config,
     "kv": kv,
     "package": package,
+    "rknn1": first_generation,
 }
 
 

@@ -282,12 +282,12 @@ def _ends(fields: Mapping[str, Any], norms: Mapping[int, TensorEntry]) -> tuple[
     ends: dict[str, dict[int, int]] = {"input": {}, "output": {}}
     for number, entry in _entries(fields, "graph"):
         where, side = f"graph {number}", entry.get("left")
-        if side not in ends:
+        if not isinstance(side, str) or side not in ends:
             raise ModelInvalid(f"damaged file: {where}: left is {shown(side)}, must be input or output")
         tensor = _whole(entry, "right_tensor_id", where, _MOST_ENTRIES)
         if tensor not in norms:
             raise ModelInvalid(f"damaged file: {where} names the norm_tensor {tensor}, which is not there")
-        ends[str(side)][_whole(entry, "left_tensor_id", where, _MOST_SLOT)] = tensor
+        ends[side][_whole(entry, "left_tensor_id", where, _MOST_SLOT)] = tensor
     inputs, outputs = ([found[i] for i in sorted(found)] for found in (ends["input"], ends["output"]))
     if not inputs or not outputs:
         raise ModelInvalid("damaged file: its graph has no input or no output")

@@ -152,6 +152,7 @@ class GraphBuilder:
         source = entry.inputs.get(slot)
         if source is None or source.const is None:
             raise self.fail(entry, f"input {slot} is no constant")
+        self._const(source.const)  # part of the graph, which tells how much memory it takes
         return self.found.consts[source.const]
 
     def has(self, entry: NodeEntry, slot: int) -> bool:
@@ -275,4 +276,5 @@ class GraphBuilder:
             self._consts[const] = self.add(
                 entry.name, entry.dtype, entry.shape, TensorRole.CONST, entry.quant, load
             )
+            self.tensors[self._consts[const]].nbytes = entry.length
         return self._consts[const]
