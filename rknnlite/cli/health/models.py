@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ... import config, plugins
 from ...choosing import choose_backend
 from ...errors import ModelInvalid, RknnError
-from ...formats import ModelFile
+from ...formats import Model, ModelFile
 from ...native import versions
 from ...native.board import Board
 from ...socs import Soc
@@ -48,7 +48,7 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
         yield Finding(topic, Level.FAIL, f"backend {backend.name} refuses it: {refusal}", "see rknnlite info")
         return
     if probe.version:
-        yield pairing(topic, backend.name, found.toolkit_version, probe.version)
+        yield pairing(topic, backend.name, found, probe.version)
     if not probe.library:  # nobody's C code is asked what might crash it
         yield _trial(topic, backend, file)
 
@@ -96,10 +96,13 @@ def _language_model(topic: str, file: ModelFile, wanted: str | None) -> Iterator
     )
 
 
-def pairing(topic: str, backend: str, toolkit: str, runtime: str) -> Finding:
-    """Whether the runtime of a backend opens what that toolkit made."""
-    clash = versions.runtime_clash(toolkit, runtime)
+def pairing(topic: str, backend: str, model: Model, runtime: str) -> Finding:
+    """Whether the runtime of a backend opens what the model's toolkit made."""
+    toolkit = model.toolkit_version
     text = f"model of toolkit {toolkit or 'unknown'}, runtime {runtime} (backend {backend})"
+    if model.generation == "rknpu1":  # the rules are librknnrt's
+        return Finding(topic, Level.INFO, f"{text}: no rule is known for the first generation")
+    clash = versions.runtime_clash(toolkit, runtime)
     if clash:
         rule, _, remedy = clash.partition("; ")
         return Finding(topic, Level.FAIL, f"{text}: {rule}", remedy)
