@@ -69,9 +69,11 @@ class ZeroCopyContext(QueryContext):
             is_input, index = self._place(attr)
             if mem.mapped:
                 raise ParamInvalid("mapped memory is bound already, to the tensor it was mapped for")
-            if mem.size < attr.size:
+            if mem.size < attr.size_with_stride:
                 error = InputInvalid if is_input else OutputInvalid
-                raise error(f"tensor {attr.name}: the memory has {mem.size} bytes, {attr.size} are needed")
+                raise error(
+                    f"tensor {attr.name}: the memory has {mem.size} bytes, {attr.size_with_stride} are needed"
+                )
             struct = self._structs[is_input][index]
             code = self._library.function("rknn_set_io_mem")(self._value, mem.native.value, ct.byref(struct))
             check("rknn_set_io_mem", code, f"the library does not take {attr}" if code == -5 else "")

@@ -84,7 +84,10 @@ def test_unmapping_leads_back_to_the_common_path(start: Start, double: Double1) 
 
 def test_created_and_bound(start: Start) -> None:
     context, image = start(), picture()
-    given, got = context.create_mem(72), context.create_mem(72)
+    given, got = (
+        context.create_mem(attrs[0].size_with_stride)
+        for attrs in (context.native_inputs, context.native_outputs)
+    )
     with pytest.raises(ContextInvalid, match="set inputs"):
         context.run()
     context.bind(context.native_inputs[0], given)
