@@ -124,6 +124,10 @@ class Rknn1Context(ZeroCopyContext):
         self._sync_side(False)
         self._frame, self._done = last, True
 
+    def _outputs_awaited(self) -> None:
+        if self._begun:
+            self._finish()
+
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         with self.exclusive():
             self._idle()

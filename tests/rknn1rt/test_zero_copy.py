@@ -132,6 +132,13 @@ def test_sync(start: Start, double: Double1) -> None:
     context.sync(given, "from_device")  # nothing comes from the device to inputs
     context.sync(given, "both")
     assert double.count("rknn_inputs_sync") == 2
+    (got,) = context.map_outputs()
+    context.run()
+    context.sync(got, "from_device")  # run has waited already
+    assert double.count("rknn_outputs_sync") == 1
+    context.start()
+    context.sync(got, "both")
+    assert double.count("rknn_outputs_sync") == 2
     with pytest.raises(ParamInvalid, match="bound to no tensor"):
         context.sync(loose, "both")
     with pytest.raises(ParamInvalid, match="direction"):
