@@ -166,7 +166,8 @@ $(VENV)/.with-test: pyproject.toml $(VENV)/.made
 	"$(PY)" -m pip install --quiet -e ".[all,test,lint,docs]"
 	"$(PY)" -m pip install --quiet -e ".[server-test]" || \
 	echo "make: goes on without the clients of the server (extra server-test)"
-	"$(PY)" -m pip install --quiet -e ".[ray]" || echo "make: goes on without Ray (extra ray)"
+	"$(PY)" -m pip install --quiet -e ".[fleet-test]" || \
+	echo "make: goes on without Ray (extra fleet-test)"
 	touch "$@" "$(VENV)/.with-demo"
 
 $(VENV)/.with-docs: pyproject.toml $(VENV)/.made

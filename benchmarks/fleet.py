@@ -74,8 +74,8 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["RKNNLITE_LIBRARY"] = str(build())
     folder = tempfile.mkdtemp(prefix="fleet-", dir="/tmp")
-    head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    os.environ["RAY_TMPDIR"] = folder
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         for _ in range(options.boards):
             cluster.add_node(num_cpus=1, resources=BOARD)

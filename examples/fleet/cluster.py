@@ -26,8 +26,8 @@ def connected(address: Optional[str]) -> Iterator[Optional[str]]:
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     folder = tempfile.mkdtemp(prefix="fleet-", dir="/tmp")  # sockets lie in it: its name must be short
-    head = {"num_cpus": 1, "include_dashboard": False, "temp_dir": folder}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
+    os.environ["RAY_TMPDIR"] = folder
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         for _ in range(3):
             cluster.add_node(num_cpus=1, resources=BOARD)

@@ -106,6 +106,11 @@ def play(model: ModelFile, wanted: str | None) -> socs.Soc:
     ):  # its own files stay on the device: what is played runs any network we can read
         return soc
     if not set(soc.accepts) & set(accepted):
+        if model.model.generation != soc.generation:
+            raise TargetPlatformUnmatch(
+                f"{model.label} was built for {'/'.join(model.model.platforms)}, not for {soc.name}: the NPUs are of "
+                f"different generations; convert the network again for {soc.name}, or leave the SoC out"
+            )
         raise TargetPlatformUnmatch(
             f"{model.label} was built for {'/'.join(model.model.platforms)}, not for {soc.name}; "
             f"convert it with target_platform='{soc.name}', or leave the SoC out"

@@ -144,11 +144,11 @@ class Carrier:
         tensor, e = self.graph.tensors[index], self.emitter
         if tensor.quant is None:
             self.put(index, Rep.REAL, self.rounded(name, tensor))
-        elif self.in_bytes(index):
+        elif self.in_bytes(index) and not tensor.zero_first:
             self.put(index, elements, self._quantised(name, tensor, tensor.quant.scale))
         else:
             steps = e.node("Div", name, e.constant(tensor.quant.scale))
-            self.put(index, Rep.CENTRED, self.clipped(e.node("Round", steps), tensor))
+            self._put_whole(index, self.clipped(self._whole(steps, tensor), tensor), elements)
 
     def store_centred(
         self,
@@ -158,16 +158,32 @@ class Carrier:
         elements: Rep = Rep.ELEMENTS,
     ) -> None:
         """Centred values before rounding; ``limits`` where they are tighter, ``elements`` as for ``store_real``."""
-        tensor, e = self.graph.tensors[index], self.emitter
+        tensor = self.graph.tensors[index]
         low, high = centred_range(tensor)
         tight = limits is not None and (limits[0] > low or limits[1] < high)
-        if self.in_bytes(index):
+        if self.in_bytes(index) and not tensor.zero_first:
             if tight:
                 name = self.clipped(name, tensor, limits)
             self.put(index, elements, self._quantised(name, tensor, 1.0))
             return
-        whole = e.node("Round", name)
-        self.put(index, Rep.CENTRED, self.clipped(whole, tensor, limits if tight else None))
+        self._put_whole(
+            index, self.clipped(self._whole(name, tensor), tensor, limits if tight else None), elements
+        )
+
+    def _whole(self, name: str, tensor: Tensor) -> str:
+        """Centred values rounded: of halves the even centred one, or, with the zero point first, the even stored one."""
+        e = self.emitter
+        if not (tensor.zero_first and tensor.quant is not None and tensor.quant.zero_point):
+            return e.node("Round", name)
+        zero = e.constant(float(tensor.quant.zero_point))
+        return e.node("Sub", e.node("Round", e.node("Add", name, zero)), zero)
+
+    def _put_whole(self, index: int, name: str, elements: Rep) -> None:
+        """Note rounded centred values; those with the channels last become elements at once."""
+        if elements is Rep.LAST and self.in_bytes(index):
+            self.put(index, Rep.LAST, self._quantised(name, self.graph.tensors[index], 1.0))
+        else:
+            self.put(index, Rep.CENTRED, name)
 
     def clipped(self, name: str, tensor: Tensor, limits: tuple[float, float] | None = None) -> str:
         """Centred values within what a tensor can store, or tighter limits."""

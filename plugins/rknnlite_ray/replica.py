@@ -77,6 +77,11 @@ class Replica:
         if self._broken is not None:
             raise self._broken
 
+    def close(self) -> None:
+        """Give context and core back; Serve ends the process instead."""
+        self._thread.shutdown()
+        self._opened.close()
+
     # -- routes -------------------------------------------------------------------------------------------
 
     async def _routed(self, request: Any, path: str) -> Any:

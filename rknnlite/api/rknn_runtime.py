@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import socs
+from .. import plugins, socs
 from .._faces.given import described
 from .._faces.wording import shapes_refused, wrong_rank
-from ..errors import ContextInvalid, ModelInvalid, ParamInvalid, RknnError
-from ..formats import ModelFile
+from ..errors import ContextInvalid, ParamInvalid, RknnError
+from ..formats import ModelFile, is_first_toolkit
 from ..log import level as log_level
 from ..runtime import open_model
 from ..spi import Context, CustomOp, Input
@@ -68,6 +68,8 @@ class RKNNRuntime:
         self.custom_ops: list[CustomOp] = []
         self.rknn_log = rknn_log or RKNNLog()
         self.verbose = truth(verbose, "verbose")
+        self.precompile = False
+        self._first_toolkit = False
         self.graph_is_built = False
         self._soc = _known_soc(target)
         self._ctx: Context | None = None
@@ -99,12 +101,15 @@ class RKNNRuntime:
         context = open_model(file, soc=self._soc.name if self._soc else None, **self._options(rknn_user_key))
         self._ctx = context
         self._process = os.getpid()
+        self._first_toolkit = is_first_toolkit(file.data)
         self._shapes = context.shapes
         self._inputs, self._outputs = context.inputs, context.outputs
         self.graph_is_built = True
         self._per_layer = self.verbose and (log_level() or 0) < 4  # there the library logs the same lines
         if self.verbose:
-            self._log_versions(file, context)
+            from ._verbose import log_versions
+
+            log_versions(self.rknn_log, file, context)
         return 0
 
     def release(self) -> None:
@@ -126,6 +131,8 @@ class RKNNRuntime:
             options["custom_ops"] = self.custom_ops
         if self.verbose:
             options["collect_perf"] = True  # not verbose: the lines go to this face's own log
+        if self.precompile and "rknn1rt" in plugins.backends():
+            options["precompile"] = True
         if user_key is not None:
             options["user_key"] = user_key
         library = self._get_rknn_api_lib_path()
@@ -151,22 +158,6 @@ class RKNNRuntime:
 
     # -- verbose ------------------------------------------------------------------------------------------
 
-    def _log_versions(self, file: ModelFile, context: Context) -> None:
-        log, versions = self.rknn_log, context.versions
-        log.i(f"RKNN Runtime Information, {versions.library or context.backend_name} version: {versions.api}")
-        log.i(f"RKNN Driver Information, version: {versions.driver}")
-        try:
-            model = file.model
-        except ModelInvalid as error:  # encrypted, say: the backend could open it, that is what counts
-            log.d(f"RKNN Model Information, none: {error}")
-            return
-        log.i(
-            f"RKNN Model Information, version: {model.container}, toolkit version: {model.toolkit_version}"
-            f"(compiler version: {model.compiler_version}), target: {model.family}, "
-            f"target platform: {model.platform}, framework name: {model.framework}, "
-            f"model inference type: {'dynamic_shape' if model.dynamic else 'static_shape'}"
-        )
-
     def _log_layers(self, context: Context) -> None:
         try:
             rows = context.perf_table()
@@ -184,6 +175,11 @@ class RKNNRuntime:
         """The number to call functions of ``lib`` with; None while no model is open."""
         handle = getattr(self._ctx, "handle", None)
         return handle if handle is not None or self._ctx is None else self.lib.context
+
+    @property
+    def opened(self) -> Context:
+        """The context of the core; raises ContextInvalid while no model is open."""
+        return self._require()
 
     @property
     def lib(self) -> Any:
@@ -311,18 +307,22 @@ class RKNNRuntime:
         except ContextInvalid:
             context.take_in_turn(lambda: self._frame, _PATIENCE)  # home-made pools let threads meet
         try:
+            if self._first_toolkit and not pass_through:
+                from ._first_toolkit import frame
+
+                inputs, data_type = frame(inputs, data_type, self._inputs, self.rknn_log.once)
             prepared = None
             if data_type is None and not pass_through and not self._shapes:
                 prepared = as_they_are(inputs, self._inputs, data_format)
             if prepared is None:
                 prepared = self._prepare(context, inputs, data_type, data_format, pass_through)
             outputs: list[Any] = context.frame(prepared, self._to_reuse if reuse_outputs else None)
-            frame = self._frame
-            self._frame = frame + 1
+            number = self._frame
+            self._frame = number + 1
             if self._per_layer:
                 self._log_layers(context)
             if get_frame_id:
-                return [*outputs, frame if context.frame_id is None else context.frame_id]
+                return [*outputs, number if context.frame_id is None else context.frame_id]
             return list(outputs) if reuse_outputs else outputs
         except RankMismatch as error:
             raise wrong_rank(error) from None

@@ -46,6 +46,8 @@ class _Found:
     bytes: int = 0
     runs_on: tuple[str, ...] = ()
     run_us: Optional[int] = None
+    board_only: str = ""
+    """Why only a board runs it; empty where the CPU reference does, too."""
 
     @property
     def ok(self) -> bool:
@@ -56,7 +58,10 @@ class _Found:
         if self.problems:
             return f"{self.file}: wrong: {'; '.join(self.problems)}"
         ran = f", ran on the CPU reference in {self.run_us / 1000:.0f} ms" if self.run_us is not None else ""
-        return f"{self.file}: fine, {'/'.join(self.runs_on) or 'language model'}, {self.bytes} bytes{ran}"
+        place = f"; {self.board_only.partition('; ')[0]}" if self.board_only else ""
+        return (
+            f"{self.file}: fine, {'/'.join(self.runs_on) or 'language model'}, {self.bytes} bytes{ran}{place}"
+        )
 
 
 class Check(Command):
@@ -111,6 +116,7 @@ def _look(path: Path, wanted: set[str], max_size: int | None, run: bool) -> _Fou
             check_beside(file, Package.of(path), weights=True)
             return found
         found.runs_on = tuple(runs_on(file.model))
+        found.board_only = file.model.board_only
         found.problems += _of_the_model(file.model, found.runs_on, wanted)
         if run and found.ok:
             found.run_us = _run(file)
@@ -126,7 +132,7 @@ def _of_the_model(model: Model, socs_of_it: tuple[str, ...], wanted: set[str]) -
     elif wanted and not wanted & set(socs_of_it):
         yield f"it runs on {'/'.join(socs_of_it)}, not on {'/'.join(sorted(wanted))}"
     problem = Operators.of(model).problem
-    if problem:
+    if problem and not model.board_only:
         yield f"the graph cannot be read: {problem}"
 
 

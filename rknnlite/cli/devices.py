@@ -26,6 +26,7 @@ class Found:
     devices: tuple[str, ...]
     reason: str
     coprocessors: tuple[Device, ...] = ()
+    generations: tuple[str, ...] = ()
 
 
 def probes() -> list[Found]:
@@ -41,6 +42,7 @@ def probes() -> list[Found]:
             probe.devices,
             probe.reason,
             known.get(backend.name, ()),
+            backend.generations,
         )
         for backend, probe in asked
     ]
@@ -54,6 +56,14 @@ def _device(backend: str, device: Device) -> str:
     )
     where = f", at {device.address}" if device.address not in ("", device.id) else ""
     return f"{backend}: device {device.id}{soc}{where}{free}"
+
+
+def _generations(entry: Found) -> str:
+    """``rknpu1-3`` of a backend that stands for all, the one name of others."""
+    names = sorted(entry.generations)
+    if len(names) < 2 or entry.generation == "any":
+        return entry.generation
+    return f"{names[0]}-{names[-1][-1]}"
 
 
 _COLUMNS = (
@@ -73,7 +83,7 @@ class Devices(Command):
         rows = [
             [
                 entry.backend,
-                entry.generation,
+                _generations(entry),
                 "yes" if entry.available else "no",
                 ", ".join(entry.devices) or "-",
                 brief(entry.reason if entry.available else entry.reason.partition("; ")[0]),

@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import socs
 from ..errors import ModelInvalid
@@ -18,6 +18,9 @@ from ..socs import Soc
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
 from ..tensor import TensorAttr
 from .options import model_file
+
+if TYPE_CHECKING:
+    from .info_first_toolkit import FirstToolkit
 
 __all__ = ["COMMAND", "is_package", "runs_on"]
 
@@ -100,15 +103,27 @@ class Info(Command):
             "operators": [{"op": op, "npu": npu, "cpu": cpu} for op, npu, cpu in operators.rows],
             "weight_bytes": operators.weights, "graph_problem": operators.problem,
         }  # fmt: skip
+        first = _first_toolkit(model)
+        data.update(first.data if first else {})
         show = _attr_tables if console.room else _attr_lines
-        parts = [*_facts(args.model, file, model, operators), "", *show(inputs, outputs, _means(model))]
-        parts += [*_shapes(model), "", _operators(operators)]
+        parts = [*_facts(args.model, file, model, operators), *(first.lines if first else []), ""]
+        parts += [*show(inputs, outputs, _means(model)), *(first.tensors if first else [])]
+        parts += [*_shapes(model), "", _operators(model, operators)]
         if args.check:
             data["silicon"], told = _checked(model)
             data["guesses"], guessed = _guessed(model)
             parts += [f"\n{told}\n\n{guessed}"]
         console.report(data, *parts)
         return Exit.OK
+
+
+def _first_toolkit(model: Model) -> Optional[FirstToolkit]:
+    """What files of the first toolkit say beyond that; its reader is loaded for none else."""
+    if model.generation != "rknpu1":
+        return None
+    from .info_first_toolkit import FirstToolkit
+
+    return FirstToolkit.of(model)
 
 
 def _checked(model: Model) -> tuple[list[dict[str, Any]], str]:
@@ -158,7 +173,10 @@ def _facts(path: Path, file: ModelFile, model: Model, operators: Operators) -> l
             f"version {model.container:#x}" if model.container > 9 else f"version {model.container}",
         ),
         ("toolkit", model.toolkit_version or "unknown"),
-        ("compiler", model.compiler_version or "unknown"),
+        (
+            "ovxlib" if model.generation == "rknpu1" else "compiler",
+            model.compiler_version or "unknown",
+        ),
         ("made for", "/".join(model.platforms or (model.platform,))),
         ("runs on", ", ".join(runs_on(model)) or "no SoC known here"),
         ("framework", model.framework or "unknown"),
@@ -214,7 +232,9 @@ def _shapes(model: Model) -> list[Part]:
     return ["", "shapes (logical order), one set per line:", *(Line(line, hang=4) for line in lines)]
 
 
-def _operators(operators: Operators) -> Part:
+def _operators(model: Model, operators: Operators) -> Part:
+    if model.board_only:
+        return f"operators: {model.board_only.replace('; ', '. To run it here: ')}"
     if operators.problem:
         return f"operators: the graph cannot be read: {operators.problem}"
     cells = [[op, str(npu + cpu), str(npu), str(cpu)] for op, npu, cpu in operators.rows]

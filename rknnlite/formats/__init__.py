@@ -20,15 +20,14 @@ from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 if TYPE_CHECKING:
     from .llm import LlmModel
 
-__all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model", "ModelFile", "sniff"]
+__all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model", "ModelFile", "is_first_toolkit", "sniff"]
 
 Source = Union[str, Path, bytes, bytearray, memoryview]
 
-_FIRST_TOOLKIT = 1000
-"""Files of RKNN-Toolkit 1 count their containers anew: 1001 and 1002 here."""
+_FIRST_TOOLKIT = {1: 1001, 2: 1002}
+"""RKNN-Toolkit 1 counted its containers itself, from 1; here they have numbers of their own."""
 _READERS = {
-    _FIRST_TOOLKIT + 1: "rknn1",
-    _FIRST_TOOLKIT + 2: "rknn1",
+    **dict.fromkeys(_FIRST_TOOLKIT.values(), "rknn1"),
     CURRENT: "rknn6",
     MINI: "mini",
     **dict.fromkeys(CLASSIC, "rknn_classic"),
@@ -126,7 +125,7 @@ class _Naming:
 
 
 def sniff(data: memoryview) -> int:
-    """The container version of a genuine RKNPU2 file.
+    """The container version of a genuine file; 1001 and 1002 are those of RKNN-Toolkit 1.
 
     Raises:
         ModelInvalid: not such a file; the text says what it is instead and what to do.
@@ -153,8 +152,8 @@ def sniff(data: memoryview) -> int:
     if len(data) < HEADER:
         raise ModelInvalid(f"the file is truncated: {len(data)} bytes cannot hold its header; copy it again")
     version: int = struct.unpack_from("<Q", data, 8)[0]
-    if version in (1, 2) and not _is_rknpu2(data, version):
-        return _FIRST_TOOLKIT + version
+    if version in _FIRST_TOOLKIT and not _is_rknpu2(data, version):
+        return _FIRST_TOOLKIT[version]
     if version not in _READERS:
         kind = "a variant of the mini format" if version & 0xFF00 == 0x1000 else "unknown"
         raise ModelUnsupported(
@@ -162,6 +161,14 @@ def sniff(data: memoryview) -> int:
             f"update rknnlite, or {_REMEDY}"
         )
     return version
+
+
+def is_first_toolkit(data: memoryview) -> bool:
+    """Whether RKNN-Toolkit 1 wrote the file; of anything else, damaged files too, it did not."""
+    try:
+        return sniff(data) in _FIRST_TOOLKIT.values()
+    except ModelInvalid:
+        return False
 
 
 def _is_rknpu2(data: memoryview, version: int) -> bool:
@@ -176,7 +183,5 @@ def _is_rknpu2(data: memoryview, version: int) -> bool:
 def _read(data: memoryview) -> Model:
     version = sniff(data)
     reader = importlib.import_module(f".{_READERS[version]}", __name__)
-    if version > _FIRST_TOOLKIT:
-        version -= _FIRST_TOOLKIT
     model: Model = reader.read(data, version)
     return model

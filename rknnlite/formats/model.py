@@ -84,6 +84,11 @@ class Model(abc.ABC):
             ParamInvalid: attributes of a node that is not there or has its own.
         """
 
+    @property
+    def board_only(self) -> str:
+        """Why only a board runs the model, and the remedy behind a semicolon; empty: the CPU reference does, too."""
+        return ""
+
     def lend(self) -> Storage:
         """Stored weights for another model whose own were removed."""
         raise ModelUnsupported("a model of this kind lends no weights")

@@ -75,6 +75,8 @@ def native_input(index: int, io: IoTensor, batch: int, soc: Soc) -> TensorAttr:
         return replace(attr, dims=(n, c, h, w), layout=Layout.NCHW, w_stride=0, size_with_stride=attr.size)
     if c in _PICTURES and soc.generation != "rknpu1":
         return attr
+    if soc.generation == "rknpu1" and io.native_shape == attr.dims:
+        return replace(attr, w_stride=0)
     if soc.generation == "rknpu1":  # elements lie as the network has them, and pass through so
         return replace(attr, dims=(n, c, h, w), layout=Layout.NCHW, w_stride=0, size_with_stride=attr.size)
     packed = _nc1hwc2(attr, (n, c, h, w), soc)

@@ -93,8 +93,8 @@ class Stage:
     ``clip`` are real-valued limits (fp16 and int16), ``limits`` those of int8 accumulators behind their multipliers (None
     is one that the file does not tell), ``slope`` the factor of the negative part.
     ``index_scale`` and ``index_offset`` make table indices of scaled accumulators, also where no table is
-    stored (int16). ``precise``: the multipliers apply in double. ``by_table``: an activation is read from ``lut``, not computed. ``parameters`` of a function that has no
-    table to read them off.
+    stored (int16). ``precise``: the multipliers apply in double. ``by_table``: an activation is read from ``lut``, not
+    computed. ``parameters`` of a function that has no table to read them off.
     """
 
     scale: float = 1.0

@@ -18,17 +18,22 @@ _FULL_N = 1 << 16
 _ADVISED_K = range(128, 2049)
 
 
-def legacy_matmul(a: Array, b: Array, transpose_b: bool = False, driver: str = "full") -> Array:
-    """C = A^T x B as ``rknn_matmul_load``, ``run`` and ``unload`` of RK1808, RV1109 and RV1126 give it.
+def legacy_matmul(
+    a: Array, b: Array, transpose_b: bool = False, driver: str = "full", transpose_a: bool = False
+) -> Array:
+    """C = A^T x B as ``rknn_matmul_load``, ``load2``, ``run`` and ``unload`` of RK1808, RV1109 and RV1126 give it.
 
     Computed on the CPU: that library is another one than librknnrt. Restrictions are those of its manual.
 
     Args:
-        a: [K, 1] or [K], uint8 or int8. b: [K, N], or [N, K] with ``transpose_b``; the same type.
+        a: [K, 1] or [K], or [1, K] with ``transpose_a``, uint8 or int8.
+        b: [K, N], or [N, K] with ``transpose_b``; the same type.
+        transpose_b: see ``b``; ``rknn_matmul_load2`` has both flags, ``rknn_matmul_load`` none.
         driver: ``"full"``, or ``"mini"``, which takes K of 128, 256 or 512, N of 4096 and no transposed B.
+        transpose_a: see ``a``; M is 1, so that the same bytes stand for either shape.
 
     Returns:
-        float32 [1, N], exact integers.
+        float32 [1, N]: the sums, which are exact up to 2^24 and rounded to float32 above.
 
     Raises:
         TargetPlatformUnmatch: the driver does not do that.
@@ -39,9 +44,10 @@ def legacy_matmul(a: Array, b: Array, transpose_b: bool = False, driver: str = "
         raise ParamInvalid(f"driver {driver!r} is not 'full' or 'mini'")
     if left.dtype not in (np.int8, np.uint8) or right.dtype != left.dtype:
         raise InputInvalid(f"A and B must both be uint8 or both int8, got {left.dtype} and {right.dtype}")
-    column = left.reshape(-1, 1) if left.ndim == 1 else left
+    column = left.reshape(-1, 1) if left.ndim == 1 else left.T if transpose_a else left
     if column.ndim != 2 or column.shape[1] != 1:
-        raise InputInvalid(f"A must be [K, 1]: M is 1 on this generation; got {list(left.shape)}")
+        wanted = "[1, K] with transpose_a" if transpose_a else "[K, 1]"
+        raise InputInvalid(f"A must be {wanted}: M is 1 on this generation; got {list(left.shape)}")
     matrix = right.T if transpose_b else right
     if matrix.ndim != 2 or len(matrix) != len(column) or not matrix.size:
         raise InputInvalid(f"B has shape {list(right.shape)}, K is {len(column)}")

@@ -20,6 +20,7 @@ from tests.support.classic import downgrade
 from tests.support.corpus import fixture_file, genuine, golden_of, open_cpu
 from tests.support.flat import I8, build
 from tests.support.handmade import INPUT, OUTPUT, container, graph, node, root, tensor
+from tests.support.rknn1_files import File, u8
 
 CASES = [
     "conv_relu.rk3588.i8",
@@ -118,10 +119,14 @@ def test_missing_attributes_are_not_guessed() -> None:
         open_cpu(container(build(fields), 2))
 
 
-def test_rknn_toolkit_1() -> None:
-    data = container(b"VPMN" + bytes(60), 1, gap=0)
-    with pytest.raises(ModelUnsupported, match="RKNN-Toolkit 1"):
-        ModelFile(data).model  # noqa: B018
+def test_rknn_toolkit_1_is_another_container() -> None:
+    """Its version 1 is no classic file: it opens, and a pre-compiled one cannot be executed."""
+    file = File("compiled", pre_compile=1)
+    file.output(file.node("RELU", [file.input((1, 2, 3, 4), u8(0.1))], u8(0.1)), (1, 2, 3, 4))
+    model = ModelFile(file.data).model
+    assert (model.container, model.family) == (1, "RKNPU1")
+    with pytest.raises(ModelUnsupported, match="pre-compiled"):
+        model.graph()
 
 
 def test_word_form() -> None:

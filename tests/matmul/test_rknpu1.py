@@ -39,6 +39,7 @@ def test_legacy(dtype: Any, transposed: bool) -> None:
     assert found.dtype == np.float32 and found.shape == (1, 64)
     assert np.array_equal(found, (a.T.astype(np.int64) @ b).astype(np.float32))
     assert np.array_equal(legacy_matmul(a[:, 0], b), found)
+    assert np.array_equal(legacy_matmul(a.T, b, transpose_a=True), found)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,7 @@ def test_legacy(dtype: Any, transposed: bool) -> None:
     [
         (np.zeros((8, 2), np.int8), np.zeros((8, 4), np.int8), {}, errors.InputInvalid, "M is 1"),
         (np.zeros((8, 1), np.int8), np.zeros((8, 4), np.uint8), {}, errors.InputInvalid, "both be uint8 or both"),
+        (np.zeros((8, 1), np.int8), np.zeros((8, 4), np.int8), {"transpose_a": True}, errors.InputInvalid, r"\[1, K\]"),
         (np.zeros((8, 1), np.float32), np.zeros((8, 4), np.float32), {}, errors.InputInvalid, "float32"),
         (np.zeros((8, 1), np.int8), np.zeros((9, 4), np.int8), {}, errors.InputInvalid, "K is 8"),
         (np.zeros((8, 1), np.int8), np.zeros((8, 1 << 17), np.int8), {}, errors.TargetPlatformUnmatch, "65536"),

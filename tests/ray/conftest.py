@@ -37,20 +37,21 @@ def ray_environment() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
+        patch.setenv("RAY_TMPDIR", str(folder))
         yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def boards(folder: Path, count: int = 3, **settings: Any) -> Iterator[Any]:
+def boards(count: int = 3) -> Iterator[Any]:
     """A cluster with so many boards, to which this process is connected; ``cluster.boards`` are their nodes."""
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    head = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": STORE, "temp_dir": str(folder)}
+    head = {"num_cpus": 2, "include_dashboard": False, "object_store_memory": STORE}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        cluster.boards = [add_board(cluster, **settings) for _ in range(count)]
+        cluster.boards = [add_board(cluster) for _ in range(count)]
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         ray.data.DataContext.get_current().enable_progress_bars = False
         yield cluster
@@ -81,5 +82,5 @@ def until(condition: Callable[[], Any], seconds: float = 300) -> None:
 @pytest.fixture(scope="session")
 def cluster(ray_environment: Path) -> Iterator[Any]:
     """Three boards, for tests that leave them as they are."""
-    with boards(ray_environment) as made:
+    with boards() as made:
         yield made

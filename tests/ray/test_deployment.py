@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import socket
 import time
@@ -12,11 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-ray = pytest.importorskip("ray")
 httpx = pytest.importorskip("httpx")
-pytest.importorskip("starlette")
 
-from ray import serve  # noqa: E402
 from rknnlite_ray import deployment, typed_errors  # noqa: E402
 
 import rknnlite  # noqa: E402
@@ -38,7 +36,13 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def http(cluster: Any) -> Iterator[Any]:
+def serve(cluster: Any) -> Any:
+    """``ray.serve``, which takes a second to import."""
+    return importlib.import_module("ray.serve")
+
+
+@pytest.fixture(scope="module")
+def http(serve: Any) -> Iterator[Any]:
     """The proxy of a Serve without applications."""
     port = free_port()
     serve.start(
@@ -52,7 +56,7 @@ def http(cluster: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def served(http: Any) -> Iterator[Any]:
+def served(http: Any, serve: Any) -> Iterator[Any]:
     """One replica of a small model at the root, beside the boards."""
     serve.run(
         deployment(MODEL, "conv", backend="cpu", max_body=1 << 20, resources={}, num_cpus=0),
@@ -144,7 +148,7 @@ def test_the_client_of_triton_works_unchanged(served: Any) -> None:
     client.close()
 
 
-def test_replicas_grow_with_the_load_and_no_answer_is_crossed(http: Any) -> None:
+def test_replicas_grow_with_the_load_and_no_answer_is_crossed(http: Any, serve: Any) -> None:
     """From one to three boards; every answer belongs to its question."""
     app = deployment(
         MODEL, backend="cpu", replicas=(1, 3), queue=64, **NPU,
@@ -183,7 +187,7 @@ def test_what_cannot_run_is_said_before_it_is_deployed(cluster: Any, tmp_path: A
         deployment(tmp_path / "none.rknn")
 
 
-def test_a_model_that_a_node_lacks_is_a_typed_error(http: Any, tmp_path: Any) -> None:
+def test_a_model_that_a_node_lacks_is_a_typed_error(http: Any, serve: Any, tmp_path: Any) -> None:
     model = tmp_path / "gone.rknn"
     model.write_bytes(MODEL.read_bytes())
     app = deployment(model, backend="cpu", ship=False, **NPU)

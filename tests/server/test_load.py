@@ -167,7 +167,8 @@ def settled(process: Any) -> tuple[float, int, int]:
 
 
 def connections(process: Any) -> list[Any]:
-    return [made for made in process.net_connections("tcp") if made.status != "CLOSE_WAIT"]
+    listed = getattr(process, "net_connections", None) or process.connections  # psutil before 6
+    return [made for made in listed("tcp") if made.status != "CLOSE_WAIT"]
 
 
 def answers_well(server: Child) -> bool:

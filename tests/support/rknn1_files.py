@@ -61,6 +61,21 @@ class File:
         self.inputs.append((shape, _NUMPY[dtype["vx_type"][12:]]))
         return self._norm(shape, dtype, f"input_{len(self._norms)}")
 
+    def stored_inputs(self, seed: int = 3) -> list[Any]:
+        """Stored elements for all inputs: drawn; a picture of 16 x 16 of 8 bits has every value once."""
+        rng = np.random.default_rng(seed)
+        drawn: list[Any] = []
+        for shape, kind in self.inputs:
+            dtype = np.dtype(kind)
+            if dtype.kind == "f":
+                drawn.append(rng.standard_normal(shape).astype(dtype))
+                continue
+            low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.itemsize == 1 else (-8000, 8000)
+            every = shape == (1, 1, 16, 16) and dtype.itemsize == 1
+            found = np.arange(low, high + 1) if every else rng.integers(low, high + 1, shape)
+            drawn.append(found.astype(dtype).reshape(shape))
+        return drawn
+
     def const(self, values: Any, dtype: Dtype) -> Ref:
         """A constant: stored elements."""
         array = np.asarray(values, _NUMPY[dtype["vx_type"][12:]])

@@ -22,6 +22,9 @@ VX = {
     "down_scale_size_rounding": "VX_CONVOLUTIONAL_NETWORK_DS_SIZE_ROUNDING_FLOOR",
 }  # fmt: skip
 
+NEAREST = {"overflow_policy": "VX_CONVERT_POLICY_SATURATE", "rounding_policy": "VX_ROUND_POLICY_TO_NEAREST_EVEN"}
+"""What files say of MULTIPLY and DIVIDE."""
+
 
 def one(
     name: str,
@@ -55,7 +58,7 @@ def two(
         file = File(name)
         reads = [file.input(shape, a), file.input(other, b or u8(0.013, 90))]
         out = np.broadcast_shapes(shape, other)
-        file.output(file.node(op, reads, y or u8(0.03, 110), nn=nn), out)
+        file.output(file.node(op, reads, y or u8(0.03, 110), nn=nn, vx=NEAREST if op in ("MULTIPLY", "DIVIDE") else None), out)
         return file
 
     CASES[name] = make
@@ -329,19 +332,19 @@ one("softmax_inner", "SOFTMAX", {"softmax": {"beta": 1.0, "axis": 0}}, x=u8(0.08
 one("softmax_beta", "SOFTMAX", {"softmax": {"beta": 0.5, "axis": 2}}, x=u8(0.08, 128), y=u8(1 / 255, 0))
 one("log_softmax", "LOG_SOFTMAX", {"log_softmax": {"betaValue": 1.0, "axis": 2}}, x=u8(0.08, 128), y=u8(0.08, 250))
 one("l2_normalize", "L2_NORMALIZE", {"l2_normalize": {"axis": 2}}, y=u8(1 / 128, 128))
-one("lrn", "LRN", {"lrn": {"size": 5, "alpha": 0.0001, "beta": 0.75, "bias": 1.0, "type": "VX_NN_NORMALIZATION_ACROSS_MAPS", "axis": 2}})
+one("lrn", "LRN", {"lrn": {"size": 5, "alpha": 1.0, "beta": 0.75, "bias": 1.0, "type": "VX_NN_NORMALIZATION_ACROSS_MAPS", "axis": 2}})
 one("batch_norm", "BATCH_NORM", {"batch_norm": {"eps": 1e-5}}, y=u8(0.04, 120), more=lambda f: [f.const(v, F32) for v in (np.linspace(-0.5, 0.5, 8), np.linspace(0.5, 1.5, 8), np.linspace(0.8, 1.2, 8), np.linspace(-0.2, 0.3, 8))])
 one("instance_norm", "INSTANCE_NORM", {"instancenorm": {"eps": 1e-5}}, y=u8(0.03, 128), more=lambda f: [f.const(np.linspace(-0.2, 0.3, 8), F32), f.const(np.linspace(0.8, 1.2, 8), F32)])
 one("layer_norm", "LAYER_NORM", {"layernorm": {"eps": 1e-5, "axis": 0}}, y=u8(0.03, 128), shape=(1, 1, 9, 16), more=lambda f: [f.const(np.linspace(-0.2, 0.3, 16), F32), f.const(np.linspace(0.8, 1.2, 16), F32)])
 
 
 def lstm(name: str, float_: bool = False) -> None:
-    """Sequences of 9 steps, a batch of 2, 12 features, 10 hidden."""
+    """A sequence of 9 steps, 12 features, 10 hidden."""
 
     def make() -> File:
         file = File(name)
         x = F16 if float_ else u8(0.02, 120)
-        given = file.input((9, 2, 12), x)
+        given = file.input((9, 1, 12), x)
         unit = F16 if float_ else u8(0.006, 128)
         bias = F32 if float_ else i32(0.02 * 0.006)
 
@@ -354,7 +357,7 @@ def lstm(name: str, float_: bool = False) -> None:
         reads += [file.const(file.rng.standard_normal(10) * 0.2, bias) if float_ else file.random((10,), bias, -3000, 3000) for _ in range(4)]
         nn = {"lstm": {"weights": 10, "activation": "VSI_NN_LSTMUNIT_ACT_TANH", "cell_clip": 0.0, "proj_clip": 0.0, "forget_bias": 0.0}}
         y = F16 if float_ else u8(2 / 255, 128)
-        file.output(file.node("LSTM", reads, y, F16, F16, nn=nn), (9, 2, 10))
+        file.output(file.node("LSTM", reads, y, F16, F16, nn=nn), (9, 1, 10))
         return file
 
     CASES[name] = make

@@ -33,10 +33,10 @@ class Sums(NamedTuple):
     name: str
     last: bool = False
 
-    def per_channel(self, values: Any) -> Array:
-        """float32 numbers per channel, to be broadcast against the sums."""
+    def per_channel(self, values: Any, dtype: Any = np.float32) -> Array:
+        """Numbers per channel, to be broadcast against the sums."""
         shape = (1, 1, 1, -1) if self.last else (1, -1, 1, 1)
-        return np.asarray(values, np.float64).astype(np.float32).reshape(shape)
+        return np.asarray(values, np.float64).astype(dtype).reshape(shape)
 
     def laid(self, array: Array) -> Array:
         """A stored array [.., C, H, W], each size whole or 1, as the sums lie."""
@@ -50,7 +50,7 @@ def in_elements(node: LoweredNode, fused: FusedOp) -> bool:
     x, y, stage = node.view.tensor(0), node.outputs[0], node.view.node.stage
     small = node.carrier.in_bytes(x.index) and node.carrier.in_bytes(y.index)
     plain = fused.join is None and fused.before is None and fused.after in (None, *_LIMITED)
-    return small and plain and stage is not None and stage.clip is None
+    return small and plain and stage is not None and stage.clip is None and not stage.precise
 
 
 def integer_limits(node: LoweredNode, fused: FusedOp, stage: Stage) -> tuple[float, float]:
@@ -87,6 +87,15 @@ def _times(node: LoweredNode, acc: Sums, factor: Any) -> str:
     if not acc.last:
         held = e.node("Clip", held, e.constant(-_GUARD), e.constant(_GUARD))
     return e.node("Mul", held, e.constant(acc.per_channel(factor)))
+
+
+def _precisely(node: LoweredNode, acc: Sums, factor: Any) -> str:
+    """The same with the product in double, rounded there; no optimiser folds it into float32 weights."""
+    e = node.emitter
+    wide = e.node(
+        "Mul", e.cast(acc.name, np.float64), e.constant(acc.per_channel(factor, np.float64), np.float64)
+    )
+    return e.cast(e.node("Round", wide), np.float32)
 
 
 def _slope(node: LoweredNode, conv: ConvParams, stage: Stage, fused: FusedOp) -> Optional[Array]:
@@ -148,7 +157,7 @@ def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: S
     slope = _slope(node, conv, stage, fused)
     if slope is not None:
         slope = acc.laid(slope)
-    value = _times(node, acc, scale)
+    value = _precisely(node, acc, scale) if stage.precise else _times(node, acc, scale)
     if fused.before in _LIMITED:
         first = _limits(stage) if fused.before is Activation.CLIP else (0.0, np.inf)
         value = e.node("Clip", value, e.constant(first[0]), e.constant(first[1]))

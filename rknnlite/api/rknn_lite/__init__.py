@@ -8,16 +8,19 @@ A package, not a module: Python prefers it to the vendor's ``rknn_lite`` in the 
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ..._faces.given import flags, is_file, path_of, shown
 from ..._faces.log import FaceLog, listen, log_file, unlisten
 from ..._version import __version__
 from ...choosing import devices
 from ...errors import RknnError
+from ...formats import is_first_toolkit
 from ...runtime import resolve_ops
 from ...spi import Step
 from ...spi.custom_op import CustomOp, OpSource
@@ -41,10 +44,27 @@ _RUN = "Catch exception when running RKNN model."
 _GET = "Catch exception when getting outputs."
 _STEPS = {Step.SET_INPUTS: _SET, Step.RUN: _RUN, Step.GET_OUTPUTS: _GET}
 _VERSION = "Catch exception when get sdk version"
+_Method = TypeVar("_Method", bound=Callable[..., int])
+
+
+def _old_calls_too(method: _Method) -> _Method:
+    """Also take the arguments that ``init_runtime`` and ``load_rknn`` had in rknn-toolkit-lite 1.x."""
+    names = frozenset(method.__code__.co_varnames[: method.__code__.co_argcount])
+
+    @functools.wraps(method)
+    def call(self: RKNNLite, *args: Any, **given: Any) -> int:
+        if len(args) > 1 or not names.issuperset(given):
+            args, given = self._in_our_words(method.__name__, args, given)
+        return method(self, *args, **given)
+
+    return cast(_Method, call)
 
 
 class RKNNLite:
     """Runs one model.
+
+    Calls and files of rknn-toolkit-lite 1.x are understood as well, its ``set_core_mask``, ``eval_memory`` and
+    ``export_rknn_precompile_model`` included (docs/rknn1.md).
 
     An object serves one thread at a time; a second one gets an E line and None. Use one object per thread.
 
@@ -84,6 +104,7 @@ class RKNNLite:
         self._custom_ops: dict[str, CustomOp] = {}
         self._init_args: tuple[Any, ...] = ()
         self.load_model_in_npu = False
+        self._precompile = False
         self.rknn_runtime: RKNNRuntime | None = None
         self.root_dir = _ROOT
         line = f"rknn-toolkit-lite2 version: {_FACE_VERSION} (spoken by rknnlite {__version__})"
@@ -91,6 +112,29 @@ class RKNNLite:
 
     # -- load and initialise ------------------------------------------------------------------------------
 
+    def _in_our_words(self, name: str, args: Any, given: Any) -> Any:
+        from .._first_toolkit import init_call, load_call
+
+        if name == "init_runtime":
+            args, given = init_call(args, given, self.rknn_log.once)
+            self._precompile = given.pop("rknn2precompile", None) is not None
+            return args, given
+        call, self.load_model_in_npu = load_call(args, given)
+        if self.load_model_in_npu:
+            self.rknn_log.once(
+                "load_model_in_npu has no effect: the file is read on this machine; copy it here."
+            )
+        return call
+
+    def __getattr__(self, name: str) -> Any:
+        """What only the class of rknn-toolkit-lite 1.x has."""
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        from .._first_toolkit import method
+
+        return method(self, name)
+
+    @_old_calls_too
     def load_rknn(self, path: str | os.PathLike[str], key_path: str | os.PathLike[str] | None = None) -> int:
         """Read a model file into ``rknn_data``; its content is not looked at.
 
@@ -125,6 +169,7 @@ class RKNNLite:
             self.rknn_log.e(f"{headline}{shown(name)!r} ({getattr(error, 'strerror', None) or error})", False)
         return None
 
+    @_old_calls_too
     def init_runtime(
         self,
         target: str | None = None,
@@ -190,6 +235,7 @@ class RKNNLite:
         try:
             runtime = RKNNRuntime(target, device_id, async_mode, self.rknn_log, verbose=self.verbose)
             runtime.model_label = self._model_label
+            runtime.precompile = self._precompile
             runtime.custom_ops = list(self._custom_ops.values())
             runtime.build_graph(self.rknn_data, False, self.rknn_user_key)
         except RknnError as error:
@@ -267,6 +313,10 @@ class RKNNLite:
 
         Asked are those of the configuration (``remotes``) and of ``RKNNLITE_REMOTE``.
         """
+        if isinstance(self.rknn_data, bytes) and is_first_toolkit(memoryview(self.rknn_data)):
+            from .._first_toolkit import attached
+
+            return attached(self)
         try:
             found = [device for each in devices().values() for device in each if device.address]
         except Exception as error:

@@ -112,4 +112,4 @@ def _model(found: FarBoard, file: ModelFile) -> Iterator[Finding]:
         return
     best = best_of(found.facts.backends)
     if best is not None and best.probe.version:
-        yield pairing(topic, best.name, file.model, best.probe.version)
+        yield pairing(topic, best.name, file.model.toolkit_version, best.probe.version)

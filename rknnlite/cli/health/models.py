@@ -33,7 +33,7 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
     yield from made_for(topic, file, board.soc())
     yield from silicon(found)
     missing_ops = sorted(set(found.custom_ops) - {op.op_type for op in plugins.custom_ops()})
-    if missing_ops:
+    if missing_ops and not found.board_only:
         remedy = "pass them as custom_ops, or install the plugin that has them (docs/plugin-authors.md)"
         yield Finding(
             topic, Level.WARN, f"custom operators that nobody registered: {', '.join(missing_ops)}", remedy
@@ -47,8 +47,10 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
     if refusal:
         yield Finding(topic, Level.FAIL, f"backend {backend.name} refuses it: {refusal}", "see rknnlite info")
         return
-    if probe.version:
-        yield pairing(topic, backend.name, found, probe.version)
+    if probe.version and found.generation == "rknpu1":
+        yield _first_pairing(topic, backend.name, found, probe.version)
+    elif probe.version:
+        yield pairing(topic, backend.name, found.toolkit_version, probe.version)
     if not probe.library:  # nobody's C code is asked what might crash it
         yield _trial(topic, backend, file)
 
@@ -61,6 +63,11 @@ def made_for(topic: str, file: ModelFile, soc: Soc | None) -> Iterator[Finding]:
     yield Finding(topic, Level.OK, text)
     if soc is not None and soc.name.upper() not in runs_on(found):
         remedy = f"convert it with target_platform='{soc.name}'"
+        if found.generation != soc.generation:
+            kit = "rknn-toolkit 1.7" if soc.generation == "rknpu1" else "rknn-toolkit2"
+            remedy = (
+                f"convert the network again with {kit} for {soc.name}: the NPUs are of different generations"
+            )
         text = f"this board is an {soc.name.upper()}, the model runs on {', '.join(runs_on(found))}"
         yield Finding(topic, Level.FAIL, text, remedy)
 
@@ -96,13 +103,20 @@ def _language_model(topic: str, file: ModelFile, wanted: str | None) -> Iterator
     )
 
 
-def pairing(topic: str, backend: str, model: Model, runtime: str) -> Finding:
-    """Whether the runtime of a backend opens what the model's toolkit made."""
-    toolkit = model.toolkit_version
-    text = f"model of toolkit {toolkit or 'unknown'}, runtime {runtime} (backend {backend})"
-    if model.generation == "rknpu1":  # the rules are librknnrt's
-        return Finding(topic, Level.INFO, f"{text}: no rule is known for the first generation")
+def _first_pairing(topic: str, backend: str, found: Model, runtime: str) -> Finding:
+    """The first toolkit ties only what it pre-compiles to the versions of a driver."""
+    text = f"model of toolkit {found.toolkit_version or 'unknown'}, runtime {runtime} (backend {backend})"
+    same = versions.version_numbers(found.toolkit_version)[:2] == versions.version_numbers(runtime)[:2]
+    if found.board_only and not same:
+        remedy = "where it answers -14, convert on a machine with the toolkit of that version"
+        return Finding(topic, Level.WARN, f"{text}: compiled for other versions of the driver", remedy)
+    return Finding(topic, Level.OK, f"{text}: compatible")
+
+
+def pairing(topic: str, backend: str, toolkit: str, runtime: str) -> Finding:
+    """Whether the runtime of a backend opens what that toolkit made."""
     clash = versions.runtime_clash(toolkit, runtime)
+    text = f"model of toolkit {toolkit or 'unknown'}, runtime {runtime} (backend {backend})"
     if clash:
         rule, _, remedy = clash.partition("; ")
         return Finding(topic, Level.FAIL, f"{text}: {rule}", remedy)

@@ -30,8 +30,9 @@ class Container(NamedTuple):
     libraries: list[Any]
 
 
-def unpack(data: memoryview, version: int) -> Container:
+def unpack(data: memoryview) -> Container:
     """Take a file apart; raises ModelInvalid."""
+    version = _length(data, 8, "header")
     if version == 1:
         size = _length(data, 16, "data")
         end = FIRST_DATA + size
@@ -64,7 +65,8 @@ def _block(data: memoryview, at: int, what: str) -> tuple[bytes, int]:
 
 
 def _object(text: bytes) -> dict[str, Any]:
-    return _parsed(text, dict, "description")
+    found: dict[str, Any] = _parsed(text, dict, "description")
+    return found
 
 
 def _parsed(text: bytes, kind: type, what: str) -> Any:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+import numpy as np
+
 from ...errors import ModelInvalid, ModelUnsupported, shown
 from ...quant import RANGES
 from ...tensor import DType, QuantParams
@@ -41,6 +43,8 @@ class TensorEntry:
     shape: tuple[int, ...] = ()
     offset: int = 0
     length: int = 0
+    shift: Optional[int] = None
+    """Fractional bits of dynamic fixed point, where that is the quantisation."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,10 @@ class Source:
 
 @dataclass
 class NodeEntry:
-    """A node; ``inputs`` by slot, some of which may be missing; ``outputs``: norm tensors that its ports write."""
+    """A node; ``inputs`` by slot, some of which may be missing; ``outputs``: norm tensors that its ports write.
+
+    ``policy`` is its rounding policy, empty where it has none.
+    """
 
     index: int
     op: str
@@ -64,6 +71,7 @@ class NodeEntry:
     inputs: dict[int, Source] = field(default_factory=dict)
     outputs: dict[int, int] = field(default_factory=dict)
     ports: int = 1
+    policy: str = ""
 
     def label(self) -> str:
         """For messages."""
@@ -72,7 +80,9 @@ class NodeEntry:
 
 @dataclass(frozen=True)
 class Description:
-    """Everything that the JSON says of the graph. ``inputs`` and ``outputs`` are norm tensors in the user's order."""
+    """Everything that a file says of its graph. ``inputs`` and ``outputs`` are norm tensors in the user's order; ``data``
+    are the bytes of the constants. ``channels_last``: inputs of rank 4 are NHWC. ``ovxlib``: what operators mean depends
+    on it."""
 
     nodes: list[NodeEntry]
     norms: dict[int, TensorEntry]
@@ -80,18 +90,30 @@ class Description:
     virtuals: dict[tuple[int, int], TensorEntry]
     inputs: list[int]
     outputs: list[int]
+    data: memoryview = field(default=memoryview(b""), repr=False)
+    channels_last: bool = False
+    ovxlib: tuple[int, ...] = ()
 
 
-def describe(fields: Mapping[str, Any], data_size: int) -> Description:
+def describe(fields: Mapping[str, Any], data: memoryview) -> Description:
     """Read the lists; raises ModelInvalid naming the entry."""
     norms = {e.id: e for e in (_tensor(entry, n) for n, entry in _entries(fields, "norm_tensor"))}
-    consts = {e.id: e for e in (_const(entry, n, data_size) for n, entry in _entries(fields, "const_tensor"))}
+    consts = {e.id: e for e in (_const(entry, n, len(data)) for n, entry in _entries(fields, "const_tensor"))}
     virtuals = dict(_virtual(entry, n) for n, entry in _entries(fields, "virtual_tensor"))
     nodes = [_node(entry, n) for n, entry in _entries(fields, "nodes")]
     for number, entry in _entries(fields, "connection"):
         _connect(entry, f"connection {number}", nodes, norms, consts)
     inputs, outputs = _ends(fields, norms)
-    return Description(nodes, norms, consts, virtuals, inputs, outputs)
+    last, version = fields.get("input_fmt") == 1, _version(fields.get("ovxlib_version", ""))
+    return Description(nodes, norms, consts, virtuals, inputs, outputs, data, last, version)
+
+
+def _version(text: Any) -> tuple[int, ...]:
+    """``1.1.26`` as numbers."""
+    parts = text.split(".") if isinstance(text, str) else [""]
+    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
+        raise ModelInvalid(f"damaged file: ovxlib_version is {shown(text)}, must be numbers such as 1.1.26")
+    return tuple(int(part) for part in parts)
 
 
 def _entries(fields: Mapping[str, Any], key: str) -> list[tuple[int, Mapping[str, Any]]]:
@@ -163,14 +185,24 @@ def _quant(found: Mapping[str, Any], dtype: DType, where: str) -> Optional[Quant
     low, high = RANGES.get(dtype, (-(2**31), 2**31 - 1))
     if isinstance(zero, bool) or not isinstance(zero, int) or not low <= zero <= high:
         raise ModelInvalid(f"damaged file: {where}: zero_point is {shown(zero)}, outside of {low}..{high}")
-    return QuantParams(float(scale), zero)
+    single = float(np.float32(scale))  # runtimes hold scales in single precision: it decides halves
+    if not 0 < single < math.inf:
+        raise ModelInvalid(f"damaged file: {where}: scale is {shown(scale)}")
+    return QuantParams(single, zero)
 
 
 def _tensor(entry: Mapping[str, Any], number: int) -> TensorEntry:
     where = f"norm_tensor {number}"
     dtype, quant = _element(entry, where)
     id = _whole(entry, "tensor_id", where, _MOST_ENTRIES)
-    return TensorEntry(id, _text(entry, "url", f"tensor_{id}"), dtype, quant, _shape(entry, where))
+    name, shape = _text(entry, "url", f"tensor_{id}"), _shape(entry, where)
+    return TensorEntry(id, name, dtype, quant, shape, shift=_shift(entry, quant))
+
+
+def _shift(entry: Mapping[str, Any], quant: Optional[QuantParams]) -> Optional[int]:
+    """Fractional bits, which ``_quant`` has checked."""
+    found = entry["dtype"]
+    return found.get("fl", 0) if quant and found.get("qnt_type") == _DFP else None
 
 
 def _const(entry: Mapping[str, Any], number: int, data_size: int) -> TensorEntry:
@@ -193,7 +225,7 @@ def _virtual(entry: Mapping[str, Any], number: int) -> tuple[tuple[int, int], Te
     dtype, quant = _element(entry, where)
     node = _whole(entry, "node_id", where, _MOST_ENTRIES)
     port = _whole(entry, "output_port", where, _MOST_SLOT, 0)
-    return (node, port), TensorEntry(number, f"node_{node}_{port}", dtype, quant)
+    return (node, port), TensorEntry(number, f"node_{node}_{port}", dtype, quant, shift=_shift(entry, quant))
 
 
 def _node(entry: Mapping[str, Any], number: int) -> NodeEntry:
@@ -209,7 +241,9 @@ def _node(entry: Mapping[str, Any], number: int) -> NodeEntry:
             attrs.update(family)
     name = _text(entry, "lid", "") or _text(entry, "name", "") or f"node_{number}"
     ports = _whole(entry, "output_num", f"node {number}", _MOST_SLOT, 1)
-    return NodeEntry(number, op, name, attrs, ports=max(1, ports))
+    vx = entry.get("vx")
+    policy = _text(vx, "rounding_policy", "") if isinstance(vx, dict) else ""
+    return NodeEntry(number, op, name, attrs, ports=max(1, ports), policy=policy)
 
 
 def _connect(

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,7 @@ from numpy.typing import NDArray
 from ...errors import ModelInvalid, ModelUnsupported, shown
 from ...graph import Graph, Node, Tensor, TensorRole
 from ...tensor import DType, QuantParams
-from .description import NodeEntry, Source, TensorEntry
-
-if TYPE_CHECKING:
-    from .model import Rknn1Model
+from .description import Description, NodeEntry, Source, TensorEntry
 
 __all__ = ["GraphBuilder", "Lowering", "build_graph", "lowers"]
 
@@ -29,7 +26,7 @@ Array = NDArray[Any]
 Lowering = Callable[["GraphBuilder", NodeEntry], None]
 Shape = tuple[int, ...]
 _LOWERINGS: dict[str, Lowering] = {}
-_ROOMS = ("layers", "functions", "moves")
+_ROOMS = ("layers", "functions", "norms", "moves", "blocks")
 _MOST_ELEMENTS = 1 << 31
 _RELU = "RELU"
 
@@ -45,18 +42,18 @@ def lowers(*names: str) -> Callable[[Lowering], Lowering]:
     return wrap
 
 
-def build_graph(model: Rknn1Model) -> Graph:
-    """The graph of a plain model; raises ModelInvalid or ModelUnsupported naming the node."""
+def build_graph(description: Description) -> Graph:
+    """The graph of a plain file; raises ModelInvalid or ModelUnsupported naming the node."""
     for room in _ROOMS:
         importlib.import_module(f".{room}", __package__)
-    return GraphBuilder(model).build()
+    return GraphBuilder(description).build()
 
 
 class GraphBuilder:
     """Tensors and nodes as they come to be."""
 
-    def __init__(self, model: Rknn1Model) -> None:
-        self.model, self._found = model, model.description
+    def __init__(self, found: Description) -> None:
+        self.found = found
         self.tensors: list[Tensor] = []
         self.nodes: list[Node] = []
         self.fused: dict[int, NodeEntry] = {}
@@ -65,7 +62,7 @@ class GraphBuilder:
         self._ports: dict[tuple[int, int], int] = {}
         self._readers: Counter[tuple[int, int]] = Counter()
         self._after: dict[tuple[int, int], NodeEntry] = {}
-        for node in self._found.nodes:
+        for node in self.found.nodes:
             for source in node.inputs.values():
                 if source.node is not None:
                     self._readers[source.node, source.port] += 1
@@ -73,24 +70,24 @@ class GraphBuilder:
 
     def build(self) -> Graph:
         """All nodes in their order."""
-        for index in self._found.inputs:
+        for index in self.found.inputs:
             self._norm(index, TensorRole.INPUT)
-        inputs = [self._graph_input(index) for index in self._found.inputs]
+        inputs = [self._graph_input(index) for index in self.found.inputs]
         done: set[int] = set()
-        for entry in self._found.nodes:
+        for entry in self.found.nodes:
             if entry.index not in done:
                 self._lower(entry)
                 done |= {entry.index, *(index for index, by in self.fused.items() if by is entry)}
         outputs = []
-        for index in self._found.outputs:
+        for index in self.found.outputs:
             if index not in self._norms:
                 raise ModelInvalid(
-                    f"damaged file: no node computes the output {self._found.norms[index].name}"
+                    f"damaged file: no node computes the output {self.found.norms[index].name}"
                 )
             tensor = self.tensors[self._norms[index]]
             tensor.role = tensor.role if tensor.role is TensorRole.INPUT else TensorRole.OUTPUT
             outputs.append(tensor.index)
-        return Graph(self.tensors, self.nodes, inputs, outputs, list(self.model.doubts))
+        return Graph(self.tensors, self.nodes, inputs, outputs)
 
     def _lower(self, entry: NodeEntry) -> None:
         lowering = _LOWERINGS.get(entry.op[len("VSI_NN_OP_") :])
@@ -109,7 +106,7 @@ class GraphBuilder:
     def _graph_input(self, norm: int) -> int:
         """What a caller fills: NCHW for rank 4; a graph that wants NHWC gets it turned."""
         tensor = self.tensors[self._norms[norm]]
-        if not (self.model.channels_last and len(tensor.shape) == 4):
+        if not (self.found.channels_last and len(tensor.shape) == 4):
             return tensor.index
         n, h, w, c = tensor.shape
         given = self.add(f"{tensor.name}_nchw", tensor.dtype, (n, c, h, w), TensorRole.INPUT, tensor.quant)
@@ -155,7 +152,7 @@ class GraphBuilder:
         source = entry.inputs.get(slot)
         if source is None or source.const is None:
             raise self.fail(entry, f"input {slot} is no constant")
-        return self._found.consts[source.const]
+        return self.found.consts[source.const]
 
     def has(self, entry: NodeEntry, slot: int) -> bool:
         """Whether a slot is connected."""
@@ -178,11 +175,11 @@ class GraphBuilder:
         """The tensor that a port of a node writes; raises ModelInvalid where the file has another shape for it."""
         norm = entry.outputs.get(port)
         if norm is not None:
-            known = self._found.norms[norm]
+            known = self.found.norms[norm]
             if math.prod(known.shape) != math.prod(shape):
                 raise self.fail(entry, f"it gives {list(shape)}, the file says {list(known.shape)}")
             return self._norm(norm, TensorRole.ACTIVATION)
-        virtual = self._found.virtuals.get((entry.index, port))
+        virtual = self.found.virtuals.get((entry.index, port))
         if virtual is None:
             raise self.fail(entry, f"output {port} has neither a size nor a type")
         if math.prod(shape) > _MOST_ELEMENTS or min(shape, default=1) < 1:
@@ -229,8 +226,17 @@ class GraphBuilder:
 
     def elements(self, entry: TensorEntry) -> Array:
         """The stored elements of a constant."""
-        raw = self.model.data[entry.offset : entry.offset + entry.length]
+        raw = self.found.data[entry.offset : entry.offset + entry.length]
         return np.frombuffer(raw, entry.dtype.numpy.newbyteorder("<")).reshape(entry.shape)
+
+    def values(self, entry: NodeEntry, slot: int) -> Array:
+        """The real values of a constant in a slot, float32; raises ModelInvalid where there is none."""
+        found = self.constant(entry, slot)
+        stored = self.elements(found)
+        if found.quant is None:
+            return stored.astype(np.float32)
+        real: Array = (stored.astype(np.float64) - found.quant.zero_point) * found.quant.scale
+        return real.astype(np.float32)
 
     # -- tensors ------------------------------------------------------------------------------------------
 
@@ -238,7 +244,7 @@ class GraphBuilder:
         if source.norm is not None:
             if source.norm not in self._norms:
                 raise self.fail(
-                    entry, f"its input {self._found.norms[source.norm].name} is computed by nobody before it"
+                    entry, f"its input {self.found.norms[source.norm].name} is computed by nobody before it"
                 )
             return self._norms[source.norm]
         if source.const is not None:
@@ -246,7 +252,7 @@ class GraphBuilder:
         assert source.node is not None
         by = self._ports.get((source.node, source.port))
         if by is None:
-            writer = self._found.nodes[source.node]
+            writer = self.found.nodes[source.node]
             norm = writer.outputs.get(source.port)
             if norm is None or norm not in self._norms:
                 raise self.fail(
@@ -258,13 +264,13 @@ class GraphBuilder:
 
     def _norm(self, norm: int, role: TensorRole) -> int:
         if norm not in self._norms:
-            entry = self._found.norms[norm]
+            entry = self.found.norms[norm]
             self._norms[norm] = self.add(entry.name, entry.dtype, entry.shape, role, entry.quant)
         return self._norms[norm]
 
     def _const(self, const: int) -> int:
         if const not in self._consts:
-            entry = self._found.consts[const]
+            entry = self.found.consts[const]
             load = partial(self.elements, entry)
             self._consts[const] = self.add(
                 entry.name, entry.dtype, entry.shape, TensorRole.CONST, entry.quant, load

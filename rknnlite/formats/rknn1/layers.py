@@ -36,7 +36,7 @@ def numbers(
     return values
 
 
-@lowers("CONV2D")
+@lowers("CONV2D", "GROUPED_CONV2D")
 def conv2d(build: GraphBuilder, entry: NodeEntry) -> None:
     x, weight = build.input(entry), build.constant(entry, 1)
     n, channels, height, width = build.shape(x)
@@ -53,12 +53,13 @@ def conv2d(build: GraphBuilder, entry: NodeEntry) -> None:
         stored = stored.reshape(channels * multiplier, 1, kh, kw)
         if not depthwise:
             stored = _dense(stored, channels, channels, weight)
-            doubts.append(
-                f"a depthwise convolution with {multiplier} outputs per channel: their order is that of ONNX"
-            )
     elif group > 1 and stored.shape[1] != channels:
         stored = _dense(stored, channels, group, weight)
-        doubts.append(f"a convolution of {group} groups that is not depthwise")
+        if entry.op.endswith("_CONV2D") and not entry.op.endswith("GROUPED_CONV2D"):
+            doubts.append(
+                f"a convolution of {group} groups that is not depthwise: the chip maker's simulator gives every group the "
+                "channels of the first one, here each has its own"
+            )
     if stored.shape[1] != (1 if depthwise else channels) or stored.shape[2:] != (kh, kw):
         raise build.fail(
             entry, f"weights {list(weight.shape)} do not fit {channels} channels and a kernel of {kh} x {kw}"
@@ -81,9 +82,11 @@ def fully_connected(build: GraphBuilder, entry: NodeEntry) -> None:
         raise build.fail(entry, f"weights {list(weight.shape)} for {inputs} inputs")
     flat = build.helper(entry, x, (batch, inputs, 1, 1), "flat")
     build.emit("Reshape", entry, [x], [flat])
-    y = build.output(entry, (batch, len(stored)))
+    last = build.relu_behind(entry)
+    y = build.output(last, (batch, len(stored)))
     wide = build.helper(entry, y, (batch, len(stored), 1, 1), "sums")
-    _emit(build, entry, "Conv", flat, wide, _params(build, entry, flat, weight, stored), [])
+    params = _params(build, entry, flat, weight, stored)
+    _emit(build, last, "Conv" if last is entry else "ConvRelu", flat, wide, params, [])
     build.emit("Reshape", entry, [wide], [y])
 
 
@@ -102,12 +105,13 @@ def deconvolution(build: GraphBuilder, entry: NodeEntry) -> None:
     if depthwise:
         forward = elements.reshape(channels, 1, kh, kw)
     elif group == 1 and count and elements.size == count * channels * kh * kw:
-        old = build.model.ovxlib < _OLD_DECONVOLUTION
+        old = build.found.ovxlib < _OLD_DECONVOLUTION
         shape = (count, channels, kh, kw) if old else (channels, count, kh, kw)
         forward = elements.reshape(shape) if old else elements.reshape(shape).swapaxes(0, 1)
         if old:
             doubts.append(
-                "weights of a deconvolution of an ovxlib before 1.1.21: their order is as documented, not measured"
+                "weights of a deconvolution of an ovxlib before 1.1.21: read as (O, I), as documented; the chip maker's "
+                "simulator reads them as (I, O)"
             )
     else:
         raise build.unsupported(
@@ -116,16 +120,11 @@ def deconvolution(build: GraphBuilder, entry: NodeEntry) -> None:
     forward = np.ascontiguousarray(forward[..., ::-1, ::-1])
     rows = (height - 1) * sy + kh - top - bottom + more_y
     columns = (width - 1) * sx + kw - left - right + more_x
-    last = build.relu_behind(entry)
-    if last is not entry:
-        doubts.append(
-            "a deconvolution and the RELU behind it as one operation, as a convolution and its RELU are"
-        )
-    y = build.output(last, (n, len(forward), rows, columns))
+    y = build.output(entry, (n, len(forward), rows, columns))
     params = _params(
         build, entry, x, weight, forward, (sy, sx), (1, 1), (top, left), depthwise=depthwise, transposed=True
     )  # fmt: skip
-    _emit(build, last, "ConvTranspose" if last is entry else "ConvTransposeRelu", x, y, params, doubts)
+    _emit(build, entry, "ConvTranspose", x, y, params, doubts)
 
 
 def _dense(stored: Array, channels: int, group: int, weight: TensorEntry) -> Array:
@@ -245,9 +244,14 @@ def lstm(build: GraphBuilder, entry: NodeEntry) -> None:
         raise build.unsupported(entry, "clipped cells and a forget bias are not known")
     steps, batch = build.shape(x)[0], build.shape(x)[1]
     features = int(np.prod(build.shape(x)[2:]))
-    w, r = ([_real(build, entry, first + gate) for gate in (0, 3, 1, 2)] for first in (3, 7))
-    bias = [_real(build, entry, 14 + gate).reshape(-1) for gate in (0, 3, 1, 2)]
+    w, r = ([build.values(entry, first + gate) for gate in (0, 3, 1, 2)] for first in (3, 7))
+    bias = [build.values(entry, 14 + gate).reshape(-1) for gate in (0, 3, 1, 2)]
     hidden = len(w[0])
+    doubts = (
+        ["an LSTM of more than one sequence at once: the chip maker's simulator has another order"]
+        if batch > 1
+        else []
+    )
     if any(part.shape != (hidden, features) for part in w) or any(
         part.shape != (hidden, hidden) for part in r
     ):
@@ -265,20 +269,9 @@ def lstm(build: GraphBuilder, entry: NodeEntry) -> None:
     node = build.emit("exLSTM", entry, [x], outputs)
     stacked = (np.stack(part)[None].astype(np.float32) for part in (w, r, bias))
     wide, recurrent, biases = stacked
+    node.doubts = doubts
     node.recurrent = RecurrentParams(4, hidden, 1, wide, recurrent, biases, np.zeros_like(biases))
 
 
 def _written(build: GraphBuilder, entry: NodeEntry, port: int) -> bool:
-    return port in entry.outputs or (entry.index, port) in build.model.description.virtuals
-
-
-def _real(build: GraphBuilder, entry: NodeEntry, slot: int) -> Array:
-    """The real values of a constant."""
-    found = build.constant(entry, slot)
-    stored = build.elements(found)
-    if found.quant is None:
-        return stored.astype(np.float32)
-    real: Array = ((stored.astype(np.float64) - found.quant.zero_point) * found.quant.scale).astype(
-        np.float32
-    )
-    return real
+    return port in entry.outputs or (entry.index, port) in build.found.virtuals

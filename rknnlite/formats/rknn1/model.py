@@ -30,43 +30,46 @@ class Rknn1Model(Model):
     """A model of the first NPU generation. ``pre_compiled``: its network is commands of the NPU and no graph."""
 
     description: Description = field(default=None, repr=False)  # type: ignore[assignment]
-    data: memoryview = field(default=memoryview(b""), repr=False)
     pre_compiled: bool = False
-    channels_last: bool = False
-    ovxlib: tuple[int, ...] = ()
-    doubts: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def generation(self) -> str:
         return "rknpu1"
 
     def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
-        if self.pre_compiled:
-            raise ModelUnsupported(
-                "the model is pre-compiled: it holds commands of the NPU in the place of a network. A board runs it "
-                "through librknn_api; to run it here, convert the network with pre_compile=False"
-            )
-        if self.container == 2:
-            raise ModelUnsupported(
-                f"the model brings operators of its own ({', '.join(self.custom_ops) or 'none by name'}), compiled for "
-                "its board; register them there, or convert the network without them"
-            )
+        if self.board_only:
+            raise ModelUnsupported(self.board_only)
         from .graph import build_graph
 
-        return build_graph(self)
+        return build_graph(self.description)
 
     def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:
         return self.inputs, self.outputs
 
+    @property
+    def board_only(self) -> str:
+        """Pre-compiled networks, and those that bring operators compiled for a board."""
+        if self.pre_compiled:
+            return (
+                "the model is pre-compiled: it runs on the board through librknn_api, cannot be executed here; "
+                "convert without pre_compile (pre_compile=False)"
+            )
+        if self.container == 2:
+            return (
+                f"the model brings custom operators ({', '.join(self.custom_ops) or 'none by name'}) compiled for its "
+                "board: it runs there through librknn_api, cannot be executed here; convert the network without them"
+            )
+        return ""
+
 
 def read(data: memoryview, version: int) -> Rknn1Model:
     """Read the metadata; raises ModelInvalid or ModelUnsupported."""
-    container = unpack(data, version)
+    container = unpack(data)
     fields = container.fields
-    description = describe(fields, len(container.data))
+    description = describe(fields, container.data)
     targets = _targets(fields)
     model = Rknn1Model(
-        container=version,
+        container=container.version,
         toolkit_version=_word(fields, "version").lstrip("v"),
         compiler_version=_word(fields, "ovxlib_version"),
         platform=targets[0].lower(),
@@ -77,10 +80,7 @@ def read(data: memoryview, version: int) -> Rknn1Model:
         outputs=[],
         custom_ops=_custom_ops(description),
         description=description,
-        data=container.data,
         pre_compiled=bool(fields.get("pre_compile")),
-        channels_last=fields.get("input_fmt") == 1,
-        ovxlib=_numbers(_word(fields, "ovxlib_version")),
     )
     model.inputs, model.outputs = _inputs(model, container), _outputs(model)
     return model
@@ -89,14 +89,6 @@ def read(data: memoryview, version: int) -> Rknn1Model:
 def _word(fields: Mapping[str, Any], key: str) -> str:
     value = fields.get(key, "")
     return value[:200] if isinstance(value, str) else ""
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    """``1.1.26`` as numbers; raises ModelInvalid: what operators mean depends on it."""
-    parts = text.split(".")
-    if not all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts):
-        raise ModelInvalid(f"damaged file: ovxlib_version is {shown(text)}, must be numbers such as 1.1.26")
-    return tuple(int(part) for part in parts)
 
 
 def _targets(fields: Mapping[str, Any]) -> tuple[str, ...]:
@@ -112,13 +104,15 @@ def _custom_ops(description: Description) -> tuple[str, ...]:
 
 def _inputs(model: Rknn1Model, container: Container) -> list[IoTensor]:
     entries = [model.description.norms[index] for index in model.description.inputs]
-    channels = [_channels(entry, model.channels_last) for entry in entries]
+    channels = [_channels(entry, model.description.channels_last) for entry in entries]
     means, stds = _normalisation(container.fields, channels)
+    last = model.description.channels_last
     reorder = _reorder(container.fields.get("reorder"))
     return [
         IoTensor(
-            entry.name, _logical(entry, model.channels_last), entry.dtype,
-            Layout.NHWC if len(entry.shape) == 4 else Layout.UNDEFINED, entry.quant, mean=mean, std=std,
+            entry.name, _logical(entry, last), entry.dtype,
+            Layout.NHWC if len(entry.shape) == 4 else Layout.UNDEFINED, entry.quant,
+            native_shape=entry.shape if last and len(entry.shape) == 4 else (), mean=mean, std=std,
             reorder=reorder if count == _COLOURS else (),
         )
         for entry, count, mean, std in zip(entries, channels, means, stds)

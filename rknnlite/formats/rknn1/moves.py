@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from .description import NodeEntry
 from .functions import axis_of
@@ -15,7 +14,7 @@ __all__: list[str] = []
 _MOST = 1 << 31
 
 
-def _whole(build: GraphBuilder, entry: NodeEntry, key: str, count: int, least: int = 0) -> list[int]:
+def whole(build: GraphBuilder, entry: NodeEntry, key: str, count: int, least: int = 0) -> list[int]:
     """A list of numbers, in numpy's order of axes."""
     found = entry.attrs.get(key)
     if not isinstance(found, list) or len(found) < count:
@@ -36,7 +35,7 @@ def variable(build: GraphBuilder, entry: NodeEntry) -> None:
 def reshape(build: GraphBuilder, entry: NodeEntry) -> None:
     x = build.input(entry)
     count = len(entry.attrs.get("size") or ())
-    shape = _whole(build, entry, "size", numbers(build, entry, "dim_num", (count,))[0] or count, -1)
+    shape = whole(build, entry, "size", numbers(build, entry, "dim_num", (count,))[0] or count, -1)
     total, known = math.prod(build.shape(x)), math.prod(dim for dim in shape if dim > 0)
     shape = [total // max(1, known) if dim < 0 else dim for dim in shape]
     build.emit("Reshape", entry, [x], [build.output(entry, shape)])
@@ -48,7 +47,7 @@ def permute(build: GraphBuilder, entry: NodeEntry) -> None:
     x = build.input(entry)
     shape = build.shape(x)
     rank = len(shape)
-    perm = [rank - 1 - place for place in _whole(build, entry, "perm", rank)]
+    perm = [rank - 1 - place for place in whole(build, entry, "perm", rank)]
     if sorted(perm) != list(range(rank)):
         raise build.fail(entry, f"perm {entry.attrs['perm']} of a tensor of rank {rank}")
     build.emit("Transpose", entry, [x], [build.output(entry, [shape[p] for p in perm])], perm=perm)
@@ -68,7 +67,7 @@ def concat(build: GraphBuilder, entry: NodeEntry) -> None:
 def slice_(build: GraphBuilder, entry: NodeEntry) -> None:
     x = build.input(entry)
     rank = len(build.shape(x))
-    starts, lengths = _whole(build, entry, "start", rank), _whole(build, entry, "length", rank, -1)
+    starts, lengths = whole(build, entry, "start", rank), whole(build, entry, "length", rank, -1)
     sizes = [size - start if n <= 0 else n for n, start, size in zip(lengths, starts, build.shape(x))]
     ends = [start + n for start, n in zip(starts, sizes)]
     if any(end > size for end, size in zip(ends, build.shape(x))):
@@ -113,7 +112,7 @@ def shuffle(build: GraphBuilder, entry: NodeEntry) -> None:
 def pad(build: GraphBuilder, entry: NodeEntry) -> None:
     x = build.input(entry)
     shape = build.shape(x)
-    front, back = (_whole(build, entry, key, len(shape)) for key in ("front_size", "back_size"))
+    front, back = (whole(build, entry, key, len(shape)) for key in ("front_size", "back_size"))
     mode = str(entry.attrs.get("mode", "VSI_NN_PAD_MODE_CONSTANT"))
     if not mode.endswith("CONSTANT"):
         raise build.unsupported(entry, f"padding of mode {mode[:80]!r} is not known")
@@ -131,57 +130,87 @@ def resize(build: GraphBuilder, entry: NodeEntry) -> None:
         numbers(build, entry, "size", (0, 0)) if not factor else (int(width * factor), int(height * factor))
     )
     if str(entry.attrs.get("type")).endswith("NEAREST_NEIGHBOR"):
-        mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        place, near = "asymmetric", "floor"
+        if entry.attrs.get("half_pixel_centers"):
+            place = "tf_half_pixel_for_nn"
+        elif entry.attrs.get("align_corners"):
+            place, near = "align_corners", "round_prefer_ceil"
+        mode = {"mode": "nearest", "coordinate_transformation_mode": place, "nearest_mode": near}
     elif str(entry.attrs.get("type")).endswith("BILINEAR"):
         place = "align_corners" if entry.attrs.get("align_corners") else "asymmetric"
         place = "half_pixel" if entry.attrs.get("half_pixel_centers") else place
         mode = {"mode": "linear", "coordinate_transformation_mode": place}
     else:
         raise build.unsupported(entry, f"resizing of type {entry.attrs.get('type')!r:.80} is not known")
-    if mode["mode"] == "nearest" and (
-        entry.attrs.get("align_corners") or entry.attrs.get("half_pixel_centers")
-    ):
-        raise build.unsupported(entry, "nearest neighbours by aligned corners or half pixels are not known")
     build.emit("Resize", entry, [x], [build.output(entry, (n, c, rows, columns))], **mode)
 
 
-@lowers("REORG")
-def reorg(build: GraphBuilder, entry: NodeEntry) -> None:
-    """Darknet's order: the flat input is read as a picture of fewer channels and larger rows, and taken apart."""
+@lowers("STRIDED_SLICE")
+def strided_slice(build: GraphBuilder, entry: NodeEntry) -> None:
     x = build.input(entry)
-    n, c, height, width = build.shape(x)
-    (step,) = numbers(build, entry, "stride", (1,), 1)
-    if c % step**2 or height % step or width % step:
-        raise build.fail(entry, f"blocks of {step} of {list(build.shape(x))}")
-    y = build.output(entry, (n, c * step**2, height // step, width // step))
-    few = c // step**2
-    shape: list[tuple[int, ...]] = [(n, few, height, step, width, step), (n, step, step, few, height, width)]
-    cells, turned = (build.helper(entry, x, part, word) for part, word in zip(shape, ("cells", "turned")))
-    build.emit("Reshape", entry, [x], [cells])
-    build.emit("Transpose", entry, [cells], [turned], perm=[0, 3, 5, 1, 2, 4])
-    build.emit("Reshape", entry, [turned], [y])
+    shape = build.shape(x)
+    if any(entry.attrs.get(f"{word}_mask") for word in ("begin", "end", "shrink_axis", "new_axis")):
+        raise build.unsupported(entry, "masks are not known")
+    starts, ends = (whole(build, entry, key, len(shape)) for key in ("begin_dims", "end_dims"))
+    steps = whole(build, entry, "stride_dims", len(shape), 1)
+    ends = [min(end, n) for end, n in zip(ends, shape)]
+    sizes = [len(range(*part)) for part in zip(starts, ends, steps)]
+    y = build.output(entry, sizes)
+    build.emit("Slice", entry, [x], [y], starts=starts, ends=ends, axes=list(range(len(shape))), steps=steps)
 
 
-def _blocks(build: GraphBuilder, entry: NodeEntry) -> tuple[int, tuple[int, ...], int]:
+@lowers("CROP")
+def crop(build: GraphBuilder, entry: NodeEntry) -> None:
+    """As large as its output, or as its second input."""
     x = build.input(entry)
-    found: Any = entry.attrs.get("block_size")
-    step = found[0] if isinstance(found, list) and found else found
-    if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step <= 256:
-        raise build.fail(entry, f"block_size is {found!r:.80}")
-    return x, build.shape(x), step
-
-
-@lowers("SPACE2DEPTH")
-def space_to_depth(build: GraphBuilder, entry: NodeEntry) -> None:
-    x, (n, c, h, w), step = _blocks(build, entry)
-    y = build.output(entry, (n, c * step**2, h // step, w // step))
-    build.emit("SpaceToDepth", entry, [x], [y], blocksize=step).doubts.append("its order is that of ONNX")
-
-
-@lowers("DEPTH2SPACE")
-def depth_to_space(build: GraphBuilder, entry: NodeEntry) -> None:
-    x, (n, c, h, w), step = _blocks(build, entry)
-    y = build.output(entry, (n, c // step**2, h * step, w * step))
-    build.emit("DepthToSpace", entry, [x], [y], blocksize=step, mode="DCR").doubts.append(
-        "its order is that of ONNX's DCR"
+    shape = build.shape(x)
+    norm = entry.outputs.get(0)
+    if norm is not None:
+        sizes = build.found.norms[norm].shape
+    elif build.has(entry, 1):
+        sizes = build.shape(build.input(entry, 1))
+    else:
+        raise build.unsupported(entry, "a crop whose size the file does not tell is not known")
+    starts = whole(build, entry, "offset", len(shape))
+    ends = [a + n for a, n in zip(starts, sizes)]
+    if len(sizes) != len(shape) or any(end > n for end, n in zip(ends, shape)):
+        raise build.fail(entry, f"offsets {starts} and sizes {list(sizes)} of {list(shape)}")
+    build.emit(
+        "Slice",
+        entry,
+        [x],
+        [build.output(entry, sizes)],
+        starts=starts,
+        ends=ends,
+        axes=list(range(len(shape))),
     )
+
+
+@lowers("REVERSE")
+def reverse(build: GraphBuilder, entry: NodeEntry) -> None:
+    x = build.input(entry)
+    shape = build.shape(x)
+    found = entry.attrs.get("axis")
+    if not isinstance(found, list) or not all(isinstance(a, int) and 0 <= a < len(shape) for a in found):
+        raise build.fail(entry, f"axis is {found!r:.80} of a tensor of rank {len(shape)}")
+    axes = sorted({len(shape) - 1 - a for a in found})
+    starts, ends = [shape[a] - 1 for a in axes], [-shape[a] - 1 for a in axes]
+    y = build.output(entry, shape)
+    build.emit("Slice", entry, [x], [y], starts=starts, ends=ends, axes=axes, steps=[-1] * len(axes))
+
+
+@lowers("TILE")
+def tile(build: GraphBuilder, entry: NodeEntry) -> None:
+    x = build.input(entry)
+    repeats = whole(build, entry, "multiples", len(build.shape(x)), 1)
+    y = build.output(entry, [n * r for n, r in zip(build.shape(x), repeats)])
+    build.emit("Tile", entry, [x], [y], repeats=repeats)
+
+
+@lowers("GATHER")
+def gather(build: GraphBuilder, entry: NodeEntry) -> None:
+    x, places = build.input(entry), build.input(entry, 1)
+    shape = build.shape(x)
+    axis = axis_of(build, entry, len(shape))
+    y = build.output(entry, [*shape[:axis], *build.shape(places), *shape[axis + 1 :]])
+    build.emit("Gather", entry, [x, places], [y], axis=axis)

@@ -1,0 +1,79 @@
+"""One network per operator of the first toolkit, made here, against the outputs of the chip maker's simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.rknn1_files import File
+from tools.sweep1.answers import answer, nearness
+from tools.sweep1.cases import CASES
+
+with np.load(Path(__file__).with_name("sweep.npz")) as _stored:
+    STORED = {name: _stored[name] for name in _stored.files}
+ANSWERS: dict[str, list[np.ndarray]] = {}
+for _key in sorted(STORED):
+    ANSWERS.setdefault(_key.rpartition(".")[0], []).append(STORED[_key])
+
+STEPS = {
+    "add": 0.99, "subtract": 0.99, "subtract_channels": 0.98, "square": 0.96, "log": 0.97, "erf": 0.99,
+    "relu6": 0.99, "relu1": 0.72, "leaky_relu": 0.99, "sigmoid": 0.98, "tanh": 0.99, "tanh_scaled": 0.99, "elu": 0.98,
+    "elu_alpha": 0.99, "elu_i8": 0.99, "swish": 0.99, "swish_beta": 0.99, "hard_sigmoid": 0.98, "mish": 0.99, "mish_i8": 0.99,
+    "conv_relu6": 0.92, "conv_leaky": 0.94, "conv_sigmoid": 0.99, "conv_clip": 0.97, "lstm": 0.96,
+    "sigmoid_i16": 0.9, "tanh_i16": 0.9, "swish_i16": 0.83, "leaky_relu_i16": 0.99, "elu_i16": 0.92, "mish_i16": 0.85,
+    "resize_bilinear_uneven": 0.98, "resize_bilinear_align_uneven": 0.97,
+}  # fmt: skip
+"""Functions that the simulator looks up or interpolates, and ties of sums: the share of equal elements; the rest is one step
+away."""
+HALVES = {
+    "sigmoid_f16": 0.92, "tanh_f16": 0.93, "swish_f16": 0.9, "elu_f16": 0.94, "mish_f16": 0.87, "softmax_rank2": 0.5,
+    "avg_pool_f16": 0.99, "lstm_f16": 0.5,
+}  # fmt: skip
+"""The same for float16, where the rest is at most 0.001 away."""
+DECONVOLUTIONS = {f"deconv_io_old_{k}": f"deconv_io_{k}" for k in (1, 2, 3)}
+"""It reads (I, O) weights only in files of old versions; here they are of new ones."""
+_EQUAL = sorted(set(ANSWERS) - {*STEPS, *HALVES, *DECONVOLUTIONS})
+
+
+def made(name: str) -> tuple[File, list[np.ndarray]]:
+    """The file of a case and what the CPU reference makes of it."""
+    file = CASES[name]()
+    return file, answer(file.data, file.stored_inputs())
+
+
+@pytest.mark.parametrize("name", _EQUAL)
+def test_equal_to_the_simulator(name: str) -> None:
+    assert nearness(made(name)[1], ANSWERS[name]).equal == 1
+
+
+@pytest.mark.parametrize("name", sorted(STEPS))
+def test_within_a_step(name: str) -> None:
+    found = nearness(made(name)[1], ANSWERS[name])
+    assert found.most <= 1 and found.equal >= STEPS[name], str(found)
+
+
+@pytest.mark.parametrize("name", sorted(HALVES))
+def test_within_a_rounding_of_float16(name: str) -> None:
+    found = nearness(made(name)[1], ANSWERS[name])
+    assert found.most <= 0.001 and found.equal >= HALVES[name], str(found)
+
+
+@pytest.mark.parametrize("name", sorted(DECONVOLUTIONS))
+def test_deconvolutions(name: str) -> None:
+    assert nearness(made(DECONVOLUTIONS[name])[1], ANSWERS[name]).equal == 1
+
+
+def test_the_tables_name_what_is_stored() -> None:
+    named = {*STEPS, *HALVES, *DECONVOLUTIONS}
+    assert named <= set(ANSWERS), named - set(ANSWERS)
+    assert len(_EQUAL) > 85
+
+
+def test_whose_simulator_is_not_followed_has_a_doubt() -> None:
+    """Grouped convolutions differ there; whoever runs one is told."""
+    from rknnlite.formats import ModelFile
+
+    (guess,) = ModelFile(CASES["conv_groups"]().data).model.graph().guesses
+    assert "gives every group the channels of the first one" in guess.fact
