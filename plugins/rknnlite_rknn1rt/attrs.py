@@ -45,7 +45,7 @@ def from_struct(struct: abi.TensorAttrStruct) -> TensorAttr:
     )
     if not 0 < attr.n_elems < _LARGEST or attr.n_elems != struct.n_elems:
         raise RknnError(_misfit(name, f"dims {list(attr.dims)} and {struct.n_elems} elements"))
-    return attr
+    return dataclasses.replace(attr, size_with_stride=max(struct.size, attr.size))
 
 
 def _misfit(name: str, what: str) -> str:

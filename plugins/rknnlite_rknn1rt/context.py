@@ -124,6 +124,10 @@ class Rknn1Context(ZeroCopyContext):
         self._sync_side(False)
         self._frame, self._done = last, True
 
+    def _outputs_awaited(self) -> None:
+        if self._begun:
+            self._finish()
+
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         with self.exclusive():
             self._idle()
@@ -167,7 +171,9 @@ class Rknn1Context(ZeroCopyContext):
             )
         wanted = self._begun.popleft()
         frame = self._fetch(want_float).get(self._library, self._value, arrays)
-        if frame and wanted and frame != wanted and not self._settings.async_mode:  # 0: a library that does not count
+        if (
+            frame and wanted and frame != wanted and not self._settings.async_mode
+        ):  # 0: a library that does not count
             raise RknnError(
                 f"rknn_outputs_get gave frame {frame} where {wanted} was the next; open the model again, and tell which "
                 f"library does so: {self._library!r}"

@@ -115,7 +115,7 @@ def map_side(
     check(f"rknn_{word}_map", map_(number, len(attrs), mems))
     native = Native(mems, unmap, (number, len(attrs), mems), (parent,), guard)
     for attr, struct in zip(attrs, mems):
-        _check(native, struct, attr.size, f"rknn_{word}_map")
+        _check(native, struct, attr.size_with_stride, f"rknn_{word}_map")
     held = _Held(native)
     return [Rknn1Memory(held, struct, context, mapped=True) for struct in mems]
 

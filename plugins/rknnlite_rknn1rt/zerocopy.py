@@ -69,9 +69,11 @@ class ZeroCopyContext(QueryContext):
             is_input, index = self._place(attr)
             if mem.mapped:
                 raise ParamInvalid("mapped memory is bound already, to the tensor it was mapped for")
-            if mem.size < attr.size:
+            if mem.size < attr.size_with_stride:
                 error = InputInvalid if is_input else OutputInvalid
-                raise error(f"tensor {attr.name}: the memory has {mem.size} bytes, {attr.size} are needed")
+                raise error(
+                    f"tensor {attr.name}: the memory has {mem.size} bytes, {attr.size_with_stride} are needed"
+                )
             struct = self._structs[is_input][index]
             code = self._library.function("rknn_set_io_mem")(self._value, mem.native.value, ct.byref(struct))
             check("rknn_set_io_mem", code, f"the library does not take {attr}" if code == -5 else "")
@@ -94,7 +96,7 @@ class ZeroCopyContext(QueryContext):
                 del self._bound[key]
 
     def sync(self, mem: Memory, direction: str) -> None:
-        """``rknn_inputs_sync`` or ``rknn_outputs_sync`` for all tensors of the memory's side; ``run`` does so itself."""
+        """``rknn_inputs_sync`` for all inputs, where ``mem`` is one; ``run`` does so itself, for outputs as well."""
         if direction not in _DIRECTIONS:
             raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_DIRECTIONS)}")
         with self.exclusive():
@@ -104,8 +106,14 @@ class ZeroCopyContext(QueryContext):
                 raise ParamInvalid(
                     "this memory is bound to no tensor: librknn_api syncs inputs and outputs only"
                 )
-            if side in _DIRECTIONS[direction]:
+            if side and side in _DIRECTIONS[direction]:
                 self._sync_side(side)
+            elif not side and side in _DIRECTIONS[direction]:
+                self._outputs_awaited()
+
+    def _outputs_awaited(self) -> None:
+        """Wait for frames that write to memory of the program's, where any is under way."""
+        raise NotImplementedError
 
     def _on_side(self, is_input: bool) -> bool:
         """Whether any tensor of a side has memory."""

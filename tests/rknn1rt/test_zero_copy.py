@@ -84,7 +84,10 @@ def test_unmapping_leads_back_to_the_common_path(start: Start, double: Double1) 
 
 def test_created_and_bound(start: Start) -> None:
     context, image = start(), picture()
-    given, got = context.create_mem(72), context.create_mem(72)
+    given, got = (
+        context.create_mem(attrs[0].size_with_stride)
+        for attrs in (context.native_inputs, context.native_outputs)
+    )
     with pytest.raises(ContextInvalid, match="set inputs"):
         context.run()
     context.bind(context.native_inputs[0], given)
@@ -129,6 +132,13 @@ def test_sync(start: Start, double: Double1) -> None:
     context.sync(given, "from_device")  # nothing comes from the device to inputs
     context.sync(given, "both")
     assert double.count("rknn_inputs_sync") == 2
+    (got,) = context.map_outputs()
+    context.run()
+    context.sync(got, "from_device")  # run has waited already
+    assert double.count("rknn_outputs_sync") == 1
+    context.start()
+    context.sync(got, "both")
+    assert double.count("rknn_outputs_sync") == 2
     with pytest.raises(ParamInvalid, match="bound to no tensor"):
         context.sync(loose, "both")
     with pytest.raises(ParamInvalid, match="direction"):

@@ -24,6 +24,9 @@ def kernel(board: Board) -> Iterator[Finding]:
         yield Finding(
             topic, Level.OK, f"{name}: {soc.name.upper()}, {soc.cores} NPU cores, kernel {board.kernel()}"
         )
+        if soc.generation == "rknpu1":
+            yield _first_generation(topic, board)
+            return
     driver, nodes = board.driver(), board.nodes()
     if soc is None and driver.value is None and not nodes:
         return
@@ -62,6 +65,14 @@ def kernel(board: Board) -> Iterator[Finding]:
                 f"{node.path} is missing",
                 f"give it to the container: --device {node.path}",
             )
+
+
+def _first_generation(topic: str, board: Board) -> Finding:
+    """The NPUs of RK1808, RV1109 and RV1126 have a driver of their own, galcore."""
+    if (board.root / "dev/galcore").exists():
+        return Finding(topic, Level.OK, "/dev/galcore is there, the NPU's device node")
+    remedy = "in a container add --device /dev/galcore; else load the driver: dmesg | grep -i galcore"
+    return Finding(topic, Level.WARN, "no /dev/galcore, the device node of this generation's NPU", remedy)
 
 
 def speed(board: Board) -> Iterator[Finding]:

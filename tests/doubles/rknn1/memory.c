@@ -14,7 +14,8 @@ static uint32_t count_of(const context *c, int side) { return side ? c->n_in : c
 
 static const tensor *tensors(const context *c, int side) { return side ? c->in : c->out; }
 
-static int map(rknn_context handle, int code, int side, uint32_t count, rknn_tensor_mem mem[], int less) {
+static int map(rknn_context handle, function_id id, int side, uint32_t count, rknn_tensor_mem mem[]) {
+    int code = enter(id), less = is_short(id);
     context *c = of(handle);
     if (!c) return -7;
     if (code) return code;
@@ -51,11 +52,11 @@ static int right(const context *c, int side, uint32_t count, const rknn_tensor_m
 }
 
 EXPORT int rknn_inputs_map(rknn_context c, uint32_t n, rknn_tensor_mem mem[]) {
-    return map(c, enter(ID_rknn_inputs_map), 1, n, mem, is_short(ID_rknn_inputs_map));
+    return map(c, ID_rknn_inputs_map, 1, n, mem);
 }
 
 EXPORT int rknn_outputs_map(rknn_context c, uint32_t n, rknn_tensor_mem mem[]) {
-    return map(c, enter(ID_rknn_outputs_map), 0, n, mem, is_short(ID_rknn_outputs_map));
+    return map(c, ID_rknn_outputs_map, 0, n, mem);
 }
 
 EXPORT int rknn_inputs_unmap(rknn_context c, uint32_t n, rknn_tensor_mem mem[]) {
