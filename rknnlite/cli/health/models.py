@@ -108,7 +108,7 @@ def _first_pairing(topic: str, backend: str, found: Model, runtime: str) -> Find
     text = f"model of toolkit {found.toolkit_version or 'unknown'}, runtime {runtime} (backend {backend})"
     same = versions.version_numbers(found.toolkit_version)[:2] == versions.version_numbers(runtime)[:2]
     if found.board_only and not same:
-        remedy = "where it answers -14, convert on a machine with the toolkit of that version"
+        remedy = "where it answers -11, convert on a machine with the toolkit of that version"
         return Finding(topic, Level.WARN, f"{text}: compiled for other versions of the driver", remedy)
     return Finding(topic, Level.OK, f"{text}: compatible")
 
