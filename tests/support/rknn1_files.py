@@ -33,7 +33,14 @@ def _dtype(word: str, kind: str, **more: Any) -> Dtype:
 
 
 F16, F32 = _dtype("FLOAT16", "NONE"), _dtype("FLOAT32", "NONE")
-_NUMPY = {"UINT8": np.uint8, "INT8": np.int8, "INT16": np.int16, "INT32": np.int32, "FLOAT16": np.float16, "FLOAT32": np.float32}
+_NUMPY = {
+    "UINT8": np.uint8,
+    "INT8": np.int8,
+    "INT16": np.int16,
+    "INT32": np.int32,
+    "FLOAT16": np.float16,
+    "FLOAT32": np.float32,
+}
 
 
 class Ref(dict[str, Any]):
@@ -79,7 +86,11 @@ class File:
     def const(self, values: Any, dtype: Dtype) -> Ref:
         """A constant: stored elements."""
         array = np.asarray(values, _NUMPY[dtype["vx_type"][12:]])
-        entry = {"offset": len(self._bytes), "len": array.nbytes, **_sized(array.shape, dtype, len(self._consts))}
+        entry = {
+            "offset": len(self._bytes),
+            "len": array.nbytes,
+            **_sized(array.shape, dtype, len(self._consts)),
+        }
         self._consts.append(entry)
         self._bytes += array.tobytes()
         return Ref(right_tensor={"type": "const_tensor", "tensor_id": entry["tensor_id"]})
@@ -87,10 +98,18 @@ class File:
     def random(self, shape: tuple[int, ...], dtype: Dtype, low: float = 0, high: float = 256) -> Ref:
         """A constant of random elements: integers of ``low`` to ``high``, or normal real numbers."""
         kind = np.dtype(_NUMPY[dtype["vx_type"][12:]])
-        return self.const(self.rng.standard_normal(shape) if kind.kind == "f" else self.rng.integers(low, high, shape), dtype)
+        return self.const(
+            self.rng.standard_normal(shape) if kind.kind == "f" else self.rng.integers(low, high, shape),
+            dtype,
+        )
 
     def node(
-        self, op: str, reads: list[Optional[Ref]], *ports: Dtype, nn: Optional[dict[str, Any]] = None, vx: Any = None
+        self,
+        op: str,
+        reads: list[Optional[Ref]],
+        *ports: Dtype,
+        nn: Optional[dict[str, Any]] = None,
+        vx: Any = None,
     ) -> Ref:
         """A node whose ports have these element types; the reference is to port 0, see ``port``."""
         number = len(self._nodes)
@@ -144,7 +163,13 @@ class File:
     def data(self) -> bytes:
         """Container 1."""
         text = json.dumps(self.description).encode()
-        return b"RKNN\0\0\0\0" + struct.pack("<QQ", 1, len(self._bytes)) + self._bytes + struct.pack("<Q", len(text)) + text
+        return (
+            b"RKNN\0\0\0\0"
+            + struct.pack("<QQ", 1, len(self._bytes))
+            + self._bytes
+            + struct.pack("<Q", len(text))
+            + text
+        )
 
     def _norm(self, shape: tuple[int, ...], dtype: Dtype, name: str) -> Ref:
         entry = {"url": name, **_sized(shape, dtype, len(self._norms))}

@@ -42,8 +42,12 @@ def _run(args: argparse.Namespace) -> None:
     for name in _chosen(args):
         paths = [args.folder / f"{name}{ending}" for ending in (".rknn", ".in.npz", ".out.npz")]
         if not paths[2].exists():
-            done = subprocess.run([*shlex.split(args.command), *map(str, paths)], capture_output=True, text=True)
-            print(name, "ran" if done.returncode == 0 else f"failed: {done.stderr[-200:].strip()}", flush=True)
+            done = subprocess.run(
+                [*shlex.split(args.command), *map(str, paths)], capture_output=True, text=True
+            )
+            print(
+                name, "ran" if done.returncode == 0 else f"failed: {done.stderr[-200:].strip()}", flush=True
+            )
 
 
 def _answers(folder: Path, name: str) -> list[np.ndarray]:
@@ -59,7 +63,9 @@ def _compare(args: argparse.Namespace) -> None:
             print(f"| {name} | the simulator has no answer |")
             continue
         try:
-            print(f"| {name} | {nearness(answer(file.data, file.stored_inputs()), _answers(args.folder, name))} |")
+            print(
+                f"| {name} | {nearness(answer(file.data, file.stored_inputs()), _answers(args.folder, name))} |"
+            )
         except RknnError as error:
             print(f"| {name} | refused: {error} |")
 
@@ -76,7 +82,9 @@ def _pack(args: argparse.Namespace) -> None:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="sweep1", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="sweep1", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     steps = parser.add_subparsers(dest="step", required=True)
     for word, step in (("write", _write), ("run", _run), ("compare", _compare), ("pack", _pack)):
         sub = steps.add_parser(word)

@@ -20,7 +20,9 @@ class Nearness(NamedTuple):
     most: float
 
     def __str__(self) -> str:
-        return "equal" if self.equal == 1 else f"{100 * self.equal:.1f} % equal, at most {self.most:.4g} apart"
+        return (
+            "equal" if self.equal == 1 else f"{100 * self.equal:.1f} % equal, at most {self.most:.4g} apart"
+        )
 
 
 def answer(data: bytes, inputs: list[Any]) -> list[Any]:
