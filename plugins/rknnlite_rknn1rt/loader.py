@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import functools
 import os
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rknnlite import config
 from rknnlite.native.crash import named
-from rknnlite.native.library import FunctionMissing, LibraryIncomplete, Search, open_library, version_in
+from rknnlite.native.library import (
+    FunctionMissing,
+    LibraryIncomplete,
+    OncePerFile,
+    Search,
+    open_library,
+    version_in,
+)
 
 if TYPE_CHECKING:
     from .abi import Flavour
@@ -31,8 +37,7 @@ _ONLY_IN_LIBRKNNRT = ("rknn_dup_context", "rknn_set_core_mask", "rknn_create_mem
 # Compiled when a library is searched, not at every start.
 _VERSION = rb"([01]\.\d{1,2}\.\d{1,2} \([0-9a-f]{7,10} build: [^)\0\n]{4,40}\))"
 
-_loaded: dict[tuple[str, int, int], Library] = {}
-_loading = threading.Lock()
+_libraries: OncePerFile[Library] = OncePerFile(lambda path: Library(path))
 
 
 def load(explicit: str | os.PathLike[str] | None = None) -> Library:
@@ -41,13 +46,7 @@ def load(explicit: str | os.PathLike[str] | None = None) -> Library:
     Raises:
         LibraryNotFound, LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete.
     """
-    path = Path(os.path.realpath(SEARCH.find(explicit, config.get("rknn1_library"))))
-    status = path.stat()
-    key = (str(path), status.st_ino, status.st_mtime_ns)
-    with _loading:
-        if key not in _loaded:
-            _loaded[key] = Library(path)
-        return _loaded[key]
+    return _libraries.of(SEARCH.find(explicit, config.get("rknn1_library")))
 
 
 class Library:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from rknnlite import config
 from rknnlite.native.crash import named
-from rknnlite.native.library import FunctionMissing, Search, open_library, version_in
+from rknnlite.native.library import FunctionMissing, OncePerFile, Search, open_library, version_in
 
 if TYPE_CHECKING:
     from rknnlite.abi import rknn3
@@ -35,8 +35,8 @@ _NEEDED = (
 # Compiled when a library is searched, not at every start.
 _VERSION = rb"librknn3_api version: ([0-9][^\0\n\"%]{0,120})"
 
-_loaded: dict[tuple[str, int, int], Library] = {}
-_loading = threading.Lock()
+_starting = threading.Lock()
+_libraries: OncePerFile[Library] = OncePerFile(lambda path: Library(path))
 
 
 def load(explicit: str | os.PathLike[str] | None = None) -> Library:
@@ -45,13 +45,7 @@ def load(explicit: str | os.PathLike[str] | None = None) -> Library:
     Raises:
         LibraryNotFound, LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete.
     """
-    path = SEARCH.find(explicit, config.get("rknn3_library")).resolve()
-    status = path.stat()
-    key = (str(path), status.st_ino, status.st_mtime_ns)
-    with _loading:
-        if key not in _loaded:
-            _loaded[key] = Library(path)
-        return _loaded[key]
+    return _libraries.of(SEARCH.find(explicit, config.get("rknn3_library")))
 
 
 class Library:
@@ -77,7 +71,7 @@ class Library:
         from rknnlite.abi import rknn3
 
         revision = rknn3.revision(version)
-        with _loading:
+        with _starting:
             if revision.name not in self._apis:
                 self._apis[revision.name] = Api(self, revision, version)
             return self._apis[revision.name]

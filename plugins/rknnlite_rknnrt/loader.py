@@ -8,13 +8,19 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
 from rknnlite import config
 from rknnlite.native.crash import named
-from rknnlite.native.library import FunctionMissing, LibraryIncomplete, Search, open_library, version_in
+from rknnlite.native.library import (
+    FunctionMissing,
+    LibraryIncomplete,
+    OncePerFile,
+    Search,
+    open_library,
+    version_in,
+)
 
 __all__ = ["SEARCH", "Library", "load"]
 
@@ -36,8 +42,7 @@ _ONLY_HERE = ("rknn_dup_context", "rknn_set_core_mask", "rknn_create_mem2", "rkn
 _FIRST_GENERATION = ("rknn_inputs_map", "rknn_find_devices", "rknn_init2")
 """What tells the first generation's librknn_api, whose functions have the same names and other arguments."""
 
-_loaded: dict[tuple[str, int, int], Library] = {}
-_loading = threading.Lock()
+_libraries: OncePerFile[Library] = OncePerFile(lambda path: Library(path))
 
 
 def load(explicit: str | os.PathLike[str] | None = None) -> Library:
@@ -46,13 +51,7 @@ def load(explicit: str | os.PathLike[str] | None = None) -> Library:
     Raises:
         LibraryNotFound, LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete.
     """
-    path = Path(os.path.realpath(SEARCH.find(explicit, config.get("library"))))
-    status = path.stat()
-    key = (str(path), status.st_ino, status.st_mtime_ns)
-    with _loading:
-        if key not in _loaded:
-            _loaded[key] = Library(path)
-        return _loaded[key]
+    return _libraries.of(SEARCH.find(explicit, config.get("library")))
 
 
 class Library:

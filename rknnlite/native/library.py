@@ -12,9 +12,11 @@ import os
 import platform
 import re
 import struct
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from ..errors import BackendUnavailable, RknnError
 from .crash import caller, name_crashes
@@ -26,6 +28,7 @@ __all__ = [
     "LibraryNotFound",
     "LibraryUnusable",
     "LibraryWrongArchitecture",
+    "OncePerFile",
     "Search",
     "is_file",
     "open_library",
@@ -37,6 +40,7 @@ DIRECTORIES = (
     "/usr/lib/arm-linux-gnueabihf", "/lib", "/lib64", "/usr/local/lib", "/usr/local/lib64", "/vendor/lib64",
     "/vendor/lib", "/oem/usr/lib",
 )  # fmt: skip
+T = TypeVar("T")
 _MACHINES = {3: "x86", 40: "armhf", 62: "x86_64", 183: "aarch64", 243: "riscv"}
 
 
@@ -88,6 +92,26 @@ class Search:
                 if is_file(Path(directory) / name):
                     return Path(directory) / name
         raise LibraryNotFound(f"no {' or '.join(self.names)} in {', '.join(looked)}; {self.remedy}")
+
+
+class OncePerFile(Generic[T]):
+    """Libraries that were loaded, one object per file; a file that was replaced meanwhile is another one."""
+
+    def __init__(self, load: Callable[[Path], T]) -> None:
+        """``load`` gets the path without links; what it raises is raised, and it is asked again the next time."""
+        self._load = load
+        self._loaded: dict[tuple[str, int, int], T] = {}
+        self._lock = threading.Lock()
+
+    def of(self, found: Path) -> T:
+        """The library of a file."""
+        path = Path(os.path.realpath(found))
+        status = path.stat()
+        key = (str(path), status.st_ino, status.st_mtime_ns)
+        with self._lock:
+            if key not in self._loaded:
+                self._loaded[key] = self._load(path)
+            return self._loaded[key]
 
 
 def is_file(path: Path) -> bool:
