@@ -109,7 +109,9 @@ class Struct:
 
     def _declared(self, name: str, kind: Any, structs: Mapping[Any, str]) -> str:
         if name in self.anonymous:
-            members = "".join(f"        {self._declared(*member, structs)};\n" for member in kind._fields_)
+            members = "".join(
+                f"        {self._declared(member, inner, structs)};\n" for member, inner in kind._fields_
+            )
             return f"__extension__ union {{\n{members}    }}"
         shape = ""
         while isinstance(kind, type) and issubclass(kind, ct.Array):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rknnlite.abi import rknn_op
 
 from . import rknn
-from .parts import Constants, Enum, Function, Header, Struct, Text, members_of
+from .parts import Constants, Enum, Function, Header, Part, Struct, Text, members_of
 
 __all__ = ["CUSTOM_OP", "OP"]
 
@@ -14,7 +14,7 @@ _TARGETS = Enum(
     {**members_of(rknn_op.Target, "RKNN_TARGET_TYPE_"), "RKNN_TARGET_TYPE_MAX": max(rknn_op.Target) + 1},
     "Where an operator computes.",
 )
-_CONTEXTS = (
+_CONTEXTS: tuple[Part, ...] = (
     Struct("rknn_gpu_op_context", rknn_op.GpuOpContext, about="OpenCL's objects, for operators of the GPU."),
     Struct(
         "rknn_custom_op_context", rknn_op.CustomOpContext,
@@ -55,7 +55,7 @@ _LIMITS = Constants(
     {"RKNN_CUSTOM_OP_MAX_STR_LEN": rknn_op.MAX_STRING, "RKNN_CUSTOM_OP_MAX_VALUE_LEN": rknn_op.MAX_VALUE},
     "Limits.",
 )
-_TYPES = (
+_TYPES: tuple[Part, ...] = (
     Text("typedef rknn_context rknn_custom_op_interal_context;"),
     _TARGETS,
     *_CONTEXTS,
