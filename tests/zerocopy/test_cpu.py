@@ -496,3 +496,24 @@ def test_who_cannot_be_a_master() -> None:
             open_cpu(genuine("dynamic_three.rk3588.i8"), extra={"master": other})
     with pytest.raises(errors.ModelUnsupported, match="the weights were removed"):
         open_cpu(genuine("removed.rk3588.i8"))
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.FLOAT32])
+def test_a_layout_says_nothing_below_rank_four(layout: Layout, dtype: DType) -> None:
+    """Programs for boards set NCHW on every output, whatever its rank."""
+    name = "wake_word_like.rk3588.i8"
+    (data,) = golden_of(name).inputs
+    with open_cpu(genuine(name)) as context:
+        (expected,) = context.infer(data, raw=True)
+        (real,) = context.infer(data)
+    with open_cpu(genuine(name)) as context:
+        (attr,) = context.native_inputs
+        attr, mem = bound(context, attr, layout=layout, dtype=DType.FLOAT32)
+        fill(dataclasses.replace(attr, layout=Layout.UNDEFINED), mem, data)
+        (out,) = context.native_outputs
+        assert (len(attr.dims), len(out.dims)) == (3, 2)
+        out, result = bound(context, out, layout=layout, dtype=dtype)
+        context.run()
+        found = result.ndarray.view(dtype.numpy)[: out.n_elems].reshape(out.dims)
+        assert np.array_equal(found, expected.data if dtype is DType.INT8 else real)
