@@ -11,6 +11,7 @@ import enum
 import functools
 from typing import Any
 
+from rknnlite.abi.init_flags import InitFlag
 from rknnlite.abi.rknn_api import (
     MAX_DYNAMIC_SHAPES,
     CustomString,
@@ -83,28 +84,6 @@ __all__ = [
     "TensorMem",
     "array_of",
 ]
-
-
-class InitFlag(enum.IntFlag):
-    """Flags of ``rknn_init``; the priority is a number in the two lowest bits (0 is the highest)."""
-
-    PRIOR_MEDIUM = 1
-    PRIOR_LOW = 2
-    ASYNC = 4
-    COLLECT_PERF = 8
-    MEM_ALLOC_OUTSIDE = 16
-    SHARE_WEIGHT_MEM = 32
-    FENCE_IN_OUTSIDE = 64
-    FENCE_OUT_OUTSIDE = 128
-    COLLECT_MODEL_INFO_ONLY = 256
-    INTERNAL_ALLOC_OUTSIDE = 512
-    FALLBACK_GPU = 1024
-    ENABLE_SRAM = 2048
-    SHARE_SRAM = 4096
-    DISABLE_PROC_HIGH_PRIORITY = 8192
-    DISABLE_FLUSH_INPUT = 16384
-    DISABLE_FLUSH_OUTPUT = 32768
-    MODEL_BUFFER_ZERO_COPY = 65536
 
 
 class QntType(enum.IntEnum):
