@@ -1,0 +1,22 @@
+"""``librknnrt.so`` for every machine: the C library for programs in other languages, and the process that computes for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rknnlite import hookimpl
+
+if TYPE_CHECKING:
+    from rknnlite.spi.command import Command
+
+__all__ = ["rknnlite_register_commands"]
+
+
+@hookimpl
+def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
+    """Offer ``rknnlite librknnrt`` and ``rknnlite exec``."""
+    from .command import COMMANDS
+
+    for command in COMMANDS:
+        register(command)
