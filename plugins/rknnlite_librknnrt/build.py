@@ -13,7 +13,6 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Optional
 
@@ -23,27 +22,15 @@ from rknnlite.files.writing import write_file
 from rknnlite.native import buildcache
 from rknnlite.native.library import check_elf, is_file
 
-__all__ = [
-    "CLIENT",
-    "INCLUDE",
-    "Found",
-    "Origin",
-    "compile_command",
-    "find",
-    "glibc_needed",
-    "library",
-    "own_folder",
-    "sources",
-]
+from . import recipe
+from .recipe import LIBRARY
+
+__all__ = ["Found", "Origin", "find", "library", "own_folder"]
 
 _HERE = Path(__file__).parent
-CLIENT, INCLUDE = _HERE / "client", _HERE / "include"
-"""Sources of the library, and the headers that programs are compiled with."""
-_LIBRARY = "librknnrt.so"
 _PREBUILT = _HERE / "lib"
 _SYSTEM_PACKAGES, _SYSTEM_LIBRARIES = Path("/usr/lib/python3/dist-packages"), Path("/usr/lib")
-_FLAGS = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread", f"-Wl,-soname,{_LIBRARY}")
-_PURPOSE = f"{_LIBRARY} for programs in other languages"
+_PURPOSE = f"{LIBRARY} for programs in other languages"
 _REMEDY = (
     "install one (apt install gcc libc6-dev), or name it in CC; wheels have the library ready for glibc on x86-64 and "
     "aarch64, Debian's package librknnrt-rknnlite for its own Python"
@@ -104,40 +91,21 @@ def own_folder() -> Path:
     return folder
 
 
-def sources() -> list[Path]:
-    """The C files of the library."""
-    return sorted(CLIENT.glob("*.c"))
-
-
-def compile_command(compiler: Sequence[str], out: Path) -> list[str]:
-    """What compiles the library out of this package's folders."""
-    return [*compiler, *_FLAGS, _version_flag(), f"-I{INCLUDE}", "-o", str(out), *map(str, sources()), "-ldl"]
-
-
-def glibc_needed(file: Path) -> tuple[int, int]:
-    """The oldest glibc that a library loads with, by the versions of the functions that it asks for; (0, 0): any."""
-    found = re.findall(rb"\0GLIBC_(\d+)\.(\d+)", file.read_bytes())
-    return max(((int(major), int(minor)) for major, minor in found), default=(0, 0))
-
-
-def _version_flag() -> str:
-    return f'-DRKNNLITE_VERSION="{__version__}"'
-
-
 def _of_the_system() -> Optional[Path]:
     """Debian's library, for Debian's own package under the Python that the library starts."""
     if _SYSTEM_PACKAGES not in _HERE.parents:
         return None
-    for file in sorted(_SYSTEM_LIBRARIES.glob(f"*/rknnlite/{_LIBRARY}")):
+    for file in sorted(_SYSTEM_LIBRARIES.glob(f"*/rknnlite/{LIBRARY}")):
         if _fits(file) and _same_python(_first_line(file.with_name("interpreter"))):
             return file
     return None
 
 
 def _prebuilt() -> Optional[Path]:
-    """The wheel's library for this machine, where it can be loaded."""
-    file = _PREBUILT / f"{platform.machine()}-linux-gnu" / _LIBRARY
-    return file if is_file(file) and _fits(file) else None
+    """The wheel's library for this machine, where it can be loaded, and is made of the sources that lie here."""
+    file = _PREBUILT / f"{platform.machine()}-linux-gnu" / LIBRARY
+    fits = is_file(file) and _first_line(file.with_name(recipe.MADE_OF)) == recipe.digest() and _fits(file)
+    return file if fits else None
 
 
 def _fits(file: Path) -> bool:
@@ -146,7 +114,7 @@ def _fits(file: Path) -> bool:
         check_elf(file)
     except BackendUnavailable:
         return False
-    return glibc_needed(file) <= _glibc() != (0, 0)
+    return recipe.glibc_needed(file) <= _glibc() != (0, 0)
 
 
 def _glibc() -> tuple[int, int]:
@@ -160,9 +128,9 @@ def _glibc() -> tuple[int, int]:
 
 
 def _built() -> Path:
-    files = [*sources(), *sorted(CLIENT.glob("*.h")), *sorted(INCLUDE.glob("*.h"))]
+    flags = (*recipe.FLAGS, recipe.version_flag(__version__), "-I.")
     try:
-        return buildcache.build_library(_LIBRARY, files, _PURPOSE, *_FLAGS, _version_flag(), "-I.")
+        return buildcache.build_library(LIBRARY, recipe.files(), _PURPOSE, *flags)
     except BackendUnavailable as error:
         raise BackendUnavailable(f"{error}; {_REMEDY}") from None
 
@@ -192,7 +160,7 @@ def _first_line(file: Path) -> str:
 
 def _put(source: Path, link: bool = False) -> Path:
     """Put a library into this Python's folder; each file is there whole, the one it reads before it."""
-    target = own_folder() / _LIBRARY
+    target = own_folder() / LIBRARY
     _keep(target.with_name("interpreter"), os.fsencode(f"{sys.executable}\n"))
     if not link:
         _keep(target, source.read_bytes(), mode=0o700)

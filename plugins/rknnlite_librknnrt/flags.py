@@ -8,7 +8,8 @@ from pathlib import Path
 from rknnlite._version import __version__
 from rknnlite.files.writing import write_text
 
-from .build import INCLUDE, own_folder
+from .build import own_folder
+from .recipe import INCLUDE
 
 __all__ = ["PACKAGE", "cflags", "libs", "pkg_config", "write_pkg_config"]
 

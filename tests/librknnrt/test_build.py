@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from rknnlite_librknnrt import build
+from rknnlite_librknnrt import build, recipe
 from rknnlite_librknnrt.build import Origin
 
 from rknnlite._version import __version__
@@ -36,7 +36,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library, as the tool for wheels would have compiled it."""
     needs("gcc")
     file = tmp_path_factory.mktemp("compiled") / "librknnrt.so"
-    subprocess.run(build.compile_command(["cc"], file), check=True)
+    subprocess.run(recipe.command(["cc"], file, __version__), check=True)
     return file
 
 
@@ -45,6 +45,7 @@ def put(compiled: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = folder / FOLDER / "librknnrt.so"
     file.parent.mkdir(parents=True)
     file.write_bytes(compiled.read_bytes())
+    file.with_name("made-of").write_text(f"{recipe.digest()}\n")
     monkeypatch.setattr(build, "_PREBUILT", folder)
     return file
 
@@ -146,7 +147,9 @@ def test_a_library_in_an_environment_is_used_where_it_lies(
     assert starts(build.library()) == f"{tmp_path}/elsewhere/python3\n", "that Python is another one"
 
 
-@pytest.mark.parametrize("wrong", ["cut off", "of another machine", "for a newer glibc", "no glibc here"])
+@pytest.mark.parametrize(
+    "wrong", ["cut off", "of another machine", "for a newer glibc", "no glibc here", "other sources"]
+)
 def test_a_library_that_does_not_load_is_not_taken(
     compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
@@ -159,8 +162,10 @@ def test_a_library_that_does_not_load_is_not_taken(
         content[18] = 243
     elif wrong == "for a newer glibc":
         content += b"\0GLIBC_9.1\0"
-    else:
+    elif wrong == "no glibc here":
         monkeypatch.setattr(os, "confstr", lambda name: None)
+    else:
+        file.with_name("made-of").write_text("0" * 64)
     file.write_bytes(content)
     assert build.find().origin is Origin.BUILT
 
@@ -168,7 +173,7 @@ def test_a_library_that_does_not_load_is_not_taken(
 def test_the_oldest_glibc_is_read_from_the_file(tmp_path: Path) -> None:
     file = tmp_path / "library"
     file.write_bytes(b"\0GLIBC_2.9\0GLIBC_2.17\0GLIBC_2.2.5\0GLIBC_PRIVATE\0")
-    assert build.glibc_needed(file) == (2, 17)
+    assert recipe.glibc_needed(file) == (2, 17)
 
 
 @pytest.mark.parametrize("ours", [True, False])

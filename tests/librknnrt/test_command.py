@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from rknnlite_librknnrt import build, flags
+from rknnlite_librknnrt.recipe import INCLUDE
 
 from tests.cli.conftest import Call, call
 from tests.support.needs import needs
@@ -35,7 +35,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_program_is_compiled_and_run(call: Call, tmp_path: Path) -> None:
     words = shlex.split(call("librknnrt", "--libs", "--cflags").out)
-    assert words[0] == f"-I{build.INCLUDE}", "headers come first, whatever the order of the options"
+    assert words[0] == f"-I{INCLUDE}", "headers come first, whatever the order of the options"
     (tmp_path / "program.c").write_text(PROGRAM)
     subprocess.run(["cc", "program.c", *words, "-o", "program"], cwd=tmp_path, check=True)
     folder = call("librknnrt", "--dir").out.rstrip("\n")
@@ -51,8 +51,7 @@ def test_a_program_is_compiled_and_run(call: Call, tmp_path: Path) -> None:
 
 
 def test_pkg_config_answers_the_same(call: Call) -> None:
-    if shutil.which("pkg-config") is None:
-        pytest.skip("needs pkg-config")
+    needs("pkg-config")
     folder = call("librknnrt", "--pkg-config-dir").out.rstrip("\n")
     command = ["pkg-config", "--cflags", "--libs", flags.PACKAGE]
     done = subprocess.run(
@@ -77,7 +76,7 @@ def test_one_document_says_it_all(call: Call) -> None:
 
 def test_headers_are_there_without_a_compiler(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
-    assert call("librknnrt", "--cflags").out == f"-I{build.INCLUDE}\n"
+    assert call("librknnrt", "--cflags").out == f"-I{INCLUDE}\n"
     done = call("librknnrt", "--libs")
     assert (done.code, done.out) == (4, "")
     assert "apt install gcc libc6-dev" in done.err
