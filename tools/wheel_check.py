@@ -18,7 +18,7 @@ LIMIT = 20 << 20
 COMPILED = re.compile(r"rknnlite_librknnrt/lib/(x86_64|aarch64)-linux-gnu/(librknnrt\.so|made-of)")
 FLOOR = (2, 17)
 TOPS = {"rknnlite", "rknn3lite"}
-SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js"}
+SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js", ".proto", ".desc"}
 
 
 def check_wheel(path: Path) -> None:

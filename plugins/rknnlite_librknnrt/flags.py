@@ -1,8 +1,12 @@
-"""What compilers are told: flags, and a file for pkg-config."""
+"""What compilers are told: flags, and a file for pkg-config.
+
+``python -m rknnlite_librknnrt.flags INCLUDE LIBDIR`` prints that file, for packages.
+"""
 
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 
 from rknnlite._version import __version__
@@ -52,3 +56,7 @@ def write_pkg_config(folder: Path) -> Path:
 def _escaped(path: Path) -> str:
     """A path as pkg-config reads it back as one word."""
     return "".join(f"\\{char}" if char in " \t\\\"'#$" else char for char in str(path))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(pkg_config(Path(sys.argv[1]), Path(sys.argv[2])))
