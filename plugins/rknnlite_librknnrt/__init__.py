@@ -1,4 +1,8 @@
-"""``librknnrt.so`` for every machine: the C library for programs in other languages, and the process that computes for it."""
+"""librknnrt.so of our own: programs in C, C++, Go, Rust on the CPU reference, without a board.
+
+``client`` is the library in C; ``server`` is the process that it starts, with this package's other modules. ``build``
+finds or compiles the library, ``command`` has what people call.
+"""
 
 from __future__ import annotations
 

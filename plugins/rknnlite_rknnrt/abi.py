@@ -7,13 +7,15 @@ every layout; on 32-bit ARM pointers and ``rknn_context`` shrink, which ctypes w
 from __future__ import annotations
 
 import ctypes as ct
-import enum
 import functools
 from typing import Any
 
 from rknnlite.abi.rknn_api import (
     MAX_DYNAMIC_SHAPES,
+    CoreMask,
     CustomString,
+    InitExtend,
+    InitFlag,
     InputOutputNum,
     InputRange,
     InputStruct,
@@ -23,6 +25,7 @@ from rknnlite.abi.rknn_api import (
     OutputExtend,
     PerfDetail,
     PerfRun,
+    QntType,
     Query,
     RunExtend,
     SdkVersion,
@@ -83,59 +86,6 @@ __all__ = [
     "TensorMem",
     "array_of",
 ]
-
-
-class InitFlag(enum.IntFlag):
-    """Flags of ``rknn_init``; the priority is a number in the two lowest bits (0 is the highest)."""
-
-    PRIOR_MEDIUM = 1
-    PRIOR_LOW = 2
-    ASYNC = 4
-    COLLECT_PERF = 8
-    MEM_ALLOC_OUTSIDE = 16
-    SHARE_WEIGHT_MEM = 32
-    FENCE_IN_OUTSIDE = 64
-    FENCE_OUT_OUTSIDE = 128
-    COLLECT_MODEL_INFO_ONLY = 256
-    INTERNAL_ALLOC_OUTSIDE = 512
-    FALLBACK_GPU = 1024
-    ENABLE_SRAM = 2048
-    SHARE_SRAM = 4096
-    DISABLE_PROC_HIGH_PRIORITY = 8192
-    DISABLE_FLUSH_INPUT = 16384
-    DISABLE_FLUSH_OUTPUT = 32768
-    MODEL_BUFFER_ZERO_COPY = 65536
-
-
-class QntType(enum.IntEnum):
-    """``rknn_tensor_qnt_type``."""
-
-    NONE = 0
-    DFP = 1
-    AFFINE_ASYMMETRIC = 2
-
-
-class CoreMask(enum.IntFlag):
-    """``rknn_core_mask``."""
-
-    AUTO = 0
-    CORE_0 = 1
-    CORE_1 = 2
-    CORE_0_1 = 3
-    CORE_2 = 4
-    CORE_0_1_2 = 7
-    ALL = 0xFFFF
-
-
-class InitExtend(ct.Structure):
-    _fields_ = (
-        ("ctx", CONTEXT),
-        ("real_model_offset", ct.c_int32),
-        ("real_model_size", ct.c_uint32),
-        ("model_buffer_fd", ct.c_int32),
-        ("model_buffer_flags", ct.c_uint32),
-        ("reserved", ct.c_uint8 * 112),
-    )
 
 
 STRUCTURES: dict[str, type[ct.Structure]] = {

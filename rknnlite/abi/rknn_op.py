@@ -17,6 +17,8 @@ __all__ = [
     "GET_OP",
     "MAX_DIMS",
     "MAX_NAME",
+    "MAX_STRING",
+    "MAX_VALUE",
     "SKIP_CUSTOM_OP_COMPUTE",
     "CustomOpAttr",
     "CustomOpContext",
@@ -31,6 +33,8 @@ __all__ = [
 
 CONTEXT = ct.c_uint64 if ct.sizeof(ct.c_void_p) == 8 else ct.c_uint32
 MAX_DIMS, MAX_NAME = 16, 256
+MAX_STRING, MAX_VALUE = 64, 32
+"""Lengths that the vendor's header gives for texts and values of attributes; no structure has them."""
 SKIP_CUSTOM_OP_COMPUTE = -14
 """Answer of a custom op's ``init``: use the runtime's own operator of that type."""
 ENTRY_POINT = "get_rknn_custom_op"
