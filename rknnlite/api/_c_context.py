@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import ctypes as ct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..abi import rknn_api as abi
-from ..abi.rknn_api import MemSource, Query
-from ..abi.rknn_op import OutputStruct, TensorAttrStruct, TensorMem
-from ..errors import InputInvalid, ModelInvalid, OutputInvalid, ParamInvalid
-from ..spi import AttrKind, Context, Input
-from ..tensor import DType, Layout, TensorAttr
-from ._c_memory import attr_of
-from ._c_ops import attr_struct
+from ..abi.rknn_api import Query
+from ..abi.rknn_op import OutputStruct, TensorAttrStruct
+from ..capi import answer, attr_of, input_of, perf_text
+from ..errors import InputInvalid, OutputInvalid, ParamInvalid
+from ..spi import Context
 from ._c_pointers import address, struct_at, structs_at
 
 __all__ = ["CContext"]
-
-_ATTRS = {
-    Query.INPUT_ATTR: AttrKind.INPUT, Query.OUTPUT_ATTR: AttrKind.OUTPUT,
-    Query.NATIVE_INPUT_ATTR: AttrKind.NATIVE_INPUT, Query.NATIVE_OUTPUT_ATTR: AttrKind.NATIVE_OUTPUT,
-    Query.NATIVE_NHWC_INPUT_ATTR: AttrKind.NATIVE_NHWC_INPUT,
-    Query.NATIVE_NHWC_OUTPUT_ATTR: AttrKind.NATIVE_NHWC_OUTPUT,
-    Query.CURRENT_INPUT_ATTR: AttrKind.CURRENT_INPUT, Query.CURRENT_OUTPUT_ATTR: AttrKind.CURRENT_OUTPUT,
-    Query.CURRENT_NATIVE_INPUT_ATTR: AttrKind.CURRENT_NATIVE_INPUT,
-    Query.CURRENT_NATIVE_OUTPUT_ATTR: AttrKind.CURRENT_NATIVE_OUTPUT,
-}  # fmt: skip
-_UINT32 = 0xFFFFFFFF
 
 
 class CContext:
@@ -49,69 +37,16 @@ class CContext:
         """Answer into ``room`` bytes at ``info``."""
         where = address(info, room)
         index = ct.c_uint32.from_address(where).value if room >= 4 else 0
-        answer = self._answer(command, index)
-        if room < len(answer):
-            raise ParamInvalid(f"the structure has {room} bytes, the answer {len(answer)}")
-        ct.memmove(where, answer, len(answer))
+        told = self._perf_detail() if command == Query.PERF_DETAIL else answer(self.opened, command, index)
+        if room < len(told):
+            raise ParamInvalid(f"the structure has {room} bytes, the answer {len(told)}")
+        ct.memmove(where, told, len(told))
 
-    def _answer(self, command: int, index: int) -> bytes:
-        opened = self.opened
-        if command in _ATTRS:
-            kind = _ATTRS[Query(command)]
-            return bytes(attr_struct(_one(opened.attrs(kind), index, kind.value)))
-        if command == Query.IN_OUT_NUM:
-            return bytes(abi.InputOutputNum(len(opened.inputs), len(opened.outputs)))
-        if command == Query.PERF_DETAIL:
-            return bytes(self._perf_detail())
-        if command == Query.PERF_RUN:
-            return bytes(abi.PerfRun(int(opened.last_run_us)))
-        if command == Query.SDK_VERSION:
-            versions = opened.versions
-            return bytes(abi.SdkVersion(versions.api.encode()[:255], versions.driver.encode()[:255]))
-        if command == Query.MEM_SIZE:
-            size = opened.memory()
-            return bytes(abi.MemSize(size.weight, size.internal, size.total, size.sram_total, size.sram_free))
-        if command == Query.CUSTOM_STRING:
-            return bytes(abi.CustomString(opened.custom_string.encode()[:1023]))
-        if command == Query.DEVICE_MEM_INFO:
-            return bytes(self._device_memory())
-        if command == Query.INPUT_DYNAMIC_RANGE:
-            return bytes(self._range(index))
-        raise ParamInvalid(f"command {command} is not answered where no vendor library computes")
-
-    def _perf_detail(self) -> abi.PerfDetail:
+    def _perf_detail(self) -> bytes:
         """The table as text, which stays until the next question for it."""
-        if not self.opened.last_run_us:
-            raise ParamInvalid("there are no figures per layer before a run has ended")
-        text = str(self.opened.perf_table()).encode()
+        text = perf_text(self.opened)
         self._perf = ct.create_string_buffer(text)
-        return abi.PerfDetail(ct.addressof(self._perf), len(text))
-
-    def _device_memory(self) -> TensorMem:
-        """What the context holds, where librknnmrt would compute."""
-        soc = self.opened.soc
-        if not soc.zero_copy_only:
-            raise ParamInvalid(
-                f"command 12 (DEVICE_MEM_INFO) is one of librknnmrt, for RV1103 and RV1106; on {soc.name} ask command "
-                "6 (MEM_SIZE)"
-            )
-        return TensorMem(fd=-1, size=min(self.opened.memory().total, _UINT32), flags=MemSource.ALLOC_INSIDE)
-
-    def _range(self, index: int) -> abi.InputRange:
-        attr, shapes = _one(self.opened.inputs, index, "input"), self.opened.shapes
-        if not shapes:
-            raise ModelInvalid("the model has static shapes: there is no range (command 13)")
-        rank = len(attr.dims)
-        answer = abi.InputRange(
-            index=index,
-            shape_number=min(len(shapes), abi.MAX_DYNAMIC_SHAPES),
-            fmt=Layout.NHWC if rank == 4 else Layout.UNDEFINED,
-            name=attr.name.encode()[:255],
-            n_dims=rank,
-        )
-        for place, dims in enumerate(shapes[: abi.MAX_DYNAMIC_SHAPES]):
-            answer.dyn_range[place][:rank] = dims[index]
-        return answer
+        return bytes(abi.PerfDetail(ct.addressof(self._perf), len(text)))
 
     # -- inputs -------------------------------------------------------------------------------------------
 
@@ -121,38 +56,7 @@ class CContext:
         if count != len(attrs):
             raise InputInvalid(f"{count} inputs given, the model has {len(attrs)}")
         given = structs_at(abi.InputStruct, inputs, count)
-        self.opened.set_inputs([self._input(struct, attrs) for struct in given])
-
-    def _input(self, struct: abi.InputStruct, attrs: list[TensorAttr]) -> Input:
-        if struct.index >= len(attrs):
-            raise InputInvalid(f"there is no input {struct.index}, the model has {len(attrs)}")
-        attr = attrs[struct.index]
-        if struct.pass_through:
-            return self._passed(struct)
-        try:
-            dtype = DType(struct.type).numpy
-        except ValueError:
-            raise InputInvalid(
-                f"input {attr.name}: type {struct.type} is none; there are 0 to {max(DType)}"
-            ) from None
-        if len(attr.dims) == 4 and struct.fmt != Layout.NHWC:
-            raise InputInvalid(
-                f"input {attr.name}: fmt is {struct.fmt}, data of rank 4 must be NHWC (1) unless it is passed through"
-            )
-        data = _copied(struct, attr, attr.n_elems * dtype.itemsize).view(dtype).reshape(attr.dims)
-        return Input(attr.index, data, Layout.NHWC if data.ndim == 4 else Layout.UNDEFINED)
-
-    def _passed(self, struct: abi.InputStruct) -> Input:
-        """The native tensor, with the padding of its rows or without."""
-        native = self.opened.native_inputs[struct.index]
-        if native.layout is not Layout.NHWC or struct.size == native.size:
-            data = _copied(struct, native, native.size).view(native.dtype.numpy)
-        else:
-            n, h, w, c = native.dims
-            need = n * h * native.w_stride * c * native.dtype.bits // 8
-            rows = _copied(struct, native, need).view(native.dtype.numpy)
-            data = rows.reshape(n, h, native.w_stride, c)[:, :, :w]
-        return Input(struct.index, data.reshape(native.dims), native.layout, pass_through=True)
+        self.opened.set_inputs([input_of(self.opened, struct, _bytes_of(struct)) for struct in given])
 
     def set_shapes(self, count: int, attrs: Any) -> None:
         """Choose the shapes of a dynamic model."""
@@ -226,16 +130,11 @@ class CContext:
                 output.buf = None
 
 
-def _one(attrs: list[TensorAttr], index: int, what: str) -> TensorAttr:
-    if index >= len(attrs):
-        raise ParamInvalid(f"there is no {what} {index}, the model has {len(attrs)}")
-    return attrs[index]
+def _bytes_of(struct: abi.InputStruct) -> Callable[[int], NDArray[np.uint8]]:
+    """A copy of the bytes of an input; the program may do with its own what it likes afterwards."""
 
+    def copied(size: int) -> NDArray[np.uint8]:
+        where = address(struct.buf, size, InputInvalid, f"the buffer of input {struct.index}")
+        return np.frombuffer(ct.string_at(where, size), np.uint8)
 
-def _copied(struct: abi.InputStruct, attr: TensorAttr, need: int) -> NDArray[Any]:
-    """The bytes of an input; the program may do with its own what it likes afterwards."""
-    if struct.size != need:
-        kind = "passed through" if struct.pass_through else DType(struct.type).name
-        raise InputInvalid(f"input {attr.name}: {struct.size} bytes given, {need} are needed ({kind})")
-    where = address(struct.buf, need, InputInvalid, f"the buffer of input {attr.name}")
-    return np.frombuffer(ct.string_at(where, need), np.uint8)
+    return copied

@@ -14,10 +14,11 @@ from typing import Any
 from .._faces.log import FaceLog
 from ..abi.rknn_api import MemSource, MemSync
 from ..abi.rknn_op import CONTEXT, CustomOpStruct, OutputStruct, TensorAttrStruct, TensorMem
+from ..capi import attr_of
 from ..errors import ContextInvalid, ParamInvalid, RknnError
 from ..spi import Context, Memory
 from ._c_context import CContext
-from ._c_memory import CMemories, CMemory, attr_of
+from ._c_memory import CMemories, CMemory
 from ._c_ops import StructOp, read_attr
 from ._c_pointers import address, c_function, number, struct_at, structs_at
 

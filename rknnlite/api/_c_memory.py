@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..abi.rknn_api import MemSource
-from ..abi.rknn_op import MAX_DIMS, TensorAttrStruct, TensorMem
+from ..abi.rknn_op import TensorMem
 from ..errors import ParamInvalid
 from ..spi import Context, Memory
-from ..tensor import DType, Layout, TensorAttr
 from ._c_pointers import address
 
-__all__ = ["CMemories", "CMemory", "attr_of"]
+__all__ = ["CMemories", "CMemory"]
 
 
 @dataclass
@@ -63,28 +62,3 @@ class CMemories:
         del self._known[ct.addressof(found.struct)]
         found.struct.virt_addr, found.struct.size, found.struct.fd = None, 0, -1
         found.memory.close()
-
-
-def attr_of(struct: TensorAttrStruct) -> TensorAttr:
-    """What a program says of a tensor; raises ParamInvalid for numbers that mean nothing."""
-    name = struct.name.decode("utf-8", "replace")
-    if not 0 < struct.n_dims <= MAX_DIMS:
-        raise ParamInvalid(f"tensor {name!r} has {struct.n_dims} dims; there are 1 to {MAX_DIMS}")
-    try:
-        dtype, layout = DType(struct.type), Layout(struct.fmt)
-    except ValueError:
-        raise ParamInvalid(
-            f"tensor {name!r} has type {struct.type} and fmt {struct.fmt}; types are 0 to {max(DType)}, "
-            f"formats 0 to {max(Layout)}"
-        ) from None
-    return TensorAttr(
-        index=struct.index,
-        name=name,
-        dims=tuple(struct.dims[: struct.n_dims]),
-        dtype=dtype,
-        layout=layout,
-        w_stride=struct.w_stride,
-        h_stride=struct.h_stride,
-        size_with_stride=struct.size_with_stride,
-        pass_through=bool(struct.pass_through),
-    )

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..abi import rknn_op as abi
+from ..capi import attr_struct
 from ..errors import ParamInvalid, RknnError
 from ..spi.custom_op import CustomOp, OpContext, UseBuiltin
 from ..tensor import DType, TensorAttr
-from ._tensor_attr import RKNNTensorAttr
 
-__all__ = ["StructOp", "attr_struct", "read_attr"]
+__all__ = ["StructOp", "read_attr"]
 
 Array = NDArray[Any]
 _numbers = itertools.count(1)
@@ -111,12 +111,3 @@ def _tensors(attrs: Sequence[TensorAttr]) -> Any:
     for tensor, attr in zip(array, attrs):
         tensor.attr, tensor.mem.fd = attr_struct(attr), -1
     return array
-
-
-def attr_struct(attr: TensorAttr) -> abi.TensorAttrStruct:
-    """``rknn_tensor_attr`` of an attribute."""
-    twin = RKNNTensorAttr.of(attr)
-    fields = [name for name, *_ in abi.TensorAttrStruct._fields_ if name != "dims"]
-    struct = abi.TensorAttrStruct(**{name: getattr(twin, name) for name in fields})
-    struct.dims[: twin.n_dims] = twin.dims
-    return struct

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..capi.attrs import QNT_AFFINE, QNT_NONE
 from ..tensor import TensorAttr
 
 __all__ = ["RKNNPerfRun", "RKNNTensorAttr", "TensorName"]
-
-_QNT_NONE, _QNT_AFFINE = 0, 2
 
 
 class TensorName(bytes):
@@ -60,7 +59,7 @@ class RKNNTensorAttr:
             size=attr.size,
             fmt=int(attr.layout),
             type=int(attr.dtype),
-            qnt_type=_QNT_AFFINE if quant else _QNT_NONE,
+            qnt_type=QNT_AFFINE if quant else QNT_NONE,
             fl=0,
             zp=quant.zero_point if quant else 0,
             scale=quant.scale if quant else 1.0,

@@ -6,14 +6,19 @@ from pathlib import Path
 
 from .parts import Header
 from .rknn import API
-from .rknn_custom_op import CUSTOM_OP
+from .rknn3 import API3, FLOAT16, OP3
+from .rknn_custom_op import CUSTOM_OP, OP
 from .rknn_matmul import MATMUL
 
 __all__ = ["HEADERS", "ROOT", "texts"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _LIBRKNNRT = "plugins/rknnlite_librknnrt/include"
-HEADERS: dict[str, tuple[Header, ...]] = {_LIBRKNNRT: (API, MATMUL, CUSTOM_OP)}
+_PLUGINS = "rknnlite/abi/include"
+HEADERS: dict[str, tuple[Header, ...]] = {
+    _LIBRKNNRT: (API, MATMUL, CUSTOM_OP, API3, FLOAT16),
+    _PLUGINS: (OP, OP3),
+}
 """Folder below the repository's -> its headers."""
 
 

@@ -91,12 +91,12 @@ class Struct:
     about: str = ""
     notes: Mapping[str, str] = field(default_factory=dict)
     tag: str = ""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Field -> how C calls it; empty for an anonymous member."""
+    anonymous: frozenset[str] = frozenset()
+    """Fields whose members C finds in the structure itself."""
 
     def text(self, structs: Mapping[Any, str]) -> str:
         """C code; ``structs``: ctypes class -> C name."""
-        unknown = {*self.words, *self.notes, *self.names} - {name for name, *_ in self.kind._fields_}
+        unknown = {*self.words, *self.notes, *self.anonymous} - {name for name, *_ in self.kind._fields_}
         if unknown:
             raise ValueError(f"{self.name} has no field {', '.join(sorted(unknown))}")
         lines = [
@@ -108,12 +108,16 @@ class Struct:
         return f"{_comment(self.about)}typedef {word} {tag} {{\n{''.join(lines)}}} {self.name};\n"
 
     def _declared(self, name: str, kind: Any, structs: Mapping[Any, str]) -> str:
+        if name in self.anonymous:
+            members = "".join(
+                f"        {self._declared(member, inner, structs)};\n" for member, inner in kind._fields_
+            )
+            return f"__extension__ union {{\n{members}    }}"
         shape = ""
         while isinstance(kind, type) and issubclass(kind, ct.Array):
             shape += f"[{kind._length_}]"
             kind = kind._type_
         word = self.words.get(name) or _word(kind, structs)
-        name = self.names.get(name, name)
         return f"{word}{'' if word.endswith('*') else ' '}{name}{shape}"
 
 
@@ -165,10 +169,13 @@ class Header:
     includes: Sequence[str]
     parts: Sequence[Part]
     others: Sequence[Header] = ()
+    aliases: Mapping[Any, str] = field(default_factory=dict)
+    """Other ctypes types -> their C names."""
 
     def structs(self) -> dict[Any, str]:
         """ctypes class -> C name, of this header and of those that it includes."""
-        known = {part.kind: part.name for part in self.parts if isinstance(part, Struct)}
+        known: dict[Any, str] = {part.kind: part.name for part in self.parts if isinstance(part, Struct)}
+        known.update(self.aliases)
         for other in self.others:
             known.update(other.structs())
         return known

@@ -9,7 +9,7 @@ from rknnlite.tensor import DType, Layout
 from .helpers import strings
 from .parts import Constants, Enum, Function, Header, Struct, Text, members_of
 
-__all__ = ["API", "ENUMS", "HANDLE", "TENSOR_STRUCTS"]
+__all__ = ["API", "ERRORS", "HANDLE", "TENSOR_ENUMS", "TENSOR_STRUCTS"]
 
 _FLAG_WORDS = {
     "ASYNC": "ASYNC_MASK",
@@ -82,17 +82,18 @@ _STRUCTS = (
     Struct("rknn_output_extend", rknn_api.OutputExtend, {}, "Extras of rknn_outputs_get.", {"frame_id": "out"}),
 )  # fmt: skip
 
-ENUMS = (
-    Enum(
-        "rknn_query_cmd",
-        {
-            **members_of(rknn_api.Query, "RKNN_QUERY_"),
-            "RKNN_QUERY_NATIVE_NC1HWC2_INPUT_ATTR": int(rknn_api.Query.NATIVE_INPUT_ATTR),
-            "RKNN_QUERY_NATIVE_NC1HWC2_OUTPUT_ATTR": int(rknn_api.Query.NATIVE_OUTPUT_ATTR),
-            "RKNN_QUERY_CMD_MAX": max(rknn_api.Query) + 1,
-        },
-        "What rknn_query is asked.",
-    ),
+ERRORS = Constants({row.name: row.code for row in RKNNRT_CODES}, "What the functions answer.")
+_QUERY = Enum(
+    "rknn_query_cmd",
+    {
+        **members_of(rknn_api.Query, "RKNN_QUERY_"),
+        "RKNN_QUERY_NATIVE_NC1HWC2_INPUT_ATTR": int(rknn_api.Query.NATIVE_INPUT_ATTR),
+        "RKNN_QUERY_NATIVE_NC1HWC2_OUTPUT_ATTR": int(rknn_api.Query.NATIVE_OUTPUT_ATTR),
+        "RKNN_QUERY_CMD_MAX": max(rknn_api.Query) + 1,
+    },
+    "What rknn_query is asked.",
+)
+TENSOR_ENUMS = (
     Enum(
         "rknn_tensor_type",
         {**members_of(DType, "RKNN_TENSOR_"), "RKNN_TENSOR_TYPE_MAX": max(DType) + 1},
@@ -111,6 +112,10 @@ ENUMS = (
         {**members_of(Layout, "RKNN_TENSOR_"), "RKNN_TENSOR_FORMAT_MAX": max(Layout) + 1},
         "Order of the dimensions.",
     ),
+)
+_ENUMS = (
+    _QUERY,
+    *TENSOR_ENUMS,
     Enum(
         "rknn_core_mask",
         {
@@ -226,7 +231,7 @@ API = Header(
     ("<stdint.h>",),
     (
         Constants(_FLAGS, "Flags of rknn_init, and the last one of rknn_create_mem2.", hexadecimal=True),
-        Constants({row.name: row.code for row in RKNNRT_CODES}, "What the functions answer."),
+        ERRORS,
         Constants(
             {
                 "RKNN_MAX_DIMS": rknn_op.MAX_DIMS,
@@ -237,7 +242,7 @@ API = Header(
             "Limits.",
         ),
         HANDLE,
-        *ENUMS,
+        *_ENUMS,
         strings(
             "get_type_string", "rknn_tensor_type", {f"RKNN_TENSOR_{kind.name}": kind.short for kind in DType}
         ),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from rknnlite.abi import rknn_op
 
 from . import rknn
-from .parts import Constants, Enum, Function, Header, Struct, Text, members_of
+from .parts import Constants, Enum, Function, Header, Part, Struct, Text, members_of
 
-__all__ = ["CUSTOM_OP"]
+__all__ = ["CUSTOM_OP", "OP"]
 
 _TARGETS = Enum(
     "rknn_target_type",
     {**members_of(rknn_op.Target, "RKNN_TARGET_TYPE_"), "RKNN_TARGET_TYPE_MAX": max(rknn_op.Target) + 1},
     "Where an operator computes.",
 )
-_CONTEXTS = (
+_CONTEXTS: tuple[Part, ...] = (
     Struct("rknn_gpu_op_context", rknn_op.GpuOpContext, about="OpenCL's objects, for operators of the GPU."),
     Struct(
         "rknn_custom_op_context", rknn_op.CustomOpContext,
@@ -37,22 +37,25 @@ _ARGUMENTS = (
     "rknn_custom_op_context *op_ctx, rknn_custom_op_tensor *inputs, uint32_t n_inputs, "
     "rknn_custom_op_tensor *outputs, uint32_t n_outputs"
 )
-_OPERATOR = Struct(
-    "rknn_custom_op", rknn_op.CustomOpStruct,
-    {
-        "target": "rknn_target_type", "cl_kernel_source": "char *", "destroy": "rknn_custom_op_destroy_cb",
-        **{name: f"rknn_custom_op_{name}_cb" for name in _CALLBACKS},
-    },
-    "An operator.", {"cl_kernel_source": "a path where cl_source_size is 0, else the text"},
-)  # fmt: skip
-_PARTS = (
-    Constants(
-        {
-            "RKNN_CUSTOM_OP_MAX_STR_LEN": rknn_op.MAX_STRING,
-            "RKNN_CUSTOM_OP_MAX_VALUE_LEN": rknn_op.MAX_VALUE,
-        },
-        "Limits.",
-    ),
+
+
+def _operator(text: str) -> Struct:
+    """The operator itself; ``text``: C type of the kernel's source, which the vendor leaves without ``const``."""
+    words = {name: f"rknn_custom_op_{name}_cb" for name in (*_CALLBACKS, "destroy")}
+    return Struct(
+        "rknn_custom_op",
+        rknn_op.CustomOpStruct,
+        {"target": "rknn_target_type", "cl_kernel_source": text, **words},
+        "An operator.",
+        {"cl_kernel_source": "a path where cl_source_size is 0, else the text"},
+    )
+
+
+_LIMITS = Constants(
+    {"RKNN_CUSTOM_OP_MAX_STR_LEN": rknn_op.MAX_STRING, "RKNN_CUSTOM_OP_MAX_VALUE_LEN": rknn_op.MAX_VALUE},
+    "Limits.",
+)
+_TYPES: tuple[Part, ...] = (
     Text("typedef rknn_context rknn_custom_op_interal_context;"),
     _TARGETS,
     *_CONTEXTS,
@@ -64,11 +67,10 @@ _PARTS = (
         "typedef int (*rknn_custom_op_destroy_cb)(rknn_custom_op_context *op_ctx)",
         "Optional, once, when the model's context is destroyed.",
     ),
-    _OPERATOR,
-    Function(
-        "typedef rknn_custom_op *(*get_custom_op_func)(void)",
-        f"What a plugin exports under the name {rknn_op.ENTRY_POINT}.",
-    ),
+)
+_ENTRY = Function(
+    "typedef rknn_custom_op *(*get_custom_op_func)(void)",
+    f"What a plugin exports under the name {rknn_op.ENTRY_POINT}.",
 )
 _GET_ATTR = Function(
     "void rknn_custom_op_get_op_attr(rknn_custom_op_context *op_ctx, const char *attr_name, "
@@ -82,7 +84,10 @@ CUSTOM_OP = Header(
     "the vendor's.",
     ('"rknn_api.h"',),
     (
-        *_PARTS,
+        _LIMITS,
+        *_TYPES,
+        _operator("char *"),
+        _ENTRY,
         Function(
             "int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op, uint32_t custom_op_num)",
             "After rknn_init and before the first rknn_run.",
@@ -90,4 +95,23 @@ CUSTOM_OP = Header(
         _GET_ATTR,
     ),
     others=(rknn.API,),
+)
+OP = Header(
+    "rknn_op.h",
+    "What an operator plugin needs of the C API of librknnrt (2.3.2), in one file; instead of rknn_custom_op.h, not "
+    "beside it. Declarations of rknnlite's own; the layouts are the vendor's.",
+    ("<stdint.h>",),
+    (
+        Text('#define RKNN_EXPORT __attribute__((visibility("default")))'),
+        rknn.ERRORS,
+        rknn.HANDLE,
+        Text("typedef rknn_context rknn_op_handle;"),
+        *rknn.TENSOR_ENUMS,
+        *rknn.TENSOR_STRUCTS,
+        *_TYPES,
+        Function(f"typedef int rknn_op_callback({_ARGUMENTS})"),
+        _operator("const char *"),
+        _ENTRY,
+        _GET_ATTR,
+    ),
 )

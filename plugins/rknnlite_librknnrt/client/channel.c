@@ -1,0 +1,249 @@
+/* The contexts of the program: each is a conversation with a thread of the server. */
+#include "client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct channel *list;
+static uint64_t last_id;
+
+static void begin(struct channel *channel)
+{
+    channel->caller = pthread_self();
+    channel->calling = true;
+}
+
+struct channel *channel_open(const char *function, int *code)
+{
+    pthread_mutex_lock(&list_lock);
+    uint64_t id = ++last_id;
+    pthread_mutex_unlock(&list_lock);
+    int sock = process_connect(id);
+    if (sock < 0) {
+        *code = RKNN_ERR_DEVICE_UNAVAILABLE;
+        return NULL;
+    }
+    struct channel *channel = calloc(1, sizeof *channel);
+    if (!channel) {
+        close(sock);
+        *code = failed(function, RKNN_ERR_MALLOC_FAIL, "no memory for a context");
+        return NULL;
+    }
+    channel->id = id;
+    channel->sock = sock;
+    channel->users = 1;
+    pthread_mutex_init(&channel->lock, NULL);
+    pthread_mutex_lock(&channel->lock);
+    begin(channel);
+    return channel;
+}
+
+void channel_publish(struct channel *channel)
+{
+    pthread_mutex_lock(&list_lock);
+    channel->next = list;
+    list = channel;
+    pthread_mutex_unlock(&list_lock);
+}
+
+static struct channel *find(uint64_t id)
+{
+    struct channel *channel = id ? list : NULL;
+    while (channel && channel->id != id)
+        channel = channel->next;
+    return channel;
+}
+
+bool channel_is_open(uint64_t id)
+{
+    pthread_mutex_lock(&list_lock);
+    bool found = find(id) != NULL;
+    pthread_mutex_unlock(&list_lock);
+    return found;
+}
+
+static void free_channel(struct channel *channel)
+{
+    if (channel->sock >= 0)
+        close(channel->sock);
+    answers_forget(channel);
+    free(channel->perf);
+    frames_drop(channel);
+    operators_drop(channel);
+    pthread_mutex_destroy(&channel->lock);
+    free(channel);
+}
+
+static void leave(struct channel *channel)
+{
+    pthread_mutex_lock(&list_lock);
+    bool last = --channel->users == 0 && channel->sock < 0 && !channel->inherited;
+    pthread_mutex_unlock(&list_lock);
+    if (last)
+        free_channel(channel);
+}
+
+struct channel *channel_take(const char *function, uint64_t id, int *code)
+{
+    pthread_mutex_lock(&list_lock);
+    struct channel *channel = find(id);
+    if (channel)
+        channel->users++;
+    pthread_mutex_unlock(&list_lock);
+    if (!channel) {
+        *code = failed(function, RKNN_ERR_CTX_INVALID, "there is no context %llu; it was never opened, or destroyed",
+                       (unsigned long long)id);
+        return NULL;
+    }
+    if (channel->calling && pthread_equal(channel->caller, pthread_self())) {
+        *code = failed(function, RKNN_ERR_FAIL, "an operator's callback cannot call into its own context");
+        leave(channel);
+        return NULL;
+    }
+    pthread_mutex_lock(&channel->lock);
+    if (channel->sock < 0 || channel->inherited) {
+        const char *why = channel->inherited ? "belongs to the process that forked this one; open one of its own here"
+                                             : "was destroyed by another thread";
+        *code = failed(function, RKNN_ERR_CTX_INVALID, "context %llu %s", (unsigned long long)id, why);
+        pthread_mutex_unlock(&channel->lock);
+        leave(channel);
+        return NULL;
+    }
+    begin(channel);
+    return channel;
+}
+
+/* As channel_take, for what is done on the side: none that is open, nothing said. */
+struct channel *channel_look(uint64_t id)
+{
+    pthread_mutex_lock(&list_lock);
+    struct channel *channel = find(id);
+    bool usable = channel && channel->sock >= 0 && !channel->broken;
+    if (usable)
+        channel->users++;
+    pthread_mutex_unlock(&list_lock);
+    if (!usable)
+        return NULL;
+    pthread_mutex_lock(&channel->lock);
+    begin(channel);
+    if (channel->sock >= 0)
+        return channel;
+    channel_let_go(channel);
+    return NULL;
+}
+
+void channel_let_go(struct channel *channel)
+{
+    channel->calling = false;
+    pthread_mutex_unlock(&channel->lock);
+    leave(channel);
+}
+
+void channel_drop(struct channel *channel)
+{
+    pthread_mutex_lock(&list_lock);
+    struct channel **at = &list;
+    while (*at && *at != channel)
+        at = &(*at)->next;
+    if (*at)
+        *at = channel->next;
+    close(channel->sock);
+    channel->sock = -1;
+    pthread_mutex_unlock(&list_lock);
+    memory_leave(channel->id);
+    channel_let_go(channel);
+}
+
+static int gone(struct channel *channel, const char *function)
+{
+    channel->broken = true;
+    return failed(function, RKNN_ERR_DEVICE_UNAVAILABLE,
+                  "the process that computes has ended; destroy this context and open the model again");
+}
+
+/* Answer callbacks until the server has something to say to this call. */
+static bool await(struct channel *channel)
+{
+    int asks = operators_socket(channel);
+    while (asks >= 0) {
+        struct pollfd both[2] = {{.fd = channel->sock, .events = POLLIN}, {.fd = asks, .events = POLLIN}};
+        int ready = poll(both, 2, -1);
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready < 0 || both[0].revents)
+            return ready >= 0;
+        if (!operators_serve(channel))
+            return true; /* the end of the other socket says it, too */
+    }
+    return true;
+}
+
+int channel_talk(struct channel *channel, struct talk *talk)
+{
+    struct request request;
+    struct reply reply;
+    memset(&request, 0, sizeof request);
+    request.call = talk->call;
+    request.size = (uint32_t)talk->size;
+    memcpy(request.args, talk->args, sizeof request.args);
+    talk->answer = NULL;
+    talk->answer_size = 0;
+    talk->n_got = 0;
+    if (channel->broken ||
+        !wire_send(channel->sock, &request, sizeof request, talk->payload, talk->size, talk->fds, talk->n_fds) ||
+        !await(channel) || !wire_recv(channel->sock, &reply, sizeof reply, talk->got, &talk->n_got))
+        return gone(channel, talk->function);
+    memcpy(talk->told, reply.args, sizeof talk->told);
+    if (reply.size) {
+        char *text = malloc((size_t)reply.size + 1);
+        if (!text || !wire_recv(channel->sock, text, reply.size, NULL, NULL)) {
+            free(text);
+            return gone(channel, talk->function);
+        }
+        text[reply.size] = 0;
+        talk->answer = text;
+        talk->answer_size = reply.size;
+    }
+    if (reply.code) {
+        failed(talk->function, reply.code, "%s", talk->answer ? (char *)talk->answer : "no reason was given");
+        free(talk->answer);
+        talk->answer = NULL;
+        talk->answer_size = 0;
+    }
+    return reply.code;
+}
+
+/* In the child of a fork: the parent goes on with what was open, here it is refused. */
+void channels_after_fork(void)
+{
+    pthread_mutex_init(&list_lock, NULL);
+    for (struct channel *channel = list; channel; channel = channel->next) {
+        close(channel->sock);
+        channel->sock = -1;
+        operators_after_fork(channel);
+        channel->inherited = true;
+        channel->users = 0;
+        pthread_mutex_init(&channel->lock, NULL);
+    }
+    memory_after_fork();
+}
+
+/* At the end of the program, or of the library. A thread that still calls keeps what it uses. */
+void channels_drop_all(void)
+{
+    pthread_mutex_lock(&list_lock);
+    for (struct channel **at = &list; *at;) {
+        struct channel *channel = *at;
+        if (channel->users) {
+            at = &channel->next;
+            continue;
+        }
+        *at = channel->next;
+        free_channel(channel);
+    }
+    pthread_mutex_unlock(&list_lock);
+}

@@ -1,0 +1,119 @@
+/* The parts of the library, for each other. */
+#ifndef RKNNLITE_CLIENT_H
+#define RKNNLITE_CLIENT_H
+
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "protocol.h"
+#include "rknn_api.h"
+#include "rknn_custom_op.h"
+#include "rknn_matmul_api.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+/* -- process.c: the server process ---------------------------------------------------------------- */
+
+/* A connection to a thread of the server for context ``id``; the server is started when there is none. -1: there is
+ * none, and why was said. */
+int process_connect(uint64_t id);
+
+/* Say on stderr what failed; returns the code. */
+int failed(const char *function, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* -- wire.c: descriptors and bytes ---------------------------------------------------------------- */
+
+bool wire_send(int sock, const void *head, size_t head_size, const void *payload, size_t size, const int *fds,
+               int n_fds);
+bool wire_recv(int sock, void *bytes, size_t size, int *fds, int *n_fds);
+int wire_memory(size_t size); /* a descriptor of fresh memory, -1 */
+
+/* -- channel.c: one conversation ------------------------------------------------------------------ */
+
+struct operators;
+struct frames;
+struct answer;
+
+/* One context of the program, and its thread on the server. */
+struct channel {
+    struct channel *next;
+    uint64_t id;
+    int sock;
+    int users;           /* calls under way; guarded by the list's lock */
+    bool inherited;      /* opened before a fork */
+    bool broken;         /* the server has ended */
+    bool matmul;
+    bool calling;        /* ``caller`` is in a call */
+    pthread_t caller;
+    uint32_t facts;      /* what CALL_INIT answered */
+    pthread_mutex_t lock; /* one call at a time */
+    struct answer *answers; /* of queries, while they stay true */
+    char *perf;             /* the text that the last PERF_DETAIL points to */
+    struct frames *frames;
+    struct operators *operators;
+};
+
+/* What a call tells the server, and what it is told. Zero what is not used. */
+struct talk {
+    const char *function; /* of the API, for messages */
+    uint32_t call;
+    uint64_t args[MOST_ARGS];
+    const void *payload;
+    size_t size;
+    const int *fds;
+    int n_fds;
+    /* answered: */
+    uint64_t told[MOST_ARGS];
+    void *answer; /* the caller frees it; always ends in a zero byte */
+    size_t answer_size;
+    int got[MOST_FDS];
+    int n_got;
+};
+
+struct channel *channel_open(const char *function, int *code);         /* a new one, taken; NULL and the code */
+struct channel *channel_take(const char *function, uint64_t id, int *code); /* for one call; NULL and the code */
+struct channel *channel_look(uint64_t id);                                  /* the same, NULL and no word */
+void channel_let_go(struct channel *channel);
+void channel_publish(struct channel *channel); /* the program may use its number from now on */
+void channel_drop(struct channel *channel);    /* take out of the list and give back; it is taken */
+int channel_talk(struct channel *channel, struct talk *talk); /* one call; what failed is said */
+bool channel_is_open(uint64_t id);
+
+/* -- context.c ------------------------------------------------------------------------------------ */
+
+void answers_forget(struct channel *channel);
+
+/* -- frames.c ------------------------------------------------------------------------------------- */
+
+int frames_flush(struct channel *channel, const char *function); /* hand over inputs that wait for a run */
+void frames_renew(struct channel *channel); /* other shapes: inputs and outputs are of another kind now */
+void frames_drop(struct channel *channel);
+
+/* -- memory.c ------------------------------------------------------------------------------------- */
+
+/* Put the number of memory that the server knows for this context into *id. */
+int memory_known(struct channel *channel, const char *function, const rknn_tensor_mem *mem, uint64_t *id);
+void memory_bound(uint64_t id, bool input);
+void memory_to_server(void);   /* before a run: what is only mirrored */
+void memory_from_server(void); /* after it */
+void memory_leave(uint64_t channel); /* a context is gone */
+void memory_after_fork(void);
+
+/* -- custom_op.c ---------------------------------------------------------------------------------- */
+
+int operators_socket(const struct channel *channel); /* where the server asks for callbacks, -1 */
+bool operators_serve(struct channel *channel);       /* answer one; false: the server has ended */
+void operators_drop(struct channel *channel);
+void operators_after_fork(struct channel *channel);
+
+/* -- life ----------------------------------------------------------------------------------------- */
+
+void channels_after_fork(void);
+void channels_drop_all(void);
+
+#endif

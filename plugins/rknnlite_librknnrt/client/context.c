@@ -1,0 +1,288 @@
+/* Contexts: opening, questions, settings, closing. */
+#include "client.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* -- answers that stay true ------------------------------------------------------------------------ */
+
+struct answer {
+    struct answer *next;
+    uint32_t command;
+    uint32_t index;
+    uint32_t size;
+    char bytes[];
+};
+
+static void remember(struct channel *channel, uint32_t command, uint32_t index, const void *bytes, size_t size)
+{
+    struct answer *answer = malloc(sizeof *answer + size);
+    if (!answer)
+        return;
+    answer->command = command;
+    answer->index = index;
+    answer->size = (uint32_t)size;
+    memcpy(answer->bytes, bytes, size);
+    answer->next = channel->answers;
+    channel->answers = answer;
+}
+
+void answers_forget(struct channel *channel)
+{
+    while (channel->answers) {
+        struct answer *next = channel->answers->next;
+        free(channel->answers);
+        channel->answers = next;
+    }
+}
+
+static const struct answer *remembered(const struct channel *channel, uint32_t command, uint32_t index)
+{
+    const struct answer *answer = channel->answers;
+    while (answer && (answer->command != command || answer->index != index))
+        answer = answer->next;
+    return answer;
+}
+
+/* -- opening --------------------------------------------------------------------------------------- */
+
+/* The model's bytes as memory that the server can map. A bad address is an error here, not a crash. */
+static int shared_copy(const char *bytes, size_t size)
+{
+    int fd = wire_memory(0);
+    for (size_t done = 0; fd >= 0 && done < size;) {
+        ssize_t written = write(fd, bytes + done, size - done);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            close(fd);
+            return -1;
+        }
+        done += (size_t)written;
+    }
+    return fd;
+}
+
+/* A path that means the same in the server, which began in the folder where this process was then. */
+static char *whole_path(const char *path)
+{
+    char folder[PATH_MAX];
+    if (path[0] == '/' || !getcwd(folder, sizeof folder))
+        return strdup(path);
+    char *whole = malloc(strlen(folder) + strlen(path) + 2);
+    if (whole) {
+        strcpy(whole, folder);
+        strcat(whole, "/");
+        strcat(whole, path);
+    }
+    return whole;
+}
+
+static int open_model(struct channel *channel, const char *model, uint32_t size, uint32_t flag, uint64_t master)
+{
+    struct talk talk = {.function = "rknn_init", .call = CALL_INIT, .args = {flag, size, master}};
+    char *path = size ? NULL : whole_path(model);
+    int fd = size ? shared_copy(model, size) : -1;
+    int code;
+    if (size && fd < 0) {
+        code = failed(talk.function, RKNN_ERR_MODEL_INVALID, "the %u bytes of the model cannot be read: %s", size, strerror(errno));
+    } else {
+        talk.payload = path;
+        talk.size = path ? strlen(path) : 0;
+        talk.fds = &fd;
+        talk.n_fds = size ? 1 : 0;
+        code = channel_talk(channel, &talk);
+        channel->facts = (uint32_t)talk.told[0];
+        free(talk.answer);
+    }
+    free(path);
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+PUBLIC int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag, rknn_init_extend *extend)
+{
+    int code = 0;
+    if (!context || !model)
+        return failed("rknn_init", RKNN_ERR_PARAM_INVALID, "%s is NULL", context ? "model" : "context");
+    uint64_t master = extend && (flag & RKNN_FLAG_SHARE_WEIGHT_MEM) ? extend->ctx : 0;
+    struct channel *channel = channel_open("rknn_init", &code);
+    if (!channel)
+        return code;
+    code = open_model(channel, model, size, flag, master);
+    if (code) {
+        channel_drop(channel);
+        return code;
+    }
+    channel_publish(channel);
+    *context = (rknn_context)channel->id;
+    channel_let_go(channel);
+    return RKNN_SUCC;
+}
+
+/* What the vendor's wheels look up; the first generation's library has it, with the same arguments. */
+PUBLIC int rknn_init2(rknn_context *context, void *model, uint32_t size, uint32_t flag, rknn_init_extend *extend);
+int rknn_init2(rknn_context *context, void *model, uint32_t size, uint32_t flag, rknn_init_extend *extend)
+{
+    return rknn_init(context, model, size, flag, extend);
+}
+
+PUBLIC int rknn_dup_context(rknn_context *context_in, rknn_context *context_out)
+{
+    const char *function = "rknn_dup_context";
+    int code = 0;
+    if (!context_in || !context_out)
+        return failed(function, RKNN_ERR_PARAM_INVALID, "a context is NULL");
+    struct channel *from = channel_take(function, *context_in, &code);
+    if (!from)
+        return code;
+    struct channel *twin = channel_open(function, &code);
+    if (twin) {
+        struct talk talk = {.function = function, .call = CALL_DUP, .args = {from->id}};
+        code = frames_flush(from, function);
+        if (!code) {
+            /* The twin asks for itself; its original stays taken meanwhile. */
+            code = channel_talk(twin, &talk);
+            free(talk.answer);
+        }
+        if (code) {
+            channel_drop(twin);
+        } else {
+            twin->facts = from->facts;
+            channel_publish(twin);
+            *context_out = (rknn_context)twin->id;
+            channel_let_go(twin);
+        }
+    }
+    channel_let_go(from);
+    return code;
+}
+
+PUBLIC int rknn_destroy(rknn_context context)
+{
+    int code = 0;
+    struct channel *channel = channel_take("rknn_destroy", context, &code);
+    if (!channel)
+        return code;
+    if (!channel->broken) { /* operators are told that they go */
+        struct talk talk = {.function = "rknn_destroy", .call = CALL_CLOSE};
+        channel_talk(channel, &talk);
+        free(talk.answer);
+    }
+    channel_drop(channel);
+    return RKNN_SUCC;
+}
+
+/* -- questions ------------------------------------------------------------------------------------- */
+
+static bool has_index(uint32_t command)
+{
+    return command != RKNN_QUERY_IN_OUT_NUM && command != RKNN_QUERY_SDK_VERSION && command != RKNN_QUERY_CUSTOM_STRING;
+}
+
+static bool stays(uint32_t command)
+{
+    return command != RKNN_QUERY_PERF_DETAIL && command != RKNN_QUERY_PERF_RUN && command != RKNN_QUERY_MEM_SIZE &&
+           command != RKNN_QUERY_DEVICE_MEM_INFO;
+}
+
+static void put(struct channel *channel, uint32_t command, void *info, uint32_t room, struct talk *talk)
+{
+    if (command == RKNN_QUERY_PERF_DETAIL) { /* the text stays ours until the next one */
+        rknn_perf_detail detail = {talk->answer, talk->answer_size};
+        free(channel->perf);
+        channel->perf = talk->answer;
+        talk->answer = NULL;
+        memcpy(info, &detail, sizeof detail);
+    } else {
+        memcpy(info, talk->answer, talk->answer_size < room ? talk->answer_size : room);
+    }
+}
+
+static int ask(struct channel *channel, uint32_t command, uint32_t index, void *info, uint32_t room)
+{
+    const struct answer *answer = remembered(channel, command, index);
+    if (answer && answer->size <= room) {
+        memcpy(info, answer->bytes, answer->size);
+        return RKNN_SUCC;
+    }
+    struct talk talk = {.function = "rknn_query", .call = CALL_QUERY, .args = {command, index, room}};
+    int code = frames_flush(channel, talk.function);
+    if (!code)
+        code = channel_talk(channel, &talk);
+    if (code)
+        return code;
+    if (stays(command))
+        remember(channel, command, index, talk.answer, talk.answer_size);
+    put(channel, command, info, room, &talk);
+    free(talk.answer);
+    return code;
+}
+
+PUBLIC int rknn_query(rknn_context context, rknn_query_cmd cmd, void *info, uint32_t size)
+{
+    int code = 0;
+    struct channel *channel = channel_take("rknn_query", context, &code);
+    if (!channel)
+        return code;
+    uint32_t index = 0;
+    if (!info || size < sizeof index) {
+        code = failed("rknn_query", RKNN_ERR_PARAM_INVALID, "command %d: %s", (int)cmd,
+                      info ? "the structure is too small" : "info is NULL");
+    } else {
+        if (has_index((uint32_t)cmd))
+            memcpy(&index, info, sizeof index);
+        code = ask(channel, (uint32_t)cmd, index, info, size);
+    }
+    channel_let_go(channel);
+    return code;
+}
+
+/* -- settings -------------------------------------------------------------------------------------- */
+
+static int tell(const char *function, rknn_context context, uint32_t call, uint64_t value, const void *payload, size_t size)
+{
+    int code = 0;
+    struct channel *channel = channel_take(function, context, &code);
+    if (!channel)
+        return code;
+    struct talk talk = {.function = function, .call = call, .args = {value}, .payload = payload, .size = size};
+    if (call == CALL_SHAPES) { /* inputs of the shapes before do not fit any more */
+        frames_renew(channel);
+        answers_forget(channel);
+    } else {
+        code = frames_flush(channel, function);
+    }
+    if (!code)
+        code = channel_talk(channel, &talk);
+    free(talk.answer);
+    channel_let_go(channel);
+    return code;
+}
+
+PUBLIC int rknn_set_core_mask(rknn_context context, rknn_core_mask core_mask)
+{
+    return tell("rknn_set_core_mask", context, CALL_CORE_MASK, (uint32_t)core_mask, NULL, 0);
+}
+
+PUBLIC int rknn_set_batch_core_num(rknn_context context, int core_num)
+{
+    return tell("rknn_set_batch_core_num", context, CALL_BATCH_CORES, (uint64_t)(int64_t)core_num, NULL, 0);
+}
+
+PUBLIC int rknn_set_input_shapes(rknn_context ctx, uint32_t n_inputs, rknn_tensor_attr attr[])
+{
+    const char *function = "rknn_set_input_shapes";
+    if (!attr || n_inputs > 4096)
+        return failed(function, RKNN_ERR_PARAM_INVALID, "%u attributes at %p", n_inputs, (void *)attr);
+    return tell(function, ctx, CALL_SHAPES, n_inputs, attr, n_inputs * sizeof *attr);
+}
+
+PUBLIC int rknn_set_input_shape(rknn_context ctx, rknn_tensor_attr *attr)
+{
+    return rknn_set_input_shapes(ctx, 1, attr);
+}

@@ -1,0 +1,118 @@
+"""One context of the program: its thread reads calls and answers them, one after another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Optional
+
+from rknnlite.errors import ContextInvalid, RknnError
+from rknnlite.log import logger
+from rknnlite.spi import Context
+
+from .protocol import Call, Gone, Request, Wire, close_all
+
+__all__ = ["Answer", "Desk", "Desks"]
+
+
+class Answer:
+    """What a call answers: bytes, numbers, descriptors."""
+
+    __slots__ = ("args", "fds", "payload")
+
+    def __init__(self, payload: bytes = b"", args: tuple[int, ...] = (), fds: tuple[int, ...] = ()) -> None:
+        self.payload, self.args, self.fds = payload, args, fds
+
+
+_NOTHING = Answer()
+Handler = Callable[[Request], Optional[Answer]]
+
+
+class Desks:
+    """The open models of the program by their numbers, for those that share weights or are duplicated."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[int, Context] = {}
+
+    def add(self, number: int, context: Context) -> None:
+        """Make a context known."""
+        with self._lock:
+            self._open[number] = context
+
+    def find(self, number: int) -> Context:
+        """The context of that number; raises ContextInvalid."""
+        with self._lock:
+            found = self._open.get(number)
+        if found is None or found.closed:
+            raise ContextInvalid(f"there is no open context {number} to share the weights of")
+        return found
+
+    def forget(self, number: int) -> None:
+        """It is closed."""
+        with self._lock:
+            self._open.pop(number, None)
+
+
+class Desk:
+    """Serves one context; what it is decides the first call."""
+
+    def __init__(self, desks: Desks, number: int, wire: Wire) -> None:
+        self._desks, self._number, self._wire = desks, number, wire
+        self._handlers: dict[int, Handler] = {
+            Call.INIT: self._first, Call.DUP: self._first, Call.MATMUL: self._first, Call.NATIVE_B: self._first,
+            Call.CLOSE: self._close,
+        }  # fmt: skip
+        self._served: Any = None
+
+    def serve(self) -> None:
+        """Until the program closes its end."""
+        try:
+            while True:
+                self._one(self._wire.receive())
+        except Gone:
+            pass
+        finally:
+            self._close(None)
+            self._wire.close()
+
+    def _one(self, request: Request) -> None:
+        try:
+            handler = self._handlers.get(request.call)
+            if handler is None:
+                raise ContextInvalid(f"call {request.call} is none of this kind of context")
+            done = handler(request) or _NOTHING
+        except RknnError as error:
+            self._wire.answer(error.code, str(error).encode())
+        except Gone:
+            raise
+        except Exception as error:
+            logger.exception("a call failed in a way that nobody thought of; please report it")
+            self._wire.answer(RknnError.code, f"{type(error).__name__}: {error}".encode())
+        else:
+            self._wire.answer(0, done.payload, done.args, done.fds)
+        finally:
+            close_all(request.fds)
+
+    def _first(self, request: Request) -> Optional[Answer]:
+        """What kind of context it is, and with what it is opened."""
+        if self._served is not None:
+            raise ContextInvalid("this context is open already")
+        if request.call in (Call.MATMUL, Call.NATIVE_B):
+            from .products import Product, native_b
+
+            if request.call == Call.NATIVE_B:
+                return native_b(request)
+            self._served, answer = Product.open(request)
+        else:
+            from .network import Network
+
+            self._served, answer = Network.open(request, self._desks, self._number)
+        self._handlers.update(self._served.handlers())
+        return answer
+
+    def _close(self, request: Optional[Request]) -> None:
+        served, self._served = self._served, None
+        self._desks.forget(self._number)
+        if served is not None:
+            served.close()

@@ -1,0 +1,198 @@
+"""A model that the program has open: what each call does with its context."""
+
+from __future__ import annotations
+
+import ctypes as ct
+import mmap
+import struct
+from typing import Optional
+
+from rknnlite import config
+from rknnlite.abi.init_flags import options_of
+from rknnlite.abi.rknn_api import MemSync, Query
+from rknnlite.abi.rknn_op import TensorAttrStruct
+from rknnlite.capi import answer, attr_of, perf_text
+from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
+from rknnlite.formats import ModelFile
+from rknnlite.runtime import open_model
+from rknnlite.spi import Context
+
+from .desk import Answer, Desks, Handler
+from .memories import Memories
+from .protocol import Call, InitFact, Request, RunFlag, Wire
+from .staging import StagedInputs, StagedOutputs
+
+__all__ = ["Network"]
+
+_DIRECTIONS = {
+    MemSync.TO_DEVICE: "to_device", MemSync.FROM_DEVICE: "from_device", MemSync.BIDIRECTIONAL: "both",
+}  # fmt: skip
+
+
+class Network:
+    """Serves one context of the CPU reference."""
+
+    def __init__(self, opened: Context) -> None:
+        self._opened = opened
+        self._memories = Memories(opened)
+        self._inputs: Optional[StagedInputs] = None
+        self._outputs = StagedOutputs()
+        self._frame = -1  # the last one that began
+        self._asks: Optional[Wire] = None  # where callbacks are asked for
+
+    @classmethod
+    def open(cls, request: Request, desks: Desks, number: int) -> tuple[Network, Answer]:
+        """Open a model, or duplicate a context. Raises what that raises."""
+        facts = InitFact(0)
+        if request.call == Call.DUP:
+            opened = desks.find(request.args[0]).dup()
+        else:
+            flags, size, master = request.args[:3]
+            options = options_of(flags, desks.find(master) if master else None)
+            opened = open_model(_model(request, size), config.get("backend") or "cpu", **options)
+            flushes = options.get("flush_inputs", True) and options.get("flush_outputs", True)
+            facts = InitFact.SYNCS if not flushes else facts
+            facts |= InitFact.DYNAMIC if opened.shapes else InitFact(0)
+        desks.add(number, opened)
+        return cls(opened), Answer(args=(int(facts),))
+
+    def handlers(self) -> dict[int, Handler]:
+        """What answers which call."""
+        return {
+            Call.QUERY: self._query, Call.CORE_MASK: self._core_mask, Call.BATCH_CORES: self._batch_cores,
+            Call.SHAPES: self._shapes, Call.INPUTS: self._take_inputs, Call.RUN: self._run, Call.WAIT: self._wait,
+            Call.OUTPUTS: self._fetch, Call.MEMORY: self._memories.learn, Call.FORGET: self._memories.forget,
+            Call.BIND: self._bind, Call.WEIGHTS: self._weights, Call.INTERNAL: self._internal, Call.SYNC: self._sync,
+            Call.OPERATORS: self._operators,
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """Close the context; operators of the program are told."""
+        self._opened.close()
+        self._memories.close()
+        self._outputs.close()
+        if self._asks is not None:
+            self._asks.close()
+
+    # -- questions and settings ---------------------------------------------------------------------------
+
+    def _query(self, request: Request) -> Answer:
+        command, index, room = request.args[:3]
+        if command == Query.PERF_DETAIL:
+            told, need = perf_text(self._opened), struct.calcsize("P") + 8
+        else:
+            told = answer(self._opened, command, index)
+            need = len(told)
+        if room < need:
+            raise ParamInvalid(f"command {command}: the structure has {room} bytes, the answer {need}")
+        return Answer(told)
+
+    def _core_mask(self, request: Request) -> None:
+        self._opened.set_core_mask(request.args[0])
+
+    def _batch_cores(self, request: Request) -> None:
+        self._opened.set_batch_core_num(ct.c_int32(request.args[0] & 0xFFFFFFFF).value)
+
+    def _shapes(self, request: Request) -> None:
+        count = request.args[0]
+        if count != len(self._opened.inputs):
+            raise ParamInvalid(f"{count} shapes given, the model has {len(self._opened.inputs)} inputs")
+        step = ct.sizeof(TensorAttrStruct)
+        structs = [TensorAttrStruct.from_buffer_copy(request.payload, i * step) for i in range(count)]
+        given = {item.index: attr_of(item) for item in structs}
+        if sorted(given) != list(range(count)):
+            raise ParamInvalid(f"shapes are given for inputs {sorted(given)}, must be 0 to {count - 1}")
+        self._opened.set_shapes([given[index].dims for index in range(count)])
+        self._inputs = None
+
+    # -- frames -------------------------------------------------------------------------------------------
+
+    def _take_inputs(self, request: Request) -> None:
+        if request.fds:
+            count, size = request.args[:2]
+            self._inputs = None
+            self._inputs = StagedInputs(self._opened, request.payload, count, request.fds[0], size)
+        self._set_inputs()
+
+    def _set_inputs(self) -> None:
+        if self._inputs is None:
+            raise ContextInvalid("there are no inputs: call rknn_inputs_set")
+        self._opened.set_inputs(self._inputs.inputs)
+
+    def _run(self, request: Request) -> Answer:
+        flags, extended, timeout = request.args[:3]
+        opened = self._opened
+        if flags & RunFlag.WITH_INPUTS:
+            self._set_inputs()
+        if extended:
+            self._frame = opened.start(timeout)
+            if not flags & RunFlag.NON_BLOCK:
+                opened.wait(self._frame, timeout)
+        else:
+            opened.run()
+            self._frame += 1
+        return self._delivered() if flags & RunFlag.WITH_OUTPUTS else Answer(args=(self._frame,))
+
+    def _wait(self, request: Request) -> None:
+        extended, frame, timeout = request.args[:3]
+        if not extended:
+            frame = self._frame
+        if frame < 0:
+            raise ParamInvalid(
+                "there is no frame to wait for: call rknn_run with non_block in its extend first"
+            )
+        self._opened.wait(frame, timeout)
+
+    def _fetch(self, request: Request) -> Answer:
+        self._outputs.ask([bool(kind) for kind in request.payload])
+        return self._delivered()
+
+    def _delivered(self) -> Answer:
+        outputs = self._outputs
+        outputs.fetch(self._opened)
+        fds, outputs.fd_to_send = tuple(outputs.fd_to_send), []
+        fetched = self._opened.frame_id
+        frame = max(self._frame, 0) if fetched is None else fetched
+        return Answer(outputs.places, (frame, 0, outputs.size), fds)
+
+    # -- memory -------------------------------------------------------------------------------------------
+
+    def _bind(self, request: Request) -> Answer:
+        attr = attr_of(TensorAttrStruct.from_buffer_copy(request.payload))
+        self._opened.bind(attr, self._memories.find(request.args[0]))
+        is_input = any(attr.name == known.name for known in self._opened.inputs)
+        return Answer(args=(int(is_input),))
+
+    def _weights(self, request: Request) -> None:
+        self._opened.set_weight_mem(self._memories.find(request.args[0]))
+
+    def _internal(self, request: Request) -> None:
+        self._opened.set_internal_mem(self._memories.find(request.args[0]))
+
+    def _sync(self, request: Request) -> None:
+        number, mode = request.args[:2]
+        self._opened.sync(self._memories.find(number), _DIRECTIONS[MemSync(mode)])
+
+    # -- operators ----------------------------------------------------------------------------------------
+
+    def _operators(self, request: Request) -> None:
+        import os
+        import socket
+
+        from .operators import operators_of
+
+        if request.fds:
+            self._asks = Wire(socket.socket(fileno=os.dup(request.fds[0])))
+        if self._asks is None:
+            raise ContextInvalid("there is no socket for callbacks")
+        self._opened.register_ops(operators_of(request, self._asks))
+
+
+def _model(request: Request, size: int) -> ModelFile:
+    """The file that the program names, or the bytes that it gives."""
+    if not request.fds:
+        return ModelFile(request.payload.decode("utf-8", "surrogateescape"))
+    try:
+        return ModelFile(memoryview(mmap.mmap(request.fds[0], size, access=mmap.ACCESS_READ)))
+    except (OSError, ValueError) as error:
+        raise ModelInvalid(f"the {size} bytes of the model cannot be mapped: {error}") from None

@@ -1,0 +1,176 @@
+"""What the library and its server say to each other; the twin of ``client/protocol.h``, which a test compares."""
+
+from __future__ import annotations
+
+import array
+import enum
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+__all__ = [
+    "MOST_ARGS", "MOST_FDS", "PROTOCOL_VERSION", "Call", "Callback", "Gone", "InitFact", "Request", "RunFlag", "Wire",
+    "close_all",
+]  # fmt: skip
+
+PROTOCOL_VERSION = 1
+MOST_FDS = 64
+MOST_ARGS = 5
+_HEAD = struct.Struct(f"=II{MOST_ARGS}Q")
+_ANSWER = struct.Struct(f"=iI{MOST_ARGS}Q")
+_ROOM = socket.CMSG_SPACE(MOST_FDS * array.array("i").itemsize)
+
+
+class Call(enum.IntEnum):
+    """Calls of the library."""
+
+    INIT = 1
+    DUP = 2
+    CLOSE = 3
+    QUERY = 4
+    CORE_MASK = 5
+    BATCH_CORES = 6
+    SHAPES = 7
+    INPUTS = 8
+    RUN = 9
+    WAIT = 10
+    OUTPUTS = 11
+    MEMORY = 12
+    FORGET = 13
+    BIND = 14
+    WEIGHTS = 15
+    INTERNAL = 16
+    SYNC = 17
+    OPERATORS = 18
+    MATMUL = 19
+    MATMUL_BIND = 20
+    MATMUL_MASK = 21
+    MATMUL_QUANT = 22
+    MATMUL_SCALE = 23
+    MATMUL_SHAPE = 24
+    MATMUL_RUN = 25
+    NATIVE_B = 26
+
+
+class Callback(enum.IntEnum):
+    """What the server asks the program for, on the second socket of a context with operators."""
+
+    NODE = 1
+    INIT = 2
+    COMPUTE = 3
+    DESTROY = 4
+
+
+class RunFlag(enum.IntFlag):
+    """Bits of the first argument of ``Call.RUN``."""
+
+    WITH_INPUTS = 1
+    WITH_OUTPUTS = 2
+    NON_BLOCK = 4
+
+
+class InitFact(enum.IntFlag):
+    """Bits of what ``Call.INIT`` answers."""
+
+    DYNAMIC = 1
+    SYNCS = 2
+
+
+class Gone(Exception):
+    """The other end is closed."""
+
+
+class Request(NamedTuple):
+    """One call, or one callback."""
+
+    call: int
+    args: tuple[int, ...]
+    payload: bytes
+    fds: list[int]
+
+
+class Wire:
+    """One socket; messages go over it whole."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._head = bytearray(_HEAD.size)
+
+    def receive(self) -> Request:
+        """The next request; its descriptors are the caller's to close. Raises Gone."""
+        call, size, *args, fds = self._message(_HEAD)
+        payload = self._exactly(size) if size else b""
+        return Request(call, tuple(args), payload, fds)
+
+    def result(self) -> tuple[int, tuple[int, ...]]:
+        """Code and numbers that the other end answers to a callback. Raises Gone."""
+        code, _, *args, _ = self._message(_ANSWER)
+        return code, tuple(args)
+
+    def answer(
+        self, code: int, payload: bytes = b"", args: Sequence[int] = (), fds: Sequence[int] = ()
+    ) -> None:
+        """Answer a request. Raises Gone."""
+        self._send(_ANSWER.pack(code, len(payload), *args, *(0,) * (MOST_ARGS - len(args))), payload, fds)
+
+    def ask(self, call: int, payload: bytes = b"", args: Sequence[int] = (), fds: Sequence[int] = ()) -> None:
+        """Send a request. Raises Gone."""
+        self._send(_HEAD.pack(call, len(payload), *args, *(0,) * (MOST_ARGS - len(args))), payload, fds)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._sock.close()
+
+    def _message(self, form: struct.Struct) -> list[Any]:
+        """The numbers of a head, and the descriptors that came with it."""
+        try:
+            got, extra, _, _ = self._sock.recvmsg_into([self._head], _ROOM, socket.MSG_CMSG_CLOEXEC)
+        except OSError:
+            raise Gone from None
+        fds = _descriptors(extra) if extra else []
+        if got < form.size:
+            if not got:
+                raise Gone
+            self._head[got:] = self._exactly(form.size - got)
+        return [*form.unpack(self._head), fds]
+
+    def _exactly(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            try:
+                part = self._sock.recv(size - len(parts))
+            except OSError:
+                raise Gone from None
+            if not part:
+                raise Gone
+            parts += part
+        return bytes(parts)
+
+    def _send(self, head: bytes, payload: bytes, fds: Sequence[int]) -> None:
+        try:
+            if fds:
+                data = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+                sent = self._sock.sendmsg([head, payload], data)
+                rest = (head + payload)[sent:]
+                if rest:
+                    self._sock.sendall(rest)
+            else:
+                self._sock.sendall(head + payload if payload else head)
+        except OSError:
+            raise Gone from None
+
+
+def _descriptors(extra: list[tuple[int, int, bytes]]) -> list[int]:
+    fds = array.array("i")
+    for level, kind, data in extra:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    return list(fds)
+
+
+def close_all(fds: Sequence[int]) -> None:
+    """Close descriptors."""
+    for fd in fds:
+        os.close(fd)

@@ -1,0 +1,77 @@
+"""The process that computes for one program in another language: a thread for each of its contexts.
+
+The library starts it with three descriptors: 3 gives a socket for each context, 4 is the leash, by which the kernel
+kills this process when the program ends, and 5 is the program's stderr.
+"""
+
+from __future__ import annotations
+
+import array
+import logging
+import os
+import socket
+import struct
+import threading
+from pathlib import Path
+
+from rknnlite.log import level, logger
+
+from .desk import Desk, Desks
+from .protocol import PROTOCOL_VERSION, Gone, Wire
+
+__all__ = ["main"]
+
+_CONTROL, _LEASH, _STDERR = 3, 4, 5
+_NUMBER = struct.Struct("=Q")
+
+
+def main() -> None:
+    """Serve until the program ends."""
+    os.closerange(_STDERR + 1, _most_descriptors())
+    control = socket.socket(fileno=_CONTROL)
+    control.sendall(struct.pack("=II", PROTOCOL_VERSION, os.getpid()))
+    os.dup2(_STDERR, 1)
+    os.dup2(_STDERR, 2)
+    os.close(_STDERR)
+    _show_warnings()
+    desks = Desks()
+    while True:
+        try:
+            number, sock = _next(control)
+        except Gone:
+            os._exit(0)  # nothing here would have to be written
+        threading.Thread(target=_serve, args=(desks, number, sock), daemon=True).start()
+
+
+def _show_warnings() -> None:
+    """Warnings go to the program's stderr, unless ``RKNN_LOG_LEVEL`` says what does."""
+    if level() is None:
+        handler = logging.StreamHandler()
+        handler.setLevel(logging.WARNING)
+        handler.setFormatter(logging.Formatter("%(levelname).1s rknnlite: %(message)s"))
+        logger.addHandler(handler)
+        logger.propagate = False
+
+
+def _serve(desks: Desks, number: int, sock: socket.socket) -> None:
+    Desk(desks, number, Wire(sock)).serve()
+
+
+def _next(control: socket.socket) -> tuple[int, socket.socket]:
+    """Number and socket of a new context."""
+    fds = array.array("i")
+    data, extra, _, _ = control.recvmsg(
+        _NUMBER.size, socket.CMSG_SPACE(fds.itemsize), socket.MSG_CMSG_CLOEXEC
+    )
+    for _, _, given in extra:
+        fds.frombytes(given)
+    if len(data) < _NUMBER.size or not fds:
+        raise Gone
+    return _NUMBER.unpack(data)[0], socket.socket(fileno=fds[0])
+
+
+def _most_descriptors() -> int:
+    try:
+        return max(int(entry.name) for entry in Path("/proc/self/fd").iterdir()) + 1
+    except OSError:
+        return 4096

@@ -1,0 +1,10 @@
+"""What the C functions of librknnrt answer about a context: for the face that offers them in this process, and for programs
+in other languages."""
+
+from __future__ import annotations
+
+from .attrs import attr_of, attr_struct
+from .inputs import input_of
+from .queries import answer, perf_text
+
+__all__ = ["answer", "attr_of", "attr_struct", "input_of", "perf_text"]

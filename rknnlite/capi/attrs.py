@@ -1,0 +1,60 @@
+"""``rknn_tensor_attr`` of an attribute, and back."""
+
+from __future__ import annotations
+
+from ..abi.rknn_op import MAX_DIMS, MAX_NAME, TensorAttrStruct
+from ..errors import ParamInvalid
+from ..tensor import DType, Layout, TensorAttr
+
+__all__ = ["QNT_AFFINE", "QNT_NONE", "attr_of", "attr_struct"]
+
+QNT_NONE, QNT_AFFINE = 0, 2
+"""``qnt_type`` of tensors that are not quantised, and of those with scale and zero point."""
+
+
+def attr_struct(attr: TensorAttr) -> TensorAttrStruct:
+    """The structure that a query fills."""
+    quant = attr.quant
+    struct = TensorAttrStruct(
+        index=attr.index,
+        n_dims=len(attr.dims),
+        name=attr.name.encode()[: MAX_NAME - 1],
+        n_elems=attr.n_elems,
+        size=attr.size,
+        fmt=attr.layout,
+        type=attr.dtype,
+        qnt_type=QNT_AFFINE if quant else QNT_NONE,
+        zp=quant.zero_point if quant else 0,
+        scale=quant.scale if quant else 1.0,
+        w_stride=attr.w_stride,
+        size_with_stride=attr.size_with_stride or attr.size,
+        pass_through=attr.pass_through,
+        h_stride=attr.h_stride,
+    )
+    struct.dims[: len(attr.dims)] = attr.dims
+    return struct
+
+
+def attr_of(struct: TensorAttrStruct) -> TensorAttr:
+    """What a program says of a tensor; raises ParamInvalid for numbers that mean nothing."""
+    name = struct.name.decode("utf-8", "replace")
+    if not 0 < struct.n_dims <= MAX_DIMS:
+        raise ParamInvalid(f"tensor {name!r} has {struct.n_dims} dims; there are 1 to {MAX_DIMS}")
+    try:
+        dtype, layout = DType(struct.type), Layout(struct.fmt)
+    except ValueError:
+        raise ParamInvalid(
+            f"tensor {name!r} has type {struct.type} and fmt {struct.fmt}; types are 0 to {max(DType)}, "
+            f"formats 0 to {max(Layout)}"
+        ) from None
+    return TensorAttr(
+        index=struct.index,
+        name=name,
+        dims=tuple(struct.dims[: struct.n_dims]),
+        dtype=dtype,
+        layout=layout,
+        w_stride=struct.w_stride,
+        h_stride=struct.h_stride,
+        size_with_stride=struct.size_with_stride,
+        pass_through=bool(struct.pass_through),
+    )

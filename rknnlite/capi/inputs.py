@@ -1,0 +1,64 @@
+"""``rknn_input`` as the data of an input: sizes, types and formats as ``rknn_inputs_set`` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..abi.rknn_api import InputStruct
+from ..errors import InputInvalid
+from ..spi import Context, Input
+from ..tensor import DType, Layout, TensorAttr
+
+__all__ = ["input_of"]
+
+Bytes = Callable[[int], NDArray[np.uint8]]
+
+
+def input_of(opened: Context, struct: InputStruct, data: Bytes) -> Input:
+    """What the structure says; ``data(size)`` gives its bytes, once its size was found right.
+
+    Raises:
+        InputInvalid: no such input, type or format, or another size than needed.
+    """
+    attrs = opened.inputs
+    if struct.index >= len(attrs):
+        raise InputInvalid(f"there is no input {struct.index}, the model has {len(attrs)}")
+    attr = attrs[struct.index]
+    if struct.pass_through:
+        return _passed(opened.native_inputs[struct.index], struct, data)
+    try:
+        dtype = DType(struct.type).numpy
+    except ValueError:
+        raise InputInvalid(
+            f"input {attr.name}: type {struct.type} is none; there are 0 to {max(DType)}"
+        ) from None
+    if len(attr.dims) == 4 and struct.fmt != Layout.NHWC:
+        raise InputInvalid(
+            f"input {attr.name}: fmt is {struct.fmt}, data of rank 4 must be NHWC (1) unless it is passed through"
+        )
+    _check_size(struct, attr, attr.n_elems * dtype.itemsize)
+    elements: NDArray[Any] = data(struct.size).view(dtype).reshape(attr.dims)
+    return Input(attr.index, elements, Layout.NHWC if elements.ndim == 4 else Layout.UNDEFINED)
+
+
+def _passed(native: TensorAttr, struct: InputStruct, data: Bytes) -> Input:
+    """The native tensor, with the padding of its rows or without."""
+    if native.layout is not Layout.NHWC or struct.size == native.size:
+        _check_size(struct, native, native.size)
+        elements = data(struct.size).view(native.dtype.numpy)
+    else:
+        n, h, w, c = native.dims
+        _check_size(struct, native, n * h * native.w_stride * c * native.dtype.bits // 8)
+        rows = data(struct.size).view(native.dtype.numpy)
+        elements = rows.reshape(n, h, native.w_stride, c)[:, :, :w]
+    return Input(struct.index, elements.reshape(native.dims), native.layout, pass_through=True)
+
+
+def _check_size(struct: InputStruct, attr: TensorAttr, need: int) -> None:
+    if struct.size != need:
+        kind = "passed through" if struct.pass_through else DType(struct.type).name
+        raise InputInvalid(f"input {attr.name}: {struct.size} bytes given, {need} are needed ({kind})")
