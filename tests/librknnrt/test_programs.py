@@ -143,9 +143,9 @@ def test_batches_duplicates_and_shared_weights(tmp_path: Path) -> None:
     write(tmp_path, "batch", inferred(batch, [images])[0][0])
     image = write(tmp_path, "master", pixels(1, 1, 12, 10, 3))
     write(tmp_path, "master", inferred(master, [image])[0][0])
-    weights = rknnlite.formats.ModelFile(master)
     image = write(tmp_path, "slave", pixels(2, 1, 12, 10, 3))
-    write(tmp_path, "slave", inferred(slave, [image], weights=weights)[0][0])
+    with rknnlite.open(master, backend="cpu") as owner:
+        write(tmp_path, "slave", inferred(slave, [image], master=owner)[0][0])
     run([program("contexts.c"), batch, master, slave, tmp_path])
 
 

@@ -59,6 +59,7 @@ static void zero_copy(rknn_context context, const rknn_input_range *range, const
         OK(rknn_set_input_shapes(context, 1, &wanted));
         rknn_tensor_attr input = attr_of(context, RKNN_QUERY_CURRENT_NATIVE_INPUT_ATTR, 0);
         rknn_tensor_attr output = attr_of(context, RKNN_QUERY_CURRENT_OUTPUT_ATTR, 0);
+        const int padded = input.type == RKNN_TENSOR_INT8; /* a float model's pixels lie side by side */
         input.type = RKNN_TENSOR_UINT8;
         output.type = RKNN_TENSOR_FLOAT32;
         output.size = output.n_elems * 4;
@@ -66,7 +67,7 @@ static void zero_copy(rknn_context context, const rknn_input_range *range, const
         OK(rknn_set_io_mem(context, out, &output));
         snprintf(name, sizeof name, "in%u.u8", which);
         char *pixels = (char *)load(folder, name, &size);
-        size_t row = input.dims[2] * input.dims[3], stride = (input.w_stride ? input.w_stride : input.dims[2]) * input.dims[3];
+        size_t row = input.dims[2] * input.dims[3], stride = (padded ? input.w_stride : input.dims[2]) * input.dims[3];
         for (uint32_t y = 0; y < input.dims[1]; y++)
             memcpy((char *)in->virt_addr + y * stride, pixels + y * row, row);
         free(pixels);

@@ -128,7 +128,7 @@ int main(int argc, char **argv)
     rknn_tensor_mem *wide = memory_for(context, &floats, size);
     memcpy(wide->virt_addr, reals, size);
     for (int i = 0; i < OUTPUTS; i++)
-        outputs[i] = memory_for(context, &plain[i], native[i].size_with_stride);
+        outputs[i] = memory_for(context, &plain[i], plain[i].size_with_stride);
     OK(rknn_run(context, NULL));
     for (int i = 0; i < OUTPUTS; i++) {
         golden_name(name, sizeof name, i, "of_floats.i8");
