@@ -4,7 +4,8 @@
 # One environment has the oldest dependencies that pyproject.toml allows, on the oldest Python here (3.9 where there is
 # one), the other the newest of all. In both a small suite runs from the installed wheel, and the vendor's wheel is
 # played by a stand-in that overwrites our files. What an installation takes on the disk is measured. Wheel and sdist
-# end up in FOLDER (build/pip).
+# end up in FOLDER (build/pip). The wheel holds librknnrt.so for two machines, compiled by ziglang where that can be had;
+# the sdist is source alone.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(dirname "$here")
@@ -35,12 +36,35 @@ build() {
     (cd "$root" && git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
         [ ! -e "$file" ] || printf '%s\0' "$file"
     done | tar -c --null -T -) | tar -x -C "$folder/tree"
-    "$folder/builder/bin/python" -m build --outdir "$folder" "$folder/tree" >"$folder/build.log" 2>&1 || {
+    "$folder/builder/bin/python" -m pip install --quiet "ziglang>=0.11" || say "goes on without ziglang"
+    "$folder/builder/bin/python" "$folder/tree/tools/librknnrt.py"
+    {
+        "$folder/builder/bin/python" -m build --sdist --outdir "$folder" "$folder/tree"
+        "$folder/builder/bin/python" -m build --wheel --outdir "$folder" "$folder/tree"
+        mkdir "$folder/sdist"
+        tar -xzf "$folder"/*.tar.gz -C "$folder/sdist"
+        "$folder/builder/bin/python" -m build --wheel --outdir "$folder/sdist" "$folder"/sdist/*/
+    } >"$folder/build.log" 2>&1 || {
         tail -n 30 "$folder/build.log" >&2
         exit 1
     }
     wheel=$(echo "$folder"/*.whl)
-    "$folder/builder/bin/python" "$here/wheel_check.py" "$wheel" "$folder"/*.tar.gz
+    "$folder/builder/bin/python" "$here/wheel_check.py" "$wheel" "$folder"/*.tar.gz "$folder"/sdist/*.whl
+}
+
+# The library for programs in other languages, where the wheel has one for this machine: it starts this environment's
+# Python from where it lies, and needs neither a compiler nor a cache.
+c_library() {
+    local name=$1
+    CC=no-compiler RKNNLITE_CACHE=/proc/none "$folder/$name/bin/rknnlite" librknnrt --dir >"$folder/$name.dir" || {
+        say "$name: no library for $(uname -m) in the wheel" >&2
+        return
+    }
+    grep -q "^$folder/$name/lib/python.*/site-packages/rknnlite_librknnrt/lib/" "$folder/$name.dir"
+    CC=no-compiler "$folder/$name/bin/rknnlite" exec -- "$folder/$name/bin/python" -c "
+import ctypes
+library = ctypes.CDLL('librknnrt.so')
+print('librknnrt.so answers', library.rknn_destroy(ctypes.c_uint64(0)))"
 }
 
 # try NAME PYTHON PACKAGE...: install the wheel together with these and run the suite.
@@ -67,6 +91,7 @@ try() {
         "$py" -m pytest -q -p no:cacheprovider -m "not slow" "${TESTS[@]}" >pytest.txt || { tail -n 40 pytest.txt >&2; exit 1; }
         tail -n 1 pytest.txt
     )
+    c_library "$name"
     say "$name: $("$py" --version), $("$py" -m pip freeze | grep -iE '^(numpy|pluggy|psutil|ruamel.yaml)=' | tr '\n' ' ')\
 $((SECONDS - start)) s"
 }

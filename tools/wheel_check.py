@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
-"""Look into wheel and sdist:   tools/wheel_check.py WHEEL SDIST
+"""Look into wheel and sdist:   tools/wheel_check.py WHEEL SDIST WHEEL_OF_SDIST
 
 The wheel is small, for any machine, and holds packages and nothing else; the sdist holds what a build and the tests need.
+A wheel made of the sdist lacks nothing but the libraries that were compiled for the wheel: programs in other languages have
+them for two machines, chosen where they are used, so that the wheel stays one for all.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
 LIMIT = 20 << 20
+COMPILED = re.compile(r"rknnlite_librknnrt/lib/(x86_64|aarch64)-linux-gnu/(librknnrt\.so|made-of)")
+FLOOR = (2, 17)
 TOPS = {"rknnlite", "rknn3lite"}
-SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js"}
+SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js", ".proto", ".desc"}
 
 
 def check_wheel(path: Path) -> None:
@@ -34,6 +39,8 @@ def check_wheel(path: Path) -> None:
         "rknnlite/cli/new_plugin/templates/c/module/build.py.in",
         "rknnlite_riscv/stub.c",
         "rknnlite_cplugin/runtime_symbols.c",
+        "rknnlite_librknnrt/recipe.py",
+        "rknnlite_librknnrt/include/rknn_api.h",
     ):
         assert needed in names, f"{path.name} lacks {needed}"
     print(f"{path.name}: {size / 1e6:.2f} MB, {len(names)} files")
@@ -42,7 +49,28 @@ def check_wheel(path: Path) -> None:
 def belongs(name: str) -> bool:
     """Whether a file is part of an import package of ours."""
     top = name.split("/")[0]
-    return (top in TOPS or top.startswith("rknnlite_")) and Path(name).suffix in SUFFIXES
+    of_ours = top in TOPS or top.startswith("rknnlite_")
+    return of_ours and (Path(name).suffix in SUFFIXES or COMPILED.fullmatch(name) is not None)
+
+
+def check_compiled(path: Path, of_sdist: Path) -> None:
+    """The libraries in the wheel, and that the sdist brings everything else."""
+    with zipfile.ZipFile(path) as wheel, zipfile.ZipFile(of_sdist) as other:
+        compiled = {name for name in wheel.namelist() if COMPILED.fullmatch(name)}
+        assert compiled == set(wheel.namelist()) - set(other.namelist()), (
+            f"{of_sdist} lacks more than libraries"
+        )
+        for name in sorted(name for name in compiled if name.endswith(".so")):
+            asked = re.findall(rb"\0GLIBC_(\d+)\.(\d+)", wheel.read(name))
+            needed = max(((int(major), int(minor)) for major, minor in asked), default=(0, 0))
+            newer = (
+                "" if needed <= FLOOR else "; older systems compile their own (ziglang makes one for 2.17)"
+            )
+            print(f"{name}: for glibc {needed[0]}.{needed[1]} and newer{newer}")
+    if len(compiled) < 4:
+        print(
+            f"{path.name}: of four files of compiled libraries it has {len(compiled)}; others compile their own"
+        )
 
 
 def check_sdist(path: Path) -> None:
@@ -51,11 +79,14 @@ def check_sdist(path: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     for needed in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "Makefile", "tests/conftest.py",
                    "examples/resnet18/test.py", "examples/resnet18/resnet18_for_RK3588.rknn", "tools/core_only.py",
-                   "plugins/rknnlite_cplugin/runtime_symbols.c"):  # fmt: skip
+                   "plugins/rknnlite_cplugin/runtime_symbols.c", "tools/librknnrt.py"):  # fmt: skip
         assert needed in names, f"{path.name} lacks {needed}"
+    compiled = [name for name in names if name.endswith((".so", "/made-of"))]
+    assert not compiled, f"{path.name} holds {compiled}, which nobody can read"
     print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB, {len(names)} files")
 
 
 if __name__ == "__main__":
     check_wheel(Path(sys.argv[1]))
     check_sdist(Path(sys.argv[2]))
+    check_compiled(Path(sys.argv[1]), Path(sys.argv[3]))

@@ -18,12 +18,12 @@ from rknnlite.graph.view import NodeView
 from rknnlite.spi import CustomOp, UseBuiltin
 from rknnlite.spi.custom_op import unregistered
 
-from .custom import CustomNode
 from .ops import builder_of
 from .registry import Builder
 from .values import Array, Kernel
 
 if TYPE_CHECKING:
+    from .custom import CustomNode
     from .engines.accelerator import Accelerator, Island
 
 __all__ = ["MARKERS", "ExecutionPlan", "Step", "Watch"]
@@ -142,6 +142,8 @@ class ExecutionPlan:
     def _kernel(self, view: NodeView, ops: Mapping[str, CustomOp]) -> Kernel:
         node = view.node
         if node.op in ops:
+            from .custom import CustomNode  # few networks have one
+
             try:
                 custom = CustomNode(ops[node.op], view, self._model_name)
                 self._custom[node.index] = custom

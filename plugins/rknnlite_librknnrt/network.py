@@ -17,7 +17,7 @@ from rknnlite.formats import ModelFile
 from rknnlite.runtime import open_model
 from rknnlite.spi import Context
 
-from .desk import Answer, Desks, Handler
+from .calls import Answer, Desks, Handler
 from .memories import Memories
 from .protocol import Call, InitFact, Request, RunFlag, Wire
 from .staging import StagedInputs, StagedOutputs

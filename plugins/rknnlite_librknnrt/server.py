@@ -16,7 +16,8 @@ from pathlib import Path
 
 from rknnlite.log import level, logger
 
-from .desk import Desk, Desks
+from .calls import Desks
+from .desk import Desk
 from .protocol import PROTOCOL_VERSION, Gone, Wire
 
 __all__ = ["main"]

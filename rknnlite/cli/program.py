@@ -129,7 +129,18 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     )
     if command is None:
         return parser().parse_args(given)
-    return _fill(Parser(prog=f"rknnlite {word}", **_texts(command)), command).parse_intermixed_args(given[1:])
+    own, rest = _split(given[1:]) if command.rest else (list(given[1:]), [])
+    args = _fill(Parser(prog=f"rknnlite {word}", **_texts(command)), command).parse_intermixed_args(own)
+    args.rest = rest
+    return args
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options of a command, and the words of the program that it runs."""
+    for at, word in enumerate(words):
+        if word == "--" or not word.startswith("-"):
+            return list(words[:at]), list(words[at + (word == "--") :])
+    return list(words), []
 
 
 def parser() -> Parser:

@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Union
 
 from .. import config
 from ..errors import BackendUnavailable, ParamInvalid
@@ -41,12 +41,13 @@ _held: dict[Path, int] = {}  # entries that this process uses: descriptors with 
 _holding = threading.Lock()
 
 
-def cache_dir() -> Path:
+def cache_dir(lasting: bool = False) -> Path:
     """``RKNNLITE_CACHE``, else ``rknnlite`` in the XDG cache folder; made, and for this user alone.
 
     Where nothing can be written there (read-only disk, no home), a temporary folder serves this process.
 
-    Raises ParamInvalid when others could put files there: what lies in it is executed.
+    Raises ParamInvalid when others could put files there: what lies in it is executed; and, for what is to be there
+    when this process has ended (``lasting``), where only a temporary folder could be had.
     """
     try:
         folder = _named_folder()
@@ -54,6 +55,8 @@ def cache_dir() -> Path:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(f"{folder} is not writable")
     except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
+        if lasting:
+            raise ParamInvalid(f"nothing can be kept: {error}; name a folder in RKNNLITE_CACHE") from None
         return _temporary(str(error), os.getpid())
     if writable_by_others(folder):
         raise ParamInvalid(
@@ -193,11 +196,13 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
     return target
 
 
-def build_library(name: str, source: Path, purpose: str, *flags: str) -> Path:
-    """A shared library from one C file, by ``$CC`` or ``cc``; raises as ``build`` does."""
+def build_library(name: str, source: Union[Path, Sequence[Path]], purpose: str, *flags: str) -> Path:
+    """A shared library from C files and headers, by ``$CC`` or ``cc``; raises as ``build`` does."""
+    files = [source] if isinstance(source, Path) else source
     compiler = os.environ.get("CC") or "cc"
-    command = [compiler, "-shared", "-fPIC", "-O2", "-pthread", *flags, "-o", "{out}", source.name, "-ldl"]
-    return build(name, {source.name: source.read_bytes()}, command, purpose)
+    compiled = [file.name for file in files if file.suffix == ".c"]
+    command = [compiler, "-shared", "-fPIC", "-O2", "-pthread", *flags, "-o", "{out}", *compiled, "-ldl"]
+    return build(name, {file.name: file.read_bytes() for file in files}, command, purpose)
 
 
 def _run(command: Sequence[str], folder: str, purpose: str) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "LibraryWrongArchitecture",
     "OncePerFile",
     "Search",
+    "check_elf",
     "is_file",
     "open_library",
     "refuse_own",
@@ -134,7 +135,7 @@ def open_library(path: Path, needed: Sequence[str], kind: str) -> ctypes.CDLL:
     Raises:
         LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete.
     """
-    _check_architecture(path)
+    check_elf(path)
     name_crashes()
     try:
         dll: ctypes.CDLL = caller(f"library {path}", "loading the library")(ctypes.CDLL, str(path))
@@ -180,7 +181,8 @@ def _machine() -> int:
     return (62 if wide else 3) if name in ("x86_64", "amd64", "i686", "i586") else 0
 
 
-def _check_architecture(path: Path) -> None:
+def check_elf(path: Path) -> None:
+    """Whether a file is a whole shared library for this processor; raises LibraryUnusable, LibraryWrongArchitecture."""
     try:
         with path.open("rb") as file:
             head = file.read(64)

@@ -168,6 +168,9 @@ class Command(abc.ABC):
     """One line for the list of commands."""
     examples: tuple[str, ...] = ()
     """Complete command lines, shown by ``--help``."""
+    rest: bool = False
+    """The words behind ``--``, or else from the first that is no option, are those of another program: they are in
+    ``args.rest`` as they were given."""
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:  # noqa: B027
         """Declare arguments; ``--json`` and ``--help`` are there already."""

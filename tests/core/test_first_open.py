@@ -27,7 +27,7 @@ MAY_LOAD = [
     r"rknnlite_rknn1rt(\.(backend|loader))?",
     r"rknnlite_rknn3rt(\.(backend|loader))?",
     r"rknnlite_cplugin(\.discovery)?|rknnlite\.abi(\.rknn_op)?",  # where operators lie
-    r"rknnlite_(onnx|opencl|ray|remote|riscv|server)",
+    r"rknnlite_(librknnrt|onnx|opencl|ray|remote|riscv|server)",
 ]
 
 

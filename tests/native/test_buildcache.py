@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.native import buildcache
+from tests.support.needs import needs
 
 COPY = ["cp", "source", "{out}"]
 
@@ -134,3 +136,22 @@ def test_what_goes_wrong_is_said() -> None:
         build(command=["cp", "nowhere", "{out}"])
     with pytest.raises(ParamInvalid, match=r"the test cannot be built in .*result"):
         build(command=["true"])
+
+
+def test_what_is_to_last_is_not_put_where_it_goes_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path / "file" / "cache"))
+    assert buildcache.cache_dir().is_dir()
+    with pytest.raises(ParamInvalid, match="name a folder in RKNNLITE_CACHE"):
+        buildcache.cache_dir(lasting=True)
+
+
+def test_a_library_of_several_files(tmp_path: Path) -> None:
+    needs("gcc")
+    (tmp_path / "five.h").write_text("int five(void);\n")
+    (tmp_path / "five.c").write_text('#include "five.h"\nint five(void) { return 5; }\n')
+    (tmp_path / "ten.c").write_text('#include "five.h"\nint ten(void) { return 2 * five(); }\n')
+    library = buildcache.build_library("libten.so", sorted(tmp_path.glob("*.[ch]")), "the test")
+    assert ctypes.CDLL(str(library)).ten() == 10

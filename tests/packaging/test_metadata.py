@@ -21,6 +21,8 @@ TOPS = {"rknnlite": ROOT / "rknnlite", "rknn3lite": ROOT / "plugins" / "rknn3lit
 TOPS.update({folder.name: folder for folder in sorted((ROOT / "plugins").glob("rknnlite_*"))})
 OURS = {f"python3-rknnlite{end}" for end in ("", "-cplugin", "-opencl", "-remote", "-riscv")}
 
+COMPILED = {"python3-rknnlite-cplugin", "librknnrt-rknnlite", "librknnrt-rknnlite-dev"}
+
 
 def folders() -> Iterator[tuple[str, Path]]:
     """Every import package in the tree, by dotted name."""
@@ -142,5 +144,21 @@ def test_every_debian_package_is_tried_after_installation() -> None:
 def test_only_what_is_compiled_has_an_architecture() -> None:
     for name, package in fields().items():
         if name != "source":
-            expected = "amd64 arm64 armhf" if name == "python3-rknnlite-cplugin" else "all"
+            expected = "amd64 arm64 armhf" if name in COMPILED else "all"
             assert package["Architecture"] == expected, name
+
+
+def test_the_c_library_is_no_programs_by_accident() -> None:
+    """It lies where neither the dynamic linker, nor compilers, nor pkg-config under a vendor's name look."""
+    library, headers, file = (
+        line.split()
+        for package in ("librknnrt-rknnlite", "librknnrt-rknnlite-dev")
+        for line in sorted((DEBIAN / f"{package}.install").read_text("utf-8").splitlines(), reverse=True)
+    )
+    assert library[1] == "usr/lib/${DEB_HOST_MULTIARCH}/rknnlite"
+    assert headers[1] == "usr/include/rknnlite"
+    assert file == ["debian/librknnrt/pkgconfig", "usr/lib/${DEB_HOST_MULTIARCH}"]
+    rules = (DEBIAN / "rules").read_text("utf-8")
+    assert "debian/librknnrt/pkgconfig/librknnrt-rknnlite.pc" in rules
+    assert "echo /usr/bin/python3 > $(@D)/interpreter" in rules
+    assert not list(DEBIAN.glob("librknnrt-rknnlite*.triggers")), "nothing for ldconfig"

@@ -29,6 +29,7 @@ COMMANDS = {
     "nginx-light": ("nginx", "/usr/sbin/nginx"),
     "haproxy": ("haproxy", "/usr/sbin/haproxy"),
     "curl": ("curl",),
+    "pkg-config": ("pkg-config",),
 }
 """Debian package -> commands of which one is enough."""
 

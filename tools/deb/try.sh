@@ -27,7 +27,7 @@ if [ $# -eq 0 ]; then # all that are meant for this machine
 fi
 needed=$packages/python3-rknnlite_*.deb
 for name in $(for test; do field Depends "$test"; done | tr ' ' '\n' | sort -u); do
-    case $name in rknnlite* | python3-rknnlite-*) name=$packages/${name}_*.deb ;; esac
+    case $name in rknnlite* | python3-rknnlite-* | librknnrt-rknnlite*) name=$packages/${name}_*.deb ;; esac
     needed="$needed $name"
 done
 

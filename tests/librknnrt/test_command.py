@@ -1,0 +1,89 @@
+"""``rknnlite librknnrt``: words that compilers, linkers and pkg-config understand."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rknnlite_librknnrt import build, flags
+from rknnlite_librknnrt.recipe import INCLUDE
+
+from tests.cli.conftest import Call, call
+from tests.support.needs import needs
+
+__all__ = ["call"]
+
+PROGRAM = """\
+#include <rknn_api.h>
+#include <stdio.h>
+int main(void) { printf("%d\\n", rknn_init(0, 0, 0, 0, 0) < 0); return 0; }
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With a space in its name, and no library of the wheel's."""
+    needs("gcc")
+    folder = tmp_path / "my cache"
+    monkeypatch.setenv("RKNNLITE_CACHE", str(folder))
+    monkeypatch.setattr(build, "_PREBUILT", tmp_path / "nothing")
+    return folder
+
+
+def test_a_program_is_compiled_and_run(call: Call, tmp_path: Path) -> None:
+    words = shlex.split(call("librknnrt", "--libs", "--cflags").out)
+    assert words[0] == f"-I{INCLUDE}", "headers come first, whatever the order of the options"
+    (tmp_path / "program.c").write_text(PROGRAM)
+    subprocess.run(["cc", "program.c", *words, "-o", "program"], cwd=tmp_path, check=True)
+    folder = call("librknnrt", "--dir").out.rstrip("\n")
+    assert Path(folder, "librknnrt.so").is_file()
+    done = subprocess.run(
+        [tmp_path / "program"], env={"LD_LIBRARY_PATH": folder}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1\n"
+    linked = subprocess.run(
+        ["ldd", tmp_path / "program"], env={}, capture_output=True, text=True, check=False
+    ).stdout
+    assert "librknnrt.so => not found" in linked, "no path of this machine is left in the program"
+
+
+def test_pkg_config_answers_the_same(call: Call) -> None:
+    needs("pkg-config")
+    folder = call("librknnrt", "--pkg-config-dir").out.rstrip("\n")
+    command = ["pkg-config", "--cflags", "--libs", flags.PACKAGE]
+    done = subprocess.run(
+        command,
+        env={"PKG_CONFIG_PATH": folder, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shlex.split(done.stdout) == shlex.split(call("librknnrt", "--cflags", "--libs").out)
+
+
+def test_one_document_says_it_all(call: Call) -> None:
+    data = call("librknnrt", "--pkg-config-dir", "--json").data
+    assert data["library"] == f"{data['dir']}/librknnrt.so"
+    assert (data["origin"], data["interpreter"]) == ("built", sys.executable)
+    assert Path(data["include"], "rknn_api.h").is_file()
+    assert Path(data["pkg_config_dir"], "librknnrt-rknnlite.pc").is_file()
+    text = call("librknnrt").out
+    assert data["library"] in text and sys.executable in text
+
+
+def test_headers_are_there_without_a_compiler(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert call("librknnrt", "--cflags").out == f"-I{INCLUDE}\n"
+    done = call("librknnrt", "--libs")
+    assert (done.code, done.out) == (4, "")
+    assert "apt install gcc libc6-dev" in done.err
+
+
+def test_it_hides_no_file_of_the_vendors() -> None:
+    """Neither from pkg-config, nor by being found without having been asked for."""
+    assert flags.PACKAGE not in ("rknn", "rknnrt", "librknnrt", "rknpu2", "rknn_api")
+    text = flags.pkg_config(Path("/usr/include/rknnlite"), Path("/usr/lib/x/rknnlite"))
+    assert "Libs: -L${libdir} -lrknnrt" in text and "rpath" not in text

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Compile librknnrt.so for programs in other languages:
+
+    tools/librknnrt.py                      # for wheels: x86-64 and aarch64, into plugins/rknnlite_librknnrt/lib
+    tools/librknnrt.py OUT COMPILER [FLAG ...]   # one library, with a compiler and flags of yours
+
+For wheels the package ziglang is used where this Python has it: its compiler makes libraries for both machines that
+load with glibc 2.17 and newer. Without it the machines' own compilers are taken, with the glibc that they have, and a
+machine without a compiler is left out. Where a library is left out, or too new, rknnlite compiles one on first use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import platform
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "plugins" / "rknnlite_librknnrt"
+MACHINES = ("x86_64", "aarch64")
+FLOOR = (2, 17)
+"""The glibc of the oldest systems that wheels are made for."""
+
+
+def recipe() -> ModuleType:
+    """What the library is made of; read by itself, for the package needs numpy."""
+    spec = importlib.util.spec_from_file_location("recipe", PACKAGE / "recipe.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def compile_library(compiler: list[str], out: Path) -> tuple[int, int]:
+    """Compile one; returns the oldest glibc that it loads with. What was there before is replaced at once."""
+    version = runpy.run_path(str(ROOT / "rknnlite" / "_version.py"))["__version__"]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        subprocess.run(recipe().command(compiler, part, version), check=True)
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
+    return tuple(recipe().glibc_needed(out))
+
+
+def compiler_for(machine: str) -> tuple[str, list[str]]:
+    """Its name and words; no words where there is none."""
+    if importlib.util.find_spec("ziglang") is not None:
+        floor = ".".join(map(str, FLOOR))
+        return "ziglang", [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{floor}"]
+    name = "cc" if machine == platform.machine() else f"{machine}-linux-gnu-gcc"
+    return name, [name] if shutil.which(name) else []
+
+
+def for_wheels() -> None:
+    """Both machines; exits with an error where ziglang made what is too new."""
+    for machine in MACHINES:
+        name, words = compiler_for(machine)
+        out = PACKAGE / "lib" / f"{machine}-linux-gnu" / "librknnrt.so"
+        shown = out.relative_to(ROOT)
+        if not words:
+            print(f"{shown}: left out, there is neither ziglang nor {name}")
+            continue
+        needed = compile_library([*words, "-s", "-Wl,-z,now"], out)
+        out.with_name(recipe().MADE_OF).write_text(f"{recipe().digest()}\n", "utf-8")
+        print(
+            f"{shown}: {out.stat().st_size} bytes, for glibc {'.'.join(map(str, needed))} and newer, by {name}"
+        )
+        if name == "ziglang" and needed > FLOOR:
+            out.unlink()
+            sys.exit(
+                f"{shown} needs a newer glibc than {'.'.join(map(str, FLOOR))}; do without that function"
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", nargs="?", type=Path)
+    parser.add_argument("compiler", nargs=argparse.REMAINDER)
+    args = parser.parse_args()
+    if args.out is None:
+        for_wheels()
+    elif args.compiler:
+        compile_library(args.compiler, args.out)
+    else:
+        parser.error("name a compiler")
+
+
+if __name__ == "__main__":
+    main()
