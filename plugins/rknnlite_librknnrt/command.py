@@ -12,7 +12,7 @@ from rknnlite._version import __version__
 from rknnlite.spi.command import Command, Console, Exit
 
 from . import build, flags
-from .recipe import INCLUDE
+from .headers import include_dir
 
 __all__ = ["COMMANDS"]
 
@@ -53,7 +53,7 @@ class Librknnrt(Command):
         folder = found.file.parent
         data = {
             "library": found.file, "dir": folder, "origin": found.origin.value, "version": __version__,
-            "interpreter": sys.executable, "include": INCLUDE, "cflags": flags.cflags(), "libs": flags.libs(folder),
+            "interpreter": sys.executable, "include": include_dir(), "cflags": flags.cflags(), "libs": flags.libs(folder),
         }  # fmt: skip
         if args.pkg_config_dir:
             data["pkg_config_dir"] = flags.write_pkg_config(folder)

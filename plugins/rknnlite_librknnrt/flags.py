@@ -9,13 +9,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from rknnlite._version import __version__
 from rknnlite.files.writing import write_text
 
 from .build import own_folder
-from .recipe import INCLUDE
+from .headers import include_dir, pkg_config
 
-__all__ = ["PACKAGE", "cflags", "libs", "pkg_config", "write_pkg_config"]
+__all__ = ["PACKAGE", "cflags", "libs", "write_pkg_config"]
 
 PACKAGE = "librknnrt-rknnlite"
 """The name that pkg-config knows it by: not the one of a vendor's file."""
@@ -23,7 +22,7 @@ PACKAGE = "librknnrt-rknnlite"
 
 def cflags() -> str:
     """``-I`` of the headers, quoted for a shell."""
-    return shlex.quote(f"-I{INCLUDE}")
+    return shlex.quote(f"-I{include_dir()}")
 
 
 def libs(folder: Path) -> str:
@@ -31,32 +30,16 @@ def libs(folder: Path) -> str:
     return f"{shlex.quote(f'-L{folder}')} -lrknnrt"
 
 
-def pkg_config(include: Path, folder: Path) -> str:
-    """The text of ``librknnrt-rknnlite.pc`` for headers and a library in these folders."""
-    return f"""\
-includedir={_escaped(include)}
-libdir={_escaped(folder)}
-
-Name: {PACKAGE}
-Description: librknnrt.so of rknnlite: the C API of Rockchip NPUs on the CPU reference
-Version: {__version__}
-Cflags: -I${{includedir}}
-Libs: -L${{libdir}} -lrknnrt
-"""
-
-
 def write_pkg_config(folder: Path) -> Path:
-    """Write the file for a library in ``folder``; the folder that PKG_CONFIG_PATH shall name. Raises OSError."""
+    """Write the file for a library in ``folder``; the folder that PKG_CONFIG_PATH shall name.
+
+    Raises OSError, ParamInvalid.
+    """
     place = own_folder() / "pkgconfig"
     place.mkdir(mode=0o700, exist_ok=True)
-    write_text(place / f"{PACKAGE}.pc", pkg_config(INCLUDE, folder))
+    write_text(place / f"{PACKAGE}.pc", pkg_config(folder))
     return place
 
 
-def _escaped(path: Path) -> str:
-    """A path as pkg-config reads it back as one word."""
-    return "".join(f"\\{char}" if char in " \t\\\"'#$" else char for char in str(path))
-
-
 if __name__ == "__main__":
-    sys.stdout.write(pkg_config(Path(sys.argv[1]), Path(sys.argv[2])))
+    sys.stdout.write(pkg_config(sys.argv[2], include=sys.argv[1]))
