@@ -24,6 +24,9 @@
  * none, and why was said. */
 int process_connect(uint64_t id);
 
+/* A connection has ended: the whole server may be about to. */
+void process_doubt(void);
+
 /* Say on stderr what failed; returns the code. */
 int failed(const char *function, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

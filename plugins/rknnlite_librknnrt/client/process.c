@@ -25,6 +25,7 @@
 #endif
 #define START_LIMIT 120 /* seconds; an emulated board takes half a minute */
 #define END_LIMIT 2000  /* milliseconds */
+#define DOUBT_LIMIT 300 /* milliseconds */
 #define ROOM 4096
 
 PUBLIC const char rknnlite_librknnrt_marker[] = RKNNLITE_VERSION;
@@ -36,6 +37,7 @@ static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 static pid_t server;
 static int control = -1; /* each descriptor sent over it becomes a thread of the server */
 static int leash = -1;
+static bool doubted; /* a connection to it has ended */
 
 int failed(const char *function, int code, const char *format, ...)
 {
@@ -294,9 +296,18 @@ static void prepare(void)
     pthread_atfork(NULL, NULL, after_fork);
 }
 
+void process_doubt(void)
+{
+    pthread_mutex_lock(&process_lock);
+    doubted = true;
+    pthread_mutex_unlock(&process_lock);
+}
+
 static bool ended(void)
 {
-    if (!ends(0))
+    int patience = doubted ? DOUBT_LIMIT : 0; /* the sockets of one process do not end all at once */
+    doubted = false;
+    if (!ends(patience))
         return false;
     forget();
     return true;
