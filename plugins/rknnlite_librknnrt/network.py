@@ -144,7 +144,9 @@ class Network:
         try:
             self._compute(extended != 0, not flags & RunFlag.NON_BLOCK, timeout)
         except ModelUnsupported as error:
-            error.code = RknnError.code  # an operator that nobody computes is found in the run: -1 (librknnrt 1.6.0)
+            error.code = (
+                RknnError.code
+            )  # an operator that nobody computes is found in the run: -1 (librknnrt 1.6.0)
             raise
         return self._delivered() if flags & RunFlag.WITH_OUTPUTS else Answer(args=(self._frame,))
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from rknnlite import config, socs
-from rknnlite.abi.rknn_matmul import Info, Io, Shape, Tensor, tensor_from, tensor_to
+from rknnlite.abi.rknn_matmul import Info, Io, Shape, Tensor
+from rknnlite.capi import tensor_from, tensor_to
 from rknnlite.choosing import choose_matmul_backend
 from rknnlite.errors import ParamInvalid
 from rknnlite.matmul.layout import from_bytes, pack_b, to_bytes

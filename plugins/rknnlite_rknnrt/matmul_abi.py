@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from rknnlite.abi.rknn_matmul import STRUCTURES, Info, Io, QuantParams, Shape, Tensor
-from rknnlite.errors import RknnError
-from rknnlite.spi.matmul import MatmulShape, MatmulSpec, MatmulTensor
-from rknnlite.tensor import DType
-
-from .abi import MAX_DIMS
+from rknnlite.capi import tensor_from, tensor_to
+from rknnlite.spi.matmul import MatmulShape, MatmulSpec
 
 __all__ = [
     "STRUCTURES",
@@ -35,22 +32,3 @@ def info_of(spec: MatmulSpec, shape: MatmulShape) -> Info:
         iommu_domain_id=spec.iommu_domain,
         group_size=spec.group_size,
     )
-
-
-def tensor_from(struct: Tensor) -> MatmulTensor:
-    """Translate what the library answered; raises RknnError for numbers that no version defines."""
-    name = struct.name.decode("utf-8", "replace")
-    if not 0 < struct.n_dims <= MAX_DIMS:
-        raise RknnError(f"the library answers rank {struct.n_dims} for matrix {name}")
-    try:
-        dtype = DType(struct.type)
-    except ValueError:
-        raise RknnError(f"the library answers an unknown type {struct.type} for matrix {name}") from None
-    return MatmulTensor(name, tuple(struct.dims[: struct.n_dims]), dtype, struct.size)
-
-
-def tensor_to(tensor: MatmulTensor) -> Tensor:
-    """The structure for a call."""
-    struct = Tensor(name=tensor.name.encode(), n_dims=len(tensor.dims), size=tensor.size, type=tensor.dtype)
-    struct.dims[: len(tensor.dims)] = tensor.dims
-    return struct

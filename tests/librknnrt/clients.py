@@ -36,7 +36,7 @@ _LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wl,-soname,
 _TIME_LIMIT = 60.0
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def library(*flags: str) -> Path:
     """``librknnrt.so`` from the sources of this tree, with further flags for the compiler."""
     needs("gcc")
@@ -46,7 +46,7 @@ def library(*flags: str) -> Path:
     return made("librknnrt.so", command, [*sources, *client.glob("*.h"), *HEADERS.glob("*.h")])
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def program(name: str, *flags: str, compiler: str = "") -> Path:
     """A program of ``programs`` by its file name, linked with the library."""
     compiler = compiler or {".c": "gcc", ".cc": "g++", ".go": "go", ".rs": "rustc"}[Path(name).suffix]
@@ -72,7 +72,9 @@ def program(name: str, *flags: str, compiler: str = "") -> Path:
     return made(source.stem, command, inputs, environment)
 
 
-def made(name: str, command: Sequence[str], inputs: Sequence[Path], variables: dict[str, str] | None = None) -> Path:
+def made(
+    name: str, command: Sequence[str], inputs: Sequence[Path], variables: dict[str, str] | None = None
+) -> Path:
     """The result of a compiler run (``{out}`` in the command), kept by command and content of its inputs."""
     digest = hashlib.sha256(repr((name, command, variables)).encode())
     for path in sorted(inputs):
@@ -124,7 +126,13 @@ def run(
     words = [str(word) for word in command]
     env = environment() if env is None else env
     with subprocess.Popen(
-        words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options
+        words,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
     ) as process:
         try:
             out, err = process.communicate(timeout=_TIME_LIMIT)

@@ -26,7 +26,9 @@ def pixels(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
 
 
-def inferred(model: Any, inputs: Sequence[np.ndarray], **options: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def inferred(
+    model: Any, inputs: Sequence[np.ndarray], **options: Any
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Outputs as float32, and as stored elements, of one inference on the CPU reference."""
     given = {name: options.pop(name) for name in ("pass_through",) if name in options}
     with rknnlite.open(model, backend="cpu", **options) as context:

@@ -55,7 +55,10 @@ def test_contexts_left_open(small: Small) -> None:
 
 def test_a_killed_program(small: Small) -> None:
     with subprocess.Popen(
-        [sys.executable, CLIENT, "stays", *map(str, small)], env=environment(), stdout=subprocess.PIPE, text=True
+        [sys.executable, CLIENT, "stays", *map(str, small)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         pids = process.stdout.readline()
@@ -111,7 +114,11 @@ def test_a_file_system_that_is_read_only(small: Small) -> None:
     tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
     if tried.returncode:
         pytest.skip("a mount name space of its own is for root")
-    env = {name: value for name, value in environment().items() if name not in ("HOME", "TMPDIR", "RKNNLITE_CACHE")}
+    env = {
+        name: value
+        for name, value in environment().items()
+        if name not in ("HOME", "TMPDIR", "RKNNLITE_CACHE")
+    }
     run([*shell, program("threads.c"), *small, 2, 2], env=env)
 
 

@@ -126,7 +126,9 @@ def test_memory_shared_by_descriptor(tmp_path: Path) -> None:
     run([program("shared_memory.c"), *models, tmp_path])
 
 
-@pytest.mark.parametrize("name", ["dynamic_three.rk3588.i8", "dynamic_two.rk3588.fp16", "dynamic_two.rk3568.i8"])
+@pytest.mark.parametrize(
+    "name", ["dynamic_three.rk3588.i8", "dynamic_two.rk3588.fp16", "dynamic_two.rk3568.i8"]
+)
 def test_dynamic_shapes(tmp_path: Path, name: str) -> None:
     model = genuine(name)
     with rknnlite.open(model, backend="cpu") as context:
@@ -158,11 +160,18 @@ def test_utilities_of_model_collections(tmp_path: Path) -> None:
         write(tmp_path, f"box{i}", inferred(model, [box[None]])[0][0])
     printed = run([program("utilities.c"), model, tmp_path]).stdout
     with rknnlite.open(model, backend="cpu", collect_perf=True) as context:
-        assert f"inputs 1 outputs 1\ncustom string \"{context.custom_string}\"" in printed
+        assert f'inputs 1 outputs 1\ncustom string "{context.custom_string}"' in printed
         versions, memory = context.versions, context.memory()
         assert f"api {versions.api}" in printed
         assert f"weights {memory.weight} internal {memory.internal}\n" in printed
-        for kind in ("INPUT", "NATIVE_INPUT", "NATIVE_NHWC_INPUT", "OUTPUT", "NATIVE_OUTPUT", "NATIVE_NHWC_OUTPUT"):
+        for kind in (
+            "INPUT",
+            "NATIVE_INPUT",
+            "NATIVE_NHWC_INPUT",
+            "OUTPUT",
+            "NATIVE_OUTPUT",
+            "NATIVE_NHWC_OUTPUT",
+        ):
             for attr in context.attrs(AttrKind[kind]):
                 assert _line(kind.lower(), attr) in printed
         context.infer(boxes[0])
@@ -195,10 +204,14 @@ def test_faults(tmp_path: Path) -> None:
     write(tmp_path, "out0", inferred(model, [image])[0][0])
     told = run([program("faults.c"), model, tmp_path]).stderr.splitlines()
     told = [line for line in told if not line.startswith("W rknnlite: rknn_run without inputs")]
-    assert told and all(re.match(r"E librknnrt \(rknnlite\): rknn_\w+: .+ \(error -\d+\)$", line) for line in told)
+    assert told and all(
+        re.match(r"E librknnrt \(rknnlite\): rknn_\w+: .+ \(error -\d+\)$", line) for line in told
+    )
 
 
 def test_every_program_is_run() -> None:
     """No file of ``programs`` is forgotten by the tests."""
     tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    assert [path.name for path in PROGRAMS.glob("*.*") if path.suffix != ".h" and path.name not in tests] == []
+    assert [
+        path.name for path in PROGRAMS.glob("*.*") if path.suffix != ".h" and path.name not in tests
+    ] == []

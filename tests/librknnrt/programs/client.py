@@ -9,7 +9,19 @@ import signal
 import sys
 import threading
 import time
-from ctypes import byref, c_char, c_char_p, c_float, c_int, c_int8, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    byref,
+    c_char,
+    c_char_p,
+    c_float,
+    c_int,
+    c_int8,
+    c_int32,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
 CTX_INVALID = -7
 
@@ -134,7 +146,15 @@ def server():
 
 def wheel():
     """One inference as the vendor's wheel makes it: its lookups, flag, queries at the start, then frames."""
-    names = ("rknn_init2", "rknn_init", "rknn_query", "rknn_run", "rknn_set_core_mask", "rknn_inputs_set", "rknn_outputs_get")
+    names = (
+        "rknn_init2",
+        "rknn_init",
+        "rknn_query",
+        "rknn_run",
+        "rknn_set_core_mask",
+        "rknn_inputs_set",
+        "rknn_outputs_get",
+    )
     if not all(hasattr(LIB, name) for name in names):
         raise SystemExit("a function of the library is missing")
     context = opened(LIB.rknn_init2)
