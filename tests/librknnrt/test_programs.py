@@ -203,6 +203,7 @@ def test_faults(tmp_path: Path) -> None:
     image = write(tmp_path, "in0", pixels(0, 1, 24, 24, 3))
     write(tmp_path, "out0", inferred(model, [image])[0][0])
     told = run([program("faults.c"), model, tmp_path]).stderr.splitlines()
+    told = [line for line in told if not line.startswith("W rknnlite: rknn_run without inputs")]
     assert told and all(
         re.match(r"E librknnrt \(rknnlite\): rknn_\w+: .+ \(error -\d+\)$", line) for line in told
     )
@@ -211,4 +212,6 @@ def test_faults(tmp_path: Path) -> None:
 def test_every_program_is_run() -> None:
     """No file of ``programs`` is forgotten by the tests."""
     tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    assert [path.name for path in PROGRAMS.iterdir() if path.suffix != ".h" and path.name not in tests] == []
+    assert [
+        path.name for path in PROGRAMS.glob("*.*") if path.suffix != ".h" and path.name not in tests
+    ] == []

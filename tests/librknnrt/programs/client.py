@@ -73,6 +73,7 @@ def load():
     return lib
 
 
+os.environ["RKNN_CLIENT"] = str(os.getpid())
 LIB = load()
 
 
@@ -128,19 +129,15 @@ def frames(context, count=3):
 
 
 def server():
-    """Process ids of all children and theirs: the one that computes is among them."""
-    found, queue = [], [os.getpid()]
-    while queue:
-        parent = queue.pop()
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/stat" % name) as file:
-                    fields = file.read().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == parent and fields[0] != "Z":
-                found.append(int(name))
-                queue.append(int(name))
+    """Ids of all processes that got this one's environment and are not it: the one that computes is among them."""
+    found, mark = [], ("RKNN_CLIENT=%s" % os.environ["RKNN_CLIENT"]).encode()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/environ" % name, "rb") as file:
+                if mark in file.read().split(b"\0") and int(name) != os.getpid():
+                    found.append(int(name))
+        except OSError:
+            continue
     return found
 
 
