@@ -27,7 +27,14 @@ __all__ = ["HEADERS", "PROGRAMS", "environment", "errors", "interpreter", "libra
 PLUGIN = ROOT / "plugins" / "rknnlite_librknnrt"
 HEADERS = PLUGIN / "include"
 PROGRAMS = Path(__file__).parent / "programs"
-PACKAGES = {"gcc": "gcc", "g++": "g++", "clang": "clang", "clang++": "clang", "go": "golang-go", "rustc": "rustc"}
+PACKAGES = {
+    "gcc": "gcc",
+    "g++": "g++",
+    "clang": "clang",
+    "clang++": "clang",
+    "go": "golang-go",
+    "rustc": "rustc",
+}
 """Compiler -> Debian package."""
 
 _STRICT = ("-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}")
