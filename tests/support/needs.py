@@ -34,6 +34,7 @@ COMMANDS = {
     "golang-go": ("go",),
     "rustc": ("rustc",),
     "valgrind": ("valgrind",),
+    "strace": ("strace",),
     "pkg-config": ("pkg-config",),
 }
 """Debian package -> commands of which one is enough."""
