@@ -10,7 +10,6 @@ import functools
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,14 @@ __all__ = ["HEADERS", "PROGRAMS", "environment", "errors", "interpreter", "libra
 PLUGIN = ROOT / "plugins" / "rknnlite_librknnrt"
 HEADERS = PLUGIN / "include"
 PROGRAMS = Path(__file__).parent / "programs"
-PACKAGES = {"gcc": "gcc", "g++": "g++", "clang": "clang", "go": "golang-go", "rustc": "rustc"}
+PACKAGES = {
+    "gcc": "gcc",
+    "g++": "g++",
+    "clang": "clang",
+    "clang++": "clang",
+    "go": "golang-go",
+    "rustc": "rustc",
+}
 """Compiler -> Debian package."""
 
 _STRICT = ("-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}")
@@ -50,8 +56,7 @@ def library(*flags: str) -> Path:
 def program(name: str, *flags: str, compiler: str = "") -> Path:
     """A program of ``programs`` by its file name, linked with the library."""
     compiler = compiler or {".c": "gcc", ".cc": "g++", ".go": "go", ".rs": "rustc"}[Path(name).suffix]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"needs {PACKAGES[compiler]}")
+    needs(PACKAGES[compiler])
     source, folder = PROGRAMS / name, library().parent
     environment = None
     if compiler == "go":
@@ -107,7 +112,7 @@ def interpreter() -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as file:
             file.write(script)
-        os.chmod(file.name, 0o755)
+        Path(file.name).chmod(0o755)
         Path(file.name).replace(target)
     return target
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.librknnrt.clients import PROGRAMS, environment, errors, program, run
+from tests.librknnrt.clients import PROGRAMS, environment, errors, library, program, run
+from tests.support.needs import needs
 
 CLIENT = PROGRAMS / "client.py"
 Small = tuple[Path, Path]
@@ -106,9 +107,10 @@ def test_an_interpreter_that_does_not_start(small: Small, named: str, tmp_path: 
 def test_a_file_system_that_is_read_only(small: Small) -> None:
     """Nothing is written: everything but /proc and /dev is read only, without a home."""
     inner = (
-        "mount --make-rprivate / && for m in / /tmp /dev/shm $(awk '{print $2}' /proc/self/mounts | grep -v -e ^/proc -e ^/dev -e ^/sys); "
-        'do mount -o remount,bind,ro "$m" 2>/dev/null; done; if touch /tmp/.rknnlite_writable /var/tmp/.rknnlite_writable; then exit 77; fi; '
-        'exec "$@"'
+        "mount --make-rprivate / && "
+        "for m in / /tmp /dev/shm $(awk '{print $2}' /proc/self/mounts | grep -v -e ^/proc -e ^/dev -e ^/sys); "
+        'do mount -o remount,bind,ro "$m" 2>/dev/null; done; '
+        'if touch /tmp/.rknnlite /var/tmp/.rknnlite 2>/dev/null; then exit 77; fi; exec "$@"'
     )
     shell = ["unshare", "--mount", "sh", "-c", inner, "sh"]
     tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
@@ -151,8 +153,6 @@ def test_no_descriptor_is_left_behind(small: Small) -> None:
 
 @pytest.mark.slow
 def test_valgrind_finds_nothing(small: Small) -> None:
-    from tests.support.needs import needs
-
     needs("valgrind")
     run(
         [
@@ -166,8 +166,6 @@ def test_valgrind_finds_nothing(small: Small) -> None:
 @pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
 def test_sanitizers_find_nothing(small: Small, sanitizer: str) -> None:
     flags = (f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
-    from tests.librknnrt.clients import library
-
     env = environment(library(*flags), ASAN_OPTIONS="abort_on_error=0:exitcode=9", TSAN_OPTIONS="exitcode=9")
     for arguments in ([program("threads.c", *flags), *small, 8, 3], [program("faults.c", *flags), *small]):
         done = run(arguments, env=env)
@@ -176,8 +174,6 @@ def test_sanitizers_find_nothing(small: Small, sanitizer: str) -> None:
 
 @pytest.mark.slow
 def test_valgrind_and_faults(small: Small) -> None:
-    from tests.support.needs import needs
-
     needs("valgrind")
     run(["valgrind", "--quiet", "--error-exitcode=9", program("faults.c"), *small])
 

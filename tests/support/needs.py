@@ -29,6 +29,12 @@ COMMANDS = {
     "nginx-light": ("nginx", "/usr/sbin/nginx"),
     "haproxy": ("haproxy", "/usr/sbin/haproxy"),
     "curl": ("curl",),
+    "g++": ("g++",),
+    "clang": ("clang",),
+    "golang-go": ("go",),
+    "rustc": ("rustc",),
+    "valgrind": ("valgrind",),
+    "strace": ("strace",),
     "pkg-config": ("pkg-config",),
 }
 """Debian package -> commands of which one is enough."""
@@ -49,6 +55,7 @@ _PHRASES = (
     (r"qemu", "qemu-user"),
     (r"opencl-headers", "opencl-headers"),
     (r"OpenCL", "pocl-opencl-icd"),
+    (r"libopencv-dev", "libopencv-dev"),
     (r"valgrind", "valgrind"),
     (r"C compiler|\bgcc\b", "gcc"),
     (r"extra plot", "matplotlib"),

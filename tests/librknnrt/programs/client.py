@@ -3,6 +3,7 @@
 Runs in any Python from 3.7 on. FOLDER has in0.u8 and out0.f32; the tasks are the functions at the end.
 """
 
+# ruff: noqa: PTH208, PTH118, PTH123, UP031
 import ctypes
 import os
 import signal
