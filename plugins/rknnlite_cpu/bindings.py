@@ -52,6 +52,7 @@ class Bindings:
     def own(self, mem: CpuMemory) -> CpuMemory:
         """Take memory that was just made; it is closed with the context or earlier."""
         self._memories.add(mem)
+        self._coherence.own(mem)
         me = weakref.ref(self)
         mem.on_close = lambda closed: _unbind(me(), closed)
         return mem

@@ -168,6 +168,7 @@ class CpuContext(RunningContext):
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
         with self.exclusive():
+            self._opened.check_runs()
             if self._bindings.bound:
                 raise ContextInvalid(MIXED)
             by_index = {item.index: item for item in inputs}

@@ -76,7 +76,6 @@ class CpuMatmul(MatmulContext):
         self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
         self._values: dict[str, Array] = {}
         self._stored: dict[str, Array] = {}
-        self._out: Optional[CpuMemory] = None
 
     @property
     def backend_name(self) -> str:
@@ -90,11 +89,15 @@ class CpuMatmul(MatmulContext):
 
     def set_shape(self, shape: MatmulShape) -> None:
         with self.exclusive():
+            before, self._tensors = self._tensors, tensors_of(self.spec, self.soc, shape)
             self.shape = shape
-            self._tensors = tensors_of(self.spec, self.soc, shape)
-            self._values.clear()
-            self._stored.clear()
-            self._out = None
+            changed = [new.name for old, new in zip(before, self._tensors) if new != old]
+            for name in changed:
+                self._stored.pop(name, None)
+                self._values.pop(name, None)
+                if name in self._bound and self._bound[name].closed:
+                    del self._bound[name]
+            self._bind_again(before)
 
     def set_core_mask(self, mask: int) -> None:
         with self.exclusive():
@@ -139,14 +142,12 @@ class CpuMatmul(MatmulContext):
                 raise ParamInvalid(
                     f"{tensor.name}: the memory begins at offset {mem.offset}, no multiple of its elements"
                 )
+            data = mem.ndarray
+            self._bound[tensor.name] = mem
             if tensor.name == "C":
-                _ = mem.ndarray
-                self._out = mem
                 return
             # Like the runtime, which repacks here: what is written into the memory later is not seen.
-            self._stored[tensor.name] = self._normal(
-                tensor, from_bytes(mem.ndarray, tensor.dtype, tensor.dims)
-            )
+            self._stored[tensor.name] = self._normal(tensor, from_bytes(data, tensor.dtype, tensor.dims))
             self._values.pop(tensor.name, None)
 
     def _normal(self, tensor: MatmulTensor, elements: Array) -> Array:
@@ -157,16 +158,15 @@ class CpuMatmul(MatmulContext):
         if self.spec.b_layout is BLayout.NATIVE:
             tile_n, tile_k = tensor.dims[2:]
             return unpack_b(elements, (k, n), (tile_n, tile_k), self._facts.segment)
-        return np.ascontiguousarray(elements.T if self.spec.b_layout is BLayout.TRANSPOSED else elements)
+        return np.array(elements.T if self.spec.b_layout is BLayout.TRANSPOSED else elements, order="C")
 
     # -- computing ----------------------------------------------------------------------------------------
 
     def run(self) -> None:
         with self.exclusive(), limited(self._threads):
-            missing = [name for name in "AB" if name not in self._stored]
-            if missing or self._out is None:
-                raise ContextInvalid(f"bind memory to {', '.join(missing) or 'C'} before running")
-            out = self._out
+            self._check_bound()
+            self._check_quant()
+            out = self._bound["C"]
             if out.closed:
                 raise OutputInvalid("the memory bound to C is closed; bind another one")
             a, b, c = self.spec.type.dtypes
@@ -178,6 +178,13 @@ class CpuMatmul(MatmulContext):
                 elements = pack_lanes(elements, self._tensors[2].dims[-1])
             data = to_bytes(elements, c)
             out.ndarray[: data.size] = data
+
+    def _check_quant(self) -> None:
+        count, most = self._quant["B"].scale.size, self.spec.scales_of_b(self.shape)
+        if count not in (1, most):
+            raise ContextInvalid(
+                f"B has {count} scales, shape {tuple(self.shape)} needs {most}: set them after the shape"
+            )
 
     def _value(self, name: str, dtype: DType) -> Array:
         """float32: centred integers, or real numbers where the other matrix is float; kept until bound anew."""
@@ -282,7 +289,7 @@ class CpuMatmul(MatmulContext):
     def _release(self) -> None:
         self._values.clear()
         self._stored.clear()
-        self._out = None
+        self._bound.clear()
         for mem in list(self._memories):
             mem.close()
 

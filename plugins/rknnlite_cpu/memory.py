@@ -38,8 +38,15 @@ class CpuMemory(Memory):
         self.flags = flags
         status = os.fstat(fd) if fd >= 0 else None
         self.place = (status.st_dev, status.st_ino, offset) if status else (0, id(mapping), offset)
+        self.side: Any = None
+        """Of ``cache_coherence``: what the NPU sees."""
         self.on_close: Optional[Callable[[Memory], None]] = None
         self._finalizer = weakref.finalize(self, os.close, fd) if own else None
+
+    @property
+    def file(self) -> tuple[int, int]:
+        """Which file or mapping it lies in: the same for all that share it."""
+        return self.place[:2]
 
     @property
     def closed(self) -> bool:
@@ -58,7 +65,7 @@ class CpuMemory(Memory):
         tell, self.on_close = self.on_close, None
         if tell is not None:
             tell(self)
-        self._mapping = None
+        self._mapping = self.side = None
         if self._finalizer is not None:
             self._finalizer()
 

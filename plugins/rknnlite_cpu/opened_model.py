@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
 from rknnlite import config
+from rknnlite.errors import ContextInvalid
 from rknnlite.formats import NO_ATTRIBUTES, Attributes, Model, ModelFile
 from rknnlite.log import level
 from rknnlite.socs import Soc
@@ -91,6 +92,14 @@ class OpenedModel:
     def outside(self) -> Optional[str]:
         """Which memory the caller gives: ``"all"``, ``"internal"``, or none."""
         return self.options.extra.get("outside")
+
+    def check_runs(self) -> None:
+        """Raise ContextInvalid where the context was opened for information only: it takes no data."""
+        if self.options.extra.get("info_only"):
+            raise ContextInvalid(
+                f"{self.label} was opened with info_only=True: its context answers memory() and attributes only; open it "
+                "without to run it"
+            )
 
     def postprocess(self) -> PostProcess | None:
         """The plugin that the options name, one for each context."""

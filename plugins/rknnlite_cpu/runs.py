@@ -157,6 +157,7 @@ class RunningContext(ZeroCopyContext):
 
     def _begin(self) -> FrameBegun:
         """A frame on the inputs of this moment; raises ContextInvalid or RknnError where something is missing."""
+        self._opened.check_runs()
         held, runs = self._bindings.hold_internal(), self._runs
         bound = None
         if self._bindings.bound:

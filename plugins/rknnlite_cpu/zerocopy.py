@@ -91,7 +91,7 @@ class ZeroCopyContext(Context):
                 raise ParamInvalid("a context with a post-process plugin has no zero-copy path")
             mine = self._bindings.mine(mem)
             place = zero_copy.place_of(attr, self._places())
-            zero_copy.check_binding(place, attr, mine.size, mine.offset)
+            attr = zero_copy.check_binding(place, attr, mine.size, mine.offset)
             self._bindings.bind(place, attr, mine)
 
     def _places(self) -> list[Place]:

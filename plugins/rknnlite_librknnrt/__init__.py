@@ -1,7 +1,6 @@
-"""librknnrt.so of our own: programs in C, C++, Go, Rust on the CPU reference, without a board.
+"""``librknnrt.so`` for every machine: programs in C, C++, Go, Rust on the CPU reference, without a board.
 
-``client`` is the library in C; ``server`` is the process that it starts, with this package's other modules. ``build``
-finds or compiles the library, ``command`` has what people call.
+``client`` is the library in C, ``server`` the process that it starts; ``build`` finds the library or builds it.
 """
 
 from __future__ import annotations

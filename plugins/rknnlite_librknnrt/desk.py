@@ -2,56 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from typing import Any, Optional
 
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.log import logger
-from rknnlite.spi import Context
 
+from .calls import Answer, Desks, Handler
 from .protocol import Call, Gone, Request, Wire, close_all
 
-__all__ = ["Answer", "Desk", "Desks"]
-
-
-class Answer:
-    """What a call answers: bytes, numbers, descriptors."""
-
-    __slots__ = ("args", "fds", "payload")
-
-    def __init__(self, payload: bytes = b"", args: tuple[int, ...] = (), fds: tuple[int, ...] = ()) -> None:
-        self.payload, self.args, self.fds = payload, args, fds
+__all__ = ["Desk"]
 
 
 _NOTHING = Answer()
-Handler = Callable[[Request], Optional[Answer]]
-
-
-class Desks:
-    """The open models of the program by their numbers, for those that share weights or are duplicated."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: dict[int, Context] = {}
-
-    def add(self, number: int, context: Context) -> None:
-        """Make a context known."""
-        with self._lock:
-            self._open[number] = context
-
-    def find(self, number: int) -> Context:
-        """The context of that number; raises ContextInvalid."""
-        with self._lock:
-            found = self._open.get(number)
-        if found is None or found.closed:
-            raise ContextInvalid(f"there is no open context {number} to share the weights of")
-        return found
-
-    def forget(self, number: int) -> None:
-        """It is closed."""
-        with self._lock:
-            self._open.pop(number, None)
 
 
 class Desk:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes as ct
 import mmap
 import struct
-from typing import Any, Optional
+from typing import Optional
 
 from rknnlite import config
+from rknnlite.abi.init_flags import options_of
 from rknnlite.abi.rknn_api import MemSync, Query
 from rknnlite.abi.rknn_op import TensorAttrStruct
 from rknnlite.capi import answer, attr_of, perf_text
@@ -16,7 +17,7 @@ from rknnlite.formats import ModelFile
 from rknnlite.runtime import open_model
 from rknnlite.spi import Context
 
-from .desk import Answer, Desks, Handler
+from .calls import Answer, Desks, Handler
 from .memories import Memories
 from .protocol import Call, InitFact, Request, RunFlag, Wire
 from .staging import StagedInputs, StagedOutputs
@@ -47,9 +48,7 @@ class Network:
             opened = desks.find(request.args[0]).dup()
         else:
             flags, size, master = request.args[:3]
-            options = _options(flags)
-            if master:
-                options["master"] = desks.find(master)
+            options = options_of(flags, desks.find(master) if master else None)
             opened = open_model(_model(request, size), config.get("backend") or "cpu", **options)
             flushes = options.get("flush_inputs", True) and options.get("flush_outputs", True)
             facts = InitFact.SYNCS if not flushes else facts
@@ -197,8 +196,3 @@ def _model(request: Request, size: int) -> ModelFile:
         return ModelFile(memoryview(mmap.mmap(request.fds[0], size, access=mmap.ACCESS_READ)))
     except (OSError, ValueError) as error:
         raise ModelInvalid(f"the {size} bytes of the model cannot be mapped: {error}") from None
-
-
-def _options(flags: int) -> dict[str, Any]:
-    """What the flags of ``rknn_init`` are as options."""
-    return {}

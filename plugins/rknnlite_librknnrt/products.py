@@ -15,7 +15,7 @@ from rknnlite.errors import ParamInvalid
 from rknnlite.matmul.layout import from_bytes, pack_b, to_bytes
 from rknnlite.spi.matmul import BLayout, BQuant, MatmulContext, MatmulShape, MatmulSpec, MatmulType, facts_of
 
-from .desk import Answer, Handler
+from .calls import Answer, Handler
 from .memories import Memories
 from .protocol import Call, Request
 

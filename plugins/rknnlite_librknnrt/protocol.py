@@ -11,18 +11,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 __all__ = [
-    "MOST_ARGS",
-    "MOST_FDS",
-    "PROTOCOL_VERSION",
-    "Call",
-    "Callback",
-    "Gone",
-    "InitFact",
-    "Request",
-    "RunFlag",
-    "Wire",
+    "MOST_ARGS", "MOST_FDS", "PROTOCOL_VERSION", "Call", "Callback", "Gone", "InitFact", "Request", "RunFlag", "Wire",
     "close_all",
-]
+]  # fmt: skip
 
 PROTOCOL_VERSION = 1
 MOST_FDS = 64

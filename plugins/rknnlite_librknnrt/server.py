@@ -12,10 +12,12 @@ import os
 import socket
 import struct
 import threading
+from pathlib import Path
 
 from rknnlite.log import level, logger
 
-from .desk import Desk, Desks
+from .calls import Desks
+from .desk import Desk
 from .protocol import PROTOCOL_VERSION, Gone, Wire
 
 __all__ = ["main"]
@@ -71,6 +73,6 @@ def _next(control: socket.socket) -> tuple[int, socket.socket]:
 
 def _most_descriptors() -> int:
     try:
-        return max(map(int, os.listdir("/proc/self/fd"))) + 1
+        return max(int(entry.name) for entry in Path("/proc/self/fd").iterdir()) + 1
     except OSError:
         return 4096

@@ -161,7 +161,7 @@ class RemoteContext(RunningContext):
                 raise ContextInvalid(MIXED)
             mine = self._bindings.mine(mem)
             place = place_of(attr, self._all_places())
-            check_binding(place, attr, mine.size, mine.offset)
+            attr = check_binding(place, attr, mine.size, mine.offset)
             self._bindings.bind(place, attr, mine)
 
     def sync(self, mem: Memory, direction: str) -> None:

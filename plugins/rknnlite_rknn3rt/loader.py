@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from rknnlite import config
 from rknnlite.native.crash import named
-from rknnlite.native.library import FunctionMissing, OncePerFile, Search, open_library, version_in
+from rknnlite.native.library import (
+    FunctionMissing,
+    OncePerFile,
+    Search,
+    open_library,
+    refuse_own,
+    version_in,
+)
 
 if TYPE_CHECKING:
     from rknnlite.abi import rknn3
@@ -32,6 +39,8 @@ _NEEDED = (
     "rknn3_init", "rknn3_load_model_from_path", "rknn3_load_model_from_data", "rknn3_model_init", "rknn3_destroy",
     "rknn3_query", "rknn3_run", "rknn3_create_mem", "rknn3_destroy_mem", "rknn3_mem_sync",
 )  # fmt: skip
+_OURS = "rknnlite_librknn3_marker"
+"""What rknnlite's own library exports."""
 # Compiled when a library is searched, not at every start.
 _VERSION = rb"librknn3_api version: ([0-9][^\0\n\"%]{0,120})"
 
@@ -43,7 +52,7 @@ def load(explicit: str | os.PathLike[str] | None = None) -> Library:
     """The library, loaded and checked once per file.
 
     Raises:
-        LibraryNotFound, LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete.
+        LibraryNotFound, LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete, LibraryIsOurs.
     """
     return _libraries.of(SEARCH.find(explicit, config.get("rknn3_library")))
 
@@ -56,7 +65,7 @@ class Library:
     def __init__(self, path: Path) -> None:
         from rknnlite.abi import rknn3
 
-        open_library(path, _NEEDED, "RKNN3 runtime")
+        refuse_own(open_library(path, _NEEDED, "RKNN3 runtime"), path, _OURS, SEARCH.variable)
         self.path = path
         self.start = Api(self, rknn3.FIRST, "")
         self._apis: dict[str, Api] = {}

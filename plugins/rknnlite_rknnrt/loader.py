@@ -19,6 +19,7 @@ from rknnlite.native.library import (
     OncePerFile,
     Search,
     open_library,
+    refuse_own,
     version_in,
 )
 
@@ -38,6 +39,8 @@ _NEVER_IN_MINI = (
 )  # fmt: skip
 """How the names of functions begin that the runtime of RV1103 and RV1106 lacks (seen in 2.3.2): one core, int8 only."""
 
+_OURS = "rknnlite_librknnrt_marker"
+"""What the library of plugin rknnlite_librknnrt exports."""
 _ONLY_HERE = ("rknn_dup_context", "rknn_set_core_mask", "rknn_create_mem2", "rknn_mem_sync")
 _FIRST_GENERATION = ("rknn_inputs_map", "rknn_find_devices", "rknn_init2")
 """What tells the first generation's librknn_api, whose functions have the same names and other arguments."""
@@ -49,7 +52,7 @@ def load(explicit: str | os.PathLike[str] | None = None) -> Library:
     """The library, loaded and checked once per file.
 
     Raises:
-        LibraryNotFound, LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete.
+        LibraryNotFound, LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete, LibraryIsOurs.
     """
     return _libraries.of(SEARCH.find(explicit, config.get("library")))
 
@@ -62,6 +65,7 @@ class Library:
 
         self.dll = open_library(path, BASE_FUNCTIONS, "RKNN runtime of this generation")
         self.path = path
+        refuse_own(self.dll, path, _OURS, SEARCH.variable)
         self._refuse_first_generation()
         self._bound: dict[str, Any] = {}
         self._named: dict[str, Any] = {}

@@ -34,7 +34,6 @@ class RknnrtMatmul(MatmulContext):
             raise ParamInvalid(f"{len(spec.shapes)} shapes are too many, {_MOST_SHAPES} are possible")
         self._library = library
         self._memories: weakref.WeakSet[RknnrtMemory] = weakref.WeakSet()
-        self._bound: dict[str, RknnrtMemory] = {}
         self._native: Native | None = None
         self._cell = abi.CONTEXT(0)
         self._ios = self._create()
@@ -94,9 +93,10 @@ class RknnrtMatmul(MatmulContext):
 
     def set_shape(self, shape: MatmulShape) -> None:
         with self.exclusive():
+            before = self.tensors
             self._call("rknn_matmul_set_dynamic_shape", ct.byref(Shape(*shape)))
             self.shape = shape
-            self._bound.clear()
+            self._bind_again(before)
 
     def set_core_mask(self, mask: int) -> None:
         with self.exclusive():
@@ -165,9 +165,7 @@ class RknnrtMatmul(MatmulContext):
 
     def run(self) -> None:
         with self.exclusive():
-            missing = [name for name in "ABC" if name not in self._bound]
-            if missing:
-                raise ContextInvalid(f"bind memory to {', '.join(missing)} before running")
+            self._check_bound()
             self._call("rknn_matmul_run")
 
     # -- life ---------------------------------------------------------------------------------------------

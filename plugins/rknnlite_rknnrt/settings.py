@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
+from rknnlite.abi.init_flags import PRIORITIES, flags_of
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi import Context, OpenOptions
 from rknnlite.spi.types import check_options
 
-from .abi import InitFlag
-
 __all__ = ["Settings"]
-
-_PRIORITIES = {"high": 0, "medium": InitFlag.PRIOR_MEDIUM, "low": InitFlag.PRIOR_LOW}
 
 
 class Settings(NamedTuple):
@@ -57,8 +54,8 @@ class Settings(NamedTuple):
         given.setdefault("async_mode", options.async_mode)
         given.setdefault("verbose", options.verbose)
         settings = cls(**given)
-        if not isinstance(settings.priority, str) or settings.priority not in _PRIORITIES:
-            raise ParamInvalid(f"priority {settings.priority!r} is not one of {', '.join(_PRIORITIES)}")
+        if not isinstance(settings.priority, str) or settings.priority not in PRIORITIES:
+            raise ParamInvalid(f"priority {settings.priority!r} is not one of {', '.join(PRIORITIES)}")
         if settings.outside is not None and str(settings.outside) not in ("all", "internal"):
             raise ParamInvalid(f"outside={settings.outside!r} is not 'all', 'internal' or None")
         check_options("rknnrt", options.extra)
@@ -67,19 +64,5 @@ class Settings(NamedTuple):
     @property
     def init_flags(self) -> int:
         """The flags of ``rknn_init``."""
-        bits = {
-            InitFlag.ASYNC: self.async_mode,
-            InitFlag.COLLECT_PERF: self.verbose or self.collect_perf,
-            InitFlag.ENABLE_SRAM: self.sram,
-            InitFlag.MEM_ALLOC_OUTSIDE: self.outside == "all",
-            InitFlag.INTERNAL_ALLOC_OUTSIDE: self.outside == "internal",
-            InitFlag.SHARE_WEIGHT_MEM: self.master is not None,
-            InitFlag.MODEL_BUFFER_ZERO_COPY: self.model_in_npu_memory,
-            InitFlag.DISABLE_FLUSH_INPUT: not self.flush_inputs,
-            InitFlag.DISABLE_FLUSH_OUTPUT: not self.flush_outputs,
-            InitFlag.COLLECT_MODEL_INFO_ONLY: self.info_only,
-        }
-        flags = int(self.flags) | int(_PRIORITIES[self.priority])
-        for bit, wanted in bits.items():
-            flags |= int(bit) if wanted else 0
-        return flags
+        verbose = {"collect_perf": self.verbose or self.collect_perf}
+        return flags_of({**self._asdict(), **verbose})

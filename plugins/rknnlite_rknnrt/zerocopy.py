@@ -67,7 +67,7 @@ class ZeroCopyContext(QueryContext):
                 raise ContextInvalid(MIXED)
             pointer = self._pointer(mem)
             place = zero_copy.place_of(attr, self._all_places())
-            zero_copy.check_binding(place, attr, mem.size, mem.offset)
+            attr = zero_copy.check_binding(place, attr, mem.size, mem.offset)
             struct = to_struct(attr)
             code = self._library.function("rknn_set_io_mem")(self._value, pointer, ct.byref(struct))
             check("rknn_set_io_mem", code, f"{place.label} does not take {attr}" if code == -5 else "")

@@ -198,7 +198,11 @@ class Matmul:
     # -- settings -----------------------------------------------------------------------------------------
 
     def set_shape(self, m: int, k: int, n: int) -> None:
-        """Choose one of the ``shapes``; B has to be given anew."""
+        """Choose one of the ``shapes``; a call has to be given B anew.
+
+        Memory of the caller stays bound where it is large enough: a matrix whose sizes change is read again here,
+        one whose sizes stay (B, where M alone changes) is left as it was when it was bound.
+        """
         shape = MatmulShape(m, k, n)
         legal = self._context.spec.shapes
         if shape not in legal:

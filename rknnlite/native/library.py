@@ -25,6 +25,7 @@ __all__ = [
     "DIRECTORIES",
     "FunctionMissing",
     "LibraryIncomplete",
+    "LibraryIsOurs",
     "LibraryNotFound",
     "LibraryUnusable",
     "LibraryWrongArchitecture",
@@ -33,6 +34,7 @@ __all__ = [
     "check_elf",
     "is_file",
     "open_library",
+    "refuse_own",
     "version_in",
 ]
 
@@ -59,6 +61,10 @@ class LibraryUnusable(BackendUnavailable):
 
 class LibraryIncomplete(BackendUnavailable):
     """The library lacks functions that every runtime of its kind has."""
+
+
+class LibraryIsOurs(BackendUnavailable):
+    """The library is rknnlite's own for programs in other languages: whoever opened it would open himself."""
 
 
 class FunctionMissing(RknnError):
@@ -139,6 +145,22 @@ def open_library(path: Path, needed: Sequence[str], kind: str) -> ctypes.CDLL:
     if missing:
         raise LibraryIncomplete(f"{path} is no {kind}: it does not export {', '.join(missing)}")
     return dll
+
+
+def refuse_own(dll: ctypes.CDLL, path: Path, marker: str, variable: str) -> None:
+    """Raise LibraryIsOurs where a library exports ``marker``, whose text is its version.
+
+    ``variable`` is the one that names a library of this kind.
+    """
+    if not hasattr(dll, marker):
+        return
+    text = ctypes.c_char.in_dll(dll, marker)
+    version = ctypes.string_at(ctypes.addressof(text)).decode("ascii", "replace") or "of unknown version"
+    raise LibraryIsOurs(
+        f"{path} is rknnlite's own library {version} for programs in other languages, which computes on the CPU "
+        f"reference; use backend cpu, which gives the same numbers, or for an NPU name the board's own library in "
+        f"{variable} (is the other one's folder in LD_LIBRARY_PATH?)"
+    )
 
 
 def version_in(path: Path, pattern: bytes) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ParamInvalid, TargetPlatformUnmatch
+from ..errors import ContextInvalid, ParamInvalid, TargetPlatformUnmatch
 from ..socs import MatmulFacts, Soc
 from ..tensor import DType
 from .exclusive import OneCaller
@@ -234,6 +234,8 @@ class MatmulContext(OneCaller):
         self.spec = spec
         self.soc = soc
         self.shape = spec.shapes[0]
+        self._bound: dict[str, Any] = {}
+        """Memory by the name of its matrix."""
 
     @property
     @abc.abstractmethod
@@ -247,7 +249,11 @@ class MatmulContext(OneCaller):
 
     @abc.abstractmethod
     def set_shape(self, shape: MatmulShape) -> None:
-        """Choose one of the shapes of a dynamic product; memory is to be bound anew."""
+        """Choose one of the shapes of a dynamic product.
+
+        A matrix whose sizes stay (B, where M alone changes) stays as it was bound. Memory of the others is bound
+        again here, as ``bind`` would, where it is large enough; one that is too small has to be replaced.
+        """
 
     @abc.abstractmethod
     def set_core_mask(self, mask: int) -> None:
@@ -281,6 +287,26 @@ class MatmulContext(OneCaller):
                 f"{tensor.name}: the memory has {mem.size} bytes, {tensor.size} are needed "
                 f"({tensor.dtype.name} {list(tensor.dims)})"
             )
+
+    def _bind_again(self, before: Sequence[MatmulTensor]) -> None:
+        """After ``set_shape``: bind what is bound to tensors that are no longer those of ``before``."""
+        for old, new in zip(before, self.tensors):
+            mem = self._bound.get(new.name)
+            if mem is not None and new != old and mem.size >= new.size:
+                self.bind(new, mem)
+
+    def _check_bound(self) -> None:
+        """Raise ContextInvalid where a matrix has no memory, or one that is too small for the current shape."""
+        missing = [name for name in "ABC" if name not in self._bound]
+        if missing:
+            raise ContextInvalid(f"bind memory to {', '.join(missing)} before running")
+        for tensor in self.tensors:
+            have = self._bound[tensor.name].size
+            if have < tensor.size:
+                raise ContextInvalid(
+                    f"{tensor.name}: the memory that is bound has {have} bytes, {tensor.size} are needed for shape "
+                    f"{tuple(self.shape)}; bind memory that is large enough for every shape"
+                )
 
     @abc.abstractmethod
     def bind(self, tensor: MatmulTensor, mem: Memory) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import InputInvalid, OutputInvalid, ParamInvalid, RknnError
 from ..tensor import DType, TensorAttr
@@ -16,6 +16,7 @@ MIXED = (
 )
 """Text of the error that every backend answers with."""
 
+_RANK = 4  # of tensors that have a layout
 _FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16})
 _INPUT_TYPES = {  # the tensor's own type -> further types that the program may supply
     DType.INT8: frozenset({DType.UINT8, DType.FLOAT32}),
@@ -55,10 +56,19 @@ def place_of(attr: TensorAttr, places: Sequence[Place]) -> Place:
     return same[0]
 
 
-def check_binding(place: Place, attr: TensorAttr, size: int, offset: int = 0) -> None:
-    """Raise InputInvalid or OutputInvalid when type, layout, dims, size or start of the memory do not fit."""
+def check_binding(place: Place, attr: TensorAttr, size: int, offset: int = 0) -> TensorAttr:
+    """The attribute as it counts; raises where type, layout, dims, size or start of the memory do not fit.
+
+    A layout says nothing below rank 4: the tensor's own is taken there, whichever is given. The vendor's programs set
+    NCHW on every output, also on those of rank 2; what the runtime itself makes of it was not seen on a board.
+
+    Raises:
+        InputInvalid, OutputInvalid: with what clashes, and what is legal.
+    """
     error: type[RknnError] = InputInvalid if place.is_input else OutputInvalid
     native = place.forms[0]
+    if len(attr.dims) < _RANK:
+        attr = replace(attr, layout=next((f.layout for f in place.forms if f.dims == attr.dims), attr.layout))
     form = next((f for f in place.forms if f.layout is attr.layout and f.dims == attr.dims), None)
     if form is None:
         legal = "; ".join(f"{f.layout.name} {list(f.dims)}" for f in place.forms)
@@ -74,7 +84,7 @@ def check_binding(place: Place, attr: TensorAttr, size: int, offset: int = 0) ->
         raise error(f"{place.label}: type {attr.dtype.name} is not supported; legal are {legal}")
     if attr.w_stride and form.w_stride and attr.w_stride != form.w_stride:
         raise error(f"{place.label}: w_stride is {form.w_stride} and read-only, {attr.w_stride} was given")
-    if attr.h_stride and (not place.is_input or len(attr.dims) != 4 or attr.h_stride < attr.dims[1]):
+    if attr.h_stride and (not place.is_input or len(attr.dims) != _RANK or attr.h_stride < attr.dims[1]):
         raise error(
             f"{place.label}: h_stride {attr.h_stride} does not fit {attr.layout.name} {list(attr.dims)}; it is for "
             "inputs of rank 4, counts rows from one batch item to the next, and 0 means the height"
@@ -88,13 +98,14 @@ def check_binding(place: Place, attr: TensorAttr, size: int, offset: int = 0) ->
             f"{place.label}: the memory has {size} bytes, {need} are needed ({attr.dtype.name} "
             f"{attr.layout.name} {list(attr.dims)}, w_stride {attr.w_stride or attr.dims[-1]})"
         )
+    return attr
 
 
 def needed(form: TensorAttr, attr: TensorAttr) -> int:
     """Bytes of memory: with the padding of the rows for elements of the tensor's own width, else without."""
     same_width = attr.dtype.bits == form.dtype.bits
     size = max(form.size_with_stride, form.size) if same_width else attr.size
-    if attr.h_stride and len(attr.dims) == 4:  # rows between batch items
+    if attr.h_stride and len(attr.dims) == _RANK:  # rows between batch items
         size = size // attr.dims[1] * attr.h_stride
     return size
 

@@ -56,6 +56,30 @@ def test_import_leaves_to_later_what_few_programs_use(seldom: str) -> None:
     assert seldom not in run(f"{BEFORE}import rknnlite.api\n{NEW}")
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import rknnlite",
+        "import rknnlite; dir(rknnlite)",
+        "import rknnlite.api",
+        f"import rknnlite; rknnlite.open({str(MODEL)!r}, backend='cpu').close()",
+    ],
+)
+def test_comparing_is_left_to_those_who_compare(program: str) -> None:
+    assert not [name for name in run(f"{BEFORE}{program}\n{NEW}") if name.startswith("rknnlite.accuracy")]
+
+
+def test_names_of_the_accuracy_room_are_public_nevertheless() -> None:
+    script = (
+        "import rknnlite\n"
+        "print({'compare', 'to_onnx'} <= set(dir(rknnlite)), {'compare', 'to_onnx'} <= set(rknnlite.__all__))\n"
+        "print(rknnlite.compare.__module__, rknnlite.to_onnx.__module__, rknnlite.compare is rknnlite.accuracy.compare)"
+    )
+    assert run(script) == [
+        "True", "True", "rknnlite.accuracy.session", "rknnlite.accuracy.onnx_export", "True",
+    ]  # fmt: skip
+
+
 def test_what_is_imported_later_is_found() -> None:
     script = (
         "import rknnlite.spi as spi\nfrom rknnlite.api import rknn_runtime\n"

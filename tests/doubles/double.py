@@ -15,9 +15,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Double", "build", "compile_c", "model"]
+__all__ = ["Double", "build", "compile_c", "model", "own_library"]
 
 HERE = Path(__file__).parent
 SOURCES = sorted(HERE.glob("*.c"))
@@ -27,6 +28,19 @@ FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fv
 def compiler() -> str | None:
     """The C compiler: ``CC``, else gcc or cc."""
     return os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
+
+
+def own_library(name: str, marker: str, functions: Iterable[str]) -> Path:
+    """A stand-in for rknnlite's own library of version 9.8.7, from the cache where that one is built, too."""
+    from rknnlite.native import (
+        buildcache,  # this file is also run alone, to build the double for another processor
+    )
+    from tests.support.needs import needs
+
+    needs("gcc")
+    text = f'const char {marker}[] = "9.8.7";' + "".join(f"int {f}(void) {{ return -1; }}" for f in functions)
+    command = [compiler() or "cc", "-shared", "-fPIC", "-o", "{out}", "own.c"]
+    return buildcache.build(name, {"own.c": text.encode()}, command, "the stand-in")
 
 
 def compile_c(sources: list[Path], flags: tuple[str, ...], name: str) -> Path:

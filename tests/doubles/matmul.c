@@ -148,11 +148,24 @@ EXPORT int rknn_matmul_create_dynamic_shape(rknn_context *ctx, matmul_info *info
     return code ? code : create(ctx, info, n, shapes, ios);
 }
 
+static void drop(double **matrix) {
+    free(*matrix);
+    *matrix = NULL;
+}
+
 static void forget_memory(product *p) {
-    free(p->a);
-    free(p->b);
-    p->a = p->b = NULL;
+    drop(&p->a);
+    drop(&p->b);
     p->c = NULL;
+}
+
+/* A matrix whose sizes stay keeps what was bound, as programs on boards rely on; the others are bound anew. */
+static void follow_shape(product *p, int next) {
+    matmul_shape old = p->shapes[p->current], new = p->shapes[next];
+    p->current = next;
+    if (old.M != new.M || old.K != new.K) drop(&p->a);
+    if (old.K != new.K || old.N != new.N) drop(&p->b);
+    if (old.M != new.M || old.N != new.N) p->c = NULL;
 }
 
 EXPORT int rknn_matmul_set_dynamic_shape(rknn_context ctx, matmul_shape *shape) {
@@ -162,8 +175,7 @@ EXPORT int rknn_matmul_set_dynamic_shape(rknn_context ctx, matmul_shape *shape) 
     if (!p || !shape) return RKNN_ERR_PARAM_INVALID;
     for (int i = 0; i < p->n_shapes; i++)
         if (!memcmp(shape, &p->shapes[i], sizeof *shape)) {
-            p->current = i;
-            forget_memory(p);
+            follow_shape(p, i);
             return RKNN_SUCC;
         }
     return RKNN_ERR_PARAM_INVALID;

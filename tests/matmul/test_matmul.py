@@ -227,6 +227,96 @@ def test_memory_that_does_not_fit(make: Make) -> None:
         multiply.bind(dataclasses.replace(multiply.B, dims=(32, 64)), multiply.create_mem(4096))
 
 
+def bind_all(multiply: rknnlite.Matmul, a: np.ndarray, b: np.ndarray) -> dict[str, Any]:
+    """Memory for the current shape, filled and bound."""
+    layouts = multiply.context.spec
+    packed = {
+        "A": layout.pack_lanes(a, multiply.A.dims[-1]) if layouts.ac_native else a,
+        "B": layout.pack_b(b, multiply.B.dims[2:]) if layouts.b_layout else b,
+    }
+    mems = {t.name: multiply.create_mem(t.size) for t in (multiply.A, multiply.B, multiply.C)}
+    for tensor in (multiply.A, multiply.B, multiply.C):
+        if tensor.name in packed:
+            mems[tensor.name].ndarray[:] = layout.to_bytes(packed[tensor.name], tensor.dtype)
+        multiply.bind(tensor, mems[tensor.name])
+    return mems
+
+
+def result_of(multiply: rknnlite.Matmul, mem: Any) -> np.ndarray:
+    """C as a matrix."""
+    found = layout.from_bytes(mem.ndarray, multiply.C.dtype, multiply.C.dims)
+    return layout.unpack_lanes(found, multiply.shape.n) if multiply.context.spec.ac_native else found
+
+
+@pytest.mark.parametrize(
+    "layouts", [{}, {"b_layout": "native", "ac_layout": "native"}], ids=["normal", "native"]
+)
+def test_b_stays_bound_where_m_changes(make: Make, layouts: dict[str, str]) -> None:
+    shapes = [(7, 64, 32), (1, 64, 32), (4, 64, 32)]
+    multiply = make(shapes=shapes, **layouts)
+    a, b = matrices(multiply.type, 7, 64, 32)
+    mems = bind_all(multiply, a, b)
+    mems["B"].ndarray[:] = 0  # repacked when it was bound: this is not seen
+    for m, _, _ in shapes:
+        multiply.set_shape(m, 64, 32)
+        native = multiply.context.spec.ac_native
+        packed = layout.pack_lanes(a[:m], multiply.A.dims[-1]) if native else a[:m]
+        mems["A"].ndarray[: multiply.A.size] = packed.reshape(-1).view(np.uint8)
+        multiply.bind(multiply.A, mems["A"])
+        multiply.bind(multiply.C, mems["C"])
+        multiply.run()
+        assert np.array_equal(result_of(multiply, mems["C"]), a[:m].astype(int) @ b)
+
+
+@pytest.mark.parametrize(
+    "layouts", [{}, {"b_layout": "native", "ac_layout": "native"}], ids=["normal", "native"]
+)
+def test_what_changes_its_size_is_bound_again_by_the_shape(make: Make, layouts: dict[str, str]) -> None:
+    large, small = (7, 128, 96), (4, 64, 32)
+    multiply = make(shapes=[large, small], **layouts)
+    mems = bind_all(multiply, *matrices(multiply.type, *large))
+    filled = make(shapes=[small], **layouts)
+    a, b = matrices(multiply.type, *small)
+    for name, mem in bind_all(filled, a, b).items():
+        mems[name].ndarray[: mem.size] = mem.ndarray
+    multiply.set_shape(*small)
+    mems["B"].ndarray[:] = 0  # set_shape has read it
+    multiply.run()
+    assert np.array_equal(result_of(multiply, mems["C"]), a.astype(int) @ b)
+
+
+def test_memory_that_is_too_small_for_the_next_shape(make: Make) -> None:
+    small, large = (4, 64, 32), (4, 64, 64)
+    multiply = make(shapes=[small, large])
+    a, b = matrices(multiply.type, *small)
+    mems = bind_all(multiply, a, b)
+    multiply.set_shape(*large)
+    words = r"B: the memory that is bound has 2048 bytes, 4096 are needed for shape \(4, 64, 64\)"
+    with pytest.raises(errors.ContextInvalid, match=words):
+        multiply.run()
+    multiply.set_shape(*small)
+    multiply.run()
+    assert np.array_equal(result_of(multiply, mems["C"]), a.astype(int) @ b)
+    mems["B"].close()
+    multiply.set_shape(*large)
+    with pytest.raises(errors.ContextInvalid, match="bind memory to B"):
+        multiply.run()
+
+
+def test_scales_of_another_shape_are_refused() -> None:
+    shapes = [(4, 64, 32), (4, 64, 64)]
+    with rknnlite.Matmul(
+        shapes=shapes, type="int8_int8_float32", b_quant="channel", backend="cpu"
+    ) as multiply:
+        multiply.set_quant("B", [0.5] * 32)
+        multiply.set_shape(*shapes[1])
+        a, b = matrices(multiply.type, *shapes[1])
+        with pytest.raises(errors.ContextInvalid, match=r"B has 32 scales, shape .* needs 64"):
+            multiply(a, b)
+        multiply.set_quant("B", [0.5] * 64)
+        assert np.array_equal(multiply(a, b), (a.astype(int) @ b) * 0.5)
+
+
 # -- what is refused ------------------------------------------------------------------------------------------
 
 

@@ -17,11 +17,12 @@ from rknnlite.errors import ModelUnsupported, RknnError
 from rknnlite.native.library import (
     FunctionMissing,
     LibraryIncomplete,
+    LibraryIsOurs,
     LibraryNotFound,
     LibraryUnusable,
     LibraryWrongArchitecture,
 )
-from tests.doubles.double import compile_c
+from tests.doubles.double import compile_c, own_library
 from tests.doubles.rknn3.double3 import Double3, model
 from tests.support.needs import needs
 
@@ -78,6 +79,18 @@ def test_a_library_of_something_else(tmp_path: Path) -> None:
     source.write_text("int rknn3_init(void *c, void *e) { return c == e; }\n")
     with pytest.raises(LibraryIncomplete, match="does not export rknn3_load_model_from_path"):
         loader.load(compile_c([source], ("-shared", "-fPIC"), "other.so"))
+
+
+def test_our_own_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It computes on the CPU reference, and would open itself."""
+    path = own_library("librknn3_api.so", "rknnlite_librknn3_marker", loader._NEEDED)
+    words = rf"{path} is rknnlite's own library 9\.8\.7 .*; use backend cpu.*RKNNLITE_RKNN3_LIBRARY"
+    with pytest.raises(LibraryIsOurs, match=words):
+        loader.load(path)
+    monkeypatch.setenv("RKNNLITE_RKNN3_LIBRARY", str(path))
+    probe = Rknn3Backend().probe()
+    assert (probe.available, probe.reason.startswith(f"{path} is rknnlite's own library")) == (False, True)
+    assert Rknn3Backend().devices() == []
 
 
 def test_a_truncated_library(double: Double3, tmp_path: Path) -> None:

@@ -14,15 +14,20 @@ from rknnlite_rknnrt.loader import load
 
 import rknnlite
 from rknnlite.api import RKNNLite
+from rknnlite.cli.health.finding import Level
+from rknnlite.cli.health.runtimes import backends
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.native.library import (
     FunctionMissing,
     LibraryIncomplete,
+    LibraryIsOurs,
     LibraryNotFound,
     LibraryUnusable,
     LibraryWrongArchitecture,
 )
-from tests.doubles.double import Double, compile_c, compiler, model
+from rknnlite.spi.types import Options
+from tests.doubles.double import Double, compile_c, compiler, model, own_library
+from tests.support.corpus import genuine
 
 from .conftest import built
 from .models import AFFINE, picture
@@ -145,6 +150,56 @@ def stub(tmp_path: Path, *functions: str) -> Path:
 def test_a_library_of_another_product(tmp_path: Path) -> None:
     with pytest.raises(LibraryIncomplete, match=r"does not export rknn_destroy, rknn_query, rknn_run"):
         load(stub(tmp_path, "rknn_init"))
+
+
+# -- rknnlite's own library --------------------------------------------------------------------------------
+
+NEEDED = ("rknn_init", "rknn_destroy", "rknn_query", "rknn_run", "rknn_dup_context")
+WAYS = ["explicit", "variable", "linker", "usual"]
+
+
+@pytest.fixture
+def ours() -> Path:
+    """A stand-in for it: what it exports, of version 9.8.7."""
+    return own_library("librknnrt.so", "rknnlite_librknnrt_marker", NEEDED)
+
+
+def found_by(way: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> Path | None:
+    """Let the library be found that way; what is to be named explicitly."""
+    if way == "variable":
+        monkeypatch.setenv("RKNNLITE_LIBRARY", str(path))
+    elif way == "linker":
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(path.parent))
+    elif way == "usual":
+        usual_places(monkeypatch, str(path.parent))
+    return path if way == "explicit" else None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_our_own_library_is_refused(ours: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would start a server that opens it again."""
+    named = found_by(way, ours, monkeypatch)
+    words = rf"{ours} is rknnlite's own library 9\.8\.7 .*CPU reference; use backend cpu.*RKNNLITE_LIBRARY"
+    with pytest.raises(LibraryIsOurs, match=words):
+        load(named)
+    options = Options(extra={"library": str(named)} if named else {})
+    probe = RknnrtBackend().probe_for(options)
+    assert not probe.available
+    assert "rknnlite's own library 9.8.7" in probe.reason
+    with rknnlite.open(genuine("conv_relu.rk3588.i8"), **options.extra) as context:
+        assert context.backend_name == "cpu"
+    with pytest.raises(BackendUnavailable, match="rknnlite's own library"):
+        rknnlite.open(genuine("conv_relu.rk3588.i8"), backend="rknnrt", **options.extra)
+
+
+def test_doctor_explains_our_own_library(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(ours.parent))
+    (finding,) = [found for found in backends(None) if found.text.startswith("rknnrt: ")]
+    assert finding.level is Level.INFO
+    assert f"{ours} is rknnlite's own library 9.8.7" in finding.text
+    assert finding.remedy.startswith("use backend cpu")
+    (finding,) = [found for found in backends("rknnrt") if found.text.startswith("rknnrt (chosen): ")]
+    assert finding.level is Level.FAIL
 
 
 def test_functions_are_asked_for_when_they_are_used(tmp_path: Path) -> None:

@@ -53,6 +53,16 @@ def test_pixels_in_scores_out(start: Start, double: Double) -> None:
     assert double.count("rknn_set_io_mem") == 2
 
 
+def test_nchw_is_taken_for_an_output_of_rank_two(start: Start) -> None:
+    """As the vendor's programs set it, whatever the rank."""
+    context = start(*AFFINE)
+    image = bound(context, context.native_inputs[0], dtype=DType.UINT8)
+    result = bound(context, context.native_outputs[0], dtype=DType.FLOAT32, layout=Layout.NCHW)
+    image[:, :, :6] = picture(1)
+    context.run()
+    assert np.array_equal(result, scores(picture(1)))
+
+
 def test_native_elements_pass_through(start: Start) -> None:
     context = start(*NATIVE)
     image = bound(context, context.native_inputs[0], pass_through=True)

@@ -400,6 +400,56 @@ def test_what_is_not_synced_is_not_seen(
     assert not np.array_equal(plain(attr, out, wanted.shape), wanted)
 
 
+def test_imported_memory_is_synced_like_any(by_hand: Context, expected: list[Any]) -> None:
+    """Twice imported it is still one memory: what counts is what was synced, by whichever name."""
+    (_, frame), *results = bind_all(by_hand)
+    attr, out = results[0]
+    (native,) = by_hand.native_inputs
+    attr_in = dataclasses.replace(native, dtype=DType.UINT8)
+    mine = by_hand.import_mem(frame.fd, frame.size)
+    by_hand.bind(attr_in, mine)
+    with pytest.raises(errors.ContextInvalid, match="never synced"):
+        by_hand.run()
+    by_hand.sync(frame, "to_device")
+    other = by_hand.import_mem(out.fd, out.size)
+    by_hand.bind(attr, other)
+    by_hand.run()
+    assert not out.ndarray.any()
+    by_hand.sync(out, "from_device")
+    assert np.array_equal(plain(attr, other, expected[0].data.shape), expected[0].data)
+
+
+@pytest.mark.parametrize("flush_inputs", [True, False])
+def test_one_context_reads_what_another_wrote_without_a_sync(by_hand: Context, flush_inputs: bool) -> None:
+    """Both runs are the NPU's; the caches of the CPU lie beside its way."""
+    size = 4096
+    with open_memfd(size) as fd, open_cpu(genuine(IMAGE), extra={"flush_inputs": flush_inputs}) as second:
+        result, frame = by_hand.import_mem(fd, size), second.import_mem(fd, size)
+        writer, reader = by_hand._bindings._coherence, second._bindings._coherence  # type: ignore[attr-defined]
+        writer.write(result, np.full(100, 7, np.uint8))
+        assert not frame.ndarray.any()  # the CPU has not fetched it
+        assert (reader.read(frame, "input 0")[:100] == 7).all()
+        frame.ndarray[:10] = 3  # the CPU writes ten bytes, and flushes them
+        second.sync(frame, "to_device")
+        assert reader.read(frame, "input 0")[:100].tolist() == [3] * 10 + [7] * 90
+        by_hand.sync(result, "from_device")
+        assert frame.ndarray[:100].tolist() == [3] * 10 + [7] * 90
+
+
+def test_contexts_that_flush_are_not_slowed_by_others(context: Context, expected: list[Any]) -> None:
+    """Memory that no other context leaves unsynced has one side only."""
+    (_, frame), *results = bind_all(context)
+    with open_cpu(genuine(IMAGE), extra={"flush_inputs": False}) as other:
+        other.create_mem(64)
+        context.run()
+        assert frame.side is None  # type: ignore[attr-defined]
+        imported = other.import_mem(results[0][1].fd, results[0][1].size)
+        context.run()  # its results reach both sides
+        assert np.array_equal(plain(results[0][0], imported, expected[0].data.shape), expected[0].data)
+        reader = other._bindings._coherence  # type: ignore[attr-defined]
+        assert np.array_equal(reader.read(imported, "input 0"), imported.ndarray)
+
+
 def test_memory_that_is_written_during_a_run(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a board the NPU may read either content; with RKNNLITE_DEBUG=1 the run says so."""
     (_, frame), *_ = bind_all(context)
@@ -496,3 +546,24 @@ def test_who_cannot_be_a_master() -> None:
             open_cpu(genuine("dynamic_three.rk3588.i8"), extra={"master": other})
     with pytest.raises(errors.ModelUnsupported, match="the weights were removed"):
         open_cpu(genuine("removed.rk3588.i8"))
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.FLOAT32])
+def test_a_layout_says_nothing_below_rank_four(layout: Layout, dtype: DType) -> None:
+    """Programs for boards set NCHW on every output, whatever its rank."""
+    name = "wake_word_like.rk3588.i8"
+    (data,) = golden_of(name).inputs
+    with open_cpu(genuine(name)) as context:
+        (expected,) = context.infer(data, raw=True)
+        (real,) = context.infer(data)
+    with open_cpu(genuine(name)) as context:
+        (attr,) = context.native_inputs
+        attr, mem = bound(context, attr, layout=layout, dtype=DType.FLOAT32)
+        fill(dataclasses.replace(attr, layout=Layout.UNDEFINED), mem, data)
+        (out,) = context.native_outputs
+        assert (len(attr.dims), len(out.dims)) == (3, 2)
+        out, result = bound(context, out, layout=layout, dtype=dtype)
+        context.run()
+        found = result.ndarray.view(dtype.numpy)[: out.n_elems].reshape(out.dims)
+        assert np.array_equal(found, expected.data if dtype is DType.INT8 else real)
