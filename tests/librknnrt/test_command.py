@@ -68,7 +68,7 @@ def test_one_document_says_it_all(call: Call) -> None:
     data = call("librknnrt", "--pkg-config-dir", "--json").data
     assert data["library"] == f"{data['dir']}/librknnrt.so"
     assert (data["origin"], data["interpreter"]) == ("built", sys.executable)
-    assert Path(data["include"], "rknn_api.h").is_file()
+    assert Path(data["include_dir"], "rknn_api.h").is_file()
     assert Path(data["pkg_config_dir"], "librknnrt-rknnlite.pc").is_file()
     text = call("librknnrt").out
     assert data["library"] in text and sys.executable in text
@@ -77,6 +77,7 @@ def test_one_document_says_it_all(call: Call) -> None:
 def test_headers_are_there_without_a_compiler(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     assert call("librknnrt", "--cflags").out == f"-I{include_dir()}\n"
+    assert call("librknnrt", "--include-dir").out == f"{include_dir()}\n"
     done = call("librknnrt", "--libs")
     assert (done.code, done.out) == (4, "")
     assert "apt install gcc libc6-dev" in done.err

@@ -29,6 +29,8 @@ COMMANDS = {
     "nginx-light": ("nginx", "/usr/sbin/nginx"),
     "haproxy": ("haproxy", "/usr/sbin/haproxy"),
     "curl": ("curl",),
+    "cmake": ("cmake",),
+    "g++": ("g++",),
     "pkg-config": ("pkg-config",),
 }
 """Debian package -> commands of which one is enough."""
