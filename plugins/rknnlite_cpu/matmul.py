@@ -47,11 +47,11 @@ _RANGES = {
 
 
 class _Quant:
-    """Scales and zero points of one matrix."""
+    """Scales and zero points of one matrix; programs of the C API give no zero points (length 0) where all are 0."""
 
     def __init__(self, scale: Sequence[float] = (1.0,), zero_point: Sequence[int] = (0,)) -> None:
         self.scale = np.asarray(scale, np.float64)
-        self.zero = np.asarray(zero_point, np.int64)
+        self.zero = np.asarray(zero_point if len(zero_point) else (0,), np.int64)
 
     def reach(self, dtype: DType) -> float:
         """The largest magnitude that q - zero_point can have."""

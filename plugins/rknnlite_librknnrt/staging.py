@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rknnlite.abi.rknn_api import InputStruct
 from rknnlite.capi import input_of
-from rknnlite.errors import OutOfMemory, OutputInvalid
+from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.spi import Context, Input
 
 __all__ = ["StagedInputs", "StagedOutputs"]
@@ -79,7 +79,7 @@ class StagedOutputs:
 
     def _results(self, opened: Context) -> list[Array]:
         if len(self._wanted) != len(opened.outputs):
-            raise OutputInvalid(f"{len(self._wanted)} outputs asked for, the model has {len(opened.outputs)}")
+            raise ParamInvalid(f"{len(self._wanted)} outputs asked for, the model has {len(opened.outputs)}")
         forms = {kind: opened.get_outputs(kind) for kind in sorted(set(self._wanted))}
         return [np.asarray(forms[kind][index]) for index, kind in enumerate(self._wanted)]
 

@@ -261,7 +261,7 @@ class MatmulContext(OneCaller):
 
     @abc.abstractmethod
     def set_quant(self, name: str, scale: Sequence[float], zero_point: Sequence[int]) -> None:
-        """Scales and zero points of A, B or C; before the run they count for."""
+        """Scales and zero points of A, B or C (none: all 0); before the run they count for."""
 
     @abc.abstractmethod
     def b_scale(self) -> float:

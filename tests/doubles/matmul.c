@@ -196,7 +196,8 @@ EXPORT int rknn_matmul_set_quant_params(rknn_context ctx, quant_params *params) 
     int code = enter(ID_rknn_matmul_set_quant_params);
     product *p = get(ctx);
     if (code) return code;
-    if (!p || !params || index_of(params->name) < 0 || params->scale_len < 1 || params->zp_len != params->scale_len)
+    if (!p || !params || index_of(params->name) < 0 || params->scale_len < 1 ||
+        (params->zp_len && params->zp_len != params->scale_len)) /* the vendor's demo gives scales of groups alone */
         return RKNN_ERR_PARAM_INVALID;
     quant *q = &p->q[index_of(params->name)];
     q->scale = realloc(q->scale, params->scale_len * sizeof *q->scale);
@@ -204,7 +205,7 @@ EXPORT int rknn_matmul_set_quant_params(rknn_context ctx, quant_params *params) 
     q->count = params->scale_len;
     for (int i = 0; i < q->count; i++) {
         q->scale[i] = params->scale[i];
-        q->zero[i] = params->zp[i];
+        q->zero[i] = params->zp_len ? params->zp[i] : 0;
     }
     return RKNN_SUCC;
 }

@@ -1,0 +1,1 @@
+"""Tests of librknnrt.so, the library for programs in other languages."""

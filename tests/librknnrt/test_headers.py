@@ -205,3 +205,74 @@ def test_words_of_matmul_types(tmp_path: Path) -> None:
     members = RKNNRT.table()["enums"]["rknn_matmul_type"]
     found = printed([f"puts(get_matmul_type_string({name}));" for name in members], tmp_path)
     assert found == [name if value != 15 else "UNKNOW" for name, value in members.items()]
+
+
+PROGRAM = """
+#include <stdio.h>
+#include <string.h>
+
+struct _rknn_tensor_attr;
+struct _rknn_tensor_memory;
+
+static int compute(rknn_custom_op_context *op, rknn_custom_op_tensor *inputs, uint32_t n_inputs,
+                   rknn_custom_op_tensor *outputs, uint32_t n_outputs)
+{
+    const float *from = (const float *)((char *)inputs[0].mem.virt_addr + inputs[0].mem.offset);
+    return op->target == RKNN_TARGET_TYPE_CPU && n_inputs == 1 && n_outputs == 1 && from != NULL &&
+           outputs[0].attr.type == RKNN_TENSOR_FLOAT32 ? RKNN_SUCC : RKNN_ERR_FAIL;
+}
+
+int main(int argc, char **argv)
+{
+    rknn_context context = 0;
+    rknn_matmul_info info;
+    rknn_custom_op op;
+    rknn_input_output_num number;
+    rknn_tensor_attr attr;
+    rknn_input input;
+    struct _rknn_tensor_memory *memory;
+    if (argc < 2 || rknn_init(&context, argv[1], 0, RKNN_FLAG_COLLECT_PERF_MASK | RKNN_FLAG_PRIOR_HIGH, NULL) < 0)
+        return 1;
+    memset(&info, 0, sizeof(info));
+    memset(&op, 0, sizeof(op));
+    memset(&input, 0, sizeof(input));
+    info.type = RKNN_INT8_MM_INT8_TO_INT32;
+    info.B_layout = RKNN_MM_LAYOUT_NATIVE;
+    op.version = 1;
+    op.target = RKNN_TARGET_TYPE_CPU;
+    op.compute = compute;
+    strncpy(op.op_type, "Mine", RKNN_MAX_NAME_LEN - 1);
+    if (rknn_register_custom_ops(context, &op, 1) != RKNN_SUCC) return 2;
+    rknn_query(context, RKNN_QUERY_IN_OUT_NUM, &number, sizeof(number));
+    attr.index = 0;
+    rknn_query(context, RKNN_QUERY_INPUT_ATTR, &attr, sizeof(attr));
+    printf("%s %s %s %s\\n", get_type_string(attr.type), get_qnt_type_string(attr.qnt_type),
+           get_format_string(attr.fmt), get_matmul_type_string(info.type));
+    input.type = RKNN_TENSOR_UINT8;
+    input.fmt = RKNN_TENSOR_NHWC;
+    rknn_inputs_set(context, 1, &input);
+    memory = rknn_create_mem2(context, attr.size_with_stride, RKNN_FLAG_MEMORY_NON_CACHEABLE);
+    rknn_mem_sync(context, memory, RKNN_MEMORY_SYNC_TO_DEVICE);
+    rknn_set_core_mask(context, RKNN_NPU_CORE_0_1);
+    return rknn_destroy(context);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "compiler", [c for c in (*C_COMPILERS, *CPP_COMPILERS) if "-ffreestanding" not in c.command], ids=str
+)
+def test_a_program_as_people_write_them(compiler: Compiler, tmp_path: Path) -> None:
+    need(compiler)
+    source = tmp_path / "program.c"
+    source.write_text(RKNNRT.includes() + PROGRAM)
+    compiled(compiler, source)
+
+
+@pytest.mark.parametrize("header", ["rknn_op.h", "rknn3_op.h"])
+@pytest.mark.parametrize("compiler", [*C_COMPILERS, *CPP_COMPILERS], ids=str)
+def test_headers_of_plugins_stand_alone(compiler: Compiler, header: str, tmp_path: Path) -> None:
+    need(compiler)
+    source = tmp_path / "plugin.c"
+    source.write_text(f'#include "{ROOT}/rknnlite/abi/include/{header}"\n')
+    compiled(compiler, source)

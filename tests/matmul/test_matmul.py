@@ -303,6 +303,16 @@ def test_memory_that_is_too_small_for_the_next_shape(make: Make) -> None:
         multiply.run()
 
 
+def test_scales_without_zero_points(make: Make) -> None:
+    """As programs of the C API give them: a length of 0."""
+    multiply = make(4, 64, 32, "int8_int8_float32", b_quant="group", group_size=32)
+    scales = np.linspace(0.1, 0.4, 64, dtype=np.float32)
+    multiply.context.set_quant("B", scales.tolist(), [])
+    a, b = matrices(multiply.type, 4, 64, 32)
+    real = b * np.repeat(scales.reshape(2, 32), 32, axis=0)
+    assert np.allclose(multiply(a, b), a @ real.astype(np.float64), rtol=1e-5, atol=1e-2)
+
+
 def test_scales_of_another_shape_are_refused() -> None:
     shapes = [(4, 64, 32), (4, 64, 64)]
     with rknnlite.Matmul(

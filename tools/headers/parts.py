@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-__all__ = ["Constants", "Enum", "Function", "Header", "Part", "Struct", "Text", "members_of"]
+__all__ = ["Constants", "Enum", "Function", "Header", "Part", "Struct", "Text", "members_of", "strings"]
 
 _WIDTH = 110
 _KEPT = "\0"  # a blank at which no line may end
@@ -155,6 +155,15 @@ class Text:
     def text(self) -> str:
         """C code."""
         return self.code.strip("\n") + "\n"
+
+
+def strings(function: str, kind: str, words: Mapping[str, str], unknown: str = "UNKNOW") -> Text:
+    """``static inline`` function: a member of the enumeration ``kind`` -> its word; other numbers: ``unknown``."""
+    cases = "".join(f'    case {name}: return "{word}";\n' for name, word in words.items())
+    return Text(
+        f"static inline const char *{function}({kind} value)\n{{\n    switch (value) {{\n{cases}"
+        f'    default: return "{unknown}";\n    }}\n}}'
+    )
 
 
 Part = Union[Constants, Enum, Struct, Function, Text]

@@ -6,8 +6,7 @@ from rknnlite.abi import rknn_api, rknn_op
 from rknnlite.errors import RKNNRT_CODES
 from rknnlite.tensor import DType, Layout
 
-from .helpers import strings
-from .parts import Constants, Enum, Function, Header, Struct, Text, members_of
+from .parts import Constants, Enum, Function, Header, Struct, Text, members_of, strings
 
 __all__ = ["API", "ERRORS", "HANDLE", "TENSOR_ENUMS", "TENSOR_STRUCTS"]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from rknnlite.abi import rknn3_enums as numbers
 from rknnlite.abi.rknn3_types import Float16
 
-from .helpers import strings
-from .parts import Function, Header, Text
+from .parts import Function, Header, Text, strings
 from .rknn3_enums import CONSTANTS, ENUMS, OP_ENUMS
 from .rknn3_structs import HANDLE, LLM, OPERATORS, TENSORS, TYPES
 

@@ -6,8 +6,7 @@ from rknnlite.abi.rknn_matmul import Info, Io, QuantParams, Shape, Tensor
 from rknnlite.spi.matmul import BLayout, BQuant, MatmulType
 
 from . import rknn
-from .helpers import strings
-from .parts import Enum, Function, Header, Struct, Text
+from .parts import Enum, Function, Header, Struct, Text, strings
 
 __all__ = ["MATMUL"]
 

@@ -161,6 +161,7 @@ void channel_drop(struct channel *channel)
 static int gone(struct channel *channel, const char *function)
 {
     channel->broken = true;
+    process_doubt();
     return failed(function, RKNN_ERR_DEVICE_UNAVAILABLE,
                   "the process that computes has ended; destroy this context and open the model again");
 }

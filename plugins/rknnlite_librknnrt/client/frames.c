@@ -351,7 +351,7 @@ PUBLIC int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_outpu
         return code;
     struct frames *frames = frames_of(channel);
     if (!outputs || !frames || !n_outputs || n_outputs > 4096)
-        code = failed(function, outputs ? RKNN_ERR_OUTPUT_INVALID : RKNN_ERR_PARAM_INVALID, "%u outputs at %p", n_outputs,
+        code = failed(function, RKNN_ERR_PARAM_INVALID, "%u outputs at %p", n_outputs,
                       (void *)outputs);
     else if (!frames->delivered || !same_wishes(frames, n_outputs, outputs))
         code = fetch(channel, frames, n_outputs, outputs);
