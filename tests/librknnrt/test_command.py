@@ -23,14 +23,18 @@ int main(void) { printf("%d\\n", rknn_init(0, 0, 0, 0, 0) < 0); return 0; }
 """
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a space in its name; one for these tests, as compiling takes a second."""
+    return tmp_path_factory.mktemp("my cache")
+
+
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With a space in its name, and no library of the wheel's."""
+def nothing_installed(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No library of the wheel's."""
     needs("gcc")
-    folder = tmp_path / "my cache"
-    monkeypatch.setenv("RKNNLITE_CACHE", str(folder))
+    monkeypatch.setenv("RKNNLITE_CACHE", str(cache))
     monkeypatch.setattr(build, "_PREBUILT", tmp_path / "nothing")
-    return folder
 
 
 def test_a_program_is_compiled_and_run(call: Call, tmp_path: Path) -> None:

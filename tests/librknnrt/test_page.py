@@ -24,10 +24,17 @@ pip() { case "$*" in "install rknnlite") ;; *) exit 1 ;; esac; }
 """
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for these tests: compiling takes a second."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The program of the page, and a model."""
     needs("g++")
+    monkeypatch.setenv("RKNNLITE_CACHE", str(cache))
     folder = tmp_path / "project"
     (folder / "models").mkdir(parents=True)
     (folder / "main.cc").write_text(PROGRAM)
@@ -39,8 +46,7 @@ def run(line: str, project: Path) -> str:
     """A line in bash, as a runner has it."""
     path = os.pathsep.join(filter(None, sys.path))
     environment = {
-        **os.environ, "PYTHON": sys.executable, "PYTHONPATH": path, "RKNNLITE_CACHE": str(project / "cache"),
-        "RKNNLITE_BACKEND": "cpu",
+        **os.environ, "PYTHON": sys.executable, "PYTHONPATH": path, "RKNNLITE_BACKEND": "cpu",
     }  # fmt: skip
     done = subprocess.run(
         ["bash", "-eu", "-o", "pipefail", "-c", SHELL + line],
