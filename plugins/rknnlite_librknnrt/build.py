@@ -128,6 +128,7 @@ def _glibc() -> tuple[int, int]:
 
 
 def _built() -> Path:
+    own_folder()  # where nothing can be kept there is nothing to compile for
     flags = (*recipe.FLAGS, recipe.version_flag(__version__), "-I.")
     try:
         return buildcache.build_library(LIBRARY, recipe.files(), _PURPOSE, *flags)

@@ -16,6 +16,8 @@ from .headers import include_dir
 
 __all__ = ["COMMANDS"]
 
+_ASKED = ("dir", "include_dir", "pkg_config_dir", "cflags", "libs")
+"""Options in the order of their answers; headers come before libraries, as compilers want them."""
 _NOT_FOUND, _NOT_A_PROGRAM = 127, 126
 """Exit codes of shells."""
 _MISSING = (FileNotFoundError, NotADirectoryError)
@@ -37,6 +39,7 @@ class Librknnrt(Command):
         parser.add_argument(
             "--dir", action="store_true", help="the folder of the library, for LD_LIBRARY_PATH"
         )
+        parser.add_argument("--include-dir", action="store_true", help="the folder of the headers")
         parser.add_argument("--cflags", action="store_true", help="what compilers are told: the headers")
         parser.add_argument("--libs", action="store_true", help="what linkers are told: the library")
         parser.add_argument(
@@ -46,24 +49,27 @@ class Librknnrt(Command):
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        if not (args.dir or args.libs or args.pkg_config_dir or console.json) and args.cflags:
-            console.report({}, flags.cflags())  # headers need no library
-            return Exit.OK
-        found = build.find()
-        folder = found.file.parent
-        data = {
-            "library": found.file, "dir": folder, "origin": found.origin.value, "version": __version__,
-            "interpreter": sys.executable, "include": include_dir(), "cflags": flags.cflags(), "libs": flags.libs(folder),
-        }  # fmt: skip
-        if args.pkg_config_dir:
-            data["pkg_config_dir"] = flags.write_pkg_config(folder)
-        asked = [
-            str(data[name]) for name in ("dir", "pkg_config_dir", "cflags", "libs") if getattr(args, name)
-        ]
+        asked = [name for name in _ASKED if getattr(args, name)]
+        answers: dict[str, object] = {"include_dir": include_dir(), "cflags": flags.cflags()}
+        if console.json or not asked or set(asked) - answers.keys():  # headers need no library
+            answers |= _of_the_library(args.pkg_config_dir)
+        text = " ".join(str(answers[name]) for name in asked)
         console.report(
-            data, " ".join(asked) or f"{found.file} ({found.origin.value}), starts {sys.executable}"
+            answers, text or f"{answers['library']} ({answers['origin']}), starts {sys.executable}"
         )
         return Exit.OK
+
+
+def _of_the_library(pkg_config: bool) -> dict[str, object]:
+    file, origin = build.find()
+    folder = file.parent
+    answers: dict[str, object] = {
+        "library": file, "dir": folder, "libs": flags.libs(folder), "origin": origin.value, "version": __version__,
+        "interpreter": sys.executable,
+    }  # fmt: skip
+    if pkg_config:
+        answers["pkg_config_dir"] = flags.write_pkg_config(folder)
+    return answers
 
 
 class Exec(Command):

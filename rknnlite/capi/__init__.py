@@ -3,8 +3,8 @@ in other languages."""
 
 from __future__ import annotations
 
-from .attrs import attr_of, attr_struct, tensor_from, tensor_to
+from .attrs import attr_of, attr_struct
 from .inputs import input_of
 from .queries import answer, perf_text
 
-__all__ = ["answer", "attr_of", "attr_struct", "input_of", "perf_text", "tensor_from", "tensor_to"]
+__all__ = ["answer", "attr_of", "attr_struct", "input_of", "perf_text"]

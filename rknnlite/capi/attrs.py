@@ -1,14 +1,12 @@
-"""``rknn_tensor_attr`` of an attribute, ``rknn_matmul_tensor_attr`` of a matrix, and back."""
+"""``rknn_tensor_attr`` of an attribute, and back."""
 
 from __future__ import annotations
 
-from ..abi.rknn_matmul import Tensor
 from ..abi.rknn_op import MAX_DIMS, MAX_NAME, TensorAttrStruct
-from ..errors import ParamInvalid, RknnError
-from ..spi.matmul import MatmulTensor
+from ..errors import ParamInvalid
 from ..tensor import DType, Layout, TensorAttr
 
-__all__ = ["QNT_AFFINE", "QNT_NONE", "attr_of", "attr_struct", "tensor_from", "tensor_to"]
+__all__ = ["QNT_AFFINE", "QNT_NONE", "attr_of", "attr_struct"]
 
 QNT_NONE, QNT_AFFINE = 0, 2
 """``qnt_type`` of tensors that are not quantised, and of those with scale and zero point."""
@@ -60,22 +58,3 @@ def attr_of(struct: TensorAttrStruct) -> TensorAttr:
         size_with_stride=struct.size_with_stride,
         pass_through=bool(struct.pass_through),
     )
-
-
-def tensor_from(struct: Tensor) -> MatmulTensor:
-    """Translate what the library answered; raises RknnError for numbers that no version defines."""
-    name = struct.name.decode("utf-8", "replace")
-    if not 0 < struct.n_dims <= MAX_DIMS:
-        raise RknnError(f"the library answers rank {struct.n_dims} for matrix {name}")
-    try:
-        dtype = DType(struct.type)
-    except ValueError:
-        raise RknnError(f"the library answers an unknown type {struct.type} for matrix {name}") from None
-    return MatmulTensor(name, tuple(struct.dims[: struct.n_dims]), dtype, struct.size)
-
-
-def tensor_to(tensor: MatmulTensor) -> Tensor:
-    """The structure for a call."""
-    struct = Tensor(name=tensor.name.encode(), n_dims=len(tensor.dims), size=tensor.size, type=tensor.dtype)
-    struct.dims[: len(tensor.dims)] = tensor.dims
-    return struct

@@ -31,6 +31,7 @@ COMMANDS = {
     "curl": ("curl",),
     "g++": ("g++",),
     "clang": ("clang",),
+    "cmake": ("cmake",),
     "golang-go": ("go",),
     "rustc": ("rustc",),
     "valgrind": ("valgrind",),

@@ -61,10 +61,12 @@ static struct outcome start(const struct orphan *orphan, void *stack)
     }
     struct birth birth = {orphan, pipes[1]};
     pid_t pid = unwatched()(between, (char *)stack + STACK, CLONE_VM | CLONE_VFORK, &birth);
+    if (pid < 0 && errno == EINVAL) /* an emulator that knows children with a signal only */
+        pid = unwatched()(between, (char *)stack + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &birth);
     if (pid < 0)
         outcome.error = errno;
     close(pipes[1]);
-    while (pid > 0 && waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
+    while (pid > 0 && waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
         continue;
     ssize_t got = pid > 0 ? read(pipes[0], &outcome, sizeof outcome) : 0;
     close(pipes[0]);
