@@ -21,7 +21,8 @@ FUZZ ?= 300
 CPU_LIMIT ?= 480
 
 # What tests of custom operators, of completion and of proxies need beside Python; without them those tests are skipped.
-PACKAGES := gcc g++ cmake gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
+PACKAGES := gcc g++ cmake gcc-arm-linux-gnueabihf gcc-aarch64-linux-gnu \
+	libc6-dev-arm64-cross libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
 	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
 	zsh fish chromium nginx-light haproxy pkg-config
 
