@@ -162,7 +162,7 @@ def test_utilities_of_model_collections(tmp_path: Path) -> None:
     with rknnlite.open(model, backend="cpu", collect_perf=True) as context:
         assert f'inputs 1 outputs 1\ncustom string "{context.custom_string}"' in printed
         versions, memory = context.versions, context.memory()
-        assert f"api {versions.api}" in printed
+        assert f"api 2.3.2 ({versions.api.replace('.', '-')})" in printed
         assert f"weights {memory.weight} internal {memory.internal}\n" in printed
         for kind in (
             "INPUT",
