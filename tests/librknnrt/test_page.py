@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from tests.librknnrt.clients import interpreter
 from tests.support.corpus import EXAMPLES, ROOT
 from tests.support.needs import needs
 
@@ -47,6 +48,7 @@ def run(line: str, project: Path) -> str:
     path = os.pathsep.join(filter(None, sys.path))
     environment = {
         **os.environ, "PYTHON": sys.executable, "PYTHONPATH": path, "RKNNLITE_BACKEND": "cpu",
+        "RKNNLITE_PYTHON": str(interpreter()),
     }  # fmt: skip
     done = subprocess.run(
         ["bash", "-eu", "-o", "pipefail", "-c", SHELL + line],

@@ -36,6 +36,8 @@ COMMANDS = {
     "rustc": ("rustc",),
     "valgrind": ("valgrind",),
     "strace": ("strace",),
+    "gcc-aarch64-linux-gnu": ("aarch64-linux-gnu-gcc",),
+    "qemu-user": ("qemu-aarch64",),
     "pkg-config": ("pkg-config",),
 }
 """Debian package -> commands of which one is enough."""
