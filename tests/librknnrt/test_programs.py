@@ -141,6 +141,14 @@ def test_native_inputs(tmp_path: Path, name: str) -> None:
     run([program("native_input.c"), model, tmp_path])
 
 
+def test_caches_that_the_program_keeps(tmp_path: Path) -> None:
+    model = genuine("conv_relu.rk3588.i8")
+    image = write(tmp_path, "in0", pixels(0, 1, 24, 24, 3))
+    write(tmp_path, "out0", inferred(model, [image])[0][0])
+    write(tmp_path, "zeros", inferred(model, [np.zeros_like(image)])[0][0])
+    run([program("coherence.c"), model, tmp_path])
+
+
 def test_memory_shared_by_descriptor(tmp_path: Path) -> None:
     models = [genuine("named.rk3588.i8"), genuine("kept.rk3588.i8")]
     for seed, name in enumerate(("frame", "other")):
