@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,10 @@ import pytest
 import rknnlite
 from rknnlite.spi.types import AttrKind
 from tests.custom_ops.models import DUAL, PROBE, PlainDual, Probe
-from tests.librknnrt.clients import PROGRAMS, program, run
+from tests.librknnrt.clients import HEADERS, PROGRAMS, program, run
 from tests.librknnrt.goldens import inferred, pixels, write
 from tests.support.corpus import EXAMPLES, genuine
+from tests.support.needs import needs
 
 RESNET = EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"
 
@@ -239,6 +241,17 @@ def test_faults(tmp_path: Path) -> None:
     assert told and all(
         re.match(r"E librknnrt \(rknnlite\): rknn_\w+: .+ \(error -\d+\)$", line) for line in told
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["clang", "g++"])
+def test_programs_compile_without_a_warning(compiler: str) -> None:
+    """The same C sources as C by clang and as C++ by g++; gcc compiles them for the tests above."""
+    needs(compiler)
+    language = ["-x", "c++", "-std=c++14"] if compiler == "g++" else ["-std=c99"]
+    flags = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}"]
+    for source in sorted(PROGRAMS.glob("*.c")):
+        subprocess.run([compiler, *language, *flags, str(source)], check=True)
 
 
 def test_every_program_is_run() -> None:
