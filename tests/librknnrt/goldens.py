@@ -12,11 +12,11 @@ import rknnlite
 
 __all__ = ["inferred", "pixels", "write"]
 
-_SUFFIXES = {"float32": "f32", "uint8": "u8", "int8": "i8"}
+_SUFFIXES = {"float32": "f32", "uint8": "u8", "int8": "i8", "int64": "i64"}
 
 
 def write(folder: Path, name: str, array: np.ndarray) -> np.ndarray:
-    """``NAME.f32``, ``NAME.u8`` or ``NAME.i8``, by the type; returns the array."""
+    """``NAME.f32``, ``NAME.u8``, ``NAME.i8`` or ``NAME.i64``, by the type; returns the array."""
     (folder / f"{name}.{_SUFFIXES[array.dtype.name]}").write_bytes(np.ascontiguousarray(array).tobytes())
     return array
 
