@@ -31,7 +31,7 @@ from ..errors import BackendUnavailable, ParamInvalid
 from ..files.writing import write_file
 from ..log import logger
 
-__all__ = ["build", "build_library", "cache_dir", "fetch", "keep", "writable_by_others"]
+__all__ = ["build", "build_library", "cache_dir", "fetch", "keep", "system", "writable_by_others"]
 
 _TIME_LIMIT = 120.0
 _CHECKSUM_SIZE = hashlib.sha256().digest_size
@@ -179,7 +179,7 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
         BackendUnavailable: there is no such compiler. ParamInvalid: it fails; the text holds its last lines.
     """
     compiler = shutil.which(command[0])
-    digest = hashlib.sha256(repr((name, tuple(command), compiler, *_system())).encode())
+    digest = hashlib.sha256(repr((name, tuple(command), compiler, *system())).encode())
     for file, content in sorted(files.items()):
         digest.update(f"\0{file}\0{len(content)}\0".encode() + content)
     target = cache_dir() / digest.hexdigest()[:32] / name
@@ -198,7 +198,7 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
     return target
 
 
-def _system() -> tuple[str, int, str]:
+def system() -> tuple[str, int, str]:
     """What a result runs on: homes and caches are shared between machines and containers."""
     try:
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
