@@ -12,7 +12,7 @@ import numpy as np
 from rknnlite import config
 from rknnlite.abi.init_flags import options_of
 from rknnlite.abi.rknn_api import MemSync, Query
-from rknnlite.abi.rknn_op import TensorAttrStruct
+from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
 from rknnlite.capi import answer, attr_of, perf_text
 from rknnlite.errors import ContextInvalid, ModelInvalid, ModelUnsupported, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
@@ -83,14 +83,18 @@ class Network:
 
     def _query(self, request: Request) -> Answer:
         command, index, room = request.args[:3]
+        args: tuple[int, ...] = ()
         if command == Query.PERF_DETAIL:
             told, need = perf_text(self._opened), struct.calcsize("P") + 8
         else:
             told = answer(self._opened, command, index)
             need = len(told)
+        if command == Query.DEVICE_MEM_INFO:  # it has pointers: the library puts it together
+            mem = TensorMem.from_buffer_copy(told)
+            told, need, args = b"", 0, (mem.size, mem.flags)
         if room < need:
             raise ParamInvalid(f"command {command}: the structure has {room} bytes, the answer {need}")
-        return Answer(told)
+        return Answer(told, args)
 
     def _core_mask(self, request: Request) -> None:
         self._opened.set_core_mask(request.args[0])

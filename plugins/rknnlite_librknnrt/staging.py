@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes as ct
 import mmap
 import os
 import struct
@@ -22,6 +21,13 @@ __all__ = ["StagedInputs", "StagedOutputs"]
 Array = NDArray[Any]
 
 
+_TOLD = struct.Struct("=5I")
+
+
+def _input(index: int, size: int, pass_through: int, kind: int, fmt: int) -> InputStruct:
+    return InputStruct(index=index, size=size, pass_through=pass_through, type=kind, fmt=fmt)
+
+
 def _aligned(size: int) -> int:
     return (size + 63) & ~63
 
@@ -30,7 +36,7 @@ class StagedInputs:
     """Inputs of one kind: where each lies in the memory, looked at once, as arrays over it."""
 
     def __init__(self, opened: Context, structs: bytes, count: int, fd: int, size: int) -> None:
-        given = [InputStruct.from_buffer_copy(structs, i * ct.sizeof(InputStruct)) for i in range(count)]
+        given = [_input(*numbers) for numbers in _TOLD.iter_unpack(structs[: count * _TOLD.size])]
         self._bytes = np.frombuffer(mmap.mmap(fd, max(1, size)), np.uint8)
         self.inputs: list[Input] = []
         at = 0

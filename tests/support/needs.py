@@ -102,7 +102,7 @@ def skip_for_want(output: str) -> None:
 
 def wanted(reason: str) -> str | None:
     """What to install, of the reason of a skip; None where no package would help."""
-    plain = re.search(r"needs ([\w-]+)$", reason)
+    plain = re.search(r"needs ([\w+-]+)$", reason)
     if plain and (plain[1] in COMMANDS or plain[1] in _FROM_PIP):
         return plain[1]
     for phrase, name in _PHRASES:
