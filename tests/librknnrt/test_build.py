@@ -97,6 +97,15 @@ def test_each_python_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest
     assert [starts(file) for file in files] == [f"{python}\n" for python in pythons]
 
 
+def test_each_machine_and_c_library_has_one_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Homes and caches are shared: with a container of another C library, with other machines."""
+    here = build.own_folder()
+    monkeypatch.setattr(os, "confstr", lambda name: None)
+    musl = build.own_folder()
+    monkeypatch.setattr(platform, "machine", lambda: "another")
+    assert len({here, musl, build.own_folder()}) == 3
+
+
 def test_without_a_compiler_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(
