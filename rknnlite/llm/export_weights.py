@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats.llm import Architecture
-from ..formats.llm_families import FAMILIES
+from ..formats.llm_families import FAMILIES, LlmFamily
 from ..formats.safetensors import write_safetensors
 from .published import Source
-from .weights import layer_matrices, matrices, pack
+from .weights import biased, gated, layer_matrices, layer_norms, layer_tables, layer_vectors, matrices, pack
 
-__all__ = ["Progress", "write_weights"]
+__all__ = ["Progress", "qkv_order", "write_weights"]
 
 Array = NDArray[Any]
 Progress = Optional[Callable[[int, int, str], None]]
@@ -51,64 +51,143 @@ class _Writer:
 def write_weights(
     path: Path, source: Source, arch: Architecture, weights: str, progress: Progress = None
 ) -> str:
-    """Write the weight file; its identity is a digest of all it holds."""
+    """Write the weight file; its identity is a digest of all it holds.
+
+    Raises ModelUnsupported when layers have a tensor that this architecture makes nothing of.
+    """
     writer = _Writer(source, arch, weights, progress)
     for i in range(arch.layers):
-        _layer(writer, i)
+        _Layer(writer, i).write()
     if arch.encoder:
         _encoder_ends(writer)
     else:
-        writer.plain("", {"norm": source.get("norm.weight", arch.hidden)})
+        _ends(writer)
+    source.check_all_read()
     if arch.head:
-        shape = (arch.vocab_size, arch.hidden)
-        own = (
-            source.get("embed_tokens.weight", *shape) if arch.tied else source.head("lm_head.weight", *shape)
+        family, shape = FAMILIES[arch.family], (arch.vocab_size, arch.hidden)
+        writer.matrix(
+            "head", source.get(family.table, *shape) if arch.tied else source.head(family.head, *shape)
         )
-        writer.matrix("head", own)
     package_id = writer.digest.hexdigest()[:32]
     metadata = {"format": "rknnlite-llm-1", "package": package_id, "weights": weights}
     write_safetensors(path, writer.written, metadata)
     return package_id
 
 
-def _layer(writer: _Writer, i: int) -> None:
-    arch, family = writer.arch, FAMILIES[writer.arch.family]
-    theirs, ours, names = f"{family.layers}{i}.", f"layers.{i}.", family.tensors
-    widths = (arch.intermediate,) if arch.encoder else (arch.intermediate, arch.intermediate)
-    widened = "up" if arch.encoder else "gate_up"
-    rows = {
-        "qkv": (names.qkv, (arch.q_size, arch.kv_size, arch.kv_size)),
-        "out": (names.out, (arch.hidden,)),
-        widened: (names.gate_up, widths),
-        "down": (names.down, (arch.hidden,)),
-    }
+class _Layer:
+    """One layer from their tensors to ours."""
 
-    def one(name: str, *shape: int) -> Array:
-        return writer.source.get(theirs + name, *shape)
+    def __init__(self, writer: _Writer, number: int) -> None:
+        self._writer, self._arch, self._number = writer, writer.arch, number
+        self._family = FAMILIES[writer.arch.family]
+        self._theirs, self._ours = f"{self._family.layers}{number}.", f"layers.{number}."
+        self._sources = self._matrix_sources()
 
-    for name, (inputs, _) in layer_matrices(arch).items():
-        parts, sizes = rows[name]
-        writer.matrix(
-            ours + name, *(one(f"{part}.weight", n, inputs) for part, n in zip(parts, _sizes(parts, sizes)))
+    def write(self) -> None:
+        """Matrices, then what is beside them."""
+        for name, (inputs, _) in layer_matrices(self._arch, self._number).items():
+            self._writer.matrix(self._ours + name, self._rows(name, "weight", inputs))
+        names, hidden = self._family.tensors, self._arch.hidden
+        vectors = {}
+        for name in layer_norms(self._arch, self._number):
+            vectors[name] = self._one(f"{getattr(names, name)}.weight", hidden) + self._offset
+            if self._arch.norm_bias or self._arch.encoder:
+                vectors[f"{name}_bias"] = self._one(f"{getattr(names, name)}.bias", hidden)
+        for name in biased(self._arch, self._number):
+            vectors[f"{name}_bias"] = self._rows(name, "bias")
+        if self._arch.qk_norm and "qkv" in layer_matrices(self._arch, self._number):
+            sizes = layer_vectors(self._arch, self._number)
+            for name in ("q_norm", "k_norm"):
+                vectors[name] = self._one(f"{getattr(names, name)}.weight", sizes[name]) + self._offset
+        self._writer.plain(self._ours, {**vectors, **self._tables()})
+
+    @property
+    def _offset(self) -> np.float32:
+        return np.float32(self._family.norm_offset)
+
+    def _one(self, name: str, *shape: int) -> Array:
+        return self._writer.source.get(self._theirs + name, *shape)
+
+    def _matrix_sources(self) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
+        """Name of ours -> names of theirs, and how many rows each has."""
+        arch, names = self._arch, self._family.tensors
+        first = "gate_up" if gated(arch) else "up"
+
+        def network(width: int) -> tuple[int, ...]:
+            return (width, width) if gated(arch) else (width,)
+
+        made = {
+            "qkv": (names.qkv, (arch.q_size, arch.kv_size, arch.kv_size)),
+            "out": (names.out, (arch.hidden,)),
+            "conv_in": (names.conv_in, (3 * arch.hidden,)),
+            "conv_out": (names.conv_out, (arch.hidden,)),
+            first: (names.gate_up, network(arch.intermediate)),
+            "down": (names.down, (arch.hidden,)),
+        }
+        experts = arch.experts
+        places = (
+            [(f"experts.{i}.", f"{names.experts}{i}.", experts.intermediate) for i in range(experts.count)]
+            if experts
+            else []
         )
-    norms = {"norm1": names.norm1, "norm2": names.norm2}
-    vectors = {name: one(f"{theirs}.weight", arch.hidden) for name, theirs in norms.items()}
-    biased = list(rows) if arch.encoder else ["qkv"] if arch.qkv_bias else []
-    for name in biased:
-        parts, sizes = rows[name]
-        biases = [one(f"{part}.bias", n) for part, n in zip(parts, _sizes(parts, sizes))]
-        vectors[f"{name}_bias"] = np.concatenate(biases)
-    if arch.encoder:
-        vectors.update({f"{name}_bias": one(f"{theirs}.bias", arch.hidden) for name, theirs in norms.items()})
-    if arch.qk_norm:
-        vectors["q_norm"] = one(f"{names.q_norm}.weight", arch.head_dim)
-        vectors["k_norm"] = one(f"{names.k_norm}.weight", arch.head_dim)
-    writer.plain(ours, vectors)
+        if experts and experts.shared:
+            places.append(("shared.", names.shared, experts.shared))
+        for ours, theirs, width in places:
+            made[f"{ours}{first}"] = tuple(theirs + name for name in names.expert_gate_up), network(width)
+            made[f"{ours}down"] = tuple(theirs + name for name in names.expert_down), (arch.hidden,)
+        return made
+
+    def _rows(self, name: str, what: str, *inputs: int) -> Array:
+        """A matrix or a bias as ours has it."""
+        parts, sizes = self._sources[name]
+        sizes = sizes if len(parts) == len(sizes) else (sum(sizes),)  # all rows in one tensor
+        found = [self._one(f"{part}.{what}", size, *inputs) for part, size in zip(parts, sizes)]
+        rows = found[0] if len(found) == 1 else np.concatenate(found)
+        order = qkv_order(self._arch, self._family) if name == "qkv" else None
+        return rows if order is None else rows[order]
+
+    def _tables(self) -> dict[str, Array]:
+        names, shapes = self._family.tensors, layer_tables(self._arch, self._number)
+        sources = {"router": names.router, "shared_gate": names.shared_gate}
+        made = {
+            name: self._one(f"{sources[name]}.weight", *shapes[name]) for name in shapes if name in sources
+        }
+        if "conv" in shapes:
+            hidden, taps = shapes["conv"]
+            made["conv"] = self._one(f"{names.conv}.weight", hidden, 1, taps)[:, 0]
+            if self._arch.conv_bias:
+                made["conv_bias"] = self._one(f"{names.conv}.bias", hidden)
+        return made
 
 
-def _sizes(parts: tuple[str, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Rows of the parts; a family that has them in one tensor has all rows there."""
-    return sizes if len(parts) == len(sizes) else (sum(sizes),)
+def qkv_order(arch: Architecture, family: LlmFamily) -> Array | None:
+    """Their row that belongs in each of our rows of queries, keys and values; None: all are in their places."""
+    if not (family.qkv_grouped or family.interleaved):
+        return None
+    rows = np.arange(arch.qkv_size)
+    if family.qkv_grouped:
+        groups = rows.reshape(arch.kv_heads, -1, arch.head_dim)
+        rows = np.concatenate([groups[:, :-2].ravel(), groups[:, -2].ravel(), groups[:, -1].ravel()])
+    if family.interleaved:
+        turning = arch.rope.dims or arch.head_dim
+        inside = np.arange(arch.head_dim)
+        inside[:turning] = np.concatenate([inside[:turning:2], inside[1:turning:2]])
+        heads = rows.reshape(-1, arch.head_dim)
+        turned = arch.heads + arch.kv_heads
+        rows = np.concatenate([heads[:turned, inside].ravel(), heads[turned:].ravel()])
+    return rows
+
+
+def _ends(writer: _Writer) -> None:
+    """The norms behind the last layer and before the first."""
+    arch, source, family = writer.arch, writer.source, FAMILIES[writer.arch.family]
+    names = {"norm": family.final, **({"embed_norm": family.embed_norm} if arch.embed_norm else {})}
+    vectors = {}
+    for ours, theirs in names.items():
+        vectors[ours] = source.get(f"{theirs}.weight", arch.hidden) + np.float32(family.norm_offset)
+        if arch.norm_bias:
+            vectors[f"{ours}_bias"] = source.get(f"{theirs}.bias", arch.hidden)
+    writer.plain("", vectors)
 
 
 def _encoder_ends(writer: _Writer) -> None:

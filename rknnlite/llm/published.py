@@ -23,6 +23,8 @@ _MODES = {
     "pooling_mode_lasttoken": Pooling.LAST, "pooling_mode_mean_tokens": Pooling.MEAN, "pooling_mode_cls_token": Pooling.CLS,
 }  # fmt: skip
 _NAMES = {"lasttoken": Pooling.LAST, "mean": Pooling.MEAN, "cls": Pooling.CLS}
+_OF_NO_CONSEQUENCE = ("rotary_emb.inv_freq", "self_attn.masked_bias")
+"""Ends of names of tensors that follow from ``config.json``, or belong to the program that made the file."""
 _PREFIXES = ("model.", "", "bert.", "roberta.")
 
 
@@ -61,6 +63,8 @@ class Source:
             raise ModelInvalid(f"{directory}: has no *.safetensors")
         found = (prefix for prefix in _PREFIXES if prefix + FAMILIES[family].table in self._files)
         self._prefix = next(found, _PREFIXES[0])
+        self._layers = self._prefix + FAMILIES[family].layers
+        self._read: set[str] = set()
 
     def get(self, name: str, *shape: int) -> Array:
         """A tensor of the model itself, float32, with the shape that the configuration promises."""
@@ -70,12 +74,23 @@ class Source:
         """A tensor by its whole name."""
         if name not in self._files:
             raise ModelInvalid(f"{self.directory}: no tensor {name} in its *.safetensors")
+        self._read.add(name)
         array = self._files[name].float32(name)
         if array.shape != shape:
             raise ModelInvalid(
                 f"{self.directory}: {name} is {list(array.shape)}, config.json needs {list(shape)}"
             )
         return array
+
+    def check_all_read(self) -> None:
+        """Raise ModelUnsupported when a layer has a tensor that nobody asked for."""
+        left = sorted(name for name in set(self._files) - self._read if name.startswith(self._layers))
+        left = [name for name in left if not name.endswith(_OF_NO_CONSEQUENCE)]
+        if left:
+            raise ModelUnsupported(
+                f"{self.directory}: {len(left)} tensors of layers are not computed here, the first is {left[0]}; the model "
+                "is not what its config.json says, or a later one of its family"
+            )
 
     def rows(self, name: str) -> int:
         """First dimension of a tensor of the model itself."""

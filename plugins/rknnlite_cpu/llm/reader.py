@@ -10,7 +10,7 @@ from rknnlite.errors import ModelInvalid, shown
 from rknnlite.formats.llm import LlmModel
 from rknnlite.formats.llm_weights import WEIGHT_TYPES
 from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm.weights import layer_matrices, layer_vectors, matrices, tables, vectors
+from rknnlite.llm.weights import layer_matrices, layer_tables, layer_vectors, matrices, tables, vectors
 
 from .linear import Linear, make_linear
 
@@ -30,21 +30,32 @@ class WeightReader:
                 f"{weights.label} belongs to package {shown(weights.metadata.get('package', 'unknown'))}, the model "
                 f"{model.name} is {model.package_id!r}; use the .weight file that was exported with it"
             )
-        self._matrices, self._vectors = matrices(model.arch), vectors(model.arch)
+        self._matrices, self._vectors, self._tables = (
+            matrices(model.arch),
+            vectors(model.arch),
+            tables(model.arch),
+        )
 
-    def layer(self, number: int) -> dict[str, Linear | Array]:
-        """Products and vectors of a layer by name."""
+    def layer(self, number: int) -> dict[str, Any]:
+        """Products, vectors and tables of a layer by name."""
         prefix, arch = f"layers.{number}.", self._model.arch
-        products = {name: self.matrix(prefix + name) for name in layer_matrices(arch)}
-        return {**products, **{name: self.vector(prefix + name) for name in layer_vectors(arch)}}
+        return {
+            **{name: self.matrix(prefix + name) for name in layer_matrices(arch, number)},
+            **{name: self.vector(prefix + name) for name in layer_vectors(arch, number)},
+            **{name: self.table(prefix + name) for name in layer_tables(arch, number)},
+        }
+
+    def ends(self) -> dict[str, Array]:
+        """Vectors that belong to no layer."""
+        return {name: self.vector(name) for name in self._vectors if not name.startswith("layers.")}
 
     def vector(self, name: str) -> Array:
         """A float32 vector."""
         return self._checked(name, "F32", (self._vectors[name],)).copy()
 
     def table(self, name: str) -> Array:
-        """A float32 matrix of which rows are taken."""
-        return self._checked(name, "F32", tables(self._model.arch)[name])
+        """A float32 matrix that stays as it is."""
+        return self._checked(name, "F32", self._tables[name])
 
     def matrix(self, name: str) -> Linear:
         """The product with a matrix."""
