@@ -38,10 +38,10 @@ def read_rope(
     dims = int(arch.head_dim * given.real("partial_rotary_factor", share))
     if not 2 <= dims <= arch.head_dim or dims % 2:
         raise ModelInvalid(f"config.json: {dims} of a head's {arch.head_dim} channels cannot turn in pairs")
-    # type: older files
     kind = str(given.get("rope_type", given.get("type", "default")))
-    original = config.get("original_max_position_embeddings") or given.get("original_max_position_embeddings")
     given.get("type")
+    outside, inside = (where.get("original_max_position_embeddings") for where in (config, given))
+    original = outside or inside
     if arch.family == "phi3" and kind in ("su", "yarn"):  # as early files of this family call it
         kind = "longrope"
     rope = Rope(theta=theta, dims=0 if dims == arch.head_dim else dims)

@@ -37,6 +37,7 @@ class KvCache:
         self.keep = size
         self.total = 0
         self.reach = 0
+        self._rope, self._moving, self._border = arch.rope, arch.rope.moving, arch.rope.original_max_position
         self.layers = [_store(arch, form, size, layer) for layer in range(arch.layers)]
 
     @property
@@ -65,6 +66,19 @@ class KvCache:
     def reach_of(self, count: int) -> int:
         """Tokens that there are, or will be, with ``count`` more."""
         return min(max(self.reach, self.total + count), self.size)
+
+    @property
+    def stretched(self) -> bool:
+        """Keys are turned as those of a text longer than the original context are."""
+        return self._moving and self.reach > self._border
+
+    def outgrown(self, count: int, turn: bool) -> bool:
+        """Whether keys that are here have to be turned anew before ``count`` more tokens, or a whole ``turn``, are computed."""
+        if not self._moving or not self.total or self.reach_of(count) <= self._border:
+            return False
+        if self._rope.scaling == "longrope":
+            return self.reach <= self._border
+        return turn and self.total + count <= self.size  # dynamic: with every turn, not with every token
 
     def positions(self, more: int = 0) -> Array:
         """Absolute token number of each used slot, int64, as it is when ``more`` tokens have been stored."""

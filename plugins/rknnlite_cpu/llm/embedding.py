@@ -58,10 +58,14 @@ class EmbeddingPass:
         if isinstance(self._network, Encoder):
             return self._network.forward(embeds)
         caches = [KvCache(self._model.arch, self._model.kv, self._slots(len(rows))) for rows in embeds]
+        for cache, rows in zip(caches, embeds):
+            cache.reach = len(rows)
         parts: list[list[Array]] = [[] for _ in embeds]
-        for start in range(0, max(map(len, embeds)), self._chunk):
+        longest = max(map(len, embeds))
+        chunk = self._chunk if self._model.arch.causal else longest
+        for start in range(0, longest, chunk):
             left = [i for i, rows in enumerate(embeds) if start < len(rows)]
-            pieces = [(embeds[i][start : start + self._chunk], caches[i]) for i in left]
+            pieces = [(embeds[i][start : start + chunk], caches[i]) for i in left]
             for i, hidden in zip(left, self._network.forward(pieces)):
                 parts[i].append(hidden)
         return [np.concatenate(rows) for rows in parts]

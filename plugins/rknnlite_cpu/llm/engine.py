@@ -37,7 +37,7 @@ class CpuEngine(LlmEngine):
         tensors = SafeTensors(weights.data, weights.label)
         network = Encoder(model, tensors) if model.arch.encoder else Decoder(model, tensors)
         self.embedding = EmbeddingPass(model, network, chunk)
-        self._steps = None if isinstance(network, Encoder) else Steps(network)
+        self._steps = Steps(network) if isinstance(network, Decoder) and model.arch.causal else None
         self.closed = False
         self._runners: set[int] = set()
 
