@@ -49,6 +49,9 @@ def _saved(case: Case, folder: Path) -> Any:
     path = folder / "model.safetensors"
     tensors = {name: made(name, array.shape) for name, array in load_file(path).items()}
     save_file(tensors, path, {"format": "pt"})
+    (folder / "shapes.json").write_text(
+        json.dumps({name: list(array.shape) for name, array in tensors.items()})
+    )
     model, report = type(model).from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32, output_loading_info=True
     )
