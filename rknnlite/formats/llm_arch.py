@@ -10,11 +10,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Optional
 
 from ..errors import ModelInvalid, ModelUnsupported
-from .llm_families import FAMILIES, Norm, Order
+from .llm_families import FAMILIES, Norm, Order, Pooling
 from .llm_fields import Fields
 
 __all__ = [
-    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Mixer", "Rope", "Scales", "Turn", "read_architecture",
+    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Mixer", "Rope", "Scales", "Scorer", "Turn",
+    "read_architecture",
 ]  # fmt: skip
 
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
@@ -125,6 +126,22 @@ class Scales:
 
 
 @dataclass(frozen=True)
+class Scorer:
+    """What becomes of a text's pooled hidden state in a model that gives scores: ``out(norm(activation(dense(x))))``.
+
+    Without ``dense`` ``out`` alone. ``labels`` are the numbers that come out; the biases tell of which matrix there is one.
+    """
+
+    pooling: Pooling
+    labels: int
+    dense: bool
+    activation: str = "tanh"
+    norm: bool = False
+    dense_bias: bool = False
+    out_bias: bool = False
+
+
+@dataclass(frozen=True)
 class Architecture:
     """A transformer with rotary embedding and grouped-query attention; without more words a Llama.
 
@@ -142,6 +159,8 @@ class Architecture:
         local_rope: of layers with ``Turn.LOCAL``.
         conv: taps of the convolutions; ``conv_bias``: with biases.
         each_layer: as many as layers, or none: all are alike.
+        scorer: the model gives scores of texts.
+        second_type: tokens of the second of two texts are marked as such.
     """
 
     family: str
@@ -175,6 +194,8 @@ class Architecture:
     conv: int = 0
     conv_bias: bool = False
     each_layer: tuple[LayerKind, ...] = ()
+    scorer: Optional[Scorer] = None
+    second_type: bool = False
 
     @property
     def encoder(self) -> bool:
@@ -239,6 +260,7 @@ def read_architecture(given: Fields) -> Architecture:
         conv=given.number("conv", 0, _LONGEST_CONV) if given.has("conv") else 0,
         scales=_scales(given.child("scales")) if given.has("scales") else Scales(),
         experts=_experts(given.child("experts")) if given.has("experts") else None,
+        scorer=_scorer(given.child("scorer")) if given.has("scorer") else None,
     )
     arch = replace(
         arch,
@@ -252,6 +274,7 @@ def read_architecture(given: Fields) -> Architecture:
 
 _FLAGS = (
     "head", "norm_bias", "gated", "out_bias", "mlp_bias", "qk_norm_whole", "causal", "embed_norm", "conv_bias",
+    "second_type",
 )  # fmt: skip
 _WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
 
@@ -296,6 +319,18 @@ def _experts(given: Fields) -> Experts:
         intermediate=given.number("intermediate", high=1 << 20),
         normalise=given.flag("normalise"),
         shared=given.number("shared", 0, 1 << 20),
+    )
+
+
+def _scorer(given: Fields) -> Scorer:
+    return Scorer(
+        pooling=Pooling(given.choice("pooling", tuple(Pooling))),
+        labels=given.number("labels", high=1 << 16),
+        dense=given.flag("dense"),
+        activation=given.choice("activation", ("tanh", *ACTIVATIONS)),
+        norm=given.flag("norm"),
+        dense_bias=given.flag("dense_bias"),
+        out_bias=given.flag("out_bias"),
     )
 
 

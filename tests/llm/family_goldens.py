@@ -42,6 +42,7 @@ def write_golden(folder: Path, path: Path) -> None:
         kept.update(second=truth["second"].astype(np.uint8))
         kept.update(greedy=truth["greedy"].astype(np.uint8), again=truth["again"][:KEPT].astype(np.uint8))
     else:
+        kept.update({"scores": truth["scores"]} if "scores" in truth else {})
         kept.update({key: truth[key] for key in truth if key.startswith("text")})
         for key in (key for key in truth if key.startswith("hidden")):
             kept[key] = np.array([truth[key].mean(axis=0), truth[key][0], truth[key][-1]])

@@ -25,7 +25,8 @@ from rknnlite.spi.llm import (
 from tests.llm.family_goldens import CASES, DATA, write_family
 
 NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
-DECODERS = [case.name for case in CASES if not case.embeds]
+DECODERS = [case.name for case in CASES if not (case.embeds or case.scores)]
+SCORERS = [case.name for case in CASES if case.scores]
 EMBEDDERS = {case.name: case.embeds for case in CASES if case.embeds}
 CHUNK = 7
 
@@ -98,6 +99,41 @@ def test_a_family_embeds_as_transformers_does(name: str, tmp_path: Path) -> None
         alone = [context.embed([text], table_of(context, package))[0] for text in texts]
     assert np.abs(found - wanted).max() < 1e-5
     assert np.abs(alone - wanted).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_a_family_scores_as_transformers_does(name: str, tmp_path: Path) -> None:
+    golden, package = exported(name, tmp_path)
+    texts = [golden[f"text{i}"] for i in range(4)]
+    with open_llm(package.model, prefill_chunk=CHUNK) as context:
+        found = context.score(texts, [len(ids) // 2 for ids in texts], table_of(context, package))
+        with pytest.raises(InputInvalid, match="3 places"):
+            context.score(texts, [0, 0, 0], table_of(context, package))
+        with pytest.raises(ModelUnsupported, match="gives scores and generates no text"):
+            Talk(context, package)
+    assert np.abs(found - golden["scores"]).max() < 1e-4
+
+
+def test_a_model_of_text_gives_no_scores(tmp_path: Path) -> None:
+    golden, package = exported("qwen2", tmp_path)
+    with open_llm(package.model) as context, pytest.raises(ModelUnsupported, match="gives no scores"):
+        context.score([golden["first"]], [1], table_of(context, package))
+
+
+def test_yes_or_no_is_what_the_logits_say(tmp_path: Path) -> None:
+    """As Qwen3-Reranker is used: the share of one token's probability in that of two, behind the last token."""
+    from rknnlite.llm.reranking import yes_or_no
+
+    golden, package = exported("qwen3", tmp_path)
+    logits = golden["logits"][-1].astype(np.float64)
+    yes, no = 17, int(logits.argmax())
+    wanted = np.exp(logits[yes]) / (np.exp(logits[yes]) + np.exp(logits[no]))
+    with open_llm(package.model) as context:
+        found = yes_or_no(
+            context, table_of(context, package), [golden["first"], golden["first"][:9]], yes, no
+        )
+        other = yes_or_no(context, table_of(context, package), [golden["first"]], no, yes)
+    assert abs(found[0] - wanted) < 1e-5 and abs(other[0] - (1 - wanted)) < 1e-5
 
 
 def test_every_family_has_a_case() -> None:
