@@ -6,7 +6,7 @@ Everything behind ``head`` in ``Architecture`` came later than the first package
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Optional
 
 from ..errors import ModelInvalid, ModelUnsupported
@@ -14,7 +14,7 @@ from .llm_families import FAMILIES, Norm, Order, Pooling
 from .llm_fields import Fields
 
 __all__ = [
-    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Mixer", "Rope", "Scales", "Scorer", "Turn",
+    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Mixer", "Rope", "Scales", "Scorer", "Turn", "described",
     "read_architecture",
 ]  # fmt: skip
 
@@ -232,6 +232,15 @@ class Architecture:
 
 _FIRST = [field.name for field in fields(Architecture)].index("head") + 1
 _FIRST_ROPE = [field.name for field in fields(Rope)].index("original_max_position") + 1
+
+
+def described(arch: Architecture) -> dict[str, Any]:
+    """What a package says of it; a simple one says what the first packages did, to the byte."""
+    made = asdict(arch)
+    if arch.simple:
+        rope = dict(list(made["rope"].items())[:_FIRST_ROPE])
+        made = {**dict(list(made.items())[:_FIRST]), "rope": rope}
+    return made
 
 
 def read_architecture(given: Fields) -> Architecture:
