@@ -17,7 +17,9 @@ from rknnlite.llm.engine import EngineContext
 from rknnlite.llm.package import Package
 from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
 
+from .compiled import chosen
 from .engine import CpuEngine
+from .linear import make_linear
 from .session import CpuLlmSession
 
 __all__ = ["CpuLlmContext"]
@@ -29,7 +31,8 @@ _ALL_CORES = 0xFF  # a coprocessor has eight
 class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
     """See ``LlmContext``; outputs are float16 as on the coprocessor, callbacks get what was computed, in float32.
 
-    Options: ``prefill_chunk``, tokens that are prefilled at a time; ``verify`` False leaves out the checksums of the files.
+    Options: ``prefill_chunk``, tokens that are prefilled at a time; ``engine``, what multiplies (``numpy``, ``native``);
+    ``verify`` False leaves out the checksums of the files.
     """
 
     def __init__(self, file: ModelFile, weights: ModelFile | None, options: LlmOptions) -> None:
@@ -38,7 +41,9 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         _check_mask(model, options.core_mask)
         chunk = _positive("prefill_chunk", options.extra.get("prefill_chunk", _CHUNK))
         weights = weights or _beside(file)
-        super().__init__(CpuEngine(model, weights, chunk))
+        products = chosen(options.extra.get("engine"))
+        make = make_linear if products is None else products.linear
+        super().__init__(CpuEngine(model, weights, chunk, make))
         if options.extra.get("verify", True):
             _verify(file, weights)
 

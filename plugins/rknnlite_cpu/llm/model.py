@@ -16,7 +16,7 @@ from rknnlite.formats.safetensors import SafeTensors
 from ..kernels.parallel import BLOCK_ELEMENTS, matmul, run_blocks
 from ..kernels.threads import cores, limited
 from .cache import KvCache
-from .linear import Linear
+from .linear import Linear, Maker, make_linear
 from .reader import WeightReader
 from .rope import frequencies, rotate, turns
 
@@ -62,10 +62,10 @@ class _Window:
 class Decoder:
     """A decoder-only transformer (see ``Architecture``) on the weights of a package."""
 
-    def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
+    def __init__(self, model: LlmModel, weights: SafeTensors, make: Maker = make_linear) -> None:
         """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid."""
         self.arch = arch = model.arch
-        found = WeightReader(model, weights)
+        found = WeightReader(model, weights, make)
         self._layers = [_Layer(**found.layer(i)) for i in range(arch.layers)]
         self._norm = found.vector("norm")
         self._head = found.matrix("head") if arch.head else None
