@@ -32,7 +32,7 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
     """See ``LlmContext``; outputs are float16 as on the coprocessor, callbacks get what was computed, in float32.
 
     Options: ``prefill_chunk``, tokens that are prefilled at a time; ``engine``, what multiplies (``numpy``, ``native``);
-    ``verify`` False leaves out the checksums of the files.
+    ``verify`` False leaves out the checksums of the files, True compares those that were compared before, too.
     """
 
     def __init__(self, file: ModelFile, weights: ModelFile | None, options: LlmOptions) -> None:
@@ -44,8 +44,9 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         products = chosen(options.extra.get("engine"))
         make = make_linear if products is None else products.linear
         super().__init__(CpuEngine(model, weights, chunk, make))
-        if options.extra.get("verify", True):
-            _verify(file, weights)
+        verify = options.extra.get("verify")
+        if verify is None or verify:
+            _verify(file, weights, again=verify is not None)
 
     @property
     def backend_name(self) -> str:
@@ -88,12 +89,12 @@ def _positive(name: str, value: object) -> int:
     return value
 
 
-def _verify(file: ModelFile, weights: ModelFile) -> None:
+def _verify(file: ModelFile, weights: ModelFile, again: bool) -> None:
     """Compare the files of a package with what was exported; raises ModelInvalid naming the one that changed."""
     if file.llm.sums is not None:
-        check_sum(weights, file.llm.sums.weight)
+        check_sum(weights, file.llm.sums.weight, again)
     if file.path is not None:
-        check_beside(file, Package.of(file.path))
+        check_beside(file, Package.of(file.path), again=again)
 
 
 def _beside(file: ModelFile) -> ModelFile:
