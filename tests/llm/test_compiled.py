@@ -64,6 +64,31 @@ def test_every_type_and_number_of_rows(
         assert np.abs(ours - theirs).max() <= CLOSE * max(np.abs(theirs).max(), 1e-3)
 
 
+@pytest.mark.parametrize("weights", ["f16", "w8", "w4"])
+@pytest.mark.parametrize("cores", [1, 2, 3, 5, 8])
+def test_any_number_of_cores(
+    products: compiled.Products, weights: str, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cores begin in the middle of 128 outputs, several of them in the same ones."""
+    shares: list[int] = []
+
+    def even(total: int) -> list[slice]:
+        step = -(-total // cores)
+        shares.append(cores)
+        return [slice(start, min(start + step, total)) for start in range(0, total, step)]
+
+    monkeypatch.setattr(compiled, "_SHARED", 0)
+    monkeypatch.setattr(compiled, "parts_of", even)
+    random = np.random.default_rng(cores)
+    for inputs, outputs in ((70, 130), (400, 100), (300, 1000)):
+        matrix = random.normal(0, 0.02, (outputs, inputs)).astype(np.float32)
+        for rows in (1, 5, 20):
+            x = random.normal(0, 1, (rows, inputs)).astype(np.float32)
+            ours, theirs = _both(products, weights, matrix, x)
+            assert np.abs(ours - theirs).max() <= CLOSE * np.abs(theirs).max()
+    assert len(shares) == 9
+
+
 @pytest.mark.parametrize("weights", ["w8", "w4"])
 @pytest.mark.parametrize("rows", [1, 3, 20])
 def test_activations_are_not_rounded(products: compiled.Products, weights: str, rows: int) -> None:

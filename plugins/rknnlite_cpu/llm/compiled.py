@@ -39,8 +39,8 @@ _FEW = 16
 """Rows that are multiplied with weights in registers; for more, weights are widened into the first cache."""
 _QUARTER = 32
 """Outputs that the product of many rows works on at a time."""
-_WIDE = 8
-"""Tiles across per core, from which on few rows share the outputs: runs of memory are longer, and cores end together."""
+_SHARED = 1 << 20
+"""Bytes of weights from which on waking another core takes less time than a few rows with half of them."""
 _NATIVE = {"x86_64": "-march=native", "aarch64": "-mcpu=native", "armv7l": "-mcpu=native"}
 _TOLERANCE = 1e-5
 
@@ -58,7 +58,7 @@ class Products:
             raise ParamInvalid(f"the native engine {path} cannot be loaded: {error}; remove it") from None
         self.few, self.many = library.rknnlite_few, library.rknnlite_many
         size, address, matrix = ctypes.c_ssize_t, ctypes.c_void_p, ctypes.POINTER(_Matrix)
-        self.few.argtypes = [matrix, ctypes.POINTER(_Part), address, size, address]
+        self.few.argtypes = [matrix, size, size, address, size, address, address]
         self.many.argtypes = [matrix, size, size, address, size, address]
         self.few.restype = self.many.restype = None
         self._check()
@@ -96,12 +96,6 @@ class _Matrix(ctypes.Structure):
     )
 
 
-class _Part(ctypes.Structure):
-    """``struct part``."""
-
-    _fields_ = tuple((name, ctypes.c_ssize_t) for name in ("across", "across_end", "down", "down_end"))
-
-
 class _Compiled(Linear):
     def __init__(
         self, products: Products, kind: int, codes: Array, scale: Optional[Array], inputs: int, outputs: int
@@ -119,24 +113,23 @@ class _Compiled(Linear):
         return out[:, : self.outputs]
 
     def _of_few(self, x: Array) -> Array:
-        """Cores share the outputs; of a narrow matrix the inputs, which always divide evenly."""
-        shares = parts_of(self._across)
-        if len(shares) == 1 or self._across >= _WIDE * len(shares):
-            return self._shared(x, [_Part(share.start, share.stop, 0, self._down) for share in shares], 1)
-        shares = parts_of(self._down)
-        parts = [_Part(0, self._across, share.start, share.stop) for share in shares]
-        return self._shared(x, parts, len(parts))
+        """Cores share the tiles as they lie; where one begins in the middle of 128 outputs, its part of them is added."""
+        count = self._across * self._down
+        shares = parts_of(count) if self._held[0].nbytes >= _SHARED else (slice(0, count),)
+        out = np.empty((len(x), self._across * COLUMNS), np.float32)
+        rests = np.empty((len(shares), len(x), COLUMNS), np.float32)
+        source, target, rest, step = x.ctypes.data, out.ctypes.data, rests.ctypes.data, rests[0].nbytes
 
-    def _shared(self, x: Array, parts: list[_Part], sums: int) -> Array:
-        out = np.empty((sums, len(x), self._across * COLUMNS), np.float32)
-        source, target, step = x.ctypes.data, out.ctypes.data, 0 if sums == 1 else out[0].nbytes
+        def work(share: slice) -> None:
+            number = share.start // shares[0].stop
+            self._few(self._matrix, share.start, share.stop, source, len(x), target, rest + number * step)
 
-        def work(chosen: slice) -> None:
-            for number in range(chosen.start, chosen.stop):
-                self._few(self._matrix, parts[number], source, len(x), target + number * step)
-
-        run_blocks(work, [slice(number, number + 1) for number in range(len(parts))], self._size)
-        return out[0] if sums == 1 else np.asarray(np.add.reduce(out))
+        run_blocks(work, shares, self._size)
+        for part, share in zip(rests, shares):
+            column, middle = divmod(share.start, self._down)
+            if middle:
+                out[:, column * COLUMNS : (column + 1) * COLUMNS] += part
+        return out
 
     def _of_many(self, x: Array) -> Array:
         """Cores share the outputs."""

@@ -27,11 +27,10 @@
 
 #define GROUP 32
 #define COLUMNS 128
-#define STRIP 4                      /* vectors of outputs that are summed at a time */
-#define STRIP_COLUMNS (STRIP * LANES)
+#define STRIP 4                      /* vectors of outputs that are summed at a time for several rows, ... */
+#define WIDE 8                       /* ... and for one: as many sums as the latency of an addition asks for */
 #define PAIR (2 * LANES)             /* outputs that one step of the large product has in registers */
 #define MOST_FEW 16
-#define AHEAD 2                      /* tiles: what few rows need next is fetched by then; files lie in small pages */
 #define LINE 64
 #define QUARTER 32                   /* outputs of a tile that the large product widens at a time, ... */
 #define DEEP 8                       /* ... of so many groups: 32 KiB, which stay in the first cache */
@@ -50,11 +49,6 @@ struct matrix {
     intptr_t kind, across, down;
     const char *codes;
     const uint16_t *scales;
-};
-
-/* Tiles of a matrix: first ones, and those behind the last ones. */
-struct part {
-    intptr_t across, across_end, down, down_end;
 };
 
 static const int tile_bytes[] = {2 * GROUP * COLUMNS, 2 * GROUP * COLUMNS, GROUP * COLUMNS, GROUP * COLUMNS / 2};
@@ -118,27 +112,36 @@ INLINE vf widened(enum kind kind, const void *tile, int row, int column)
     return __builtin_convertvector(((row < GROUP / 2 ? both : both >> 4) & 15) - 8, vf);
 }
 
-/* totals[r][column...] += the product of one strip of one tile with `rows` rows */
-INLINE void strip_few(enum kind kind, int rows, const void *tile, const uint16_t *scale, const float *x,
+/* What lies in the next tile where row `k` of the codes is read in this one: files lie in small pages, at whose ends the
+ * processor stops reading ahead, and one line at a time leaves room for the others. */
+INLINE void fetch_next(enum kind kind, const char *tile, int k, int column, int width)
+{
+    const int bytes = kind == F16 || kind == BF16 ? 2 : 1;
+    const char *next = tile + tile_bytes[kind] + (k * COLUMNS + column) * bytes;
+    UNROLL for (int line = 0; line < width * LANES * bytes; line += LINE)
+        __builtin_prefetch(next + line);
+}
+
+/* totals[r][column...] += the product of `width` vectors of a tile's rows with `rows` rows */
+INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, const uint16_t *scale, const float *x,
                       intptr_t x_step, int column, float (*totals)[COLUMNS])
 {
-    vf sum[FEW_ROWS][STRIP];
+    vf sum[FEW_ROWS][WIDE];
     UNROLL for (int r = 0; r < rows; r++)
-        UNROLL for (int v = 0; v < STRIP; v++)
+        UNROLL for (int v = 0; v < width; v++)
             sum[r][v] = (vf){};
-    if (kind == W4) {
+    if (kind == W4)
         for (int k = 0; k < GROUP / 2; k++) {
-            vi both[STRIP];
-            UNROLL for (int v = 0; v < STRIP; v++)
-                both[v] = signed_bytes((const char *)tile + k * COLUMNS + column + v * LANES);
-            UNROLL for (int v = 0; v < STRIP; v++) {
+            fetch_next(kind, tile, k, column, width);
+            UNROLL for (int v = 0; v < width; v++) {
+                vi both = signed_bytes(tile + k * COLUMNS + column + v * LANES);
 #if defined(__AVX512F__) /* the lower four bits of a lane choose */
                 const __m512 values = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
-                vf low = (vf)_mm512_permutexvar_ps((__m512i)both[v], values);
-                vf high = (vf)_mm512_permutexvar_ps((__m512i)(both[v] >> 4), values);
+                vf low = (vf)_mm512_permutexvar_ps((__m512i)both, values);
+                vf high = (vf)_mm512_permutexvar_ps((__m512i)(both >> 4), values);
 #else
-                vf low = __builtin_convertvector((both[v] & 15) - 8, vf);
-                vf high = __builtin_convertvector((both[v] >> 4 & 15) - 8, vf);
+                vf low = __builtin_convertvector((both & 15) - 8, vf);
+                vf high = __builtin_convertvector((both >> 4 & 15) - 8, vf);
 #endif
                 UNROLL for (int r = 0; r < rows; r++) {
                     sum[r][v] += low * x[r * x_step + k];
@@ -146,15 +149,16 @@ INLINE void strip_few(enum kind kind, int rows, const void *tile, const uint16_t
                 }
             }
         }
-    } else {
-        for (int k = 0; k < GROUP; k++)
-            UNROLL for (int v = 0; v < STRIP; v++) {
+    else
+        for (int k = 0; k < GROUP; k++) {
+            fetch_next(kind, tile, k, column, width);
+            UNROLL for (int v = 0; v < width; v++) {
                 vf weight = widened(kind, tile, k, column + v * LANES);
                 UNROLL for (int r = 0; r < rows; r++)
                     sum[r][v] += weight * x[r * x_step + k];
             }
-    }
-    UNROLL for (int v = 0; v < STRIP; v++) {
+        }
+    UNROLL for (int v = 0; v < width; v++) {
         int at = column + v * LANES;
         vf factor = scale ? half_to_float(scale + at) : (vf){} + 1.0f;
         UNROLL for (int r = 0; r < rows; r++)
@@ -162,34 +166,36 @@ INLINE void strip_few(enum kind kind, int rows, const void *tile, const uint16_t
     }
 }
 
-INLINE void some_rows(enum kind kind, int rows, const char *tile, const uint16_t *scale, const float *x, intptr_t x_step,
-                      float (*totals)[COLUMNS])
+INLINE void some_rows(enum kind kind, int rows, int width, const char *tile, const uint16_t *scale, const float *x,
+                      intptr_t x_step, float (*totals)[COLUMNS])
 {
-    for (int column = 0; column < COLUMNS; column += STRIP_COLUMNS)
-        strip_few(kind, rows, tile, scale, x, x_step, column, totals);
+    for (int column = 0; column < COLUMNS; column += width * LANES)
+        strip_few(kind, rows, width, tile, scale, x, x_step, column, totals);
 }
 
-/* Up to 16 rows with a part of the matrix. */
-INLINE void few(enum kind kind, const struct matrix *m, const struct part *part, const float *x, intptr_t rows, float *out)
+/* Up to 16 rows with tiles `first` to `end`, counted as they lie. */
+INLINE void few(enum kind kind, const struct matrix *m, intptr_t first, intptr_t end, const float *x, intptr_t rows, float *out,
+                float *rest)
 {
-    const intptr_t step = m->down * GROUP, size = tile_bytes[kind];
-    for (intptr_t a = part->across; a < part->across_end; a++) {
+    const intptr_t down = m->down, step = down * GROUP, size = tile_bytes[kind];
+    for (intptr_t t = first; t < end;) {
+        const intptr_t a = t / down, next = (a + 1) * down < end ? (a + 1) * down : end;
         float totals[MOST_FEW][COLUMNS];
+        float *to = t > a * down ? rest : out + a * COLUMNS;
+        const intptr_t to_step = t > a * down ? COLUMNS : m->across * COLUMNS;
         memset(totals, 0, rows * sizeof *totals);
-        for (intptr_t d = part->down; d < part->down_end; d++) {
-            const char *tile = m->codes + (a * m->down + d) * size;
-            const uint16_t *scale = m->scales ? m->scales + (a * m->down + d) * COLUMNS : 0;
-            const float *here = x + d * GROUP;
-            for (intptr_t line = 0; line < size; line += LINE)
-                __builtin_prefetch(tile + AHEAD * size + line);
+        for (; t < next; t++) {
+            const char *tile = m->codes + t * size;
+            const uint16_t *scale = m->scales ? m->scales + t * COLUMNS : 0;
+            const float *here = x + (t - a * down) * GROUP;
             intptr_t r = 0;
             for (; r + FEW_ROWS <= rows; r += FEW_ROWS)
-                some_rows(kind, FEW_ROWS, tile, scale, here + r * step, step, totals + r);
+                some_rows(kind, FEW_ROWS, STRIP, tile, scale, here + r * step, step, totals + r);
             for (; r < rows; r++)
-                some_rows(kind, 1, tile, scale, here + r * step, step, totals + r);
+                some_rows(kind, 1, WIDE, tile, scale, here + r * step, step, totals + r);
         }
         for (intptr_t r = 0; r < rows; r++)
-            memcpy(out + (r * m->across + a) * COLUMNS, totals[r], sizeof *totals);
+            memcpy(to + r * to_step, totals[r], sizeof *totals);
     }
 }
 
@@ -254,14 +260,15 @@ INLINE void many(enum kind kind, const struct matrix *m, intptr_t first, intptr_
     }
 }
 
-/* out (rows, across * 128), of which the part's outputs are written: sums over the part's inputs. Up to 16 rows. */
-void rknnlite_few(const struct matrix *m, const struct part *part, const float *x, intptr_t rows, float *out)
+/* Tiles `first` to `end` of the matrix, counted as they lie, with up to 16 rows: their outputs of out (rows, across * 128).
+ * Where the first tile is not the first one of its 128 outputs, the sums of that part of them go to rest (rows, 128). */
+void rknnlite_few(const struct matrix *m, intptr_t first, intptr_t end, const float *x, intptr_t rows, float *out, float *rest)
 {
     switch (m->kind) {
-    case F16: few(F16, m, part, x, rows, out); break;
-    case BF16: few(BF16, m, part, x, rows, out); break;
-    case W8: few(W8, m, part, x, rows, out); break;
-    case W4: few(W4, m, part, x, rows, out); break;
+    case F16: few(F16, m, first, end, x, rows, out, rest); break;
+    case BF16: few(BF16, m, first, end, x, rows, out, rest); break;
+    case W8: few(W8, m, first, end, x, rows, out, rest); break;
+    case W4: few(W4, m, first, end, x, rows, out, rest); break;
     }
 }
 
