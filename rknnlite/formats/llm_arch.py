@@ -14,8 +14,8 @@ from .llm_families import FAMILIES, Norm, Order, Pooling
 from .llm_fields import Fields
 
 __all__ = [
-    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Mixer", "Rope", "Scales", "Scorer", "Turn", "described",
-    "read_architecture",
+    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Mixer", "Rope", "Scales", "Scorer", "Turn",
+    "described", "read_architecture",
 ]  # fmt: skip
 
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
