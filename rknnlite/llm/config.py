@@ -9,60 +9,72 @@ from typing import Any
 from ..errors import ModelInvalid, ModelUnsupported
 from ..formats.llm import Architecture, Rope
 from ..formats.llm_families import FAMILIES, LlmFamily
+from .family_rules import RULES
+from .rope_settings import rope_of
+from .settings import Settings
 
 __all__ = ["architecture"]
 
 _ACTIVATIONS = {
-    "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu",
+    "silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu",
 }  # fmt: skip
-"""Activations of encoders: as ``config.json`` spells them -> as a package does."""
+"""Activations as ``config.json`` spells them -> as a package does."""
 
 
 def architecture(config: Mapping[str, Any], head: bool = True) -> Architecture:
     """What the model needs to be computed, with its head if it has one that is wanted.
 
-    Raises ModelUnsupported naming what is not computed here.
+    Raises ModelUnsupported naming what is not computed here; every field that may change numbers is understood, or refused.
     """
     family = _family(config)
-    made = _encoder(config, family) if family.encoder else _decoder(config, family)
-    return replace(made, head=head and not family.encoder)
+    settings = Settings(config)
+    made = _encoder(settings, family) if family.encoder else _decoder(settings, family)
+    settings.finish()
+    return replace(made, head=head and made.causal and not family.encoder)
 
 
-def _decoder(config: Mapping[str, Any], family: LlmFamily) -> Architecture:
-    if config.get("hidden_act", "silu") != "silu":
-        raise ModelUnsupported(f"activation {config['hidden_act']!r}; only silu is computed")
-    if config.get("use_sliding_window") or "sliding_attention" in (config.get("layer_types") or []):
-        raise ModelUnsupported("attention in sliding windows is not computed here")
-    bias = bool(config.get("attention_bias", False))
-    if (bias and not family.qkv_bias) or config.get("mlp_bias"):
-        raise ModelUnsupported(
-            f"biases of a {family.name} model (attention_bias, mlp_bias) are not computed here"
-        )
-    heads, hidden = _number(config, "num_attention_heads"), _number(config, "hidden_size")
-    return Architecture(
+def _decoder(config: Settings, family: LlmFamily) -> Architecture:
+    heads, hidden = config.number("num_attention_heads"), config.number("hidden_size")
+    arch = Architecture(
         family=family.name,
         hidden=hidden,
-        intermediate=_number(config, "intermediate_size"),
-        layers=_number(config, "num_hidden_layers"),
+        intermediate=config.number("intermediate_size"),
+        layers=config.number("num_hidden_layers"),
         heads=heads,
-        kv_heads=_number(config, "num_key_value_heads", heads),
-        head_dim=_number(config, "head_dim", hidden // heads),
-        vocab_size=_number(config, "vocab_size"),
-        max_position=_number(config, "max_position_embeddings", 2048),
-        rms_eps=float(config.get("rms_norm_eps", 1e-6)),
+        kv_heads=config.number(
+            "num_key_value_heads", _usual(config, "num_key_value_heads", family.kv_heads) or heads
+        ),
+        head_dim=config.number("head_dim", _usual(config, "head_dim", family.head_dim) or hidden // heads),
+        vocab_size=config.number("vocab_size"),
+        max_position=config.number("max_position_embeddings", 2048),
+        rms_eps=config.real(family.eps, family.eps_default),
         qkv_bias=family.qkv_bias,
         qk_norm=family.qk_norm,
-        tied=bool(config.get("tie_word_embeddings", False)),
-        rope=_rope(config),
+        tied=config.flag("tie_word_embeddings", family.tied),
+        rope=Rope(),
+        activation=_activation(config, family),
+        norm=family.norm,
+        norm_bias=family.norm_bias,
+        order=family.order,
+        gated=family.gated,
+        qk_norm_whole=family.qk_norm_whole,
+        causal=family.causal,
+        embed_norm=bool(family.embed_norm),
     )
+    arch = replace(arch, rope=rope_of(config, arch, family))
+    arch = RULES[family.name](config, arch) if family.name in RULES else arch
+    if arch.rope.scaling == "dynamic":  # frequencies follow the length beyond what the file calls the longest
+        arch = replace(arch, max_position=int(arch.max_position * arch.rope.factor))
+    return arch
 
 
-def _encoder(config: Mapping[str, Any], family: LlmFamily) -> Architecture:
-    activation = str(config.get("hidden_act", "gelu"))
-    if activation not in _ACTIVATIONS:
-        raise ModelUnsupported(
-            f"activation {activation!r} of an encoder is not computed here; there are {', '.join(_ACTIVATIONS)}"
-        )
+def _usual(config: Settings, key: str, default: int) -> int:
+    """The family's default for a field that is missing; null has another meaning."""
+    return default if config.missing(key) else 0
+
+
+def _encoder(config: Settings, family: LlmFamily) -> Architecture:
     kind = config.get("position_embedding_type", "absolute")
     if kind != "absolute" or config.get("is_decoder") or config.get("add_cross_attention"):
         raise ModelUnsupported(
@@ -71,32 +83,50 @@ def _encoder(config: Mapping[str, Any], family: LlmFamily) -> Architecture:
     first = family.first_position
     if first and config.get("pad_token_id", first - 1) != first - 1:
         raise ModelUnsupported(
-            f"config.json: pad_token_id is {config['pad_token_id']!r}; positions of a {family.name} model are computed for "
+            f"config.json: pad_token_id is {config.get('pad_token_id')!r}; positions of a {family.name} model are computed for "
             f"{first - 1} only"
         )
-    heads, hidden = _number(config, "num_attention_heads"), _number(config, "hidden_size")
-    rows = _number(config, "max_position_embeddings", 512)
+    heads, hidden = config.number("num_attention_heads"), config.number("hidden_size")
+    rows = config.number("max_position_embeddings", 512)
     if hidden % heads or rows <= first:
         raise ModelInvalid(
             f"config.json: {heads} heads cannot share {hidden} channels, or {rows} positions are too few"
         )
+    for unused in (
+        "type_vocab_size",
+        "tie_word_embeddings",
+        "layer_norm_type",
+    ):  # tensors say it, or heads have it
+        config.get(unused)
     return Architecture(
         family=family.name,
         hidden=hidden,
-        intermediate=_number(config, "intermediate_size"),
-        layers=_number(config, "num_hidden_layers"),
+        intermediate=config.number("intermediate_size"),
+        layers=config.number("num_hidden_layers"),
         heads=heads,
         kv_heads=heads,
         head_dim=hidden // heads,
-        vocab_size=_number(config, "vocab_size"),
+        vocab_size=config.number("vocab_size"),
         max_position=rows - first,
-        rms_eps=float(config.get("layer_norm_eps", 1e-12)),
+        rms_eps=config.real(family.eps, family.eps_default),
         qkv_bias=family.qkv_bias,
         qk_norm=family.qk_norm,
         tied=False,
         rope=Rope(),
-        activation=_ACTIVATIONS[activation],
+        activation=_activation(config, family),
     )
+
+
+def _activation(config: Settings, family: LlmFamily) -> str:
+    old = config.get("hidden_act")
+    given = str(config.get("hidden_activation", old or family.activations[0]))
+    if family.name == "gemma" and given == "gelu":  # the approximation was meant
+        given = family.activations[0]
+    if given not in family.activations:
+        raise ModelUnsupported(
+            f"activation {given!r} of a {family.name} model is not computed here; there are {', '.join(family.activations)}"
+        )
+    return _ACTIVATIONS[given]
 
 
 def _family(config: Mapping[str, Any]) -> LlmFamily:
@@ -104,34 +134,3 @@ def _family(config: Mapping[str, Any]) -> LlmFamily:
     if name not in FAMILIES:
         raise ModelUnsupported(f"model type {name!r} is not computed here; there are {', '.join(FAMILIES)}")
     return FAMILIES[name]
-
-
-def _number(config: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    value = config.get(key)
-    value = default if value is None else value
-    if type(value) is not int or value < 1:
-        raise ModelInvalid(f"config.json: {key} is {value!r}")
-    return value
-
-
-def _rope(config: Mapping[str, Any]) -> Rope:
-    """Old files have ``rope_theta`` and ``rope_scaling``, new ones ``rope_parameters``."""
-    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    theta = float(given.get("rope_theta", config.get("rope_theta", 10000.0)))
-    kind = str(given.get("rope_type", given.get("type", "default")))
-    if kind == "default":
-        return Rope(theta)
-    if kind == "linear":
-        return Rope(theta, kind, float(given["factor"]))
-    if kind == "llama3":
-        return Rope(
-            theta,
-            kind,
-            float(given["factor"]),
-            float(given["low_freq_factor"]),
-            float(given["high_freq_factor"]),
-            int(given["original_max_position_embeddings"]),
-        )
-    raise ModelUnsupported(
-        f"rotary scaling {kind!r} is not computed here; there are default, linear and llama3"
-    )

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.formats.llm import Architecture, KvFormat
+from rknnlite.formats.llm_arch import Mixer
+from rknnlite.tensor import KvDtype
 
-from .stores import make_store
+from .stores import Store, make_store
 
 __all__ = ["KvCache"]
 
@@ -24,14 +26,19 @@ Array = NDArray[Any]
 
 
 class KvCache:
-    """Keys and values of every layer. ``total`` counts all tokens ever stored since the last clearing."""
+    """Keys and values of every layer. ``total`` counts all tokens ever stored since the last clearing.
+
+    ``reach``: tokens that are known to come, which rotary embeddings that go by their number need to know beforehand.
+    """
 
     def __init__(self, arch: Architecture, form: KvFormat, size: int) -> None:
         """``size`` in tokens, a multiple of the group of ``form``."""
         self.size = size
         self.keep = size
         self.total = 0
-        self.layers = [make_store(form, arch.kv_heads, size, arch.head_dim) for _ in range(arch.layers)]
+        self.reach = 0
+        self._rope, self._moving, self._border = arch.rope, arch.rope.moving, arch.rope.original_max_position
+        self.layers = [_store(arch, form, size, layer) for layer in range(arch.layers)]
 
     @property
     def used(self) -> int:
@@ -54,15 +61,37 @@ class KvCache:
 
     def truncate(self, total: int) -> None:
         """Forget all but the first ``total`` tokens; only before anything was dropped, or within ``keep``."""
-        self.total = min(self.total, total)
+        self.total = self.reach = min(self.total, total)
 
-    def positions(self) -> Array:
-        """Absolute token number of each used slot, int64."""
-        slots = np.arange(self.used)
-        if not self.wrapped:
+    def reach_of(self, count: int) -> int:
+        """Tokens that there are, or will be, with ``count`` more."""
+        return min(max(self.reach, self.total + count), self.size)
+
+    @property
+    def stretched(self) -> bool:
+        """Keys are turned as those of a text longer than the original context are."""
+        return self._moving and self.reach > self._border
+
+    def outgrown(self, count: int, turn: bool) -> bool:
+        """Whether keys that are here have to be turned anew before ``count`` more tokens, or a whole ``turn``, are computed."""
+        if not self._moving or not self.total or self.reach_of(count) <= self._border:
+            return False
+        if self._rope.scaling == "longrope":
+            return self.reach <= self._border
+        return turn and self.total + count <= self.size  # dynamic: with every turn, not with every token
+
+    def positions(self, more: int = 0) -> Array:
+        """Absolute token number of each used slot, int64, as it is when ``more`` tokens have been stored."""
+        total = self.total + more
+        slots = np.arange(min(total, self.size))
+        if total <= self.size:
             return slots
-        laps = (self.total - 1 - slots) // self.ring  # turns of the ring between the slot and the last token
+        laps = (total - 1 - slots) // self.ring  # turns of the ring between the slot and the last token
         return np.where(slots < self.keep, slots, slots + laps * self.ring)
+
+    def latest(self, count: int) -> Array:
+        """Slots of the last ``count`` tokens, or of all, in their order."""
+        return np.argsort(self.positions())[max(0, self.used - count) :]
 
     def store(self, layer: int, keys: Array, values: Array) -> None:
         """Put tokens ``total`` .. of one layer into their slots, (kv_heads, n, head_dim); see ``advance``."""
@@ -80,4 +109,13 @@ class KvCache:
 
     def advance(self, count: int) -> None:
         """All layers have stored ``count`` tokens."""
+        self.reach = self.reach_of(count)
         self.total += count
+
+
+def _store(arch: Architecture, form: KvFormat, size: int, layer: int) -> Store:
+    """Of attention as ``form`` says; what a convolution looks back at lies half in the keys, half in the values, ungrouped."""
+    if arch.kind(layer).mixer is Mixer.CONV:
+        plain = KvFormat(KvDtype.FLOAT16, 0) if form.group else form
+        return make_store(plain, 1, size, arch.hidden // 2)
+    return make_store(form, arch.kv_heads, size, arch.head_dim)

@@ -145,7 +145,7 @@ class Conversation:
 
     def forget(self, clear: KvClear) -> None:
         """Drop all, or all but the system prompt."""
-        if clear == KvClear.ALL or not self.system:
+        if clear == KvClear.ALL or not self.system or self.cache.stretched:
             self.reset()
             return
         self._truncate(len(self.system))
@@ -171,7 +171,7 @@ class Conversation:
 
     def feed(self, main: Any, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
         """Turn the main input into embeddings, behind what is in the cache; checks that there is room."""
-        feed = self._feed(main, template, calls)
+        feed = self.with_past(self._feed(main, template, calls), calls, turn=True)
         self._settle_ring()
         count, room = len(feed.embeds), self.cache.size - self.cache.total
         if count > self._size or (self.policy == KvPolicy.NORMAL and count > room):
@@ -184,6 +184,25 @@ class Conversation:
                 )
             )
         return feed
+
+    def with_past(self, feed: Feed, calls: CheckedCallbacks, turn: bool = False) -> Feed:
+        """With all that is in the cache before it where it cannot stay there (``KvCache.outgrown``).
+
+        Raises InputInvalid when that was no text.
+        """
+        if self._cache is None or not self._cache.outgrown(len(feed.embeds), turn):
+            return feed
+        if len(self.keys) != self._cache.total or min(self.keys) < 0:
+            raise InputInvalid(
+                f"model {self.model.name} turns keys otherwise beyond {self.model.arch.rope.original_max_position} tokens, and "
+                f"some of the {self._cache.total} in the cache came as embeddings, which are not kept; hand in the whole "
+                "conversation"
+            )
+        keys, past = self.keys, np.array(self.keys, np.int32)
+        self._cache.truncate(0)
+        self.keys = []
+        rows = np.concatenate([calls.embeddings(past), feed.embeds])
+        return Feed(rows, np.concatenate([past, feed.tokens]), keys + feed.keys)
 
     def _feed(self, main: Any, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
         if isinstance(main, MessagesInput):
@@ -256,6 +275,8 @@ class Conversation:
         same = next((i for i in range(longest) if keys[i] != self.keys[i] or keys[i] == UNKNOWN), longest)
         if same == self._cache.total:
             return same
+        if self._cache.stretched:  # what is left would not be what a shorter conversation has
+            return 0
         group = max(1, self.model.kv.group)
         return same // group * group
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -15,8 +15,8 @@ from rknnlite.formats.safetensors import SafeTensors
 
 from ..kernels.parallel import BLOCK_ELEMENTS, matmul, run_blocks
 from ..kernels.threads import cores, limited
-from ..ops.functions import gelu
-from .linear import Linear
+from .functions import ACTIVATIONS, layer_normed
+from .linear import Linear, Maker, make_linear
 from .reader import WeightReader
 
 __all__ = ["Encoder"]
@@ -44,14 +44,14 @@ class _Layer:
 class Encoder:
     """A transformer that looks both ways (see ``Architecture``), on the weights of a package."""
 
-    def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
+    def __init__(self, model: LlmModel, weights: SafeTensors, make: Maker = make_linear) -> None:
         """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid."""
         self.arch = arch = model.arch
-        found = WeightReader(model, weights)
-        self._layers = [_Layer(**found.layer(i)) for i in range(arch.layers)]  # type: ignore[arg-type]
+        found = WeightReader(model, weights, make)
+        self._layers = [_Layer(**found.layer(i)) for i in range(arch.layers)]
         self._norm, self._norm_bias = found.vector("embed_norm"), found.vector("embed_norm_bias")
         self._positions = found.table("positions")
-        self._activation = _ACTIVATIONS[arch.activation]
+        self._activation = ACTIVATIONS[arch.activation]
         self._eps = np.float32(arch.rms_eps)
         self._scale = np.float32(arch.head_dim**-0.5)
 
@@ -73,12 +73,7 @@ class Encoder:
         return [x[place] for place in places]
 
     def _normed(self, x: Array, weight: Array, bias: Array) -> Array:
-        x = x - x.mean(axis=-1, keepdims=True)
-        power = np.einsum("...i,...i->...", x, x)[..., None] / np.float32(x.shape[-1])
-        x *= np.float32(1) / np.sqrt(power + self._eps)
-        x *= weight
-        x += bias
-        return x
+        return layer_normed(x, weight, bias, self._eps)
 
     def _mlp(self, layer: _Layer, x: Array) -> Array:
         wide = layer.up(x)
@@ -117,16 +112,3 @@ def _mixed(queries: Array, turned: Array, values: Array) -> Array:
     mixed = matmul(scores, values)
     mixed /= total
     return mixed
-
-
-def _gelu_tanh(x: Array) -> Array:
-    """GELU by its approximation with tanh."""
-    inner = np.float32(0.7978845608028654) * (x + np.float32(0.044715) * x * x * x)
-    return np.float32(0.5) * x * (np.float32(1) + np.tanh(inner))
-
-
-def _relu(x: Array) -> Array:
-    return np.maximum(x, np.float32(0))
-
-
-_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"gelu": gelu, "gelu_tanh": _gelu_tanh, "relu": _relu}

@@ -87,6 +87,7 @@ class Generation:
         """Logits (vocab,) behind the last token; None when stopped before. Stopped in the middle, the tokens of
         finished chunks stay in the cache."""
         talk, total, done = self._talk, len(feed.embeds), 0
+        talk.cache.reach = talk.cache.reach_of(total)
         while not self._stopping():
             step = min(self._chunk, total - done, talk.cache.room())
             last = done + step == total
@@ -109,13 +110,23 @@ class Generation:
                 state = self._step(logits, limit, counters)
                 if state is not None:
                     break
-                ids = np.array(self._talk.unfed, np.int32)
-                hidden, logits = self._steps.forward(self._calls.embeddings(ids), self._talk.cache)
-                self._talk.fed(ids, ids.tolist())
+                hidden, logits = self._one_more()
                 self._show(hidden, logits, OutputState.DECODE_PROCESSING)
         if hidden is not None:
             self._show(hidden, logits, OutputState.DECODE_FINISHED)
         return state
+
+    def _one_more(self) -> tuple[Array, Array | None]:
+        """The chosen token through the model, and again all before it where the rotary embedding changes there."""
+        talk = self._talk
+        ids = np.array(talk.unfed, np.int32)
+        feed = talk.with_past(Feed(self._calls.embeddings(ids), ids), self._calls)
+        talk.cache.reach = talk.cache.reach_of(len(feed.embeds))
+        for start in range(0, len(feed.embeds), self._chunk):
+            part = slice(start, start + self._chunk)
+            hidden, logits = self._steps.forward(feed.embeds[part], talk.cache)
+            talk.fed(feed.tokens[part], feed.keys[part])
+        return hidden, logits
 
     def _step(self, logits: Array | None, limit: int, counters: Counters) -> CallState | None:
         """Choose and report one token; how the run ends, None when it goes on."""

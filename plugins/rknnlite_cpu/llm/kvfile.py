@@ -32,7 +32,12 @@ _DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErr
 
 def save(talk: Conversation, path: str) -> None:
     """Write the file in one go: it is there complete or not at all. Raises ParamInvalid when it cannot be."""
-    header = {**_identity(talk), "total": talk.cache.total, "keep": talk.cache.keep}
+    header = {
+        **_identity(talk),
+        "total": talk.cache.total,
+        "keep": talk.cache.keep,
+        "reach": talk.cache.reach,
+    }
     header.update(
         system=talk.system,
         unfed=talk.unfed,
@@ -87,6 +92,7 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
                 f"{path}: the KV cache has {key} {shown(header.get(key))}, this session {mine!r}"
             )
     keep, total = _checked_counts(talk, header["keep"], header["total"])
+    reach = _checked_reach(header.get("reach", 0), talk.size)
     system, unfed, seen = (_ids(talk, header[key]) for key in ("system", "unfed", "seen"))
     keys = _keys(header.get("keys", []), total)
     ended = header["ended"] is True
@@ -102,7 +108,7 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
             position += array.nbytes
         store.check(layers[-1])
     talk.reset()
-    talk.cache.keep, talk.cache.total = keep, total
+    talk.cache.keep, talk.cache.total, talk.cache.reach = keep, total, reach
     for arrays, pieces in zip(places, layers):
         for array, values in zip(arrays, pieces):
             array[...] = values
@@ -121,6 +127,13 @@ def _checked_counts(talk: Conversation, keep: Any, total: Any) -> tuple[int, int
     ):
         raise ValueError(f"{shown(keep)} tokens kept in a cache of {talk.size}")
     return keep, total
+
+
+def _checked_reach(reach: Any, size: int) -> int:
+    """Tokens that rotary embeddings go by, see ``KvCache``; raises ValueError."""
+    if type(reach) is not int or not 0 <= reach <= size:
+        raise ValueError(f"{shown(reach)} tokens known to come in a cache of {size}")
+    return reach
 
 
 def _ids(talk: Conversation, ids: list[int]) -> list[int]:

@@ -10,9 +10,9 @@ from rknnlite.errors import ModelInvalid, shown
 from rknnlite.formats.llm import LlmModel
 from rknnlite.formats.llm_weights import WEIGHT_TYPES
 from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm.weights import layer_matrices, layer_vectors, matrices, tables, vectors
+from rknnlite.llm.weights import layer_matrices, layer_tables, layer_vectors, matrices, tables, vectors
 
-from .linear import Linear, make_linear
+from .linear import Linear, Maker, make_linear
 
 __all__ = ["WeightReader"]
 
@@ -22,36 +22,47 @@ Array = NDArray[Any]
 class WeightReader:
     """Weights by name, checked against what the architecture needs."""
 
-    def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
-        """Raises ModelInvalid when the file is that of another model."""
-        self._model, self._weights = model, weights
+    def __init__(self, model: LlmModel, weights: SafeTensors, make: Maker = make_linear) -> None:
+        """``make``: what wraps a matrix. Raises ModelInvalid when the file is that of another model."""
+        self._model, self._weights, self._make = model, weights, make
         if weights.metadata.get("package") != model.package_id:
             raise ModelInvalid(
                 f"{weights.label} belongs to package {shown(weights.metadata.get('package', 'unknown'))}, the model "
                 f"{model.name} is {model.package_id!r}; use the .weight file that was exported with it"
             )
-        self._matrices, self._vectors = matrices(model.arch), vectors(model.arch)
+        self._matrices, self._vectors, self._tables = (
+            matrices(model.arch),
+            vectors(model.arch),
+            tables(model.arch),
+        )
 
-    def layer(self, number: int) -> dict[str, Linear | Array]:
-        """Products and vectors of a layer by name."""
+    def layer(self, number: int) -> dict[str, Any]:
+        """Products, vectors and tables of a layer by name."""
         prefix, arch = f"layers.{number}.", self._model.arch
-        products = {name: self.matrix(prefix + name) for name in layer_matrices(arch)}
-        return {**products, **{name: self.vector(prefix + name) for name in layer_vectors(arch)}}
+        return {
+            **{name: self.matrix(prefix + name) for name in layer_matrices(arch, number)},
+            **{name: self.vector(prefix + name) for name in layer_vectors(arch, number)},
+            **{name: self.table(prefix + name) for name in layer_tables(arch, number)},
+        }
+
+    def ends(self) -> dict[str, Array]:
+        """Vectors that belong to no layer."""
+        return {name: self.vector(name) for name in self._vectors if not name.startswith("layers.")}
 
     def vector(self, name: str) -> Array:
         """A float32 vector."""
         return self._checked(name, "F32", (self._vectors[name],)).copy()
 
     def table(self, name: str) -> Array:
-        """A float32 matrix of which rows are taken."""
-        return self._checked(name, "F32", tables(self._model.arch)[name])
+        """A float32 matrix that stays as it is."""
+        return self._checked(name, "F32", self._tables[name])
 
     def matrix(self, name: str) -> Linear:
         """The product with a matrix."""
         kind, size = WEIGHT_TYPES[self._model.weights], self._matrices[name]
         array = self._checked(name, kind.element, kind.shape(*size))
         scale = self._checked(f"{name}.scale", "F16", kind.scale_shape(*size)) if kind.scaled else None
-        return make_linear(kind.name, array, scale, *size)
+        return self._make(kind.name, array, scale, *size)
 
     def _checked(self, name: str, dtype: str, shape: tuple[int, ...]) -> Array:
         array = self._weights[name]

@@ -1,7 +1,8 @@
-"""Rotary position embedding: pairs (i, i + half) of a head turn by position times frequency."""
+"""Rotary position embedding: pairs (i, i + half) of the turning channels of a head turn by position times frequency."""
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -15,13 +16,25 @@ __all__ = ["frequencies", "rotate", "turns"]
 Array = NDArray[Any]
 
 
-def frequencies(rope: Rope, head_dim: int) -> Array:
-    """Radians per position for each pair, float64 (head_dim / 2,), scaling included."""
-    base = 1.0 / rope.theta ** (np.arange(0, head_dim, 2) / head_dim)
+@functools.lru_cache(maxsize=64)
+def frequencies(rope: Rope, head_dim: int, reach: int = 0) -> Array:
+    """Radians per position for each pair, float64 (turning channels / 2,), scaling included.
+
+    ``reach``: how many tokens there are, for scalings that go by it (``Rope.moving``).
+    """
+    dims = rope.dims or head_dim
+    base = 1.0 / rope.theta ** (np.arange(0, dims, 2) / dims)
     if rope.scaling == "linear":
         return base / rope.factor
     if rope.scaling == "llama3":
         return _llama3(base, rope)
+    if rope.scaling == "yarn":
+        return _yarn(base, rope, dims)
+    if rope.scaling == "dynamic":
+        return _dynamic(rope, dims, reach)
+    if rope.scaling == "longrope":
+        factors = rope.long_factors if reach > rope.original_max_position else rope.short_factors
+        return base / np.array(factors)
     return base
 
 
@@ -31,21 +44,47 @@ def _llama3(base: Array, rope: Rope) -> Array:
     turns_in_context = rope.original_max_position / wavelength
     span = max(rope.high_freq_factor - rope.low_freq_factor, 1e-9)
     share = np.clip((turns_in_context - rope.low_freq_factor) / span, 0, 1)
-    return share * base + (1 - share) * base / rope.factor
+    return np.asarray(share * base + (1 - share) * base / rope.factor)
 
 
-def turns(frequency: Array, positions: Array) -> tuple[Array, Array]:
-    """Cosine and sine, float32 (len(positions), head_dim / 2)."""
+def _yarn(base: Array, rope: Rope, dims: int) -> Array:
+    """YaRN: pairs that turn often in the original context stay, those that turn seldom are stretched."""
+
+    def pair(rotations: float) -> float:
+        return (
+            dims
+            * math.log(rope.original_max_position / (rotations * 2 * math.pi))
+            / (2 * math.log(rope.theta))
+        )
+
+    low, high = pair(rope.beta_fast), pair(rope.beta_slow)
+    if rope.truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, dims - 1)
+    stretched = np.clip((np.arange(dims // 2) - low) / ((high - low) or 0.001), 0, 1)
+    return np.asarray(base * (1 - stretched) + base / rope.factor * stretched)
+
+
+def _dynamic(rope: Rope, dims: int, reach: int) -> Array:
+    """NTK: beyond the original context the base grows with the number of tokens."""
+    longer = max(reach, rope.original_max_position) / rope.original_max_position
+    theta = rope.theta * (rope.factor * longer - (rope.factor - 1)) ** (dims / (dims - 2))
+    return np.asarray(1.0 / theta ** (np.arange(0, dims, 2) / dims))
+
+
+def turns(frequency: Array, positions: Array, magnitude: float = 1.0) -> tuple[Array, Array]:
+    """Cosine and sine times ``magnitude``, float32 (len(positions), pairs)."""
     angles = positions[:, None].astype(np.float64) * frequency
-    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    return (magnitude * np.cos(angles)).astype(np.float32), (magnitude * np.sin(angles)).astype(np.float32)
 
 
 def rotate(heads: Array, turn: tuple[Array, Array]) -> Array:
-    """Turn ``heads`` (.., tokens, head_dim) float32 by ``turns`` of the tokens."""
+    """Turn ``heads`` (.., tokens, head_dim) float32 by ``turns`` of the tokens; channels behind the pairs stay."""
     cos, sin = turn
-    half = heads.shape[-1] // 2
-    first, second = heads[..., :half], heads[..., half:]
+    half = cos.shape[-1]
+    first, second = heads[..., :half], heads[..., half : 2 * half]
     out = np.empty_like(heads)
     np.subtract(first * cos, second * sin, out=out[..., :half])
-    np.add(second * cos, first * sin, out=out[..., half:])
+    np.add(second * cos, first * sin, out=out[..., half : 2 * half])
+    out[..., 2 * half :] = heads[..., 2 * half :]
     return out

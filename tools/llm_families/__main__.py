@@ -1,0 +1,72 @@
+"""Families of language models, ours against Hugging Face transformers on small random models.
+
+    python -m tools.llm_families --python /path/to/python-with-transformers [--markdown docs/llm-families.md] [NAME ...]
+
+That Python makes a random model of every case (``cases.py``), saves it as published models are, and says what transformers
+computes in float32 with eager attention. Then this one exports each with ``f32`` weights and compares: the logits of a prompt in one
+piece and in pieces of 7 tokens, 128 greedy tokens, a second turn behind them, and the same turn behind a saved and loaded KV
+cache. ``--keep FOLDER`` keeps the models; those that are there are not made again. Fails when something does not agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from compare import Result, compare, write_results
+from table import write_table
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    """Make, compare, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m tools.llm_families", description=__doc__.splitlines()[0])
+    parser.add_argument("--python", type=Path, help="a Python that has transformers, torch and safetensors")
+    parser.add_argument("--keep", type=Path, help="folder of the models and of what transformers said")
+    parser.add_argument("--markdown", type=Path, help="document whose table is written anew")
+    parser.add_argument("--json", type=Path, help="file of the results")
+    parser.add_argument("names", nargs="*", help="cases; all without a name")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        results = _results(args.python, args.keep or Path(folder), args.names)
+    for result in results:
+        print(_line(result))
+    if args.json:
+        write_results(results, args.json)
+    if args.markdown:
+        write_table(results, args.markdown)
+    bad = [result.name for result in results if not result.good]
+    print(f"{len(results) - len(bad)} of {len(results)} agree" + (f"; not: {', '.join(bad)}" if bad else ""))
+    return 1 if bad else 0
+
+
+def _results(python: Path | None, folder: Path, names: list[str]) -> list[Result]:
+    if python is not None:
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        environment["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+        subprocess.run(
+            [str(python), str(HERE / "truth.py"), str(folder), *names], check=True, env=environment
+        )
+    return compare(folder, names)
+
+
+def _line(result: Result) -> str:
+    if result.error:
+        return f"{result.name:20} {result.error[:300]}"
+    if result.embedding >= 0:
+        return f"{result.name:20} embeddings {result.embedding:.1e}"
+    if result.score >= 0:
+        return f"{result.name:20} scores {result.score:.1e}"
+    tokens = "/".join(map(str, (result.greedy, result.again, result.loaded)))
+    return f"{result.name:20} logits {result.logits:.1e}, in pieces {result.chunked:.1e}, tokens {tokens} of {result.of}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
