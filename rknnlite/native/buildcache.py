@@ -31,11 +31,7 @@ from ..errors import BackendUnavailable, ParamInvalid
 from ..files.writing import write_file
 from ..log import logger
 
-<<<<<<< HEAD
-__all__ = ["build", "build_library", "cache_dir", "fetch", "keep", "system", "writable_by_others"]
-=======
-__all__ = ["build", "build_library", "cache_dir", "compiler", "fetch", "keep", "writable_by_others"]
->>>>>>> q
+__all__ = ["build", "build_library", "cache_dir", "compiler", "fetch", "keep", "system", "writable_by_others"]
 
 _TIME_LIMIT = 120.0
 _CHECKSUM_SIZE = hashlib.sha256().digest_size
@@ -202,7 +198,11 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
     return target
 
 
-<<<<<<< HEAD
+def compiler() -> str:
+    """What compiles C: ``$CC``, else ``cc``."""
+    return os.environ.get("CC") or "cc"
+
+
 def system() -> tuple[str, int, str]:
     """What a result runs on: homes and caches are shared between machines and containers."""
     try:
@@ -215,21 +215,9 @@ def system() -> tuple[str, int, str]:
 def build_library(name: str, source: Union[Path, Sequence[Path]], purpose: str, *flags: str) -> Path:
     """A shared library from C files and headers, by ``$CC`` or ``cc``; raises as ``build`` does."""
     files = [source] if isinstance(source, Path) else source
-    compiler = os.environ.get("CC") or "cc"
     compiled = [file.name for file in files if file.suffix == ".c"]
-    command = [compiler, "-shared", "-fPIC", "-O2", "-pthread", *flags, "-o", "{out}", *compiled, "-ldl"]
+    command = [compiler(), "-shared", "-fPIC", "-O2", "-pthread", *flags, "-o", "{out}", *compiled, "-ldl"]
     return build(name, {file.name: file.read_bytes() for file in files}, command, purpose)
-=======
-def compiler() -> str:
-    """What compiles C: ``$CC``, else ``cc``."""
-    return os.environ.get("CC") or "cc"
-
-
-def build_library(name: str, source: Path, purpose: str, *flags: str) -> Path:
-    """A shared library from one C file, by ``$CC`` or ``cc``; raises as ``build`` does."""
-    command = [compiler(), "-shared", "-fPIC", "-O2", "-pthread", *flags, "-o", "{out}", source.name, "-ldl"]
-    return build(name, {source.name: source.read_bytes()}, command, purpose)
->>>>>>> q
 
 
 def _run(command: Sequence[str], folder: str, purpose: str) -> None:
