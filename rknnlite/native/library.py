@@ -30,6 +30,7 @@ __all__ = [
     "LibraryWrongArchitecture",
     "OncePerFile",
     "Search",
+    "check_architecture",
     "is_file",
     "open_library",
     "version_in",
@@ -128,7 +129,7 @@ def open_library(path: Path, needed: Sequence[str], kind: str) -> ctypes.CDLL:
     Raises:
         LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete.
     """
-    _check_architecture(path)
+    check_architecture(path)
     name_crashes()
     try:
         dll: ctypes.CDLL = caller(f"library {path}", "loading the library")(ctypes.CDLL, str(path))
@@ -158,13 +159,19 @@ def _machine() -> int:
     return (62 if wide else 3) if name in ("x86_64", "amd64", "i686", "i586") else 0
 
 
-def _check_architecture(path: Path) -> None:
+def check_architecture(path: Path) -> None:
+    """Look at the head of a file; raises LibraryUnusable for what is no library, LibraryWrongArchitecture."""
     try:
         with path.open("rb") as file:
             head = file.read(64)
             size = file.seek(0, os.SEEK_END)
     except OSError as error:
         raise LibraryUnusable(f"{path} cannot be read: {error.strerror}") from None
+    if head.startswith(b"version https://git-lfs"):
+        raise LibraryUnusable(
+            f"{path} is a pointer of Git LFS, not the library itself; fetch it: git lfs pull, or copy the file from a "
+            "complete download"
+        )
     if len(head) < 52 or head[:4] != b"\x7fELF":
         raise LibraryUnusable(f"{path} is no shared library (no ELF header); copy it again")
     _check_length(path, head, size)

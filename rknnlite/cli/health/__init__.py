@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...spi.finding import Finding, Level
 from .afar import named
-from .finding import Finding, Level
 from .machine import kernel, speed
 from .models import model
 from .runtimes import backends

@@ -12,8 +12,8 @@ from ...native import versions
 from ...native.board import Board
 from ...socs import Soc
 from ...spi import Backend, OpenOptions
+from ...spi.finding import Finding, Level
 from ..info import is_package, runs_on
-from .finding import Finding, Level
 from .silicon import silicon
 
 __all__ = ["made_for", "model", "pairing"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ... import config, plugins
 from ...socs import Soc
 from ...spi import Probe
+from ...spi.finding import Finding, Level
 from ..installed_plugins import installed
-from .finding import Finding, Level
 
 __all__ = ["backends", "cause"]
 

@@ -12,7 +12,7 @@ from ... import config
 from ..._faces import vendor_files
 from ..._version import __version__
 from ...extras import EXTRAS
-from .finding import Finding, Level
+from ...spi.finding import Finding, Level
 
 __all__ = ["configuration", "extras", "packages"]
 
