@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, RknnError
@@ -79,6 +80,8 @@ class RkllmBackend(Backend):
 
     def findings(self, board: Board, model: ModelFile | None = None) -> Iterator[Finding]:
         """Library, driver and SoC; or what is wrong with a model on this machine."""
+        from rknnlite.spi.finding import Level
+
         from . import checks
         from .loader import find
 
@@ -90,4 +93,6 @@ class RkllmBackend(Backend):
             abi = find().abi
         except RknnError:
             return  # the line of the backend says so
-        yield from (finding for _, finding in checks.of_board(board, abi))
+        for _, finding in checks.of_board(board, abi):  # a failure of a model, not of the machine
+            level = Level.WARN if finding.level is Level.FAIL else finding.level
+            yield replace(finding, level=level)

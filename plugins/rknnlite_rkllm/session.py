@@ -396,7 +396,7 @@ class RkllmSession(Adapters):
 def one_of(params: LlmParams | Sequence[LlmParams]) -> LlmParams:
     """The one set of parameters; raises ParamInvalid for several, or for what is none."""
     given = [params] if isinstance(params, LlmParams) else list(params)
-    if len(given) != 1 or not isinstance(given[0], LlmParams) or given[0].logits_name:
+    if len(given) != 1 or not isinstance(given[0], LlmParams) or given[0].logits_name not in ("", "logits"):
         raise ParamInvalid("librkllmrt has one logits output; give one LlmParams, without logits_name")
     if given[0].max_context_len < 0:
         raise ParamInvalid(f"max_context_len is {given[0].max_context_len}, must be 0 (the model's) or more")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import config, plugins
+from ...native.board import Board
 from ...socs import Soc
 from ...spi import Probe
 from ...spi.finding import Finding, Level
 from ..installed_plugins import installed
 
-__all__ = ["backends", "cause"]
+__all__ = ["backends", "cause", "of_backends"]
 
 
 def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
@@ -49,6 +50,17 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
         remedies = [cause(probe)[1] or "mend what the lines under 'board' name" for probe in fitting]
         yield Finding(topic, Level.WARN, text, next(iter(remedies), "install the plugin that drives it"))
     yield from _plugins(topic)
+
+
+def of_backends(board: Board) -> Iterator[Finding]:
+    """What backends say of this machine themselves; one that raises against its contract says that."""
+    for backend in plugins.backends().values():
+        try:
+            yield from backend.findings(board)
+        except Exception as error:
+            yield Finding(
+                "backends", Level.WARN, f"backend {backend.name} cannot look at this machine: {error}"
+            )
 
 
 def _plugins(topic: str) -> Iterator[Finding]:
