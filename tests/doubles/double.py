@@ -29,9 +29,9 @@ def compiler() -> str | None:
     return os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
 
 
-def compile_c(sources: list[Path], flags: tuple[str, ...], name: str) -> Path:
+def compile_c(sources: list[Path], flags: tuple[str, ...], name: str, cc: str | None = None) -> Path:
     """Compile once per content, compiler and flags; results are kept in the temporary directory."""
-    cc = compiler()
+    cc = cc or compiler()
     if cc is None:
         raise RuntimeError("no C compiler: apt-get install gcc, or set CC")
     digest = hashlib.sha256(" ".join([cc, platform.machine(), name, *flags]).encode())

@@ -74,9 +74,12 @@ def _declarations(abi: Revision) -> Iterator[str]:
         yield from _structure(abi, holds, abi.RKLLMCallback)
     if abi.callback_returns:
         yield "#define CALLBACK_RETURNS 1"
+    yield f"#define FUNCTIONS(X) {' '.join(f'X({name})' for name in abi.functions)}"
+    yield "#pragma GCC visibility push(default)"
     for name, signature in abi.functions.items():
         arguments = ", ".join(_word(abi, kind) for kind in signature.argtypes) or "void"
         yield f"#define HAS_{name} 1\n{_word(abi, signature.restype)} {name}({arguments});"
+    yield "#pragma GCC visibility pop"
 
 
 def _structure(abi: Revision, name: str, struct: Any) -> Iterator[str]:
@@ -106,7 +109,7 @@ def _word(abi: Revision, kind: Any) -> str:
 def _callback(abi: Revision, name: str) -> str:
     kind = getattr(abi, name)
     arguments = ", ".join(_word(abi, argument) for argument in kind._argtypes_)
-    return f"typedef {_word(abi, kind._restype_)} (*{name})({arguments});"
+    return f"#define HAS_{name} 1\ntypedef {_word(abi, kind._restype_)} (*{name})({arguments});"
 
 
 def _descriptions(abi: Revision) -> Iterator[str]:
