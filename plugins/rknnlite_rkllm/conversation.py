@@ -104,6 +104,12 @@ class Conversation:
         main, aux = split_inputs(inputs)
         if aux:
             raise InputInvalid("librkllmrt takes no auxiliary inputs")
+        if self._abi.RKLLMInput is None and (
+            not isinstance(main, (MessagesInput, PromptInput)) or _blocks(main)
+        ):
+            raise InputInvalid(
+                f"librkllmrt {self._abi.name} takes text alone; tokens, embeddings and images need 1.1 or later"
+            )
         if isinstance(main, MessagesInput):
             return self._whole(main, calls)
         if isinstance(main, PromptInput):
@@ -259,6 +265,10 @@ class Conversation:
             )
         self._library_knows = (system, text)
         return [("function_tools", system, text, self._tag)]
+
+
+def _blocks(main: LlmInput) -> bool:
+    return bool(getattr(main, "blocks", ()))
 
 
 def _one_turn(new: list[Message]) -> bool:

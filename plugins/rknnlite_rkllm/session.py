@@ -409,6 +409,9 @@ def _summary(
     """Figures of the library where it has them, else what was counted here; ``tokens`` went in, 0: as text."""
     perf = ended.perf
     prefill = perf.prefill_tokens if perf is not None else tokens
-    decode = perf.generate_tokens if perf is not None and perf.generate_tokens > 0 else listener.count
+    told = perf is not None and perf.generate_tokens > 0 and state is CallState.FINISH
+    decode = (
+        perf.generate_tokens if perf is not None and told else listener.count
+    )  # what an abort cut off is not said
     cached = max(0, tokens - prefill)
     return RunSummary(state, prefill, decode, start, listener.first_token or end, end, cached)

@@ -228,11 +228,8 @@ class ServedModel:
 
 def _package(settings: ModelSettings) -> Package:
     """The model and what lies beside it. Raises ParamInvalid: nothing lies beside a file descriptor."""
-    missing = (
-        []
-        if Path(_path(settings.model)).suffix == ".rkllm"
-        else [name for name in ("weight", "embed", "vocab") if not getattr(settings, name)]
-    )
+    needed = () if Path(_path(settings.model)).suffix == ".rkllm" else ("weight", "embed", "vocab")
+    missing = [name for name in needed if not getattr(settings, name)]
     if missing and _path(settings.model) != settings.model:
         raise ParamInvalid(f"{settings.name}: {missing[0]} is missing; nothing lies beside a file descriptor")
     path = Path(_path(settings.model))
