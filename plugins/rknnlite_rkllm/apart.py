@@ -16,8 +16,10 @@ from typing import Any, Optional
 from rknnlite import errors
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
+from rknnlite.native import library
 from rknnlite.native.childprocess import ChildProcess
 
+from . import identify
 from .identify import Identity
 from .requests import Ended, Heard, Run, Start
 from .wire import Channel, Message
@@ -25,7 +27,18 @@ from .wire import Channel, Message
 __all__ = ["ModelApart", "RkllmCrashed"]
 
 _START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite_rkllm.worker import main; main()"
+_ERRORS = {
+    name: getattr(module, name)
+    for module in (errors, library, identify)
+    for name in module.__all__
+    if isinstance(getattr(module, name), type) and issubclass(getattr(module, name), RknnError)
+}
+"""Errors that are raised over there, by name."""
 _LINES, _SHOWN = 60, 3
+_PYTHONS = re.compile(
+    r"File \"|(Current t|T)hread 0x|Fatal Python error|Extension modules|<no Python frame>|Current thread's C"
+)
+"""What Python says of a crash: of our files, which are not what is the matter."""
 _CLOSE_LIMIT, _LOG_LIMIT = 20.0, 1.0
 
 
@@ -135,7 +148,7 @@ class ModelApart:
         self._log.wait_for(self._number)
         if kind is Message.FAILED:
             kind_name, text = answer
-            raise getattr(errors, kind_name, RknnError)(text)
+            raise _ERRORS.get(kind_name, RknnError)(text)
         return answer
 
     def _explained(self, error: RknnError) -> RknnError:
@@ -236,7 +249,7 @@ class _Log:
     def last_words(self, count: int) -> list[str]:
         """The last lines, those that speak of errors first."""
         with self._changed:
-            lines = list(self._lines)
+            lines = [line for line in self._lines if not _PYTHONS.match(line)]
         telling = [line for line in lines if re.search(r"rkllm|GGML|error|failed", line, re.IGNORECASE)]
         return [line[:200] for line in (telling or lines)[-count:]]
 

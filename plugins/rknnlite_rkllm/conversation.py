@@ -86,9 +86,14 @@ class Conversation:
         self._tools = tools
         return calls
 
-    def forget(self) -> None:
-        """The conversation is empty again."""
-        self._messages, self.cache_kept = [], False
+    def forget(self, system_stays: bool = False) -> None:
+        """The conversation is empty again, but for the system prompt where that stays."""
+        self._messages, self.cache_kept = [], system_stays and self._can_clear
+
+    @property
+    def renders(self) -> bool:
+        """Whether texts are rendered here: then the library knows of no system prompt."""
+        return self._ours is not None
 
     def lost(self) -> None:
         """A run ended early: what the cache holds is not known."""
@@ -138,9 +143,12 @@ class Conversation:
     def _can_clear(self) -> bool:
         return "rkllm_clear_kv_cache" in self._abi.exports
 
-    def _cleared(self) -> list[Call]:
-        """What has the library forget an earlier conversation; it keeps one only where it can clear it, too."""
-        return [("clear_kvcache", True)] if self.cache_kept else []
+    def _cleared(self, keep_system: bool = False) -> list[Call]:
+        """What has the library forget an earlier conversation; it keeps one only where it can clear it, too.
+
+        Its own template's system prompt stays for its own turns; anything else would come behind that.
+        """
+        return [("clear_kvcache", keep_system)] if self.cache_kept else []
 
     def _untold(self, goes: Given, continues: bool, keeps: bool) -> Step:
         """A run whose text is not known here."""
@@ -216,7 +224,7 @@ class Conversation:
         told = [*(self._messages or []), message] if continues else [message]
         goes = self._goes(message["content"], message["role"], thinking, blocks, calls)
         known = not continues or self._messages is not None
-        before = [] if continues else self._cleared()
+        before = [] if continues else self._cleared(keep_system=True)
         self.cache_kept, self._messages = self._can_clear, None
         return Step(goes, self._can_clear, before, self._remembers(told) if known else lambda text: None)
 

@@ -83,22 +83,23 @@ class Api:
         function.argtypes, function.restype = [], RKLLMDefaultParamSpace
         space = bytes(function())
         param = self.abi.RKLLMParam.from_buffer_copy(space)
-        if not _plausible(param):
-            others = [
-                abi.name for abi in REVISIONS.values() if _plausible(abi.RKLLMParam.from_buffer_copy(space))
-            ]
-            if others:
-                raise LibraryUnknown(
-                    f"{self.identity.path} is version {self.identity.version} ({self.identity.how}), but its default "
-                    f"parameters lie where versions {', '.join(others)} have them; no model was loaded"
-                )
+        fits = {abi.name: _plausible(abi.RKLLMParam.from_buffer_copy(space)) for abi in REVISIONS.values()}
+        better = [name for name, level in fits.items() if level > fits[self.abi.name]]
+        if better:
+            raise LibraryUnknown(
+                f"{self.identity.path} is version {self.identity.version} ({self.identity.how}), but its default parameters "
+                f"lie where versions {', '.join(better)} have them; no model was loaded. Install the library as the vendor "
+                "published it"
+            )
         return param
 
 
-def _plausible(param: Any) -> bool:
-    """Whether the vendor's default values are where this layout has them."""
+def _plausible(param: Any) -> int:
+    """Whether the vendor's default values are where this layout has them: 2 all of them, 1 those that every version sets."""
+    if any(abs(getattr(param, name) - DEFAULTS[name]) > 1e-6 for name in _TELLING):
+        return 0
     extend = getattr(param, "extend_param", None)
-    cpus = getattr(extend, "enabled_cpus_num", _CPUS)
-    mask = getattr(extend, "enabled_cpus_mask", 0)
-    values = all(abs(getattr(param, name) - DEFAULTS[name]) < 1e-6 for name in _TELLING)
-    return values and (cpus in (0, _CPUS) and (not mask or bin(mask).count("1") == cpus))
+    cpus, mask = getattr(extend, "enabled_cpus_num", 0), getattr(extend, "enabled_cpus_mask", 0)
+    if cpus == 0 and mask == 0:
+        return 1
+    return 2 if cpus == _CPUS and bin(mask).count("1") in (0, cpus) else 0

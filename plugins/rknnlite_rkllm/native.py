@@ -13,7 +13,7 @@ from rknnlite.native.objects import Native
 from .ears import Ears
 from .loader import Api
 from .requests import CrossAttention, Ended, Heard, Run, Start
-from .structs import Kept, cross_struct, fill_param, infer_struct, input_structs
+from .structs import Kept, check_role, cross_struct, fill_param, infer_struct, input_structs
 
 __all__ = ["NativeModel"]
 
@@ -67,6 +67,7 @@ class NativeModel:
         kept: Kept = []
         handle = self._need()
         if self._abi.RKLLMInput is None:
+            check_role(self._abi, request.inputs[0])
             args: tuple[Any, ...] = (request.inputs[0].text.encode("utf-8", "replace"),)
         else:
             inputs = input_structs(self._abi, request.inputs, kept)

@@ -126,7 +126,8 @@ class RkllmSession(Adapters):
             self._clear(keep)
 
     def _clear(self, keep_system: bool) -> None:
-        self._talk.forget()
+        keep_system = keep_system and not self._talk.renders
+        self._talk.forget(keep_system)
         if "rkllm_clear_kv_cache" in self._abi.exports:
             self._tell([("clear_kvcache", keep_system)])
         self._count()

@@ -15,7 +15,15 @@ from rknnlite.spi.llm import InputKind, SamplingParams
 
 from .requests import CrossAttention, Given, Media, Mode, Run, Start
 
-__all__ = ["Kept", "cross_struct", "fill_param", "infer_struct", "input_structs", "sampling_values"]
+__all__ = [
+    "Kept",
+    "check_role",
+    "cross_struct",
+    "fill_param",
+    "infer_struct",
+    "input_structs",
+    "sampling_values",
+]
 
 Array = NDArray[Any]
 Kept = list[Any]
@@ -102,13 +110,19 @@ def input_structs(abi: Revision, inputs: tuple[Given, ...], kept: Kept) -> Any:
         if abi.has_field("RKLLMInput", "role"):
             _text(struct, "role", given.role, kept)
             struct.enable_thinking = given.thinking
-        elif given.role != "user" or given.thinking:
-            raise InputInvalid(
-                f"librkllmrt {abi.name} has no roles and no thinking; use 1.2.1 or later, or give the context a chat_template"
-            )
+        else:
+            check_role(abi, given)
         _fill_input(struct.u, abi, given, kept)
     kept.append(array)
     return array
+
+
+def check_role(abi: Revision, given: Given) -> None:
+    """Raise InputInvalid for a role or thinking in a version that has neither."""
+    if given.role != "user" or given.thinking:
+        raise InputInvalid(
+            f"librkllmrt {abi.name} has no roles and no thinking; use 1.2.1 or later, or open the model with chat_template"
+        )
 
 
 def _fill_input(union: Any, abi: Revision, given: Given, kept: Kept) -> None:
