@@ -24,6 +24,7 @@ from rknnlite.llm.session_pool import SessionPool
 from rknnlite.spi.llm import (
     CallState,
     InferParams,
+    InputKind,
     LlmCallbacks,
     LlmParams,
     PromptInput,
