@@ -116,11 +116,13 @@ class ModelApart:
     def abort(self) -> None:
         """``NativeModel.abort`` over there; a run that does not end then loses its process."""
         with self._lock:
-            if not self._running or self._impatient is not None or self._channel is None:
+            if not self._running or self._channel is None:
                 return
-            self._impatient = threading.Timer(self._patience, self._give_up)
-            self._impatient.daemon = True
-            self._impatient.start()
+            if self._impatient is None:
+                self._impatient = threading.Timer(self._patience, self._give_up)
+                self._impatient.daemon = True
+                self._impatient.start()
+            # Again if asked again: one that comes before the run has begun over there has no effect.
             with contextlib.suppress(OSError):
                 self._channel.send(Message.ABORT)
 

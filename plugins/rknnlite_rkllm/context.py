@@ -15,8 +15,9 @@ from rknnlite.spi.types import Versions
 
 from .engine import RkllmEngine
 from .identify import Identity
-from .session import RkllmSession, one_of
+from .session import RkllmSession
 from .settings import Settings
+from .structs import one_of
 
 __all__ = ["RkllmContext"]
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Optional
 
 from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.spi.llm import CallState, LlmOutput, LlmResult, OutputState
+from rknnlite.spi.llm import CallState, LlmOutput, LlmResult, OutputState, RunSummary
 from rknnlite.tensor import TensorAttr
 
-from .requests import Mode, Said
+from .requests import Ended, Mode, Said
 
-__all__ = ["Answer", "Listener"]
+__all__ = ["Answer", "Listener", "summarised"]
 
 _MOST_HELD = 8
 
@@ -142,3 +142,17 @@ class Listener:
             result = answer.rest()
             if result is not None:
                 self._tell(index, result)
+
+
+def summarised(
+    state: CallState, ended: Ended, listener: Listener, tokens: int, start: float, end: float
+) -> RunSummary:
+    """Figures of the library where it has them, else what was counted here; ``tokens`` went in, 0: as text."""
+    perf = ended.perf
+    prefill = perf.prefill_tokens if perf is not None else tokens
+    told = perf is not None and perf.generate_tokens > 0 and state is CallState.FINISH
+    decode = (
+        perf.generate_tokens if perf is not None and told else listener.count
+    )  # what an abort cut off is not said
+    cached = max(0, tokens - prefill)
+    return RunSummary(state, prefill, decode, start, listener.first_token or end, end, cached)

@@ -30,9 +30,9 @@ from .adapters import Adapters
 from .apart import RkllmCrashed
 from .conversation import Conversation, Step
 from .engine import RkllmEngine
-from .listener import Listener
+from .listener import Listener, summarised
 from .requests import Ended, Mode, Run
-from .structs import sampling_values
+from .structs import one_of, sampling_values
 from .troubles import explained
 
 __all__ = ["RkllmSession"]
@@ -324,7 +324,7 @@ class RkllmSession(Adapters):
         step.done(listener.answers[0].text)
         self._count()
         given = request.inputs[0].array
-        summary = _summary(state, ended, listener, 0 if given is None else len(given), start, end)
+        summary = summarised(state, ended, listener, 0 if given is None else len(given), start, end)
         self._counts = (summary.n_prefill_tokens, summary.n_decode_tokens)
         calls.result(LlmResult(), state)
         return summary
@@ -392,27 +392,3 @@ class RkllmSession(Adapters):
     def abandon(self) -> None:
         super().abandon()
         self._model.abandon()
-
-
-def one_of(params: LlmParams | Sequence[LlmParams]) -> LlmParams:
-    """The one set of parameters; raises ParamInvalid for several, or for what is none."""
-    given = [params] if isinstance(params, LlmParams) else list(params)
-    if len(given) != 1 or not isinstance(given[0], LlmParams) or given[0].logits_name not in ("", "logits"):
-        raise ParamInvalid("librkllmrt has one logits output; give one LlmParams, without logits_name")
-    if given[0].max_context_len < 0:
-        raise ParamInvalid(f"max_context_len is {given[0].max_context_len}, must be 0 (the model's) or more")
-    return given[0]
-
-
-def _summary(
-    state: CallState, ended: Ended, listener: Listener, tokens: int, start: float, end: float
-) -> RunSummary:
-    """Figures of the library where it has them, else what was counted here; ``tokens`` went in, 0: as text."""
-    perf = ended.perf
-    prefill = perf.prefill_tokens if perf is not None else tokens
-    told = perf is not None and perf.generate_tokens > 0 and state is CallState.FINISH
-    decode = (
-        perf.generate_tokens if perf is not None and told else listener.count
-    )  # what an abort cut off is not said
-    cached = max(0, tokens - prefill)
-    return RunSummary(state, prefill, decode, start, listener.first_token or end, end, cached)

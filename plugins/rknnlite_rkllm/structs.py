@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Optional
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from rknnlite.abi.rkllm import Revision
 from rknnlite.errors import InputInvalid, ParamInvalid
-from rknnlite.spi.llm import InputKind, SamplingParams
+from rknnlite.spi.llm import InputKind, LlmParams, SamplingParams
 
 from .requests import CrossAttention, Given, Media, Mode, Run, Start
 
@@ -49,6 +50,16 @@ def sampling_values(sampling: SamplingParams) -> dict[str, Any]:
         if field.name not in _NO_SAMPLING
     }
     return {**values, "mirostat": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1}
+
+
+def one_of(params: LlmParams | Sequence[LlmParams]) -> LlmParams:
+    """The one set of parameters; raises ParamInvalid for several, or for what is none."""
+    given = [params] if isinstance(params, LlmParams) else list(params)
+    if len(given) != 1 or not isinstance(given[0], LlmParams) or given[0].logits_name not in ("", "logits"):
+        raise ParamInvalid("librkllmrt has one logits output; give one LlmParams, without logits_name")
+    if given[0].max_context_len < 0:
+        raise ParamInvalid(f"max_context_len is {given[0].max_context_len}, must be 0 (the model's) or more")
+    return given[0]
 
 
 def fill_param(param: Any, abi: Revision, start: Start, kept: Kept) -> None:

@@ -90,6 +90,16 @@ def test_a_run_that_does_not_stop_loses_its_process(opened: Opener, heard: Heard
         run.result(20)
 
 
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_stop_that_comes_before_the_library_has_begun(opened: Opener, in_process: bool) -> None:
+    session = talking(opened("1.3.0", "op count", "token_us 100", in_process=in_process, patience=5))
+    for delay in range(150):
+        run = session.run_async(PromptInput("x"), InferParams(max_new_tokens=10**6))
+        time.sleep(delay * 5e-6)
+        session.stop()
+        assert run.result(20).state is CallState.STOP
+
+
 def test_a_process_that_is_killed(opened: Opener, heard: Heard) -> None:
     session = talking(opened("1.3.0", "op count", "token_us 1000"), heard)
     run = session.run_async(PromptInput("x"))
