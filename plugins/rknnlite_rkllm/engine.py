@@ -21,13 +21,13 @@ from rknnlite.tensor import DType, KvDtype, Layout, TensorAttr
 from . import checks
 from .apart import ModelApart
 from .domains import Place, domains
-from .identify import Identity
+from .identify import Identity, LibraryUnknown
 from .loader import Api
 from .native import NativeModel
 from .requests import Model, Start
 from .settings import Settings
 from .structs import sampling_values
-from .troubles import context_limit, explained, told_of_model
+from .troubles import context_limit, explained, runtime_version, told_of_model
 from .vocabulary import Vocabulary
 
 __all__ = ["Loaded", "RkllmEngine"]
@@ -225,6 +225,13 @@ class RkllmEngine(LlmEngine):
             )
             model = self._model(start)
             self.limit = error.limit
+        printed = runtime_version(model.log)
+        if printed and printed not in self.identity.abi.versions:
+            model.close()
+            raise LibraryUnknown(
+                f"{self.identity.path} was taken for version {self.version} ({self.identity.how}), but says that it is {printed}; "
+                "the model was closed again. Install the library as the vendor published it"
+            )
         self.told = told_of_model(model.log) or self.told
         trouble = explained(
             str(self.file.path), [line for line in model.log if "auto-parsing failed" in line]

@@ -20,7 +20,7 @@ from rknnlite.errors import (
     TargetPlatformUnmatch,
 )
 
-__all__ = ["TROUBLES", "Trouble", "context_limit", "explained", "told_of_model"]
+__all__ = ["TROUBLES", "Trouble", "context_limit", "explained", "runtime_version", "told_of_model"]
 
 
 class Trouble(NamedTuple):
@@ -59,6 +59,7 @@ TROUBLES = (
 """In the order in which they count."""
 
 _LIMIT = re.compile(r"max_context_limit\s*[:\[]\s*(\d+)")
+_RUNTIME = re.compile(r"rkllm-runtime version: (\d+\.\d+\.\d+[0-9A-Za-z.-]*)")
 _MODEL = re.compile(
     r"rkllm-toolkit version: (?P<toolkit>[^,\s]+).*?max_context_limit: (?P<context>\d+).*?"
     r"npu_core_num: (?P<cores>\d+).*?target_platform: (?P<soc>[^,\s]+).*?model_dtype: (?P<dtype>[^,\s]+)"
@@ -77,6 +78,11 @@ def explained(what: str, lines: Iterable[str], spoiled: bool = False) -> Optiona
 def context_limit(lines: Iterable[str]) -> int:
     """The model's largest context in tokens, as the log tells it; 0 where it does not."""
     return next((int(found.group(1)) for found in map(_LIMIT.search, lines) if found), 0)
+
+
+def runtime_version(lines: Iterable[str]) -> str:
+    """The version that the library prints of itself when it has loaded a model; empty where it prints none."""
+    return next((found.group(1) for found in map(_RUNTIME.search, lines) if found), "")
 
 
 def told_of_model(lines: Iterable[str]) -> dict[str, str]:

@@ -92,6 +92,20 @@ def test_defaults_that_lie_elsewhere_refuse_the_library(
     assert {entry["call"] for entry in records(log)} <= {"rkllm_createDefaultParam"}
 
 
+def test_what_the_library_prints_of_itself_is_the_last_word(tmp_path: Path) -> None:
+    """A file of 1.1.4 that claims to be 1.1.0 has the same layout; one that prints a version of another layout is closed."""
+    (tmp_path / "m.rkllm").write_bytes(model("op echo"))
+    same = build("1.1.4", marker="1.1.0")
+    with open_llm(tmp_path / "m.rkllm", backend="rkllm", library=str(same)) as context:
+        context.session().close()
+    other = build("1.3.1", layout="1.3.0", marker="1.3.0")
+    with (
+        open_llm(tmp_path / "m.rkllm", backend="rkllm", library=str(other)) as context,
+        pytest.raises(BackendUnavailable, match=r"taken for version 1\.3\.0 .*but says that it is 1\.3\.1"),
+    ):
+        context.session()
+
+
 def test_what_is_stated_does_not_overrule_the_file() -> None:
     with pytest.raises(LibraryUnknown, match=r"is version 1\.2\.3 .* not 1\.3\.0"):
         identify(build("1.2.3"), "1.3.0")
