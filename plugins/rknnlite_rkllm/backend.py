@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.native.board import Board
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
 from rknnlite.spi.types import Options
 
 if TYPE_CHECKING:
+    from rknnlite.native.board import Board
     from rknnlite.spi.finding import Finding
     from rknnlite.spi.llm import LlmContext, LlmOptions
 
@@ -27,6 +27,7 @@ class RkllmBackend(Backend):
 
     name = "rkllm"
     generation = "rknpu2"
+    runs_networks = False
 
     def probe(self) -> Probe:
         """Available when there is a library whose version is known; nothing of it is loaded."""
@@ -68,6 +69,8 @@ class RkllmBackend(Backend):
             LibraryNotFound, LibraryUnknown and their like, ModelInvalid, ModelUnsupported, TargetPlatformUnmatch,
             DeviceUnmatch for a driver that computes garbage, ParamInvalid.
         """
+        from rknnlite.native.board import Board
+
         from .context import RkllmContext
         from .loader import find
         from .settings import Settings

@@ -38,6 +38,8 @@ class Backend(abc.ABC):
 
     name: str = ""
     generation: str = "rknpu2"
+    runs_networks: bool = True
+    """False for a backend of language models alone, whose ``open`` refuses everything."""
 
     @property
     def generations(self) -> tuple[str, ...]:

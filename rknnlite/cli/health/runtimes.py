@@ -29,7 +29,7 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
     probed = sorted(
         ((plugins.probe(backend), backend) for backend in known.values()), key=lambda pair: -pair[0].priority
     )
-    usable = [backend.name for probe, backend in probed if probe.available]
+    usable = [backend.name for probe, backend in probed if probe.available and backend.runs_networks]
     chosen = chosen or (usable[0] if usable else None)
     for probe, backend in probed:
         level = Level.OK if probe.available else Level.FAIL if backend.name == chosen else Level.INFO
@@ -41,11 +41,13 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
         yield Finding(
             topic, Level.FAIL, "no backend can run models here", "rknnlite plugins shows what is installed"
         )
-    best = next((probe for probe, _ in probed if probe.available), None)
+    best = next((probe for probe, backend in probed if probe.available and backend.runs_networks), None)
     if soc is not None and best is not None and best.priority <= 0 and not wanted:
         text = f"this {soc.name.upper()} has an NPU, but models run on the CPU reference"
         fitting = [
-            probe for probe, backend in probed if backend.generation == soc.generation and probe != best
+            probe
+            for probe, backend in probed
+            if backend.runs_networks and backend.generation == soc.generation and probe != best
         ]
         remedies = [cause(probe)[1] or "mend what the lines under 'board' name" for probe in fitting]
         yield Finding(topic, Level.WARN, text, next(iter(remedies), "install the plugin that drives it"))
