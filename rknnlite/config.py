@@ -56,6 +56,7 @@ KEYS = {
         Key("library", "RKNNLITE_LIBRARY", "the vendor's runtime library, or the folder that holds it"),
         Key("rknn3_library", "RKNNLITE_RKNN3_LIBRARY", "the same for RK1820/RK1828: librknn3_api.so"),
         Key("rknn1_library", "RKNNLITE_RKNN1_LIBRARY", "the same for RK1808, RV1109, RV1126, RK3399Pro: librknn_api.so"),
+        Key("rkllm_library", "RKNNLITE_RKLLM_LIBRARY", "the same for language models (.rkllm): librkllmrt.so"),
         Key("threads", "RKNNLITE_THREADS", "threads of the CPU reference besides BLAS"),
         Key("engine", "RKNNLITE_ENGINE", "what computes on the CPU: numpy; for networks onnxruntime, openvino; for LLMs native"),
         Key("opencv", "RKNNLITE_OPENCV", "0: the CPU reference computes without OpenCV"),

@@ -5,7 +5,7 @@ What runs models is imported when one is opened: choosing a backend loads what p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rknnlite import config, socs
 from rknnlite.errors import BackendUnavailable, ParamInvalid, TargetPlatformUnmatch
@@ -14,14 +14,21 @@ from rknnlite.log import logger
 from rknnlite.spi import Backend, Context, OpenOptions, Probe
 from rknnlite.spi.types import Options, check_options
 
-from .loader import load
-
 if TYPE_CHECKING:
     from rknnlite.spi.matmul import MatmulContext, MatmulSpec
+
+    from .loader import Library
 
 __all__ = ["RknnrtBackend"]
 
 _PRIORITY = 100
+
+
+def load(explicit: Any = None) -> Library:
+    """``loader.load``, imported when a library is looked for: most programs without a board name another backend."""
+    from .loader import load as found
+
+    return found(explicit)
 
 
 class RknnrtBackend(Backend):

@@ -109,6 +109,8 @@ async def _run(
     pieces: asyncio.Queue[Optional[Piece]] = asyncio.Queue()
     post = _Poster(loop, pieces)
     reader = _Reader(model, work, session, post)
+    if reader.sampling is None:
+        session.set_llm_param(model.params(work.sampling))
     session.set_callbacks(replace(model.callbacks, result=reader.result, sampling=reader.sampling))
     if work.media is not None:  # its tokens do not say what it shows, so it begins anew
         session.clear_kvcache()
@@ -169,7 +171,13 @@ class _Reader:
     def __init__(self, model: ServedModel, work: Work, session: LlmSession, post: _Poster) -> None:
         self._text = TextPieces(work.decode or model.tokenizer.decode)
         self.stop = StopStrings(work.stop)
-        self.sampling = work.host_sampling()
+        self.sampling = work.host_sampling() if model.context.traits.host_sampling else None
+        if self.sampling is None and work.top is not None:
+            raise ApiError(
+                501,
+                "not_supported_error",
+                f"backend {model.context.backend_name} tells no probabilities of tokens",
+            )
         self._end, self._post = session.stop, post
         self._waiting: list[int] = []
         self._shown = 0

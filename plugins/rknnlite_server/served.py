@@ -13,7 +13,7 @@ from typing import Any
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ParamInvalid
 from rknnlite.files.reading import read_text
-from rknnlite.llm import EmbedTable, Package, Tokenizer, open_llm
+from rknnlite.llm import Package, Tokenizer, open_llm
 from rknnlite.llm.answers import (
     answer_form,
     can_think,
@@ -35,6 +35,7 @@ from rknnlite.spi.llm import (
     LlmSession,
     MessagesInput,
     RunSummary,
+    SamplingParams,
     TaskType,
     VocabInfo,
 )
@@ -58,13 +59,13 @@ class ServedModel:
         self.ran: Callable[[float, Future[RunSummary]], None] = lambda arrived, run: None
         package = _package(settings)
         extra = {"device_id": settings.device_id} if settings.device_id else {}
-        weight = _path(settings.weight) or str(package.weight)
+        weight = None if package.is_one_file else _path(settings.weight) or str(package.weight)
         self.context = open_llm(_path(settings.model), weight, backend=settings.backend or None, **extra)
         try:
             self.config = config = self.context.config
             self.tokenizer = Tokenizer(_path(settings.vocab) or package.tokenizer)
-            embed = _path(settings.embed) or package.embed
-            self._embed = EmbedTable(embed, config.vocab_size, config.embedding_dim, package.embed_sample())
+            embed = Path(_path(settings.embed) or package.embed)
+            self._embed = replace(package, embed=embed).embeddings(self.context)
             self._source = _template(settings, config.chat_template)
             self.template = JinjaTemplate.of_model(self.name, self._source, *_special(self.tokenizer))
             self.limit = min(settings.ctx_size or config.max_ctx_len, config.max_ctx_len)
@@ -75,17 +76,22 @@ class ServedModel:
             self.media = media_of(
                 settings, _path(settings.model2), _path(settings.weight2), config.embedding_dim
             )
-            self.pool = SessionPool(self._session, server.parallel)
-            self.turnstile = Turnstile(server.parallel, server.queue)
+            parallel = min(server.parallel, self.context.traits.sessions or server.parallel)
+            self.pool = SessionPool(self._session, parallel)
+            self.turnstile = Turnstile(parallel, server.queue)
         except BaseException:
             self.context.close()
             raise
 
     def _session(self) -> LlmSession:
-        params = LlmParams(self.limit, vocab=VocabInfo(), sampling=self.settings.sampling)
-        session = self.context.session(params, LlmCallbacks(tokenizer=self.tokenizer, embed=self._embed))
-        session.set_kvcache_policy(KvPolicy.NORMAL)
+        session = self.context.session(self.params(self.settings.sampling), self.callbacks)
+        if KvPolicy.NORMAL in self.context.traits.kvcache_policies:
+            session.set_kvcache_policy(KvPolicy.NORMAL)
         return session
+
+    def params(self, sampling: SamplingParams) -> LlmParams:
+        """Parameters of the sessions."""
+        return LlmParams(self.limit, vocab=VocabInfo(), sampling=sampling)
 
     def prompt(self, messages: MessagesInput) -> list[int]:
         """The tokens of a conversation; takes time, so not in the event loop. Raises ParamInvalid, InputInvalid."""
@@ -101,6 +107,15 @@ class ServedModel:
         ParamInvalid for a bad rule, ApiError without the library where something is demanded of the answer.
         """
         demanded = rule is not None or tools.required
+        if not self.context.traits.host_sampling:
+            if demanded:
+                raise ApiError(
+                    501,
+                    "not_supported_error",
+                    f"backend {self.context.backend_name} chooses tokens by itself: "
+                    "it cannot be bound to a schema, a grammar or a tool",
+                )
+            return None
         special = special_token(self.tokenizer)
         if tools.offered:
             rule = tool_rule(
@@ -194,7 +209,7 @@ class ServedModel:
         """What ``/v1/models`` says about it."""
         config = self.config
         files = [Path(path) for path in (_path(self.settings.model), _path(self.settings.weight)) if path]
-        if not self.settings.weight:
+        if not self.settings.weight and not _package(self.settings).is_one_file:
             files.append(_package(self.settings).weight)
         return {
             "vocab_type": 2, "n_vocab": config.vocab_size, "n_ctx_train": config.max_position_embeddings,
@@ -213,7 +228,8 @@ class ServedModel:
 
 def _package(settings: ModelSettings) -> Package:
     """The model and what lies beside it. Raises ParamInvalid: nothing lies beside a file descriptor."""
-    missing = [name for name in ("weight", "embed", "vocab") if not getattr(settings, name)]
+    needed = () if Path(_path(settings.model)).suffix == ".rkllm" else ("weight", "embed", "vocab")
+    missing = [name for name in needed if not getattr(settings, name)]
     if missing and _path(settings.model) != settings.model:
         raise ParamInvalid(f"{settings.name}: {missing[0]} is missing; nothing lies beside a file descriptor")
     path = Path(_path(settings.model))

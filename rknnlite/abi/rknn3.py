@@ -25,26 +25,13 @@ from .rknn3_types import (
     RKNN3TensorMemory,
     rknn3_context,
 )
+from .signature import Signature
 
 __all__ = ["FIRST", "LATER", "Revision", "Signature", "revision"]
 
 Struct = type[ct.Structure]
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _POINTER: Callable[[Any], Any] = ct.POINTER
-
-
-@dataclass(frozen=True)
-class Signature:
-    """Result and argument types of a function, for ctypes."""
-
-    restype: Any
-    argtypes: tuple[Any, ...]
-
-    def bind(self, function: Any) -> Any:
-        """Declare a function of a loaded library and return it."""
-        function.restype = self.restype
-        function.argtypes = list(self.argtypes)
-        return function
 
 
 @dataclass(frozen=True)

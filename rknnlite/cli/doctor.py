@@ -32,6 +32,7 @@ def examine(board: Board, backend: str | None = None, model: Path | None = None)
         *health.kernel(board),
         *health.speed(board),
         *health.backends(backend, board.soc()),
+        *health.of_backends(board),
         *health.named(),
     ]
     if model is None:
@@ -39,7 +40,7 @@ def examine(board: Board, backend: str | None = None, model: Path | None = None)
     try:
         file = model_file(model)
     except ModelInvalid as error:
-        return [*found, Finding("model", Level.FAIL, str(error), "name a .rknn file that can be read")]
+        return [*found, Finding("model", Level.FAIL, str(error), "name a model file that can be read")]
     return found + list(health.model(file, board, backend))
 
 

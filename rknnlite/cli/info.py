@@ -12,6 +12,7 @@ from .. import socs
 from ..errors import ModelInvalid
 from ..formats import Model, ModelFile, guesses
 from ..formats import llm as llm_package
+from ..formats.rkllm import RkllmFile, is_rkllm
 from ..formats.tensor_attrs import default_attr
 from ..graph import Graph, Guess, TensorRole
 from ..socs import Soc
@@ -84,6 +85,8 @@ class Info(Command):
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         file = model_file(args.model)
+        if is_rkllm(file.path, file.data):
+            return _rkllm(file, args.model, console)
         if is_package(file):
             _show_llm(file, console)
             return Exit.OK
@@ -115,6 +118,21 @@ class Info(Command):
             parts += [f"\n{told}\n\n{guessed}"]
         console.report(data, *parts)
         return Exit.OK
+
+
+def _rkllm(file: ModelFile, path: Path, console: Console) -> int:
+    """What is known of an RKLLM file without the vendor's library; its strings are masked."""
+    with file.naming():
+        found = RkllmFile.of(path, file.data)
+    data = {**vars(found), "file": str(path), "path": str(path), "bytes": found.size}
+    facts = [
+        ("file", f"{path} ({_size(found.size)})"), ("container", "RKLLM language model (librkllmrt)"),
+        ("toolkit", found.toolkit or "unknown"), ("head", "as known" if found.known_head else "not seen before"),
+        ("made for", f"{found.soc or 'unknown'} (by the file's name)"), ("weights", found.dtype or "unknown"),
+        ("context", f"{found.context} tokens (by the file's name)" if found.context else "unknown"),
+    ]  # fmt: skip
+    console.report(data, *(Line(f"{name + ':':15}{value}", hang=15) for name, value in facts))
+    return Exit.OK
 
 
 def _first_toolkit(model: Model) -> Optional[FirstToolkit]:

@@ -34,6 +34,10 @@ _READERS = {
 }
 """Container version -> the module that reads it, imported when there is such a file: ``read(data, version)``."""
 
+_RKLLM = (
+    "this is an RKLLM language model, which only the vendor's librkllmrt runs (backend rkllm), on an RK3588, RK3576, "
+    "RK3562 or RV1126B; open it there with rknnlite.open_llm"
+)
 _REMEDY = "convert the network again with rknn-toolkit2 1.6 or newer for your SoC"
 
 
@@ -92,7 +96,18 @@ class ModelFile:
         """The metadata; raises ModelInvalid or ModelUnsupported naming the file and the remedy."""
         self.check()
         with self.naming():
+            self._refuse_rkllm()
             return _read(self.data)
+
+    def _refuse_rkllm(self) -> None:
+        """Raise ModelInvalid for what has the name of an RKLLM model, and is none; ModelUnsupported for one."""
+        if bytes(self.data[:4]) in (b"RKNN", b"RKNX", LLM_PACKAGE[:4]):
+            return
+        from .rkllm import check_rkllm, is_rkllm  # most files are networks
+
+        if is_rkllm(self.path, self.data):
+            check_rkllm(self.data)
+            raise ModelUnsupported(_RKLLM)
 
     def naming(self) -> _Naming:
         """What goes wrong with the model inside the block names the file."""
@@ -103,6 +118,7 @@ class ModelFile:
         """The description of an LLM package; raises ModelInvalid or ModelUnsupported naming the file."""
         self.check()
         try:
+            self._refuse_rkllm()
             if bytes(self.data[:8]) == LLM_PACKAGE:
                 from .llm import read
 

@@ -26,7 +26,7 @@ class CheckedCallbacks:
     """
 
     def __init__(self, callbacks: LlmCallbacks, vocab_size: int, hidden: int) -> None:
-        """Raises ParamInvalid for anything that cannot be called."""
+        """Sizes of 0 are not known and not checked. Raises ParamInvalid for anything that cannot be called."""
         self.given = callbacks
         self.said: list[int] = []
         self._ended = False
@@ -79,7 +79,7 @@ class CheckedCallbacks:
             array = array[0]
         if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
             raise InputInvalid(f"{whose} gave {_short(ids)}; needed is a list of one or more token ids")
-        if array.min() < 0 or array.max() >= self._vocab_size:
+        if array.min() < 0 or array.max() >= self._vocab_size > 0:
             bad = array.min() if array.min() < 0 else array.max()
             raise InputInvalid(f"{whose} gave token id {bad}, the vocabulary is 0..{self._vocab_size - 1}")
         return array.astype(np.int32)
@@ -98,15 +98,16 @@ class CheckedCallbacks:
         Raises InputInvalid for another shape or type, and for values that are not finite.
         """
         array = _array(values, whose)
-        if array.dtype.kind != "f" or array.size == 0 or array.shape[-1:] != (self._hidden,):
+        hidden = self._hidden or (array.shape[-1] if array.ndim > 1 else 0)
+        if array.dtype.kind != "f" or array.size == 0 or array.shape[-1:] != (hidden,):
             raise InputInvalid(
-                f"{whose} gave {array.dtype} {list(array.shape)}; needed is float16 [n_tokens, {self._hidden}]"
+                f"{whose} gave {array.dtype} {list(array.shape)}; needed is float16 [n_tokens, {hidden or 'hidden'}]"
             )
         if count is None and array.size != math.prod(array.shape[-2:]):
             raise InputInvalid(
                 f"{whose} gave {list(array.shape)}; a run takes one sequence, [1, n_tokens, hidden]"
             )
-        array = array.reshape(-1, self._hidden).astype(np.float32)
+        array = array.reshape(-1, hidden).astype(np.float32)
         if count is not None and len(array) != count:
             raise InputInvalid(f"{whose} gave {len(array)} rows for {count} tokens")
         if not np.isfinite(array).all():

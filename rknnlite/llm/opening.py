@@ -38,8 +38,8 @@ from .answers import (
 )  # fmt: skip
 from .constraints import Rule
 from .messages import media_parts
-from .package import EmbedTable, Package
-from .stream import TextPieces, astream, stream
+from .package import Package
+from .stream import AnswerText, astream, stream
 from .template import CHATML
 from .tokenizer import Tokenizer
 
@@ -65,9 +65,9 @@ def open_llm(
     """Open a language model on a backend.
 
     Args:
-        model: path or bytes of ``PREFIX.rknn``.
+        model: path or bytes of ``PREFIX.rknn``, or the path of a ``.rkllm`` file.
         weights: path or bytes of ``PREFIX.weight``; None looks beside the model.
-        backend: ``cpu``, ``rknn3rt``, ...; None: ``RKNNLITE_BACKEND``, else the best one that takes the model.
+        backend: ``cpu``, ``rknn3rt``, ``rkllm``, ...; None: ``RKNNLITE_BACKEND``, else the best one that takes the model.
         core_mask: cores of the coprocessor, as many as the model was made for; None or 0 leaves the choice.
         soc: the coprocessor that is meant, e.g. ``"rk1820"``; None: any.
         device_id: which one, see ``Backend.devices``; None: the only one.
@@ -103,13 +103,14 @@ class Chat:
     """
 
     def __init__(self, prefix: str | os.PathLike[str], params: LlmParams = _PARAMS, **options: Any) -> None:
-        """Open the package ``PREFIX``; ``options`` as in ``open_llm``."""
+        """Open the package ``PREFIX``, or a ``.rkllm`` file; ``options`` as in ``open_llm``."""
         package = Package.of(os.fspath(prefix))
-        self.context = open_llm(package.model, package.weight, **options)
+        weight = None if package.is_one_file else package.weight
+        self.context = open_llm(package.model, weight, **options)
         try:
-            config = self.context.config
-            self.tokenizer = Tokenizer(package.tokenizer)
-            embed = EmbedTable(package.embed, config.vocab_size, config.embedding_dim, package.embed_sample())
+            self.tokenizer = _tokenizer(package, self.context)
+            self._decode = self.tokenizer.decode if self.tokenizer is not None else None
+            embed = package.embeddings(self.context)
             self.session = self.context.session(params, LlmCallbacks(tokenizer=self.tokenizer, embed=embed))
         except BaseException:
             self.context.close()
@@ -127,19 +128,19 @@ class Chat:
 
         Raises ParamInvalid for a rule that cannot be followed, BackendUnavailable without the extra.
         """
-        text, ids = TextPieces(self.tokenizer.decode), []
+        text, results = AnswerText(self._decode), []
         with self._bound(rule, prompt):
             before = self.session.callbacks
 
             def result(tokens: Any, state: Any) -> None:
-                ids.extend(tokens.token_ids)
+                results.append(tokens)
 
             self.session.set_callbacks(replace(before, result=result))
             try:
                 self.last = self.session.run(_input(prompt, turn), self._params(max_new_tokens))
             finally:
                 self.session.set_callbacks(before)
-        return text.push(ids, last=True)
+        return "".join(map(text.push, (*results, None)))
 
     def stream(
         self, prompt: Said, max_new_tokens: int = 1024, rule: Rule | None = None, **turn: Any
@@ -147,7 +148,7 @@ class Chat:
         """The answer piece by piece, arguments as in ``ask``; leaving the loop stops the model."""
         with self._bound(rule, prompt):
             self.last = yield from stream(
-                self.session, _input(prompt, turn), self.tokenizer.decode, self._params(max_new_tokens)
+                self.session, _input(prompt, turn), self._decode, self._params(max_new_tokens)
             )
 
     async def astream(
@@ -155,9 +156,7 @@ class Chat:
     ) -> AsyncGenerator[str, None]:
         """``stream`` for ``async for``."""
         with self._bound(rule, prompt):
-            pieces = astream(
-                self.session, _input(prompt, turn), self.tokenizer.decode, self._params(max_new_tokens)
-            )
+            pieces = astream(self.session, _input(prompt, turn), self._decode, self._params(max_new_tokens))
             try:
                 async for piece in pieces:
                     yield piece
@@ -194,14 +193,16 @@ class Chat:
         template = self.context.config.chat_template or CHATML
         form = answer_form(template)
         thinking = False
-        if not media_parts(messages):
+        if not media_parts(messages) and self.tokenizer is not None:
             tokens = self.session.rendered(given)
             end = self.tokenizer.decode(tokens[-8:], skip_special=False)
             said, thinking = TokenInput(tokens, whole=True), ends_in_thought(form, end)
         parser = AnswerParser(form, tools, thinking)
-        decode = answer_decoder(self.tokenizer, form, bool(tools))
+        decode = None
+        if self.tokenizer is not None and not self.context.traits.own_text:
+            decode = answer_decoder(self.tokenizer, form, bool(tools))
         if rule is not None:
-            special = special_token(self.tokenizer)
+            special = special_token(self._vocabulary())
             first = thinking or (given.enable_thinking and can_think(form, template))
             if tools:
                 rule = tool_rule(form, tools, otherwise=rule, special=special, thinking=first)
@@ -236,14 +237,15 @@ class Chat:
         from .grammars import Grammars  # most programs bind no answers
         from .host_sampling import HostSampling
 
+        vocabulary = self._vocabulary()
         if self._rules is None:
-            eos = self._drawing.vocab.special_eos_ids or (self.tokenizer.eos_id,)
-            self._rules = Grammars(self.tokenizer, self.context.config.vocab_size, eos, check=False)
+            eos = self._drawing.vocab.special_eos_ids or (vocabulary.eos_id,)
+            self._rules = Grammars(vocabulary, self.context.config.vocab_size, eos, check=False)
         before = self.session.callbacks
         sampling = HostSampling(self._drawing.sampling, constraint=self._rules.constraint(rule))
 
         def tokenizer(text: str) -> list[int]:
-            ids = list(before.tokenizer(text) if before.tokenizer is not None else self.tokenizer(text))
+            ids = list(before.tokenizer(text) if before.tokenizer is not None else vocabulary(text))
             sampling.saw(ids)
             return ids
 
@@ -252,6 +254,15 @@ class Chat:
             yield
         finally:
             self.session.set_callbacks(before)
+
+    def _vocabulary(self) -> Tokenizer:
+        """The tokenizer for rules; raises ParamInvalid where answers cannot be bound by any."""
+        if self.tokenizer is None or not self.context.traits.host_sampling:
+            raise ParamInvalid(
+                f"backend {self.context.backend_name} chooses tokens by itself, so no rule can bind its answers; ask "
+                "without a rule, or use another backend"
+            )
+        return self.tokenizer
 
     def close(self) -> None:
         """Release everything; may be called again."""
@@ -262,6 +273,13 @@ class Chat:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _tokenizer(package: Package, context: LlmContext) -> Tokenizer | None:
+    """The tokenizer beside the model; None where there is none and the runtime has one of its own."""
+    if context.traits.own_text and not package.tokenizer.is_file():
+        return None
+    return Tokenizer(package.tokenizer)
 
 
 def _input(prompt: Said, turn: dict[str, Any]) -> PromptInput | MessagesInput:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from ..errors import InputInvalid, ModelInvalid
 from ..files.reading import check_file
 from ..formats import ModelFile
 from ..formats.llm import MAGIC
+
+if TYPE_CHECKING:
+    from ..spi.llm import LlmContext
 
 __all__ = ["EmbedTable", "Package", "file_bytes", "sample_digest"]
 
@@ -37,14 +40,27 @@ class Package:
 
     @classmethod
     def of(cls, prefix: str | Path) -> Package:
-        """The parts of ``PREFIX``, or beside ``PREFIX.rknn``."""
+        """The parts of ``PREFIX``, or beside ``PREFIX.rknn`` or ``PREFIX.rkllm``."""
         text = str(prefix)
-        text = text[:-5] if text.endswith(".rknn") else text
-        return cls(*(Path(text + end) for end in (".rknn", ".weight", ".embed.bin", ".tokenizer.gguf")))
+        kind = ".rkllm" if text.endswith(".rkllm") else ".rknn"
+        text = text[: -len(kind)] if text.endswith(kind) else text
+        return cls(*(Path(text + end) for end in (kind, ".weight", ".embed.bin", ".tokenizer.gguf")))
+
+    @property
+    def is_one_file(self) -> bool:
+        """Whether weights, embeddings and a tokenizer are in the model file (``.rkllm``)."""
+        return self.model.suffix == ".rkllm"
 
     def files(self) -> tuple[Path, ...]:
         """All paths; the tokenizer's need not exist."""
         return self.model, self.weight, self.embed, self.tokenizer
+
+    def embeddings(self, context: LlmContext) -> EmbedTable | None:
+        """The table for the callbacks of a model's sessions; None where the runtime has its own. Raises ModelInvalid."""
+        if context.traits.own_embeddings:
+            return None
+        config = context.config
+        return EmbedTable(self.embed, config.vocab_size, config.embedding_dim, self.embed_sample())
 
     def embed_sample(self) -> str:
         """Digest of the embeddings that belong to the model; empty for a device file, which names none."""

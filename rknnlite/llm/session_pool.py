@@ -52,10 +52,10 @@ class SessionPool:
             return session
 
     def give(self, session: LlmSession) -> None:
-        """Give a session back when its run is over."""
+        """Give a session back when its run is over; one that has crashed is not given out again."""
         with self._lock:
             self._taken.discard(session)
-            if not self._closed:
+            if not self._closed and session.usable:
                 self._free.append(session)
                 return
         session.close()

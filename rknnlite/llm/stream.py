@@ -9,9 +9,10 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Optional
 
+from ..errors import ParamInvalid
 from ..spi.llm import CallState, InferParams, LlmResult, LlmSession, RunSummary
 
-__all__ = ["TextPieces", "astream", "stream"]
+__all__ = ["AnswerText", "TextPieces", "astream", "stream"]
 
 Decode = Callable[[Sequence[int]], str]
 Inputs = Any  # LlmInput or a sequence of them
@@ -73,21 +74,40 @@ class TextPieces:
         self._read, self._shown = len(self._ids), size
 
 
+class AnswerText:
+    """Results in, text out: the text that they bring (``LlmTraits.own_text``), else that of their tokens."""
+
+    def __init__(self, decode: Optional[Decode]) -> None:
+        """``decode`` None: the results must bring their text."""
+        self._pieces = TextPieces(decode) if decode is not None else None
+
+    def push(self, result: Optional[LlmResult]) -> str:
+        """The text that a result adds, or with None what was held back at the end. Raises ParamInvalid without any text."""
+        if result is not None and result.text is not None:
+            return result.text
+        if self._pieces is not None:
+            return self._pieces.push(result.token_ids if result else (), last=result is None)
+        if result is None or not result.token_ids:
+            return ""
+        raise ParamInvalid("the backend gives tokens without their text; give a tokenizer that decodes them")
+
+
 def stream(
-    session: LlmSession, inputs: Inputs, decode: Decode, params: InferParams = _INFER
+    session: LlmSession, inputs: Inputs, decode: Optional[Decode], params: InferParams = _INFER
 ) -> Generator[str, None, RunSummary]:
     """Run and yield text as it comes; leaving the loop early stops the run. Errors of the run are raised here.
 
-    The session's own result callback is called too. The generator ends when the run has ended and returns its
-    summary: ``summary = yield from stream(...)``.
+    ``decode`` turns tokens into text where the runtime does not bring it; None where it does. The session's own result
+    callback is called too. The generator ends when the run has ended and returns its summary:
+    ``summary = yield from stream(...)``.
     """
     pieces: queue.SimpleQueue[Optional[LlmResult]] = queue.SimpleQueue()
     run = _start(session, inputs, params, pieces.put)
-    text = TextPieces(decode)
+    text = AnswerText(decode)
     try:
         while True:
             result = pieces.get()
-            piece = text.push(result.token_ids if result else (), last=result is None)
+            piece = text.push(result)
             if piece:
                 yield piece
             if result is None:
@@ -100,7 +120,7 @@ def stream(
 
 
 async def astream(
-    session: LlmSession, inputs: Inputs, decode: Decode, params: InferParams = _INFER
+    session: LlmSession, inputs: Inputs, decode: Optional[Decode], params: InferParams = _INFER
 ) -> AsyncGenerator[str, None]:
     """``stream`` for asyncio: waiting does not block the event loop."""
     loop = asyncio.get_running_loop()
@@ -110,11 +130,11 @@ async def astream(
         loop.call_soon_threadsafe(pieces.put_nowait, result)
 
     run = _start(session, inputs, params, put)
-    text = TextPieces(decode)
+    text = AnswerText(decode)
     try:
         while True:
             result = await pieces.get()
-            piece = text.push(result.token_ids if result else (), last=result is None)
+            piece = text.push(result)
             if piece:
                 yield piece
             if result is None:
@@ -134,7 +154,7 @@ def _start(
 
     def result(tokens: LlmResult, state: CallState) -> int | None:
         answer = before.result(tokens, state) if before.result else None
-        if tokens.token_ids:
+        if tokens.token_ids or tokens.text:
             put(tokens)
         return answer
 

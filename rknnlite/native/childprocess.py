@@ -63,6 +63,11 @@ class ChildProcess:
         """Whether it can be asked anything by this process; a fork of the owner cannot."""
         return not self._over and self._owner == os.getpid()
 
+    @property
+    def pid(self) -> int:
+        """Number of the process, also when it has ended."""
+        return self._process.pid
+
     @contextlib.contextmanager
     def exchange(self, step: str, limit: Optional[float]) -> Iterator[socket.socket]:
         """The socket, for one request and its answer within ``limit`` seconds each way; ``step`` is for messages.

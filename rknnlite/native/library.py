@@ -189,6 +189,11 @@ def check_elf(path: Path) -> None:
             size = file.seek(0, os.SEEK_END)
     except OSError as error:
         raise LibraryUnusable(f"{path} cannot be read: {error.strerror}") from None
+    if head.startswith(b"version https://git-lfs"):
+        raise LibraryUnusable(
+            f"{path} is a pointer of Git LFS, not the library itself; fetch it: git lfs pull, or copy the file from a "
+            "complete download"
+        )
     if len(head) < 52 or head[:4] != b"\x7fELF":
         raise LibraryUnusable(f"{path} is no shared library (no ELF header); copy it again")
     _check_length(path, head, size)

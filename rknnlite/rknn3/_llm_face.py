@@ -237,7 +237,7 @@ class LlmFace(Face):
 
     def _streaming(
         self, index: int, decode: Callable[[Sequence[int]], str] | None
-    ) -> tuple[RKNN3Session, Callable[[Sequence[int]], str]]:
+    ) -> tuple[RKNN3Session, Callable[[Sequence[int]], str] | None]:
         session, runtime = self._sessions.get(index), self.rknn_runtime
         if session is None or runtime is None:
             raise ContextInvalid(_NO_SESSION if self.llm_mode else _NOT_LLM)

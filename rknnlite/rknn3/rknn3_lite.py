@@ -17,6 +17,7 @@ from ..abi.rknn3_enums import RKNN3CoreMask, RKNN3QueryCmd
 from ..abi.rknn3_types import RKNN3Config, RKNN3Tensor, RKNN3TensorAttr
 from ..errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
 from ..formats import ModelFile
+from ..formats.rkllm import SUFFIX
 from ._llm_face import LlmFace
 from ._query import dynamic_shapes, query
 from .rknn3_log import rknn3Log
@@ -101,7 +102,7 @@ class RKNN3Lite(LlmFace):
         """Read the files of a model into ``model_data`` and ``weight_data``; their content is not looked at.
 
         Args:
-            model_path: ``PREFIX.rknn``.
+            model_path: ``PREFIX.rknn``; in LLM mode also a ``.rkllm`` file, which has no other file beside it.
             weight_path: ``PREFIX.weight``. A network for another NPU, which the CPU reference plays, keeps its
                 weights in the model file: there this file may be empty or absent.
 
@@ -109,6 +110,10 @@ class RKNN3Lite(LlmFace):
             0, or -1 with an E line when a file cannot be read.
         """
         model, weight = _file(model_path), _file(weight_path)
+        if model is not None and self.llm_mode and model.suffix == SUFFIX and model.is_file():
+            self.model_data, self.weight_data = b"", b""  # gigabytes, which only the library reads
+            self._files = ModelFile(model), None
+            return 0
         try:
             data = b"" if model is None else model.read_bytes()
             weights = None if weight is None else ModelFile(weight)  # large: mapped, not read

@@ -131,11 +131,13 @@ class RKNN3Runtime:
         sample = package.embed_sample() if package is not None and package.model.is_file() else ""
         return EmbedTable(path, config.vocab_size, config.embedding_dim, sample)
 
-    def decoder(self) -> Callable[..., str]:
-        """Token ids to text, by the tokenizer beside the model.
+    def decoder(self) -> Callable[..., str] | None:
+        """Token ids to text, by the tokenizer beside the model; None where results bring their text.
 
         Raises ParamInvalid when there is none, ModelInvalid when it is unusable.
         """
+        if self.llm().traits.own_text:
+            return None
         tokenizer = self._own_tokenizer()
         if tokenizer is None:
             raise ParamInvalid(

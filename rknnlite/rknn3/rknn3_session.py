@@ -92,14 +92,14 @@ class RKNN3Session:
         return self._figures
 
     def stream(
-        self, arguments: RunArguments, decode: Callable[[Sequence[int]], str], **changes: Any
+        self, arguments: RunArguments, decode: Callable[[Sequence[int]], str] | None, **changes: Any
     ) -> Iterator[str]:
         """Run and yield text; leaving the loop stops the run."""
         inputs, params = self._prepared(arguments, changes)
         yield from stream(self.core, inputs, decode, params)
 
     def astream(
-        self, arguments: RunArguments, decode: Callable[[Sequence[int]], str], **changes: Any
+        self, arguments: RunArguments, decode: Callable[[Sequence[int]], str] | None, **changes: Any
     ) -> AsyncIterator[str]:
         """``stream`` for ``async for``."""
         inputs, params = self._prepared(arguments, changes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import RknnError
@@ -11,7 +12,9 @@ from .types import Device, OpenOptions, Options, Probe
 
 if TYPE_CHECKING:
     from ..formats import ModelFile
+    from ..native.board import Board
     from ..protocol.board import Facts
+    from .finding import Finding
     from .llm import LlmContext, LlmOptions
     from .matmul import MatmulContext, MatmulSpec
 
@@ -35,6 +38,8 @@ class Backend(abc.ABC):
 
     name: str = ""
     generation: str = "rknpu2"
+    runs_networks: bool = True
+    """False for a backend of language models alone, whose ``open`` refuses everything."""
 
     @property
     def generations(self) -> tuple[str, ...]:
@@ -82,6 +87,13 @@ class Backend(abc.ABC):
     def refuses_llm(self, model: ModelFile) -> str | None:
         """A reason why this backend cannot run the language model, None when it can."""
         return f"backend {self.name} runs no language models"
+
+    def findings(self, board: Board, model: ModelFile | None = None) -> Iterator[Finding]:
+        """What ``rknnlite doctor`` says of this backend on a machine, or of a language model that it may run there.
+
+        What stops a model has level FAIL, and is an error with the same words when it is opened all the same.
+        """
+        return iter(())
 
     def open_llm(self, model: ModelFile, weights: ModelFile | None, options: LlmOptions) -> LlmContext:
         """Load a language model; ``weights`` None looks beside the model file.

@@ -73,6 +73,7 @@ __all__ = [
     "LlmResult",
     "LlmSession",
     "LlmState",
+    "LlmTraits",
     "MediaBlock",
     "MessagesInput",
     "MultimodalInput",
@@ -189,6 +190,30 @@ class RunSummary:
     n_cached_tokens: int = 0
 
 
+@dataclass(frozen=True)
+class LlmTraits:
+    """What the callers of a backend need not bring, and what they cannot have.
+
+    Attributes:
+        own_embeddings: the runtime has the embedding table; tokens need no embed callback.
+        own_text: the runtime has a tokenizer; text needs no tokenizer callback, and results come with their text.
+        host_sampling: the sampling callback is called; without it answers cannot be bound by rules or seeds.
+        sessions: the most sessions at a time, 0: any number.
+        kvcache_policies: what ``set_kvcache_policy`` takes.
+
+    Examples:
+        >>> with rknnlite.open_llm("examples/llm_chat/models/tiny.rknn") as model:
+        ...     model.traits.own_text
+        False
+    """
+
+    own_embeddings: bool = False
+    own_text: bool = False
+    host_sampling: bool = True
+    sessions: int = 0
+    kvcache_policies: tuple[KvPolicy, ...] = tuple(KvPolicy)
+
+
 class LlmOptions(Options):
     """How a language model is opened; ``core_mask`` 0 leaves the choice too, ``soc`` is the coprocessor that is meant.
 
@@ -196,6 +221,9 @@ class LlmOptions(Options):
         >>> LlmOptions(core_mask=0xFF, soc="rk1820").soc
         'rk1820'
     """
+
+
+_TRAITS = LlmTraits()
 
 
 class LlmSession(abc.ABC):
@@ -242,6 +270,11 @@ class LlmSession(abc.ABC):
     @abc.abstractmethod
     def state(self) -> LlmState:
         """Counters, at any time and from any thread."""
+
+    @property
+    def usable(self) -> bool:
+        """False once the session can never run again: closed, or what computes for it has crashed."""
+        return True
 
     def cached(self, tokens: Sequence[int]) -> int:
         """How many of these tokens a run of ``TokenInput(tokens, whole=True)`` would find in the KV cache."""
@@ -316,6 +349,11 @@ class LlmContext(abc.ABC):
     def versions(self) -> Versions:
         """Runtime and driver versions."""
         return Versions(api=f"rknnlite {__version__}, backend {self.backend_name}", driver="none")
+
+    @property
+    def traits(self) -> LlmTraits:
+        """In what the backend differs from others."""
+        return _TRAITS
 
     @property
     @abc.abstractmethod

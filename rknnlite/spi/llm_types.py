@@ -169,9 +169,14 @@ class InferParams:
 
 @dataclass(frozen=True)
 class LlmResult:
-    """Tokens of one call of the result callback; empty unless the state is NORMAL."""
+    """Tokens of one call of the result callback; empty unless the state is NORMAL.
+
+    ``text`` is theirs, complete characters only, where the runtime turns tokens into text itself
+    (``LlmTraits.own_text``); else None. A runtime that tells no ids leaves ``token_ids`` empty.
+    """
 
     token_ids: tuple[int, ...] = ()
+    text: Optional[str] = None
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Any, Callable
 import pytest
 
 from rknnlite.cli import health
-from rknnlite.cli.health.finding import Level
 from rknnlite.native.board import Board
+from rknnlite.spi.finding import Level
 
 OLD_BOARD = {
     "proc/device-tree/compatible": "rockchip,rv1126-evb\0rockchip,rv1126\0",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rknnlite.cli.health.finding import Level
 from rknnlite.cli.health.silicon import PATTERNS, silicon, suspicions
 from rknnlite.formats import ModelFile
 from rknnlite.graph import ConvParams, Graph, Node, Tensor, TensorRole
+from rknnlite.spi.finding import Level
 from rknnlite.tensor import DType
 from tests.cli.conftest import RESNET, Call
 from tests.support.corpus import genuine

@@ -26,6 +26,7 @@ MAY_LOAD = [
     r"rknnlite_rknnrt(\.(backend|loader|device))?",  # what probing needs
     r"rknnlite_rknn1rt(\.(backend|loader))?",
     r"rknnlite_rknn3rt(\.(backend|loader))?",
+    r"rknnlite_rkllm(\.backend)?",
     r"rknnlite_cplugin(\.discovery)?|rknnlite\.abi(\.rknn_op)?",  # where operators lie
     r"rknnlite_(librknnrt|onnx|opencl|ray|remote|riscv|server)",
 ]

@@ -12,7 +12,8 @@
 #define EXPORT __attribute__((visibility("default")))
 #endif
 #define MAX_FAULTS 64
-#define CRASH 139 /* this code is none: the function crashes */
+#define CRASH 139  /* these codes are none: the function crashes, */
+#define ASSERT 134 /* or ends the process as a failed assertion of the library does */
 #define MAX_OBJECTS 65536
 
 static const char *const names[] = {
@@ -68,6 +69,10 @@ static int strike(function_id id, int is_short) {
     }
     pthread_mutex_unlock(&lock);
     if (code == CRASH) raise(SIGSEGV);
+    if (code == ASSERT) {
+        fprintf(stderr, "GGML_ASSERT: double.c: %s\n", names[id]);
+        abort();
+    }
     return code;
 }
 

@@ -43,9 +43,9 @@ def own_library(name: str, marker: str, functions: Iterable[str]) -> Path:
     return buildcache.build(name, {"own.c": text.encode()}, command, "the stand-in")
 
 
-def compile_c(sources: list[Path], flags: tuple[str, ...], name: str) -> Path:
+def compile_c(sources: list[Path], flags: tuple[str, ...], name: str, cc: str | None = None) -> Path:
     """Compile once per content, compiler and flags; results are kept in the temporary directory."""
-    cc = compiler()
+    cc = cc or compiler()
     if cc is None:
         raise RuntimeError("no C compiler: apt-get install gcc, or set CC")
     digest = hashlib.sha256(" ".join([cc, platform.machine(), name, *flags]).encode())

@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from rknnlite.cli.health.finding import Level
 from rknnlite_rknnrt import loader
 from rknnlite_rknnrt.backend import RknnrtBackend
 from rknnlite_rknnrt.loader import load
 
 import rknnlite
 from rknnlite.api import RKNNLite
-from rknnlite.cli.health.finding import Level
 from rknnlite.cli.health.runtimes import backends
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.native.library import (

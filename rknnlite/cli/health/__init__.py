@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ...spi.finding import Finding, Level
 from .afar import named
-from .finding import Finding, Level
 from .machine import kernel, speed
 from .models import model
-from .runtimes import backends
+from .runtimes import backends, of_backends
 from .software import configuration, extras, packages
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "kernel",
     "model",
     "named",
+    "of_backends",
     "packages",
     "speed",
 ]

@@ -11,8 +11,8 @@ from ..._version import __version__
 from ...errors import ModelInvalid, RknnError
 from ...formats import ModelFile
 from ...protocol.board import BackendFacts
+from ...spi.finding import Finding, Level
 from ..reach import FarBoard, cause_of, devices_of, far_board
-from .finding import Finding, Level
 from .machine import kernel, speed
 from .models import made_for, pairing
 from .runtimes import cause

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...native import versions
 from ...native.board import Board, Clock
-from .finding import Finding, Level
+from ...spi.finding import Finding, Level
 
 __all__ = ["kernel", "speed"]
 

@@ -8,12 +8,13 @@ from ... import config, plugins
 from ...choosing import choose_backend
 from ...errors import ModelInvalid, RknnError
 from ...formats import Model, ModelFile
+from ...formats.rkllm import is_rkllm
 from ...native import versions
 from ...native.board import Board
 from ...socs import Soc
 from ...spi import Backend, OpenOptions
+from ...spi.finding import Finding, Level
 from ..info import is_package, runs_on
-from .finding import Finding, Level
 from .silicon import silicon
 
 __all__ = ["made_for", "model", "pairing"]
@@ -22,7 +23,9 @@ __all__ = ["made_for", "model", "pairing"]
 def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding]:
     """Whether a model goes together with this machine, its runtime, and the operators that are registered."""
     topic = "model"
-    if is_package(file):
+    if is_package(file) or is_rkllm(file.path, file.data):
+        for backend in plugins.backends().values():
+            yield from backend.findings(board, file)
         yield from _language_model(topic, file, wanted or config.get("backend"))
         return
     try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import config, plugins
+from ...native.board import Board
 from ...socs import Soc
 from ...spi import Probe
+from ...spi.finding import Finding, Level
 from ..installed_plugins import installed
-from .finding import Finding, Level
 
-__all__ = ["backends", "cause"]
+__all__ = ["backends", "cause", "of_backends"]
 
 
 def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
@@ -28,7 +29,7 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
     probed = sorted(
         ((plugins.probe(backend), backend) for backend in known.values()), key=lambda pair: -pair[0].priority
     )
-    usable = [backend.name for probe, backend in probed if probe.available]
+    usable = [backend.name for probe, backend in probed if probe.available and backend.runs_networks]
     chosen = chosen or (usable[0] if usable else None)
     for probe, backend in probed:
         level = Level.OK if probe.available else Level.FAIL if backend.name == chosen else Level.INFO
@@ -40,15 +41,28 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
         yield Finding(
             topic, Level.FAIL, "no backend can run models here", "rknnlite plugins shows what is installed"
         )
-    best = next((probe for probe, _ in probed if probe.available), None)
+    best = next((probe for probe, backend in probed if probe.available and backend.runs_networks), None)
     if soc is not None and best is not None and best.priority <= 0 and not wanted:
         text = f"this {soc.name.upper()} has an NPU, but models run on the CPU reference"
         fitting = [
-            probe for probe, backend in probed if backend.generation == soc.generation and probe != best
+            probe
+            for probe, backend in probed
+            if backend.runs_networks and backend.generation == soc.generation and probe != best
         ]
         remedies = [cause(probe)[1] or "mend what the lines under 'board' name" for probe in fitting]
         yield Finding(topic, Level.WARN, text, next(iter(remedies), "install the plugin that drives it"))
     yield from _plugins(topic)
+
+
+def of_backends(board: Board) -> Iterator[Finding]:
+    """What backends say of this machine themselves; one that raises against its contract says that."""
+    for backend in plugins.backends().values():
+        try:
+            yield from backend.findings(board)
+        except Exception as error:
+            yield Finding(
+                "backends", Level.WARN, f"backend {backend.name} cannot look at this machine: {error}"
+            )
 
 
 def _plugins(topic: str) -> Iterator[Finding]:

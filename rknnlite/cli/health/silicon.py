@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from ...errors import ModelInvalid
 from ...formats import Model
 from ...graph import Graph, Node, Tensor
+from ...spi.finding import Finding, Level
 from ...tensor import DType
-from .finding import Finding, Level
 
 __all__ = ["PATTERNS", "Pattern", "Suspicion", "silicon", "suspicions"]
 

@@ -14,7 +14,7 @@ from ..._faces import vendor_files
 from ..._version import __version__
 from ...extras import EXTRAS
 from ...native.buildcache import compiler
-from .finding import Finding, Level
+from ...spi.finding import Finding, Level
 
 __all__ = ["configuration", "extras", "packages"]
 

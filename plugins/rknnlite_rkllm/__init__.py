@@ -1,0 +1,18 @@
+"""Backend for language models in ``.rkllm`` files: the vendor's ``librkllmrt.so`` by ctypes, in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rknnlite import hookimpl
+from rknnlite.spi import Backend
+
+__all__ = ["rknnlite_register_backends"]
+
+
+@hookimpl
+def rknnlite_register_backends(register: Callable[[Backend], None]) -> None:
+    """Offer the backend ``rkllm``."""
+    from .backend import RkllmBackend
+
+    register(RkllmBackend())

@@ -1,0 +1,68 @@
+"""A ``.rkllm`` file that was looked at, whose sessions load it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from rknnlite.errors import ContextInvalid
+from rknnlite.formats import ModelFile
+from rknnlite.llm.engine import EngineContext
+from rknnlite.native.board import Board
+from rknnlite.native.objects import abandon_after_fork
+from rknnlite.spi.llm import KvPolicy, LlmCallbacks, LlmParams, LlmTraits
+from rknnlite.spi.types import Versions
+
+from .engine import RkllmEngine
+from .identify import Identity
+from .session import RkllmSession
+from .settings import Settings
+from .structs import one_of
+
+__all__ = ["RkllmContext"]
+
+
+class RkllmContext(EngineContext[RkllmEngine, RkllmSession]):
+    """See ``LlmContext``. The library loads the model when a session is opened: a handle is a session."""
+
+    backend_name = "rkllm"
+
+    def __init__(self, identity: Identity, file: ModelFile, settings: Settings, board: Board) -> None:
+        super().__init__(RkllmEngine(identity, file, settings, board))
+        self._driver = board.driver().value or "unknown"
+        abandon_after_fork(self)
+
+    @property
+    def traits(self) -> LlmTraits:
+        return LlmTraits(
+            own_embeddings=True,
+            own_text=True,
+            host_sampling=False,
+            sessions=self._engine.settings.sessions,
+            kvcache_policies=(KvPolicy.DEFAULT, KvPolicy.RECURRENT),
+        )
+
+    @property
+    def versions(self) -> Versions:
+        return Versions(self._engine.version, self._driver, "librkllmrt")
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What the library printed of the model when it was loaded last: toolkit, context, cores, soc, dtype."""
+        return dict(self._engine.told)
+
+    def _new_session(self, params: LlmParams | Sequence[LlmParams], callbacks: LlmCallbacks) -> RkllmSession:
+        return RkllmSession(self._engine, one_of(params), callbacks)
+
+    def close(self) -> None:
+        if threading.get_ident() in self._engine.inside:
+            raise ContextInvalid("close was called from inside a callback; close the model after the run")
+        self._engine.close()
+        self._close_sessions()
+
+    def abandon(self) -> None:
+        """After a fork, in the child: the parent owns the model."""
+        for session in list(self._sessions):
+            session.abandon()
+        self._sessions.clear()
+        self._engine.abandon()

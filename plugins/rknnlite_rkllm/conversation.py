@@ -1,0 +1,300 @@
+"""What is said to the library so that it comes to what was asked for: who renders, what is cleared, what is remembered.
+
+With a chat template (an option, that of the tokenizer beside the model, or ``set_chat_template``) texts are rendered
+here, whole conversations with their tools, and go to the model as they are: the library's template knows one turn of a
+user or a tool, cannot be told earlier answers, and loses its tools when a system prompt is set. The library then finds
+by itself what its cache holds of the beginning. Without one the library's own template is used, turn by turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from rknnlite.abi.rkllm import Revision
+from rknnlite.errors import InputInvalid, ParamInvalid
+from rknnlite.llm.callbacks import CheckedCallbacks
+from rknnlite.llm.inputs import split_inputs
+from rknnlite.llm.messages import Message, checked_messages, leading_system, media_parts
+from rknnlite.llm.template import ChatTemplate, LiteralTemplate, Turn, checked_tools, parse_tools
+from rknnlite.spi.llm import (
+    EmbedInput,
+    LlmInput,
+    MediaBlock,
+    MessagesInput,
+    MultimodalInput,
+    PromptInput,
+    TokenInput,
+)
+
+from . import given
+from .requests import Given
+
+__all__ = ["Conversation", "Step"]
+
+_TEMPLATE = (
+    "open the model with chat_template (Jinja text, a file, or 'chatml'), or put PREFIX.tokenizer.gguf beside it: then whole "
+    "conversations are rendered here"
+)
+Call = tuple[Any, ...]
+
+
+@dataclass
+class Step:
+    """One run: its input, what the library is told before, and what to do with the text that it gave."""
+
+    given: Given
+    keeps: bool = False
+    before: list[Call] = field(default_factory=list)
+    done: Callable[[str], None] = lambda text: None
+
+
+class Conversation:
+    """Who speaks how in one session. Nothing here calls the library: calls to be made are returned."""
+
+    def __init__(
+        self, abi: Revision, template: Optional[ChatTemplate], tool_tag: str, tags: given.Tags
+    ) -> None:
+        self._abi, self._ours, self._tag, self._tags = abi, template, tool_tag, tags
+        self._tools: list[Any] = []
+        self._messages: Optional[
+            list[Message]
+        ] = []  # what the model has been told and said; None: not known as text
+        self._library_knows = ("", "")  # system prompt and tools
+        self.cache_kept = False  # whether the library keeps a conversation from earlier runs
+
+    # -- settings -----------------------------------------------------------------------------------------
+
+    @property
+    def opening(self) -> list[Call]:
+        """Calls that switch the library's template off, where ours is used."""
+        has = self._ours is not None and "rkllm_set_chat_template" in self._abi.exports
+        return [("chat_template", "", "", "")] if has else []
+
+    def set_template(self, system: str, prefix: str, postfix: str) -> list[Call]:
+        """Literal text instead of the model's template."""
+        self._ours = LiteralTemplate(system, prefix, postfix)
+        self.forget()
+        return self.opening
+
+    def set_tools(self, text: str) -> list[Call]:
+        """Tools for all that follows; raises ParamInvalid."""
+        tools = parse_tools(text)
+        calls = [] if self._ours is not None else self._tell_library("", tools)
+        self._tools = tools
+        return calls
+
+    def forget(self, system_stays: bool = False) -> None:
+        """The conversation is empty again, but for the system prompt where that stays."""
+        self._messages, self.cache_kept = [], system_stays and self._can_clear
+
+    @property
+    def renders(self) -> bool:
+        """Whether texts are rendered here: then the library knows of no system prompt."""
+        return self._ours is not None
+
+    def lost(self) -> None:
+        """A run ended early: what the cache holds is not known."""
+        if self.cache_kept:
+            self._messages = None
+
+    # -- steps --------------------------------------------------------------------------------------------
+
+    def step(
+        self, inputs: LlmInput | Sequence[LlmInput], keep: bool, calls: CheckedCallbacks, context: int
+    ) -> Step:
+        """How a run is made. Raises InputInvalid, ParamInvalid for what cannot be done."""
+        main, aux = split_inputs(inputs)
+        if aux:
+            raise InputInvalid("librkllmrt takes no auxiliary inputs")
+        if self._abi.RKLLMInput is None and (
+            not isinstance(main, (MessagesInput, PromptInput)) or _blocks(main)
+        ):
+            raise InputInvalid(
+                f"librkllmrt {self._abi.name} takes text alone; tokens, embeddings and images need 1.1 or later"
+            )
+        if isinstance(main, MessagesInput):
+            return self._whole(main, calls)
+        if isinstance(main, PromptInput):
+            return self._prompt(main, [], keep, calls)
+        if isinstance(main, MultimodalInput):
+            if main.prompt is None:
+                raise InputInvalid("librkllmrt takes media beside a text, not beside tokens; give prompt")
+            turn = PromptInput(main.prompt, main.role, main.enable_thinking)
+            return self._prompt(turn, main.blocks, keep, calls)
+        if isinstance(main, TokenInput):
+            goes = given.tokens(main.tokens, calls, context)
+            return self._untold(goes, keep and not main.whole, not main.whole)
+        assert isinstance(main, EmbedInput)
+        step = self._untold(given.embedded(main.embeds, calls, context), keep, True)
+        if not keep and self._can_clear:  # earlier embeddings count otherwise
+            step.before = [("clear_kvcache", False)]
+        return step
+
+    def text(self, main: MessagesInput) -> str:
+        """A conversation as our template writes it; raises ParamInvalid without one."""
+        if self._ours is None:
+            raise ParamInvalid(f"librkllmrt does not tell its chat template; {_TEMPLATE}")
+        return self._ours.conversation(main, self._tools).text
+
+    @property
+    def _can_clear(self) -> bool:
+        return "rkllm_clear_kv_cache" in self._abi.exports
+
+    def _cleared(self, keep_system: bool = False) -> list[Call]:
+        """What has the library forget an earlier conversation; it keeps one only where it can clear it, too.
+
+        Its own template's system prompt stays for its own turns; anything else would come behind that.
+        """
+        return [("clear_kvcache", keep_system)] if self.cache_kept else []
+
+    def _untold(self, goes: Given, continues: bool, keeps: bool) -> Step:
+        """A run whose text is not known here."""
+        if continues and not self._can_clear:
+            raise ParamInvalid(
+                f"librkllmrt {self._abi.name} keeps no conversation; keep_history needs 1.2.0 or later"
+            )
+        keeps = keeps and self._can_clear
+        step = Step(goes, keeps, [] if continues else self._cleared())
+        self._messages, self.cache_kept = None, keeps
+        return step
+
+    def _prompt(
+        self, main: PromptInput, blocks: list[MediaBlock], keep: bool, calls: CheckedCallbacks
+    ) -> Step:
+        turn = Turn(main.prompt, main.role, main.enable_thinking)
+        message: Message = {"role": turn.role, "content": turn.prompt}
+        continues = keep or turn.role == "tool"
+        if self._ours is None:
+            return self._turn(message, turn.enable_thinking, blocks, continues, calls)
+        if continues and self._messages is None:
+            raise ParamInvalid(
+                "the conversation so far holds tokens or embeddings, whose text is not known; clear it first, or go on with "
+                "tokens"
+            )
+        told = [*(self._messages or []), message] if continues else [message]
+        text = self.text(MessagesInput(told, None, turn.enable_thinking))
+        return self._rendered(text, told, blocks, calls)
+
+    def _rendered(
+        self, text: str, told: list[Message], blocks: list[MediaBlock], calls: CheckedCallbacks
+    ) -> Step:
+        before, self.cache_kept, self._messages = self._cleared(), False, None
+        return Step(self._goes(text, "user", False, blocks, calls), False, before, self._remembers(told))
+
+    def _goes(
+        self, text: str, role: str, thinking: bool, blocks: list[MediaBlock], calls: CheckedCallbacks
+    ) -> Given:
+        if not blocks:
+            return given.prompt(text, role, thinking)
+        per_run = self._abi.RKLLMMultiModalInput_image is not None
+        return given.multimodal(text, blocks, calls, self._tags, per_run)
+
+    def _remembers(self, told: list[Message]) -> Callable[[str], None]:
+        def done(text: str) -> None:
+            self._messages = [*told, {"role": "assistant", "content": text}]
+
+        return done
+
+    def _whole(self, main: MessagesInput, calls: CheckedCallbacks) -> Step:
+        if media_parts(main.messages) and not main.blocks:
+            raise InputInvalid("the messages have parts that are no text, and no data go with them")
+        told = checked_messages(main.messages)
+        if self._ours is None:
+            return self._next_turn(main, told, calls)
+        return self._rendered(self.text(main), told, main.blocks, calls)
+
+    # -- the library's own template -----------------------------------------------------------------------
+
+    def _turn(
+        self,
+        message: Message,
+        thinking: bool,
+        blocks: list[MediaBlock],
+        continues: bool,
+        calls: CheckedCallbacks,
+    ) -> Step:
+        """One turn by the library's template; it goes on from the last one, or begins anew."""
+        if continues and not self._can_clear:
+            raise ParamInvalid(
+                f"librkllmrt {self._abi.name} keeps no conversation; {_TEMPLATE}, and history is kept in text"
+            )
+        told = [*(self._messages or []), message] if continues else [message]
+        goes = self._goes(message["content"], message["role"], thinking, blocks, calls)
+        known = not continues or self._messages is not None
+        before = [] if continues else self._cleared(keep_system=True)
+        self.cache_kept, self._messages = self._can_clear, None
+        return Step(goes, self._can_clear, before, self._remembers(told) if known else lambda text: None)
+
+    def _next_turn(self, main: MessagesInput, told: list[Message], calls: CheckedCallbacks) -> Step:
+        """The end of a conversation whose beginning this session has said and heard; or a single question."""
+        if main.arguments or not main.generate:
+            raise ParamInvalid(
+                f"arguments of a template, and generate=False, need a template that is known; {_TEMPLATE}"
+            )
+        system = leading_system(told)
+        tools = self._tools if main.tools is None else checked_tools(list(main.tools))
+        rest = told[len(system) :]
+        new = rest[len(self._messages or []) :]
+        continues = self.cache_kept and bool(self._messages) and _same(self._messages or [], rest)
+        if not continues:
+            new = rest
+        if not _one_turn(new) or (not continues and new[0]["role"] == "tool"):
+            raise ParamInvalid(
+                f"the library's own template takes one turn at a time, and {len(new)} messages are new to this session; {_TEMPLATE}"
+            )
+        before = self._tell_library("\n\n".join(message["content"] for message in system), tools)
+        content = new[0]["content"]
+        if new[0]["role"] == "tool":
+            content = json.dumps([message["content"] for message in new], ensure_ascii=False)
+        message = {"role": new[0]["role"], "content": content}
+        step = self._turn(message, main.enable_thinking, main.blocks, continues, calls)
+        step.before += before
+        step.done = self._remembers(rest)
+        return step
+
+    def _tell_library(self, system: str, tools: list[Any]) -> list[Call]:
+        """Calls that give the library's template its system prompt and tools."""
+        text = json.dumps(tools, ensure_ascii=False) if tools else ""
+        if (system, text) == self._library_knows:
+            return []
+        if not text:
+            what = (
+                "a system prompt goes to the library's own template together with tools only"
+                if system
+                else ("tools cannot be taken away from the library's own template")
+            )
+            raise ParamInvalid(f"{what}; {_TEMPLATE}, or open another session")
+        if "rkllm_set_function_tools" not in self._abi.exports:
+            raise ParamInvalid(
+                f"librkllmrt {self._abi.name} has no tools; use 1.2.1 or later, or {_TEMPLATE}"
+            )
+        self._library_knows = (system, text)
+        return [("function_tools", system, text, self._tag)]
+
+
+def _blocks(main: LlmInput) -> bool:
+    return bool(getattr(main, "blocks", ()))
+
+
+def _one_turn(new: list[Message]) -> bool:
+    """One message of a user, or results of tools only."""
+    roles = [message["role"] for message in new]
+    return roles == ["user"] or (bool(roles) and set(roles) == {"tool"})
+
+
+def _same(told: list[Message], messages: list[Message]) -> bool:
+    """Whether messages begin with what was told and said; answers may lack their thoughts, and have calls taken apart."""
+    return len(messages) > len(told) and all(map(_agree, told, messages))
+
+
+def _agree(told: Message, message: Message) -> bool:
+    if told["role"] != message["role"]:
+        return False
+    if told["role"] != "assistant":
+        return bool(told["content"] == message["content"])
+    said = told["content"].strip()
+    named = all(call["function"]["name"] in said for call in message.get("tool_calls", []))
+    return named and (said.endswith(message["content"].strip()) or "tool_calls" in message)

@@ -1,0 +1,158 @@
+"""What a run says, on its way to the callbacks: counted, put together to whole characters, checked."""
+
+from __future__ import annotations
+
+import codecs
+import time
+from collections.abc import Callable
+from typing import Optional
+
+from rknnlite.llm.callbacks import CheckedCallbacks
+from rknnlite.spi.llm import CallState, LlmOutput, LlmResult, OutputState, RunSummary
+from rknnlite.tensor import TensorAttr
+
+from .requests import Ended, Mode, Said
+
+__all__ = ["Answer", "Listener", "summarised"]
+
+_MOST_HELD = 8
+
+
+class Answer:
+    """Tokens of one input: handed on when they are whole characters, at most 8 of them held back."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held: list[int] = []
+        self._text: list[str] = []
+        self.count = 0
+
+    def push(self, said: Said) -> Optional[LlmResult]:
+        """Take a token; what may be shown now, if anything."""
+        self.count += 1
+        text = self._decoder.decode(said.text)
+        if said.token >= 0:
+            self._held.append(said.token)
+        waits = said.state is CallState.WAITING or bool(self._decoder.getstate()[0])
+        if waits and not text and len(self._held) < _MOST_HELD:
+            return None
+        return self._result(text)
+
+    def rest(self) -> Optional[LlmResult]:
+        """What was held back, at the end; bytes that are no character become U+FFFD."""
+        text = self._decoder.decode(b"", final=True)
+        return self._result(text) if text or self._held else None
+
+    def _result(self, text: str) -> LlmResult:
+        self._text.append(text)
+        ids, self._held = tuple(self._held), []
+        return LlmResult(ids, text)
+
+    @property
+    def text(self) -> str:
+        """All that was handed on."""
+        return "".join(self._text)
+
+
+class Listener:
+    """``heard`` of one run.
+
+    Args:
+        calls: the session's callbacks; tokens of batches go to ``batch`` instead.
+        mode: outputs go to the output callback where they are asked for.
+        limit: tokens after which ``stop`` is called, 0: the library counts.
+        outputs: attributes of logits and hidden states.
+        stop: ends the run.
+        stopping: whether the caller has asked for the end.
+    """
+
+    def __init__(
+        self,
+        calls: CheckedCallbacks,
+        mode: Mode,
+        limit: int,
+        outputs: list[TensorAttr],
+        stop: Callable[[], None],
+        stopping: Callable[[], bool],
+        batch: Optional[Callable[[int, LlmResult], None]] = None,
+        inputs: int = 1,
+    ) -> None:
+        self._calls, self._mode, self._limit, self._outputs = calls, mode, limit, outputs
+        self._stop, self._stopping, self._batch = stop, stopping, batch
+        self.answers = [Answer() for _ in range(inputs)]
+        self.failure: Optional[BaseException] = None
+        self.full = False
+        self.first_token = 0.0
+        self.shown = 0
+
+    @property
+    def count(self) -> int:
+        """Tokens of the longest answer."""
+        return max(answer.count for answer in self.answers)
+
+    def heard(self, said: Said) -> None:
+        """See ``Model.run``."""
+        if self.failure is not None or self.full:
+            return
+        if self._stopping():
+            self._stop()
+            return
+        self.first_token = self.first_token or time.perf_counter()
+        try:
+            if self._mode is Mode.GENERATE:
+                self._token(said)
+            else:
+                self._output(said)
+        except BaseException as error:  # raised where the run was started
+            self.failure = error
+            self._stop()
+
+    def _token(self, said: Said) -> None:
+        answer = self.answers[said.index]
+        if said.token < 0 and not said.text:
+            return
+        result = answer.push(said)
+        if self._limit and answer.count >= self._limit:
+            self.full = len(self.answers) == 1
+            if self.full:
+                self._stop()
+        if result is not None:
+            self._tell(said.index, result)
+
+    def _tell(self, index: int, result: LlmResult) -> None:
+        if self._batch is not None:
+            self._batch(index, result)
+        else:
+            self._calls.result(result, CallState.NORMAL)
+
+    def _output(self, said: Said) -> None:
+        values = said.logits if self._mode is Mode.LOGITS else said.hidden
+        if values is None:
+            return
+        index = 0 if self._mode is Mode.LOGITS else 1
+        attr = self._outputs[index]
+        shaped = TensorAttr(attr.index, attr.name, values.shape, attr.dtype, attr.layout)
+        state = OutputState.DECODE_PROCESSING if self.shown else OutputState.PREFILL_FINISHED
+        self.shown += 1
+        self._calls.output([LlmOutput(shaped, values)], state)
+
+    def finish(self) -> None:
+        """Hand on what was held back; raises what a callback raises."""
+        for index, answer in enumerate(self.answers):
+            result = answer.rest()
+            if result is not None:
+                self._tell(index, result)
+
+
+def summarised(
+    state: CallState, ended: Ended, listener: Listener, tokens: int, start: float, end: float
+) -> RunSummary:
+    """Figures of the library where it has them, else what was counted here; ``tokens`` went in, 0: as text."""
+    perf = ended.perf
+    prefill = perf.prefill_tokens if perf is not None else tokens
+    told = perf is not None and perf.generate_tokens > 0 and state is CallState.FINISH
+    decode = (
+        perf.generate_tokens if perf is not None and told else listener.count
+    )  # what an abort cut off is not said
+    cached = max(0, tokens - prefill)
+    return RunSummary(state, prefill, decode, start, listener.first_token or end, end, cached)

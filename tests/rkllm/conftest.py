@@ -1,0 +1,100 @@
+"""Models of the test double, opened through the backend; at the end no process and no thread may be left."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from rknnlite.llm import open_llm
+from rknnlite.spi.llm import CallState, LlmCallbacks, LlmContext, LlmParams, LlmResult, LlmSession
+from tests.doubles.double import compiler
+from tests.doubles.rkllm.standin import StandIn, build, model
+
+Opener = Callable[..., LlmContext]
+
+
+class Heard:
+    """A result callback that remembers."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[LlmResult, CallState]] = []
+
+    def __call__(self, result: LlmResult, state: CallState) -> None:
+        self.calls.append((result, state))
+
+    @property
+    def text(self) -> str:
+        return "".join(result.text or "" for result, _ in self.calls)
+
+    @property
+    def tokens(self) -> list[int]:
+        return [token for result, _ in self.calls for token in result.token_ids]
+
+    @property
+    def states(self) -> list[CallState]:
+        return [state for _, state in self.calls]
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def modes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """``modes("1.2.3", strike="crash@5")``: how the double of a version behaves, in this process and in others."""
+    used: list[StandIn] = []
+
+    def set_modes(version: str, **values: str | int) -> None:
+        monkeypatch.setenv("RKLLM_DOUBLE", ",".join(f"{name}={value}" for name, value in values.items()))
+        used.append(StandIn(build(version)))
+        used[-1].mode(**values)
+
+    yield set_modes
+    for double in used:
+        double.plain()
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opener]:
+    """``opened("1.2.3", "op count", in_process=True)``: a context; what belongs to it is gone at the end."""
+    if compiler() is None:
+        pytest.skip("no C compiler is installed")
+    threads, contexts = set(threading.enumerate()), []
+
+    def make(version: str = "1.2.3", *lines: str, name: str = "model.rkllm", **options: Any) -> LlmContext:
+        path = tmp_path / name
+        path.write_bytes(model(*(lines or ("op echo",))))
+        options = {"library": str(build(version)), "backend": "rkllm", **options}
+        contexts.append(open_llm(path, **options))
+        return contexts[-1]
+
+    yield make
+    for context in contexts:
+        context.close()
+    nothing_left(threads)
+
+
+def nothing_left(threads: set[threading.Thread]) -> None:
+    """No process and none of our threads that was not there before, within a moment."""
+    gc.collect()
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        children = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+        left = [t for t in set(threading.enumerate()) - threads if t.name.startswith("rknnlite")]
+        if not left and not children:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"left over: {children} {left}")
+
+
+def talking(context: LlmContext, heard: Heard | None = None, **params: Any) -> LlmSession:
+    """A session that tells ``heard``."""
+    return context.session(LlmParams(**params), LlmCallbacks(result=heard))
