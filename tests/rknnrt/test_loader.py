@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from rknnlite.cli.health.finding import Level
+from rknnlite.spi.finding import Level
 from rknnlite_rknnrt import loader
 from rknnlite_rknnrt.backend import RknnrtBackend
 from rknnlite_rknnrt.loader import load
