@@ -25,10 +25,11 @@ class Librknnrt(Command):
     """See the module."""
 
     name = "librknnrt"
-    help = "librknnrt.so for programs in other languages: where it is, and what compilers are told"
+    help = "librknnrt.so and librknn3_api.so for programs in other languages: where they are, and what compilers are told"
     examples = (
         "rknnlite librknnrt",
         "cc program.c $(rknnlite librknnrt --cflags --libs) -o program",
+        "cc host_program.c $(rknnlite librknnrt --rknn3 --cflags --libs) -o host_program",
         'LD_LIBRARY_PATH="$(rknnlite librknnrt --dir)" ./program',
         'PKG_CONFIG_PATH="$(rknnlite librknnrt --pkg-config-dir)" pkg-config --cflags --libs librknnrt-rknnlite',
     )
@@ -40,6 +41,11 @@ class Librknnrt(Command):
         parser.add_argument("--cflags", action="store_true", help="what compilers are told: the headers")
         parser.add_argument("--libs", action="store_true", help="what linkers are told: the library")
         parser.add_argument(
+            "--rknn3",
+            action="store_true",
+            help="librknn3_api.so for hosts of RK182x, which lies in the same folder",
+        )
+        parser.add_argument(
             "--pkg-config-dir",
             action="store_true",
             help=f"the folder of {flags.PACKAGE}.pc, for PKG_CONFIG_PATH",
@@ -50,19 +56,21 @@ class Librknnrt(Command):
             console.report({}, flags.cflags())  # headers need no library
             return Exit.OK
         found = build.find()
-        folder = found.file.parent
+        folder, file, libs = found.file.parent, found.file, flags.libs(found.file.parent)
+        if args.dir or args.rknn3:
+            other = build.rknn3_library(found)
+        if args.rknn3:
+            file, libs = other, flags.libs(folder, "rknn3_api")
         data = {
-            "library": found.file, "dir": folder, "origin": found.origin.value, "version": __version__,
-            "interpreter": sys.executable, "include": include_dir(), "cflags": flags.cflags(), "libs": flags.libs(folder),
+            "library": file, "dir": folder, "origin": found.origin.value, "version": __version__,
+            "interpreter": sys.executable, "include": include_dir(), "cflags": flags.cflags(), "libs": libs,
         }  # fmt: skip
         if args.pkg_config_dir:
             data["pkg_config_dir"] = flags.write_pkg_config(folder)
         asked = [
             str(data[name]) for name in ("dir", "pkg_config_dir", "cflags", "libs") if getattr(args, name)
         ]
-        console.report(
-            data, " ".join(asked) or f"{found.file} ({found.origin.value}), starts {sys.executable}"
-        )
+        console.report(data, " ".join(asked) or f"{file} ({found.origin.value}), starts {sys.executable}")
         return Exit.OK
 
 
@@ -70,7 +78,7 @@ class Exec(Command):
     """See the module."""
 
     name = "exec"
-    help = "run a program with librknnrt.so of rknnlite in the place of the vendor's"
+    help = "run a program with librknnrt.so and librknn3_api.so of rknnlite in the place of the vendor's"
     examples = (
         "rknnlite exec -- ./program model.rknn picture.jpg",
         "rknnlite exec -- ctest --test-dir build",
@@ -85,6 +93,7 @@ class Exec(Command):
             console.note("exec: name a program: rknnlite exec -- ./program ARGUMENTS")
             return Exit.USAGE
         found = build.find(interpreter_is_named=True)
+        build.rknn3_library(found)
         paths = [str(found.file.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         environment = {"RKNNLITE_PYTHON": sys.executable, **os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
         try:

@@ -24,13 +24,13 @@ struct channel *channel_open(const char *function, int *code)
     pthread_mutex_unlock(&list_lock);
     int sock = process_connect(id);
     if (sock < 0) {
-        *code = RKNN_ERR_DEVICE_UNAVAILABLE;
+        *code = library.unavailable;
         return NULL;
     }
     struct channel *channel = calloc(1, sizeof *channel);
     if (!channel) {
         close(sock);
-        *code = failed(function, RKNN_ERR_MALLOC_FAIL, "no memory for a context");
+        *code = failed(function, library.no_memory, "no memory for a context");
         return NULL;
     }
     channel->id = id;
@@ -70,10 +70,7 @@ static void free_channel(struct channel *channel)
 {
     if (channel->sock >= 0)
         close(channel->sock);
-    answers_forget(channel);
-    free(channel->perf);
-    frames_drop(channel);
-    operators_drop(channel);
+    library_drop(channel);
     pthread_mutex_destroy(&channel->lock);
     free(channel);
 }
@@ -95,12 +92,12 @@ struct channel *channel_take(const char *function, uint64_t id, int *code)
         channel->users++;
     pthread_mutex_unlock(&list_lock);
     if (!channel) {
-        *code = failed(function, RKNN_ERR_CTX_INVALID, "there is no context %llu; it was never opened, or destroyed",
+        *code = failed(function, library.context_invalid, "there is no context %llu; it was never opened, or destroyed",
                        (unsigned long long)id);
         return NULL;
     }
     if (channel->calling && pthread_equal(channel->caller, pthread_self())) {
-        *code = failed(function, RKNN_ERR_FAIL, "an operator's callback cannot call into its own context");
+        *code = failed(function, library.failed, "a callback cannot call into its own context");
         leave(channel);
         return NULL;
     }
@@ -108,7 +105,7 @@ struct channel *channel_take(const char *function, uint64_t id, int *code)
     if (channel->sock < 0 || channel->inherited) {
         const char *why = channel->inherited ? "belongs to the process that forked this one; open one of its own here"
                                              : "was destroyed by another thread";
-        *code = failed(function, RKNN_ERR_CTX_INVALID, "context %llu %s", (unsigned long long)id, why);
+        *code = failed(function, library.context_invalid, "context %llu %s", (unsigned long long)id, why);
         pthread_mutex_unlock(&channel->lock);
         leave(channel);
         return NULL;
@@ -154,21 +151,23 @@ void channel_drop(struct channel *channel)
     close(channel->sock);
     channel->sock = -1;
     pthread_mutex_unlock(&list_lock);
-    memory_leave(channel->id);
+    library_leave(channel->id);
     channel_let_go(channel);
 }
 
 static int gone(struct channel *channel, const char *function)
 {
     channel->broken = true;
-    return failed(function, RKNN_ERR_DEVICE_UNAVAILABLE,
+    if (process_is_leaving()) /* a thread that still waits has nobody to tell */
+        return library.unavailable;
+    return failed(function, library.unavailable,
                   "the process that computes has ended; destroy this context and open the model again");
 }
 
 /* Answer callbacks until the server has something to say to this call. */
 static bool await(struct channel *channel)
 {
-    int asks = operators_socket(channel);
+    int asks = library_asks(channel);
     while (asks >= 0) {
         struct pollfd both[2] = {{.fd = channel->sock, .events = POLLIN}, {.fd = asks, .events = POLLIN}};
         int ready = poll(both, 2, -1);
@@ -176,7 +175,7 @@ static bool await(struct channel *channel)
             continue;
         if (ready < 0 || both[0].revents)
             return ready >= 0;
-        if (!operators_serve(channel))
+        if (!library_serve(channel))
             return true; /* the end of the other socket says it, too */
     }
     return true;
@@ -224,12 +223,12 @@ void channels_after_fork(void)
     for (struct channel *channel = list; channel; channel = channel->next) {
         close(channel->sock);
         channel->sock = -1;
-        operators_after_fork(channel);
+        library_context_after_fork(channel);
         channel->inherited = true;
         channel->users = 0;
         pthread_mutex_init(&channel->lock, NULL);
     }
-    memory_after_fork();
+    library_after_fork();
 }
 
 /* At the end of the program, or of the library. A thread that still calls keeps what it uses. */

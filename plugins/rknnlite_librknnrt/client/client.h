@@ -17,11 +17,31 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
+/* -- library.c, rknn3/library3.c: what the two libraries that share this code have of their own -------- */
+
+struct channel;
+
+struct library {
+    const char *name;   /* for messages */
+    const char *opener; /* the function that starts the server */
+    int failed, context_invalid, unavailable, no_memory; /* its codes for these */
+};
+
+extern const struct library library;
+
+void library_drop(struct channel *channel);              /* free what hangs on a context */
+void library_leave(uint64_t id);                         /* a context is gone */
+void library_after_fork(void);                           /* in the child, */
+void library_context_after_fork(struct channel *channel); /* and for each context there */
+int library_asks(const struct channel *channel);         /* where the server asks for callbacks, -1 */
+bool library_serve(struct channel *channel);             /* answer one; false: the server has ended */
+
 /* -- process.c: the server process ---------------------------------------------------------------- */
 
 /* A connection to a thread of the server for context ``id``; the server is started when there is none. -1: there is
  * none, and why was said. */
 int process_connect(uint64_t id);
+bool process_is_leaving(void); /* the program, or the library, is at its end */
 
 /* Say on stderr what failed; returns the code. */
 int failed(const char *function, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -56,6 +76,7 @@ struct channel {
     char *perf;             /* the text that the last PERF_DETAIL points to */
     struct frames *frames;
     struct operators *operators;
+    struct own *own; /* of librknn3_api */
 };
 
 /* What a call tells the server, and what it is told. Zero what is not used. */

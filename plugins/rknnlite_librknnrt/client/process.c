@@ -21,13 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef RKNNLITE_VERSION
-#define RKNNLITE_VERSION "unknown"
-#endif
 #define START_LIMIT 120 /* seconds; an emulated board takes half a minute */
 #define ROOM 4096
-
-PUBLIC const char rknnlite_librknnrt_marker[] = RKNNLITE_VERSION;
 
 extern char **environ;
 
@@ -36,6 +31,7 @@ static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 static pid_t server;
 static int control = -1; /* each descriptor sent over it becomes a thread of the server */
 static int leash = -1;
+static volatile bool leaving;
 
 int failed(const char *function, int code, const char *format, ...)
 {
@@ -44,7 +40,7 @@ int failed(const char *function, int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "E librknnrt (rknnlite): %s: %s (error %d)\n", function, text, code);
+    fprintf(stderr, "E %s (rknnlite): %s: %s (error %d)\n", library.name, function, text, code);
     return code;
 }
 
@@ -101,7 +97,7 @@ static void choose_interpreter(char *path, size_t room)
         return;
     }
     Dl_info here;
-    if (dladdr((void *)rknnlite_librknnrt_marker, &here) && here.dli_fname && strchr(here.dli_fname, '/')) {
+    if (dladdr(&library, &here) && here.dli_fname && strchr(here.dli_fname, '/')) {
         char folder[ROOM];
         snprintf(folder, sizeof folder, "%s", here.dli_fname);
         *strrchr(folder, '/') = 0;
@@ -225,7 +221,7 @@ static bool start(void)
     choose_interpreter(python, sizeof python);
     int said = high(wire_memory(0));
     if (said < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks) != 0 || pipe2(pipes, O_CLOEXEC) != 0) {
-        failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE, "no descriptors for the process that computes: %s", strerror(errno));
+        failed(library.opener, library.unavailable, "no descriptors for the process that computes: %s", strerror(errno));
         close(said);
         close(socks[0]);
         close(socks[1]);
@@ -252,7 +248,7 @@ static bool start(void)
         else
             snprintf(why, sizeof why, "%s", strerror(error));
         stop();
-        failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE,
+        failed(library.opener, library.unavailable,
                "%s does not start rknnlite's CPU reference: %s; install rknnlite for it, or name another Python in "
                "RKNNLITE_PYTHON",
                python, *why ? why : "it ended without a word");
@@ -304,18 +300,24 @@ int process_connect(uint64_t id)
         close(ends[1]);
         if (!up) {
             close(ends[0]);
-            failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE, "the process that computes has just ended; try again");
+            failed(library.opener, library.unavailable, "the process that computes has just ended; try again");
         }
     } else if (up) {
         up = false;
-        failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE, "no descriptor for a context: %s", strerror(errno));
+        failed(library.opener, library.unavailable, "no descriptor for a context: %s", strerror(errno));
     }
     pthread_mutex_unlock(&process_lock);
     return up ? high(ends[0]) : -1;
 }
 
+bool process_is_leaving(void)
+{
+    return leaving;
+}
+
 __attribute__((destructor)) static void leave(void)
 {
+    leaving = true;
     channels_drop_all();
     stop();
 }
