@@ -163,7 +163,8 @@ class Model3:
         packed, what = Packed(request.payload), request.args[0]
         sizes = {}
         while not packed.ended:
-            sizes[packed.signed()] = packed.number()
+            core = packed.signed()
+            sizes[core] = packed.number()
         if what == 0 and isinstance(self._opened, Context):
             need, size = self._opened.memory().internal, sum(sizes.values())
             if size < need:
@@ -244,8 +245,9 @@ class Model3:
 
 def _from_path(path: str) -> ModelFile:
     file = ModelFile(path)
-    if not len(file.data):
-        raise ModelInvalid(f"{file.label} is empty; copy it again")
+    with file.naming():
+        if not len(file.data):
+            raise ModelInvalid("the file is empty; copy it again")
     return file
 
 

@@ -276,6 +276,11 @@ static void prepare(void)
 
 static bool ended(void)
 {
+    struct pollfd end = {.fd = control};
+    if (poll(&end, 1, 0) > 0 && end.revents & POLLHUP) { /* it has let go of its end, and is about to be gone */
+        stop();
+        return true;
+    }
     if (server > 0 && waitpid(server, NULL, WNOHANG) == 0)
         return false;
     if (server > 0 && errno == ECHILD && kill(server, 0) == 0)
