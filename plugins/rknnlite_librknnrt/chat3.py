@@ -25,7 +25,7 @@ from .protocol import Callback, Gone, Request, Wire
 __all__ = ["main", "serve", "stop"]
 
 _INITED, _EXITED, _ERROR = range(3)
-_CODE = "import sys\nsys.path.pop(0)\nfrom rknnlite_librknnrt.chat3 import main\nmain()"
+_CODE = "import json, sys\nsys.path[:] = json.loads(sys.argv[3])\nfrom rknnlite_librknnrt.chat3 import main\nmain()"
 _PR_SET_PDEATHSIG = 1
 _PATIENCE = 0.1
 """Seconds between two questions whether the model is loaded."""
@@ -35,8 +35,8 @@ class Chat3:
     """One chat server."""
 
     def __init__(self, file: Path) -> None:
-        self.file = file
-        command = [sys.executable, "-E", "-c", _CODE, str(os.getpid()), str(file)]
+        self._url = _health(file)
+        command = [sys.executable, "-E", "-c", _CODE, str(os.getpid()), str(file), json.dumps(sys.path)]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         self._stopped = threading.Event()
 
@@ -47,13 +47,13 @@ class Chat3:
 
     def wait(self, ready: Callable[[], None]) -> Optional[int]:
         """Until it has ended; ``ready`` hears once that models are loaded. Its status, None after ``stop``."""
-        url, waiting = _health(self.file), True
+        waiting = True
         while True:
             try:
                 status = self._process.wait(_PATIENCE if waiting else None)
                 return None if self._stopped.is_set() else status
             except subprocess.TimeoutExpired:
-                if _answers(url):
+                if _answers(self._url):
                     waiting = False
                     ready()
 
