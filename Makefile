@@ -20,8 +20,10 @@ BENCH ?= benchmarks/models
 FUZZ ?= 300
 CPU_LIMIT ?= 480
 
-# What tests of custom operators, of completion and of proxies need beside Python; without them those tests are skipped.
-PACKAGES := gcc gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
+# What tests of custom operators, of programs in other languages, of completion and of proxies need beside Python; without
+# them those tests are skipped.
+PACKAGES := gcc g++ clang golang-go rustc libopencv-dev cmake strace gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+	gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
 	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
 	zsh fish chromium nginx-light haproxy pkg-config
 

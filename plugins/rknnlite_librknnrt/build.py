@@ -101,7 +101,7 @@ def own_folder() -> Path:
             f"{_PURPOSE} needs to know which Python to start, and this one runs inside another program; "
             "run rknnlite from the command line"
         )
-    key = hashlib.sha256(f"{sys.executable}\0{platform.machine()}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(repr((sys.executable, *buildcache.system())).encode()).hexdigest()[:16]
     folder = buildcache.cache_dir(lasting=True) / "librknnrt" / key
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
@@ -144,6 +144,7 @@ def _glibc() -> tuple[int, int]:
 
 
 def _built(name: str = LIBRARY) -> Path:
+    own_folder()  # where nothing can be kept there is nothing to compile for
     flags = (*recipe.flags(name), recipe.version_flag(__version__), "-I.")
     try:
         return buildcache.build_library(name, recipe.files(name), _PURPOSE.replace(LIBRARY, name), *flags)

@@ -16,6 +16,8 @@ from .headers import include_dir
 
 __all__ = ["COMMANDS"]
 
+_ASKED = ("dir", "include_dir", "pkg_config_dir", "cflags", "libs")
+"""Options in the order of their answers; headers come before libraries, as compilers want them."""
 _NOT_FOUND, _NOT_A_PROGRAM = 127, 126
 """Exit codes of shells."""
 _MISSING = (FileNotFoundError, NotADirectoryError)
@@ -38,6 +40,7 @@ class Librknnrt(Command):
         parser.add_argument(
             "--dir", action="store_true", help="the folder of the library, for LD_LIBRARY_PATH"
         )
+        parser.add_argument("--include-dir", action="store_true", help="the folder of the headers")
         parser.add_argument("--cflags", action="store_true", help="what compilers are told: the headers")
         parser.add_argument("--libs", action="store_true", help="what linkers are told: the library")
         parser.add_argument(
@@ -52,26 +55,29 @@ class Librknnrt(Command):
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        if not (args.dir or args.libs or args.pkg_config_dir or console.json) and args.cflags:
-            console.report({}, flags.cflags())  # headers need no library
-            return Exit.OK
-        found = build.find()
-        folder, file, libs = found.file.parent, found.file, flags.libs(found.file.parent)
-        if args.dir or args.rknn3:
-            other = build.rknn3_library(found)
-        if args.rknn3:
-            file, libs = other, flags.libs(folder, "rknn3_api")
-        data = {
-            "library": file, "dir": folder, "origin": found.origin.value, "version": __version__,
-            "interpreter": sys.executable, "include": include_dir(), "cflags": flags.cflags(), "libs": libs,
-        }  # fmt: skip
-        if args.pkg_config_dir:
-            data["pkg_config_dir"] = flags.write_pkg_config(folder)
-        asked = [
-            str(data[name]) for name in ("dir", "pkg_config_dir", "cflags", "libs") if getattr(args, name)
-        ]
-        console.report(data, " ".join(asked) or f"{file} ({found.origin.value}), starts {sys.executable}")
+        asked = [name for name in _ASKED if getattr(args, name)]
+        answers: dict[str, object] = {"include_dir": include_dir(), "cflags": flags.cflags()}
+        if console.json or not asked or set(asked) - answers.keys():  # headers need no library
+            answers.update(_of_the_library(args.rknn3, args.dir, args.pkg_config_dir))
+        text = " ".join(str(answers[name]) for name in asked)
+        console.report(
+            answers, text or f"{answers['library']} ({answers['origin']}), starts {sys.executable}"
+        )
         return Exit.OK
+
+
+def _of_the_library(rknn3: bool, both: bool, pkg_config: bool) -> dict[str, object]:
+    """What is known of librknnrt.so, or of librknn3_api.so; ``both``: the folder shall hold the two."""
+    found = build.find()
+    folder = found.file.parent
+    other = build.rknn3_library(found) if rknn3 or both else found.file
+    answers: dict[str, object] = {
+        "library": other if rknn3 else found.file, "dir": folder, "libs": flags.libs(folder, rknn3),
+        "origin": found.origin.value, "version": __version__, "interpreter": sys.executable,
+    }  # fmt: skip
+    if pkg_config:
+        answers["pkg_config_dir"] = flags.write_pkg_config(folder)
+    return answers
 
 
 class Exec(Command):

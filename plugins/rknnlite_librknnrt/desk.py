@@ -40,6 +40,7 @@ class Desk:
             pass
         finally:
             self._close(None)
+            self._handlers.clear()  # they refer to this desk, and hold what it has mapped
             self._wire.close()
 
     def _one(self, request: Request) -> None:

@@ -7,15 +7,18 @@ import mmap
 import struct
 from typing import Optional
 
+import numpy as np
+
 from rknnlite import config
 from rknnlite.abi.init_flags import options_of
 from rknnlite.abi.rknn_api import MemSync, Query
-from rknnlite.abi.rknn_op import TensorAttrStruct
+from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
 from rknnlite.capi import answer, attr_of, perf_text
-from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
+from rknnlite.errors import ContextInvalid, ModelInvalid, ModelUnsupported, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
+from rknnlite.log import logger
 from rknnlite.runtime import open_model
-from rknnlite.spi import Context
+from rknnlite.spi import Context, Input
 
 from .calls import Answer, Desks, Handler
 from .memories import Memories
@@ -36,6 +39,7 @@ class Network:
         self._opened = opened
         self._memories = Memories(opened)
         self._inputs: Optional[StagedInputs] = None
+        self._given = False  # inputs, or memory bound to one
         self._outputs = StagedOutputs()
         self._frame = -1  # the last one that began
         self._asks: Optional[Wire] = None  # where callbacks are asked for
@@ -70,6 +74,7 @@ class Network:
         """Close the context; operators of the program are told."""
         self._opened.close()
         self._memories.close()
+        self._inputs = None
         self._outputs.close()
         if self._asks is not None:
             self._asks.close()
@@ -78,14 +83,18 @@ class Network:
 
     def _query(self, request: Request) -> Answer:
         command, index, room = request.args[:3]
+        args: tuple[int, ...] = ()
         if command == Query.PERF_DETAIL:
             told, need = perf_text(self._opened), struct.calcsize("P") + 8
         else:
             told = answer(self._opened, command, index)
             need = len(told)
+        if command == Query.DEVICE_MEM_INFO:  # it has pointers: the library puts it together
+            mem = TensorMem.from_buffer_copy(told)
+            told, need, args = b"", 0, (mem.size, mem.flags)
         if room < need:
             raise ParamInvalid(f"command {command}: the structure has {room} bytes, the answer {need}")
-        return Answer(told)
+        return Answer(told, args)
 
     def _core_mask(self, request: Request) -> None:
         self._opened.set_core_mask(request.args[0])
@@ -103,7 +112,7 @@ class Network:
         if sorted(given) != list(range(count)):
             raise ParamInvalid(f"shapes are given for inputs {sorted(given)}, must be 0 to {count - 1}")
         self._opened.set_shapes([given[index].dims for index in range(count)])
-        self._inputs = None
+        self._inputs, self._given = None, False
 
     # -- frames -------------------------------------------------------------------------------------------
 
@@ -118,20 +127,41 @@ class Network:
         if self._inputs is None:
             raise ContextInvalid("there are no inputs: call rknn_inputs_set")
         self._opened.set_inputs(self._inputs.inputs)
+        self._given = True
+
+    def _set_zeros(self) -> None:
+        """A program may run before it has inputs, to warm up: the vendor's runtimes compute on what is there."""
+        logger.warning("rknn_run without inputs: it computes on zeros")
+        natives = self._opened.native_inputs
+        zeros = [np.zeros(native.dims, native.dtype.numpy) for native in natives]
+        self._opened.set_inputs(
+            [Input(i, zero, natives[i].layout, pass_through=True) for i, zero in enumerate(zeros)]
+        )
+        self._given = True
 
     def _run(self, request: Request) -> Answer:
         flags, extended, timeout = request.args[:3]
-        opened = self._opened
         if flags & RunFlag.WITH_INPUTS:
             self._set_inputs()
-        if extended:
-            self._frame = opened.start(timeout)
-            if not flags & RunFlag.NON_BLOCK:
-                opened.wait(self._frame, timeout)
-        else:
-            opened.run()
-            self._frame += 1
+        elif not self._given:
+            self._set_zeros()
+        try:
+            self._compute(extended != 0, not flags & RunFlag.NON_BLOCK, timeout)
+        except ModelUnsupported as error:
+            error.code = (
+                RknnError.code
+            )  # an operator that nobody computes is found in the run: -1 (librknnrt 1.6.0)
+            raise
         return self._delivered() if flags & RunFlag.WITH_OUTPUTS else Answer(args=(self._frame,))
+
+    def _compute(self, extended: bool, block: bool, timeout: int) -> None:
+        if not extended:
+            self._opened.run()
+            self._frame += 1
+            return
+        self._frame = self._opened.start(timeout)
+        if block:
+            self._opened.wait(self._frame, timeout)
 
     def _wait(self, request: Request) -> None:
         extended, frame, timeout = request.args[:3]
@@ -161,6 +191,7 @@ class Network:
         attr = attr_of(TensorAttrStruct.from_buffer_copy(request.payload))
         self._opened.bind(attr, self._memories.find(request.args[0]))
         is_input = any(attr.name == known.name for known in self._opened.inputs)
+        self._given = True
         return Answer(args=(int(is_input),))
 
     def _weights(self, request: Request) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from rknnlite import config, socs
-from rknnlite.abi.rknn_matmul import Info, Io, Shape, Tensor, tensor_from, tensor_to
+from rknnlite.abi.rknn_matmul import Info, Io, Shape, Tensor
+from rknnlite.capi.matrices import matrix_of, matrix_struct
 from rknnlite.choosing import choose_matmul_backend
 from rknnlite.errors import ParamInvalid
 from rknnlite.matmul.layout import from_bytes, pack_b, to_bytes
@@ -42,7 +43,7 @@ class Product:
         for shape in reversed(spec.shapes):  # the first one is chosen in the end
             if len(spec.shapes) > 1:
                 opened.set_shape(shape)
-            told.append(bytes(Io(*map(tensor_to, opened.tensors))))
+            told.append(bytes(Io(*map(matrix_struct, opened.tensors))))
         return cls(opened), Answer(b"".join(reversed(told)))
 
     def handlers(self) -> dict[int, Handler]:
@@ -59,7 +60,7 @@ class Product:
         self._memories.close()
 
     def _bind(self, request: Request) -> None:
-        tensor = tensor_from(Tensor.from_buffer_copy(request.payload))
+        tensor = matrix_of(Tensor.from_buffer_copy(request.payload))
         self._opened.bind(tensor, self._memories.find(request.args[0]))
 
     def _mask(self, request: Request) -> None:

@@ -18,7 +18,7 @@ __all__ = [
 LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknn3_api.so"
 CLIENT, INCLUDE = (Path(__file__).with_name(name) for name in ("client", "include"))
 """Sources of the libraries, and the headers that programs are compiled with."""
-_SHARED = ("channel.c", "process.c", "wire.c")
+_SHARED = ("channel.c", "orphan.c", "process.c", "wire.c")
 _SOURCES = {LIBRARY: ("*.c",), RKNN3_LIBRARY: ("rknn3/*.c", *_SHARED)}
 """Library -> its sources, below ``CLIENT``; its name is its SONAME, too."""
 MADE_OF = "made-of"

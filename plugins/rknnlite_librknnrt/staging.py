@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes as ct
 import mmap
 import os
 import struct
@@ -14,12 +13,19 @@ from numpy.typing import NDArray
 
 from rknnlite.abi.rknn_api import InputStruct
 from rknnlite.capi import input_of
-from rknnlite.errors import OutOfMemory, OutputInvalid
+from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.spi import Context, Input
 
 __all__ = ["StagedInputs", "StagedOutputs"]
 
 Array = NDArray[Any]
+
+
+_TOLD = struct.Struct("=5I")
+
+
+def _input(index: int, size: int, pass_through: int, kind: int, fmt: int) -> InputStruct:
+    return InputStruct(index=index, size=size, pass_through=pass_through, type=kind, fmt=fmt)
 
 
 def _aligned(size: int) -> int:
@@ -30,7 +36,7 @@ class StagedInputs:
     """Inputs of one kind: where each lies in the memory, looked at once, as arrays over it."""
 
     def __init__(self, opened: Context, structs: bytes, count: int, fd: int, size: int) -> None:
-        given = [InputStruct.from_buffer_copy(structs, i * ct.sizeof(InputStruct)) for i in range(count)]
+        given = [_input(*numbers) for numbers in _TOLD.iter_unpack(structs[: count * _TOLD.size])]
         self._bytes = np.frombuffer(mmap.mmap(fd, max(1, size)), np.uint8)
         self.inputs: list[Input] = []
         at = 0
@@ -79,7 +85,7 @@ class StagedOutputs:
 
     def _results(self, opened: Context) -> list[Array]:
         if len(self._wanted) != len(opened.outputs):
-            raise OutputInvalid(f"{len(self._wanted)} outputs asked for, the model has {len(opened.outputs)}")
+            raise ParamInvalid(f"{len(self._wanted)} outputs asked for, the model has {len(opened.outputs)}")
         forms = {kind: opened.get_outputs(kind) for kind in sorted(set(self._wanted))}
         return [np.asarray(forms[kind][index]) for index, kind in enumerate(self._wanted)]
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rknnlite import socs
+from rknnlite.abi.rknn_matmul import Io, QuantParams, Shape
+from rknnlite.capi.matrices import info_of, matrix_of, matrix_struct
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.log import logger
 from rknnlite.native.crash import calls
@@ -17,7 +19,6 @@ from rknnlite.spi.matmul import MatmulContext, MatmulShape, MatmulSpec, MatmulTe
 from . import abi, memory
 from .errors import Native, call_error
 from .loader import Library
-from .matmul_abi import Io, QuantParams, Shape, info_of, tensor_from, tensor_to
 from .memory import RknnrtMemory
 
 __all__ = ["RknnrtMatmul"]
@@ -61,7 +62,9 @@ class RknnrtMatmul(MatmulContext):
         code = self._library.quick(name)(ct.byref(self._cell), ct.byref(info), *arguments)
         if code:
             raise call_error(name, code, self._why())
-        return [(tensor_from(io.A), tensor_from(io.B), tensor_from(io.C)) for io in ios]
+        return [
+            (matrix_of(io.A, RknnError), matrix_of(io.B, RknnError), matrix_of(io.C, RknnError)) for io in ios
+        ]
 
     def _why(self) -> str:
         """The limit of the SoC that a shape breaks, as far as it is known."""
@@ -160,7 +163,7 @@ class RknnrtMatmul(MatmulContext):
         with self.exclusive():
             self.check_fits(tensor, mem, isinstance(mem, RknnrtMemory) and mem in self._memories)
             assert isinstance(mem, RknnrtMemory)
-            self._call("rknn_matmul_set_io_mem", mem.require(), ct.byref(tensor_to(tensor)))
+            self._call("rknn_matmul_set_io_mem", mem.require(), ct.byref(matrix_struct(tensor)))
             self._bound[tensor.name] = mem
 
     def run(self) -> None:

@@ -22,6 +22,8 @@ _ATTRS = {
     Query.CURRENT_NATIVE_OUTPUT_ATTR: AttrKind.CURRENT_NATIVE_OUTPUT,
 }  # fmt: skip
 _UINT32 = 0xFFFFFFFF
+_API, _DRIVER = "2.3.2", "0.9.8"
+"""Of the runtime whose API this is, and of a driver that it takes."""
 
 
 def answer(opened: Context, command: int, index: int) -> bytes:
@@ -40,8 +42,7 @@ def answer(opened: Context, command: int, index: int) -> bytes:
     if command == Query.PERF_RUN:
         return bytes(abi.PerfRun(int(opened.last_run_us)))
     if command == Query.SDK_VERSION:
-        versions = opened.versions
-        return bytes(abi.SdkVersion(versions.api.encode()[:255], versions.driver.encode()[:255]))
+        return bytes(_versions(opened))
     if command == Query.MEM_SIZE:
         size = opened.memory()
         return bytes(abi.MemSize(size.weight, size.internal, size.total, size.sram_total, size.sram_free))
@@ -59,6 +60,17 @@ def perf_text(opened: Context) -> bytes:
     if not opened.last_run_us:
         raise ParamInvalid("there are no figures per layer before a run has ended")
     return str(opened.perf_table()).encode()
+
+
+def _versions(opened: Context) -> abi.SdkVersion:
+    """Programs compare the numbers in front: where no vendor's library computes, those of the API that is answered.
+
+    The vendor's wheel splits the whole text at its points: there are two.
+    """
+    api, driver, library = opened.versions
+    if not library:
+        api, driver = (f"{n} ({text.replace('.', '-')})" for n, text in ((_API, api), (_DRIVER, driver)))
+    return abi.SdkVersion(api.encode()[:255], driver.encode()[:255])
 
 
 def _device_memory(opened: Context) -> TensorMem:

@@ -15,8 +15,10 @@ import fcntl
 import functools
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -29,7 +31,7 @@ from ..errors import BackendUnavailable, ParamInvalid
 from ..files.writing import write_file
 from ..log import logger
 
-__all__ = ["build", "build_library", "cache_dir", "fetch", "keep", "writable_by_others"]
+__all__ = ["build", "build_library", "cache_dir", "fetch", "keep", "system", "writable_by_others"]
 
 _TIME_LIMIT = 120.0
 _CHECKSUM_SIZE = hashlib.sha256().digest_size
@@ -177,7 +179,7 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
         BackendUnavailable: there is no such compiler. ParamInvalid: it fails; the text holds its last lines.
     """
     compiler = shutil.which(command[0])
-    digest = hashlib.sha256(repr((name, tuple(command), compiler)).encode())
+    digest = hashlib.sha256(repr((name, tuple(command), compiler, *system())).encode())
     for file, content in sorted(files.items()):
         digest.update(f"\0{file}\0{len(content)}\0".encode() + content)
     target = cache_dir() / digest.hexdigest()[:32] / name
@@ -194,6 +196,15 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
     except OSError as error:
         raise ParamInvalid(f"{purpose} cannot be built in {target.parent}: {error}") from None
     return target
+
+
+def system() -> tuple[str, int, str]:
+    """What a result runs on: homes and caches are shared between machines and containers."""
+    try:
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (OSError, ValueError):  # not GNU's
+        libc = ""
+    return platform.machine(), sys.maxsize, libc
 
 
 def build_library(name: str, source: Union[Path, Sequence[Path]], purpose: str, *flags: str) -> Path:

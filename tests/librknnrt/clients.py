@@ -10,7 +10,6 @@ import functools
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,7 +28,14 @@ __all__ = ["HEADERS", "PROGRAMS", "environment", "errors", "interpreter", "libra
 PLUGIN = ROOT / "plugins" / "rknnlite_librknnrt"
 HEADERS = PLUGIN / "include"
 PROGRAMS = Path(__file__).parent / "programs"
-PACKAGES = {"gcc": "gcc", "g++": "g++", "clang": "clang", "go": "golang-go", "rustc": "rustc"}
+PACKAGES = {
+    "gcc": "gcc",
+    "g++": "g++",
+    "clang": "clang",
+    "clang++": "clang",
+    "go": "golang-go",
+    "rustc": "rustc",
+}
 """Compiler -> Debian package."""
 
 _STRICT = ("-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}")
@@ -37,23 +43,33 @@ _LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-std=gnu99")
 _TIME_LIMIT = 60.0
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def library(*flags: str, name: str = recipe.LIBRARY) -> Path:
     """A library from the sources of this tree, with further flags for the compiler."""
     needs("gcc")
     files = recipe.files(name)
     sources = [str(file) for file in files if file.suffix == ".c"]
     soname = f"-Wl,-soname,{name}"
-    command = ["gcc", *_LIBRARY, soname, *_STRICT, f"-I{recipe.CLIENT}", *flags, *sources, "-ldl", "-o", "{out}"]
+    command = [
+        "gcc",
+        *_LIBRARY,
+        soname,
+        *_STRICT,
+        f"-I{recipe.CLIENT}",
+        *flags,
+        *sources,
+        "-ldl",
+        "-o",
+        "{out}",
+    ]
     return made(name, command, files)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def program(name: str, *flags: str, compiler: str = "") -> Path:
     """A program of ``programs`` by its file name, linked with the library."""
     compiler = compiler or {".c": "gcc", ".cc": "g++", ".go": "go", ".rs": "rustc"}[Path(name).suffix]
-    if shutil.which(compiler) is None:
-        pytest.skip(f"needs {PACKAGES[compiler]}")
+    needs(PACKAGES[compiler])
     source, folder = PROGRAMS / name, library().parent
     environment = None
     if compiler == "go":
@@ -74,7 +90,9 @@ def program(name: str, *flags: str, compiler: str = "") -> Path:
     return made(source.stem, command, inputs, environment)
 
 
-def made(name: str, command: Sequence[str], inputs: Sequence[Path], variables: dict[str, str] | None = None) -> Path:
+def made(
+    name: str, command: Sequence[str], inputs: Sequence[Path], variables: dict[str, str] | None = None
+) -> Path:
     """The result of a compiler run (``{out}`` in the command), kept by command and content of its inputs."""
     digest = hashlib.sha256(repr((name, command, variables)).encode())
     for path in sorted(inputs):
@@ -107,7 +125,7 @@ def interpreter() -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=target.parent, delete=False) as file:
             file.write(script)
-        os.chmod(file.name, 0o755)
+        Path(file.name).chmod(0o755)
         Path(file.name).replace(target)
     return target
 
@@ -126,7 +144,13 @@ def run(
     words = [str(word) for word in command]
     env = environment() if env is None else env
     with subprocess.Popen(
-        words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options
+        words,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
     ) as process:
         try:
             out, err = process.communicate(timeout=_TIME_LIMIT)

@@ -12,11 +12,11 @@ import rknnlite
 
 __all__ = ["inferred", "pixels", "write"]
 
-_SUFFIXES = {"float32": "f32", "uint8": "u8", "int8": "i8"}
+_SUFFIXES = {"float32": "f32", "uint8": "u8", "int8": "i8", "int64": "i64"}
 
 
 def write(folder: Path, name: str, array: np.ndarray) -> np.ndarray:
-    """``NAME.f32``, ``NAME.u8`` or ``NAME.i8``, by the type; returns the array."""
+    """``NAME.f32``, ``NAME.u8``, ``NAME.i8`` or ``NAME.i64``, by the type; returns the array."""
     (folder / f"{name}.{_SUFFIXES[array.dtype.name]}").write_bytes(np.ascontiguousarray(array).tobytes())
     return array
 
@@ -26,7 +26,9 @@ def pixels(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
 
 
-def inferred(model: Any, inputs: Sequence[np.ndarray], **options: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def inferred(
+    model: Any, inputs: Sequence[np.ndarray], **options: Any
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Outputs as float32, and as stored elements, of one inference on the CPU reference."""
     given = {name: options.pop(name) for name in ("pass_through",) if name in options}
     with rknnlite.open(model, backend="cpu", **options) as context:

@@ -23,14 +23,18 @@ int main(void) { printf("%d\\n", rknn_init(0, 0, 0, 0, 0) < 0); return 0; }
 """
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a space in its name; one for these tests, as compiling takes a second."""
+    return tmp_path_factory.mktemp("my cache")
+
+
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With a space in its name, and no library of the wheel's."""
+def nothing_installed(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No library of the wheel's."""
     needs("gcc")
-    folder = tmp_path / "my cache"
-    monkeypatch.setenv("RKNNLITE_CACHE", str(folder))
+    monkeypatch.setenv("RKNNLITE_CACHE", str(cache))
     monkeypatch.setattr(build, "_PREBUILT", tmp_path / "nothing")
-    return folder
 
 
 def test_a_program_is_compiled_and_run(call: Call, tmp_path: Path) -> None:
@@ -68,7 +72,7 @@ def test_one_document_says_it_all(call: Call) -> None:
     data = call("librknnrt", "--pkg-config-dir", "--json").data
     assert data["library"] == f"{data['dir']}/librknnrt.so"
     assert (data["origin"], data["interpreter"]) == ("built", sys.executable)
-    assert Path(data["include"], "rknn_api.h").is_file()
+    assert Path(data["include_dir"], "rknn_api.h").is_file()
     assert Path(data["pkg_config_dir"], "librknnrt-rknnlite.pc").is_file()
     text = call("librknnrt").out
     assert data["library"] in text and sys.executable in text
@@ -77,6 +81,7 @@ def test_one_document_says_it_all(call: Call) -> None:
 def test_headers_are_there_without_a_compiler(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     assert call("librknnrt", "--cflags").out == f"-I{include_dir()}\n"
+    assert call("librknnrt", "--include-dir").out == f"{include_dir()}\n"
     done = call("librknnrt", "--libs")
     assert (done.code, done.out) == (4, "")
     assert "apt install gcc libc6-dev" in done.err

@@ -33,7 +33,11 @@ def test_the_calls_of_the_vendor_s_wheel(small: Small) -> None:
 
 def _plain() -> str:
     """The system's Python where there is one, else the one below this environment."""
-    return "/usr/bin/python3" if Path("/usr/bin/python3").exists() else str(Path(sys.base_prefix, "bin", "python3"))
+    return (
+        "/usr/bin/python3"
+        if Path("/usr/bin/python3").exists()
+        else str(Path(sys.base_prefix, "bin", "python3"))
+    )
 
 
 @pytest.mark.slow
@@ -57,13 +61,18 @@ def _pythons() -> dict[tuple[int, int], str]:
 
 
 def _runs(python: str) -> bool:
-    return subprocess.run([python, "-I", "-c", "import ctypes"], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run([python, "-I", "-c", "import ctypes"], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 def test_the_home_of_another_python(small: Small, tmp_path: Path) -> None:
     """Variables that make the client's interpreter do not reach the one that computes."""
     (tmp_path / "encodings.py").write_text("raise SystemExit('the wrong library')")
-    env = environment(PYTHONHOME=str(tmp_path), PYTHONPATH=str(tmp_path), PYTHONSTARTUP="/nowhere", PYTHONUTF8="7")
+    env = environment(
+        PYTHONHOME=str(tmp_path), PYTHONPATH=str(tmp_path), PYTHONSTARTUP="/nowhere", PYTHONUTF8="7"
+    )
     run([program("threads.c"), *small, 2, 2], env=env)
 
 
@@ -79,11 +88,18 @@ def test_the_interpreter_beside_the_library(small: Small, tmp_path: Path) -> Non
     env = environment()
     shutil.copy(Path(env["LD_LIBRARY_PATH"]) / "librknnrt.so", tmp_path)
     (tmp_path / "interpreter").write_text(env.pop("RKNNLITE_PYTHON") + "\n")
-    run([program("threads.c"), *small, 2, 2], env={**env, "LD_LIBRARY_PATH": str(tmp_path), "VIRTUAL_ENV": "/nowhere"})
+    run(
+        [program("threads.c"), *small, 2, 2],
+        env={**env, "LD_LIBRARY_PATH": str(tmp_path), "VIRTUAL_ENV": "/nowhere"},
+    )
 
 
 def test_without_home_and_in_another_folder(small: Small, tmp_path: Path) -> None:
     model, folder = small
-    env = {name: value for name, value in environment().items() if name not in ("HOME", "TMPDIR", "RKNNLITE_CACHE")}
+    env = {
+        name: value
+        for name, value in environment().items()
+        if name not in ("HOME", "TMPDIR", "RKNNLITE_CACHE")
+    }
     relative = os.path.relpath(model, tmp_path)
     run([program("threads.c"), relative, folder, 2, 2], env=env, cwd=tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +63,36 @@ def program(name: str) -> Path:
         "gcc", "-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}", "-o", "{out}",
         str(source), f"-L{built.parent}", "-lrknn3_api",
     ]  # fmt: skip
-    inputs = [source, built, *PROGRAMS.glob("*.h"), *(PROGRAMS.parent / "programs").glob("*.h"), *HEADERS.glob("*.h")]
+    inputs = [
+        source,
+        built,
+        *PROGRAMS.glob("*.h"),
+        *(PROGRAMS.parent / "programs").glob("*.h"),
+        *HEADERS.glob("*.h"),
+    ]
     return made(source.stem, command, inputs)
 
 
 def started(*words: Any, **variables: str) -> subprocess.CompletedProcess[str]:
     """A program to its end, on the library."""
     return run(words, env=environment(library3(), **variables))
+
+
+def talking(folder: Path, words: list[Any]) -> subprocess.Popen[str]:
+    """A program that says on stdout how far it is, and waits for a line."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    variables = environment(library3(), MARK=str(folder))
+    return subprocess.Popen(list(map(str, words)), env=variables, text=True, **pipes)
+
+
+def below(folder: Path, program: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The processes that a program has started: they are no children of it, but have its variables."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("MARK") == str(folder) and process.pid != program.pid:
+                found.append(process)
+    return found
 
 
 def network(folder: Path, name: str, prefix: str = "", shape: int | None = None) -> Path:
@@ -77,7 +102,8 @@ def network(folder: Path, name: str, prefix: str = "", shape: int | None = None)
         if shape is not None:
             context.set_shapes(context.shapes[shape])
         given = [
-            write(folder, f"{prefix}in{attr.index}", pixels(attr.index, *attr.dims).view(np.int8)) for attr in context.inputs
+            write(folder, f"{prefix}in{attr.index}", pixels(attr.index, *attr.dims).view(np.int8))
+            for attr in context.inputs
         ]
         for i, output in enumerate(context.infer(given, pass_through=True, raw=True)):
             write(folder, f"{prefix}out{i}", output.data)
@@ -111,18 +137,19 @@ def test_threads_and_a_fork(tmp_path: Path) -> None:
 
 def test_faults_and_a_killed_server(tmp_path: Path) -> None:
     model = network(tmp_path, "conv_relu.rk3588.i8")
-    words = [str(word) for word in (program("faults3.c"), model, TINY, tmp_path)]
-    with subprocess.Popen(
-        words, env=environment(library3()), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None and process.stdout.readline() == "kill\n", process.communicate(timeout=60)
-        servers = psutil.Process(process.pid).children()
-        assert len(servers) == 1
-        servers[0].kill()
+    words = [program("faults3.c"), model, TINY, tmp_path]
+    with talking(tmp_path, words) as process:
+        assert process.stdout is not None and process.stdout.readline() == "kill\n", process.communicate(
+            timeout=60
+        )
+        (server,) = below(tmp_path, process)
+        server.kill()
         _, told = process.communicate("k", timeout=60)
     assert process.returncode == 0, told
     lines = told.splitlines()
-    assert lines and all(re.match(r"E librknn3_api \(rknnlite\): rknn3_\w+: .+ \(error -\d+\)$", line) for line in lines)
+    assert lines and all(
+        re.match(r"E librknn3_api \(rknnlite\): rknn3_\w+: .+ \(error -\d+\)$", line) for line in lines
+    )
     assert any("must have 512 (1.0.0) or 584 (1.0.4)" in line for line in lines)
 
 
@@ -137,7 +164,9 @@ class Talk:
         self._ids: list[int] = []
         self._state = CallState.NORMAL
         self.stop_after = 0
-        self.calls = LlmCallbacks(result=self._result, tokenizer=lambda text: list(text.encode()), embed=embed)
+        self.calls = LlmCallbacks(
+            result=self._result, tokenizer=lambda text: list(text.encode()), embed=embed
+        )
         session.set_callbacks(self.calls)
 
     def _result(self, result: Any, state: CallState) -> int:
@@ -158,15 +187,15 @@ def talk() -> Iterator[Talk]:
     package = Package.of(str(TINY))
     params = LlmParams(max_context_len=256, vocab=VocabInfo(ignore_eos_token=True))
     with open_llm(package.model, package.weight, **SOC) as model:
-        table = EmbedTable(package.embed, model.config.vocab_size, model.config.embedding_dim, package.embed_sample())
+        table = EmbedTable(
+            package.embed, model.config.vocab_size, model.config.embedding_dim, package.embed_sample()
+        )
         with model.session(params) as session:
             yield Talk(session, table)
 
 
 def expected(talk: Talk, folder: Path) -> str:
     """The lines of ``session.c``."""
-    from dataclasses import replace
-
     session, embed = talk.session, talk.calls.embed
     assert embed is not None
     rows = np.asarray(embed(np.frombuffer(b"compare", np.uint8).astype(np.int32)), np.float16)
@@ -176,7 +205,9 @@ def expected(talk: Talk, folder: Path) -> str:
     talk.run("embeddings", EmbedInput(rows), 5)
     talk.run("image", MultimodalInput("<image>what?", image=ImageBlock(rows, 7, 1, "[", "]", "~")), 5)
 
-    session.set_callbacks(replace(talk.calls, sampling=lambda logits, name: int(np.argmax(logits.astype(np.float16)))))
+    session.set_callbacks(
+        replace(talk.calls, sampling=lambda logits, name: int(np.argmax(logits.astype(np.float16))))
+    )
     talk.run("sampled", PromptInput("sampled"), 6)
     seen: list[tuple[int, np.ndarray]] = []
     shown: Callable[..., int] = lambda outputs, state: seen.append((int(state), outputs[0].data)) or 0  # noqa: E731
@@ -194,7 +225,8 @@ def expected(talk: Talk, folder: Path) -> str:
     session.set_chat_template("Be brief.\n", "Q: ", "\nA: ")
     talk.run("template", PromptInput("one"), 5)
     now = session.state()
-    talk.lines += f"state {now.n_total_tokens} {now.n_max_tokens} {now.n_decode_tokens} {now.n_prefill_tokens} {int(now.kvcache_policy)}\n"
+    counts = (now.n_total_tokens, now.n_max_tokens, now.n_decode_tokens, now.n_prefill_tokens)
+    talk.lines += f"state {' '.join(map(str, counts))} {int(now.kvcache_policy)}\n"
     session.save_kvcache(str(folder / "ours"))
     session.clear_kvcache()
     session.load_kvcache(str(folder / "ours"))
@@ -231,12 +263,9 @@ def parameters(folder: Path) -> tuple[int, Path]:
     return port, file
 
 
-def serving(words: list[Any]) -> subprocess.Popen[str]:
+def serving(folder: Path, words: list[Any]) -> subprocess.Popen[str]:
     """The program, when its server is ready."""
-    process = subprocess.Popen(
-        list(map(str, words)), env=environment(library3()), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = talking(folder, words)
     assert process.stdout is not None
     if process.stdout.readline() != "ready\n":
         process.kill()
@@ -247,7 +276,7 @@ def serving(words: list[Any]) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("as_text", [False, True])
 def test_the_chat_server(tmp_path: Path, as_text: bool) -> None:
     port, file = parameters(tmp_path)
-    with serving([program("chat.c"), file.read_text() if as_text else file]) as process:
+    with serving(tmp_path, [program("chat.c"), file.read_text() if as_text else file]) as process:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=10) as answer:
             assert json.load(answer)["data"][0]["id"] == "tiny"
         _, told = process.communicate("stop\n", timeout=60)
@@ -256,11 +285,11 @@ def test_the_chat_server(tmp_path: Path, as_text: bool) -> None:
 
 def test_the_chat_server_ends_with_its_program(tmp_path: Path) -> None:
     _, file = parameters(tmp_path)
-    with serving([program("chat.c"), file]) as process:
-        below = psutil.Process(process.pid).children(recursive=True)
-        assert len(below) == 2, "one that computes, and the chat server below it"
+    with serving(tmp_path, [program("chat.c"), file]) as process:
+        servers = below(tmp_path, process)
+        assert len(servers) == 2, "one that computes, and the chat server below it"
         process.send_signal(signal.SIGKILL)
-        _, alive = psutil.wait_procs(below, timeout=20)
+        _, alive = psutil.wait_procs(servers, timeout=20)
     assert not alive
 
 
@@ -299,7 +328,7 @@ def test_the_backend_for_coprocessors_runs_on_it(tmp_path: Path, version: str) -
     assert done.stdout.splitlines()[-4:] == ["network", "shapes", "session", "state"], done.stderr
 
 
-CLIENT = '''
+CLIENT = """
 import sys
 import numpy as np
 import rknnlite
@@ -353,7 +382,7 @@ assert told[0] == told[1] and len(told[0][1]) == 13, told
 print("session", flush=True)
 assert states[0] == states[1], states
 print("state", flush=True)
-'''
+"""
 
 
 def test_every_program_is_run() -> None:
@@ -364,7 +393,9 @@ def test_every_program_is_run() -> None:
 
 @pytest.mark.parametrize("revision", [rknn3.FIRST, rknn3.LATER], ids=["1.0.0", "1.0.4"])
 def test_every_function_of_the_tables_is_there(revision: rknn3.Revision) -> None:
-    done = subprocess.run(["nm", "-D", "--defined-only", library3()], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["nm", "-D", "--defined-only", library3()], capture_output=True, text=True, check=True
+    )
     exported = {line.split()[-1] for line in done.stdout.splitlines()}
     assert set(revision.functions) <= exported
     assert exported - set(rknn3.FIRST.functions) - set(rknn3.LATER.functions) == {

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rknnlite_rknnrt import matmul_abi
 
 import rknnlite
 from rknnlite import errors
+from rknnlite.abi import rknn_matmul
 from tests.doubles.double import Double, build
 from tests.rknnrt import test_abi as declared
 
 TABLE = json.loads((Path(declared.__file__).parent / "data" / "abi.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", sorted(matmul_abi.STRUCTURES))
+@pytest.mark.parametrize("name", sorted(rknn_matmul.STRUCTURES))
 def test_structures(name: str) -> None:
-    found = declared.layout(matmul_abi.STRUCTURES[name])
+    found = declared.layout(rknn_matmul.STRUCTURES[name])
     assert found == TABLE["structs"][name][declared.MODEL]
 
 
@@ -110,4 +110,4 @@ def test_a_product_does_not_go_over_a_fork(double: Double) -> None:
 
 
 def test_sizes_of_the_structures() -> None:
-    assert ct.sizeof(matmul_abi.Info) == 64 and ct.sizeof(matmul_abi.Io) == 996
+    assert ct.sizeof(rknn_matmul.Info) == 64 and ct.sizeof(rknn_matmul.Io) == 996

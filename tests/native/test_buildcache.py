@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -40,6 +41,18 @@ def test_the_same_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_sources_and_other_commands_are_other_results() -> None:
     assert len({build(), build(b"other"), build(command=["cp", "-p", "source", "{out}"])}) == 3
+
+
+def test_a_shared_cache_keeps_what_other_systems_built_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home on several machines, a cache that a container of another C library gets."""
+    results = {build()}
+    monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.17")
+    results.add(build())
+    monkeypatch.setattr(os, "confstr", lambda name: None)
+    results.add(build())
+    monkeypatch.setattr(platform, "machine", lambda: "another")
+    results.add(build())
+    assert len(results) == 4
 
 
 MONTHS = 70 * 86400

@@ -162,3 +162,13 @@ def test_the_c_library_is_no_programs_by_accident() -> None:
     assert "debian/librknnrt/pkgconfig/librknnrt-rknnlite.pc" in rules
     assert "echo /usr/bin/python3 > $(@D)/interpreter" in rules
     assert not list(DEBIAN.glob("librknnrt-rknnlite*.triggers")), "nothing for ldconfig"
+
+
+def test_the_wheel_has_all_that_compiles_the_c_library() -> None:
+    """Git and the sdist have nothing that was compiled."""
+    assert {"client/*.[ch]", "include/*.h", "lib/*/*"} <= set(package_data()["rknnlite_librknnrt"])
+    folder = ROOT / "plugins" / "rknnlite_librknnrt"
+    assert {file.suffix for name in ("client", "include") for file in (folder / name).iterdir()} == {
+        ".c",
+        ".h",
+    }

@@ -29,6 +29,15 @@ COMMANDS = {
     "nginx-light": ("nginx", "/usr/sbin/nginx"),
     "haproxy": ("haproxy", "/usr/sbin/haproxy"),
     "curl": ("curl",),
+    "g++": ("g++",),
+    "clang": ("clang",),
+    "cmake": ("cmake",),
+    "golang-go": ("go",),
+    "rustc": ("rustc",),
+    "valgrind": ("valgrind",),
+    "strace": ("strace",),
+    "gcc-aarch64-linux-gnu": ("aarch64-linux-gnu-gcc",),
+    "qemu-user": ("qemu-aarch64",),
     "pkg-config": ("pkg-config",),
 }
 """Debian package -> commands of which one is enough."""
@@ -49,6 +58,7 @@ _PHRASES = (
     (r"qemu", "qemu-user"),
     (r"opencl-headers", "opencl-headers"),
     (r"OpenCL", "pocl-opencl-icd"),
+    (r"libopencv-dev", "libopencv-dev"),
     (r"valgrind", "valgrind"),
     (r"C compiler|\bgcc\b", "gcc"),
     (r"extra plot", "matplotlib"),
@@ -92,7 +102,7 @@ def skip_for_want(output: str) -> None:
 
 def wanted(reason: str) -> str | None:
     """What to install, of the reason of a skip; None where no package would help."""
-    plain = re.search(r"needs ([\w-]+)$", reason)
+    plain = re.search(r"needs ([\w+-]+)$", reason)
     if plain and (plain[1] in COMMANDS or plain[1] in _FROM_PIP):
         return plain[1]
     for phrase, name in _PHRASES:

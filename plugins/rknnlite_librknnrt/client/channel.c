@@ -158,6 +158,7 @@ void channel_drop(struct channel *channel)
 static int gone(struct channel *channel, const char *function)
 {
     channel->broken = true;
+    process_doubt();
     if (process_is_leaving()) /* a thread that still waits has nobody to tell */
         return library.unavailable;
     return failed(function, library.unavailable,

@@ -6,6 +6,7 @@
 #define _FILE_OFFSET_BITS 64
 
 #include <pthread.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,8 +44,22 @@ bool library_serve(struct channel *channel);             /* answer one; false: t
 int process_connect(uint64_t id);
 bool process_is_leaving(void); /* the program, or the library, is at its end */
 
+/* A connection has ended: the whole server may be about to. */
+void process_doubt(void);
+
 /* Say on stderr what failed; returns the code. */
 int failed(const char *function, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* -- orphan.c: a process that is no child of this one ---------------------------------------------- */
+
+struct orphan {
+    const char *path;
+    char *const *arguments, *const *environment;
+    const posix_spawn_file_actions_t *files;
+    const posix_spawnattr_t *attributes;
+};
+
+pid_t orphan_start(const struct orphan *orphan, int *error); /* -1 and why */
 
 /* -- wire.c: descriptors and bytes ---------------------------------------------------------------- */
 

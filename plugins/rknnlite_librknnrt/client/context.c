@@ -198,6 +198,9 @@ static void put(struct channel *channel, uint32_t command, void *info, uint32_t 
         channel->perf = talk->answer;
         talk->answer = NULL;
         memcpy(info, &detail, sizeof detail);
+    } else if (command == RKNN_QUERY_DEVICE_MEM_INFO) { /* it has pointers, which may be larger in the server */
+        rknn_tensor_mem mem = {.fd = -1, .size = (uint32_t)talk->told[0], .flags = (uint32_t)talk->told[1]};
+        memcpy(info, &mem, sizeof mem < room ? sizeof mem : room);
     } else {
         memcpy(info, talk->answer, talk->answer_size < room ? talk->answer_size : room);
     }

@@ -120,6 +120,22 @@ static void copy_in(struct frames *frames, uint32_t count, const rknn_input *inp
     }
 }
 
+/* What the server is told of an input. Without pointers: its Python may have larger ones. Twin in staging.py. */
+struct told_input {
+    uint32_t index, size, pass_through, type, fmt;
+};
+
+static struct told_input *told_of(uint32_t count, const rknn_input *inputs)
+{
+    struct told_input *told = malloc(count * sizeof *told);
+    for (uint32_t i = 0; told && i < count; i++) {
+        const rknn_input *given = &inputs[i];
+        told[i] = (struct told_input){given->index, given->size, given->pass_through, (uint32_t)given->type,
+                                      (uint32_t)given->fmt};
+    }
+    return told;
+}
+
 /* Inputs of another kind than before: new staging memory, which the server looks at. */
 static int new_kinds(struct channel *channel, struct frames *frames, uint32_t count, const rknn_input *inputs)
 {
@@ -130,11 +146,13 @@ static int new_kinds(struct channel *channel, struct frames *frames, uint32_t co
     free(frames->kinds);
     frames->n_inputs = 0;
     frames->kinds = malloc(count * sizeof *inputs);
+    struct told_input *told = told_of(count, inputs);
     int fd = wire_memory(size ? size : 1);
-    if (!frames->kinds || fd < 0 || !map(&frames->in, fd, size)) {
+    if (!frames->kinds || !told || fd < 0 || !map(&frames->in, fd, size)) {
         int code = failed(function, RKNN_ERR_MALLOC_FAIL, "no memory for inputs of %zu bytes: %s", size, strerror(errno));
         free(frames->kinds);
         frames->kinds = NULL;
+        free(told);
         if (fd >= 0)
             close(fd);
         return code;
@@ -145,12 +163,13 @@ static int new_kinds(struct channel *channel, struct frames *frames, uint32_t co
     struct talk talk = {.function = function,
                         .call = CALL_INPUTS,
                         .args = {count, size},
-                        .payload = inputs,
-                        .size = count * sizeof *inputs,
+                        .payload = told,
+                        .size = count * sizeof *told,
                         .fds = &fd,
                         .n_fds = 1};
     int code = channel_talk(channel, &talk);
     free(talk.answer);
+    free(told);
     close(fd);
     if (code) {
         free(frames->kinds);
@@ -351,7 +370,7 @@ PUBLIC int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_outpu
         return code;
     struct frames *frames = frames_of(channel);
     if (!outputs || !frames || !n_outputs || n_outputs > 4096)
-        code = failed(function, outputs ? RKNN_ERR_OUTPUT_INVALID : RKNN_ERR_PARAM_INVALID, "%u outputs at %p", n_outputs,
+        code = failed(function, RKNN_ERR_PARAM_INVALID, "%u outputs at %p", n_outputs,
                       (void *)outputs);
     else if (!frames->delivered || !same_wishes(frames, n_outputs, outputs))
         code = fetch(channel, frames, n_outputs, outputs);

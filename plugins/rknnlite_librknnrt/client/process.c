@@ -1,7 +1,8 @@
 /* The server process: one for this process, started at the first context.
  *
  * The kernel kills it together with this process: it owns the reading end of a pipe (the leash) that signals when
- * the last writing end is closed. PR_SET_PDEATHSIG would kill it already when the thread that started it ends.
+ * the last writing end is closed. PR_SET_PDEATHSIG would kill it already when the thread that started it ends. It is no
+ * child of this process (orphan.c); whether it lives tells the socket.
  */
 #include "client.h"
 
@@ -10,18 +11,18 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define START_LIMIT 120 /* seconds; an emulated board takes half a minute */
+#define END_LIMIT 2000  /* milliseconds */
+#define DOUBT_LIMIT 300 /* milliseconds */
 #define ROOM 4096
 
 extern char **environ;
@@ -32,6 +33,7 @@ static pid_t server;
 static int control = -1; /* each descriptor sent over it becomes a thread of the server */
 static int leash = -1;
 static volatile bool leaving;
+static bool doubted; /* a connection to it has ended */
 
 int failed(const char *function, int code, const char *format, ...)
 {
@@ -179,26 +181,47 @@ static pid_t spawn(const char *python, int sock, int pipe_end, int said, int *er
     posix_spawnattr_setsigdefault(&attributes, &defaults);
     posix_spawnattr_setpgroup(&attributes, 0); /* Ctrl-C is for the program */
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    *error = environment ? posix_spawn(&pid, python, &files, &attributes, arguments, environment) : ENOMEM;
+    const struct orphan orphan = {python, arguments, environment, &files, &attributes};
+    *error = ENOMEM;
+    if (environment)
+        pid = orphan_start(&orphan, error);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
     free(environment);
     return *error ? -1 : pid;
 }
 
-static void stop(void)
+/* Whether the server has ended, waiting for it up to so many milliseconds. */
+static bool ends(int milliseconds)
+{
+    char byte;
+    struct pollfd wait = {.fd = control, .events = POLLIN};
+    if (control < 0)
+        return true;
+    while (poll(&wait, 1, milliseconds) < 0 && errno == EINTR)
+        continue;
+    ssize_t got = recv(control, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static void forget(void)
 {
     if (control >= 0)
         close(control);
     if (leash >= 0)
         close(leash);
     control = leash = -1;
-    if (server > 0) {
-        kill(server, SIGKILL); /* it keeps nothing that would have to be written */
-        while (waitpid(server, NULL, 0) < 0 && errno == EINTR)
-            continue;
-    }
     server = 0;
+}
+
+/* It keeps nothing that would have to be written. */
+static void stop(void)
+{
+    if (server > 0 && !ends(0)) {
+        kill(server, SIGKILL);
+        ends(END_LIMIT);
+    }
+    forget();
 }
 
 /* Wait for the server's first word; false: it ended, or was silent for too long. */
@@ -260,12 +283,7 @@ static bool start(void)
 static void after_fork(void)
 {
     pthread_mutex_init(&process_lock, NULL);
-    if (control >= 0)
-        close(control);
-    if (leash >= 0)
-        close(leash);
-    control = leash = -1;
-    server = 0; /* the parent's */
+    forget(); /* it is the parent's */
     channels_after_fork();
 }
 
@@ -274,23 +292,20 @@ static void prepare(void)
     pthread_atfork(NULL, NULL, after_fork);
 }
 
+void process_doubt(void)
+{
+    pthread_mutex_lock(&process_lock);
+    doubted = true;
+    pthread_mutex_unlock(&process_lock);
+}
+
 static bool ended(void)
 {
-    struct pollfd end = {.fd = control};
-    if (poll(&end, 1, 0) > 0 && end.revents & POLLHUP) { /* it has let go of its end, and is about to be gone */
-        stop();
-        return true;
-    }
-    if (server > 0 && waitpid(server, NULL, WNOHANG) == 0)
+    int patience = doubted ? DOUBT_LIMIT : 0; /* the sockets of one process do not end all at once */
+    doubted = false;
+    if (!ends(patience))
         return false;
-    if (server > 0 && errno == ECHILD && kill(server, 0) == 0)
-        return false; /* the program ignores SIGCHLD */
-    if (control >= 0)
-        close(control);
-    if (leash >= 0)
-        close(leash);
-    control = leash = -1;
-    server = 0;
+    forget();
     return true;
 }
 

@@ -3,13 +3,26 @@
 Runs in any Python from 3.7 on. FOLDER has in0.u8 and out0.f32; the tasks are the functions at the end.
 """
 
+# ruff: noqa: PTH208, PTH118, PTH123, UP031
 import ctypes
 import os
 import signal
 import sys
 import threading
 import time
-from ctypes import byref, c_char, c_char_p, c_float, c_int, c_int8, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    byref,
+    c_char,
+    c_char_p,
+    c_float,
+    c_int,
+    c_int8,
+    c_int32,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
 CTX_INVALID = -7
 
@@ -61,6 +74,7 @@ def load():
     return lib
 
 
+os.environ["RKNN_CLIENT"] = str(os.getpid())
 LIB = load()
 
 
@@ -116,19 +130,15 @@ def frames(context, count=3):
 
 
 def server():
-    """Process ids of all children and theirs: the one that computes is among them."""
-    found, queue = [], [os.getpid()]
-    while queue:
-        parent = queue.pop()
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/stat" % name) as file:
-                    fields = file.read().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == parent and fields[0] != "Z":
-                found.append(int(name))
-                queue.append(int(name))
+    """Ids of all processes that got this one's environment and are not it: the one that computes is among them."""
+    found, mark = [], ("RKNN_CLIENT=%s" % os.environ["RKNN_CLIENT"]).encode()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/environ" % name, "rb") as file:
+                if mark in file.read().split(b"\0") and int(name) != os.getpid():
+                    found.append(int(name))
+        except OSError:
+            continue
     return found
 
 
@@ -137,7 +147,15 @@ def server():
 
 def wheel():
     """One inference as the vendor's wheel makes it: its lookups, flag, queries at the start, then frames."""
-    names = ("rknn_init2", "rknn_init", "rknn_query", "rknn_run", "rknn_set_core_mask", "rknn_inputs_set", "rknn_outputs_get")
+    names = (
+        "rknn_init2",
+        "rknn_init",
+        "rknn_query",
+        "rknn_run",
+        "rknn_set_core_mask",
+        "rknn_inputs_set",
+        "rknn_outputs_get",
+    )
     if not all(hasattr(LIB, name) for name in names):
         raise SystemExit("a function of the library is missing")
     context = opened(LIB.rknn_init2)

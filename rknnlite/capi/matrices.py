@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from rknnlite.abi.rknn_matmul import STRUCTURES, Info, Io, QuantParams, Shape, Tensor
-from rknnlite.errors import RknnError
-from rknnlite.spi.matmul import MatmulShape, MatmulSpec, MatmulTensor
-from rknnlite.tensor import DType
+from ..abi.rknn_matmul import Info, Tensor
+from ..abi.rknn_op import MAX_DIMS
+from ..errors import ParamInvalid, RknnError
+from ..spi.matmul import MatmulShape, MatmulSpec, MatmulTensor
+from ..tensor import DType
 
-from .abi import MAX_DIMS
-
-__all__ = [
-    "STRUCTURES",
-    "Info",
-    "Io",
-    "QuantParams",
-    "Shape",
-    "Tensor",
-    "info_of",
-    "tensor_from",
-    "tensor_to",
-]
+__all__ = ["info_of", "matrix_of", "matrix_struct"]
 
 
 def info_of(spec: MatmulSpec, shape: MatmulShape) -> Info:
@@ -37,20 +26,20 @@ def info_of(spec: MatmulSpec, shape: MatmulShape) -> Info:
     )
 
 
-def tensor_from(struct: Tensor) -> MatmulTensor:
-    """Translate what the library answered; raises RknnError for numbers that no version defines."""
+def matrix_of(struct: Tensor, error: type[RknnError] = ParamInvalid) -> MatmulTensor:
+    """What the other side says of a matrix; raises ``error`` for numbers that no version defines."""
     name = struct.name.decode("utf-8", "replace")
     if not 0 < struct.n_dims <= MAX_DIMS:
-        raise RknnError(f"the library answers rank {struct.n_dims} for matrix {name}")
+        raise error(f"matrix {name} is said to have rank {struct.n_dims}; there are 1 to {MAX_DIMS}")
     try:
         dtype = DType(struct.type)
     except ValueError:
-        raise RknnError(f"the library answers an unknown type {struct.type} for matrix {name}") from None
+        raise error(f"matrix {name} is said to have type {struct.type}, which is unknown") from None
     return MatmulTensor(name, tuple(struct.dims[: struct.n_dims]), dtype, struct.size)
 
 
-def tensor_to(tensor: MatmulTensor) -> Tensor:
-    """The structure for a call."""
+def matrix_struct(tensor: MatmulTensor) -> Tensor:
+    """The structure for a call, or an answer."""
     struct = Tensor(name=tensor.name.encode(), n_dims=len(tensor.dims), size=tensor.size, type=tensor.dtype)
     struct.dims[: len(tensor.dims)] = tensor.dims
     return struct
