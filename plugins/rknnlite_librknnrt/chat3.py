@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as ct
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
+from rknnlite.files.writing import write_file
 
 from .calls import Answer, Desks
 from .protocol import Callback, Gone, Request, Wire
@@ -90,7 +92,7 @@ def _file(payload: bytes, folder: Path) -> Path:
     if not text.lstrip().startswith("{"):
         return Path(text)
     file = folder / "params.json"
-    file.write_bytes(payload)
+    write_file(file, payload, 0o600)
     return file
 
 
@@ -127,7 +129,5 @@ def main() -> None:
     ct.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
-    from rknnlite.cli import main as command
-
     sys.argv = ["rknnlite", "serve", "--params-file", file]
-    sys.exit(command())
+    runpy.run_module("rknnlite", run_name="__main__")

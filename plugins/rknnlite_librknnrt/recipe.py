@@ -16,11 +16,14 @@ __all__ = [
 ]  # fmt: skip
 
 LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknn3_api.so"
-CLIENT, INCLUDE = (Path(__file__).with_name(name) for name in ("client", "include"))
+CLIENT, _CLIENT3, INCLUDE = (Path(__file__).with_name(name) for name in ("client", "client3", "include"))
 """Sources of the libraries, and the headers that programs are compiled with."""
 _SHARED = ("channel.c", "orphan.c", "process.c", "wire.c")
-_SOURCES = {LIBRARY: ("*.c",), RKNN3_LIBRARY: ("rknn3/*.c", *_SHARED)}
-"""Library -> its sources, below ``CLIENT``; its name is its SONAME, too."""
+_SOURCES = {
+    LIBRARY: ((CLIENT, "*.c"),),
+    RKNN3_LIBRARY: ((_CLIENT3, "*.c"), *((CLIENT, name) for name in _SHARED)),
+}
+"""Library -> its sources, folder and pattern; its name is its SONAME, too."""
 MADE_OF = "made-of"
 """A file beside a library that comes with a wheel: ``digest`` of what it was compiled from."""
 _FLAGS = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread")
@@ -33,7 +36,7 @@ def flags(library: str = LIBRARY) -> tuple[str, ...]:
 
 def files(library: str = LIBRARY) -> list[Path]:
     """All that a compiler reads: sources, their headers, the public headers. No two have the same name."""
-    sources = [file for pattern in _SOURCES[library] for file in CLIENT.glob(pattern)]
+    sources = [file for folder, pattern in _SOURCES[library] for file in folder.glob(pattern)]
     headers = [
         file
         for folder in {CLIENT, *(file.parent for file in sources), INCLUDE}

@@ -26,9 +26,11 @@ def code(error: RknnError, call: int) -> int:
 def begin(request: Request, desks: Desks, number: int) -> tuple[Any, Answer]:
     """What serves the conversation (None: it ends with this call), and the first answer. Raises RknnError."""
     if request.call == Call.SESSION_3:
+        from .model3 import Model3
         from .session3 import Session3
 
-        return Session3.open(request, desks, number)
+        model = desks.get(request.args[0], Model3).language_model
+        return Session3.open(request, model, desks, number)
     if request.call in (Call.CHAT_SERVER_3, Call.CHAT_STOP_3):
         from . import chat3
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from rknnlite.abi.rknn3_llm import RKNN3LLMParam
 from rknnlite.errors import ParamInvalid
+from rknnlite.files.writing import write_file
 from rknnlite.spi.llm import (
     InferParams,
     KvClear,
@@ -25,7 +26,6 @@ from rknnlite.spi.llm import (
 from .callbacks3 import Asked
 from .calls import Answer, Desks, Handler
 from .inputs3 import read_inputs
-from .model3 import Model3
 from .packed import Packed
 from .protocol import Call, Request, Wire
 
@@ -44,9 +44,8 @@ class Session3:
         self._session: LlmSession = model.session(params if len(params) > 1 else params[0])
 
     @classmethod
-    def open(cls, request: Request, desks: Desks, number: int) -> tuple[Session3, Answer]:
-        """A session of the context that the call names. Raises RknnError."""
-        model = desks.get(request.args[0], Model3).language_model
+    def open(cls, request: Request, model: LlmContext, desks: Desks, number: int) -> tuple[Session3, Answer]:
+        """A session on a language model. Raises RknnError."""
         asks = Wire(socket.socket(fileno=os.dup(request.fds[0])))
         try:
             session = cls(model, _params(request.payload, model), asks)
@@ -131,7 +130,7 @@ class Session3:
             return
         with tempfile.TemporaryDirectory(prefix="rknnlite-") as folder:
             file = Path(folder, "kvcache")
-            file.write_bytes(os.pread(request.fds[0], request.args[0], 0))
+            write_file(file, os.pread(request.fds[0], request.args[0], 0), 0o600)
             self._session.load_kvcache(str(file))
 
 

@@ -18,7 +18,7 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* -- library.c, rknn3/library3.c: what the two libraries that share this code have of their own -------- */
+/* -- library.c, client3/library3.c: what the two libraries that share this code have of their own -------- */
 
 struct channel;
 
