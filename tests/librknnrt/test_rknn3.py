@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ import pytest
 from rknnlite_librknnrt import recipe
 
 import rknnlite
+from rknnlite import abi
 from rknnlite.abi import rknn3
 from rknnlite.llm import open_llm
 from rknnlite.llm.package import EmbedTable, Package
@@ -129,6 +131,25 @@ def test_dynamic_shapes(tmp_path: Path) -> None:
     for shape in range(3):
         model = network(tmp_path, "dynamic_three.rk3588.i8", f"{shape}.", shape)
     started(program("shapes.c"), model, tmp_path)
+
+
+def test_a_post_process_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("riscv64-unknown-elf-gcc") is None:
+        pytest.skip("no RISC-V compiler is installed")
+    monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path))
+    model = network(tmp_path, "conv_relu.rk3588.i8")
+    plugin = tmp_path / "libpostprocess_argmax.so"
+    source = ROOT / "tests" / "custom_ops" / "c" / "argmax_riscv.c"
+    flags = ["--specs=picolibc.specs", "-march=rv64gc", "-mabi=lp64d", "-mcmodel=medany", "-fpic", "-w", "-c"]
+    command = ["riscv64-unknown-elf-gcc", *flags, f"-I{abi.include_dir()}", "-o", str(plugin), str(source)]
+    subprocess.run(command, check=True)
+    given = np.frombuffer((tmp_path / "in0.i8").read_bytes(), np.int8).reshape(1, 24, 24, 3)
+    with rknnlite.open(model, **SOC) as context:
+        context.register_postprocess(plugin)
+        results = context.infer(given, pass_through=True, raw=True)
+        for attr, result in zip(context.outputs, results):
+            (tmp_path / attr.name).write_bytes(result.data.tobytes())
+    started(program("postprocess.c"), model, plugin, tmp_path)
 
 
 def test_threads_and_a_fork(tmp_path: Path) -> None:
@@ -245,6 +266,18 @@ def test_sessions(talk: Talk, tmp_path: Path) -> None:
     done = started(program("session.c"), TINY, tmp_path)
     assert done.stdout.splitlines() == expected(talk, tmp_path).splitlines()
     assert "stopped 3:" in done.stdout
+
+
+def test_sessions_at_once_and_their_other_ends(tmp_path: Path) -> None:
+    with talking(tmp_path, [program("life.c"), TINY]) as process:
+        assert process.stdout is not None and process.stdout.readline() == "kill\n", process.communicate(
+            timeout=60
+        )
+        (server,) = below(tmp_path, process)
+        server.kill()
+        _, told = process.communicate("k", timeout=60)
+    assert process.returncode == 0, told
+    assert psutil.wait_procs(below(tmp_path, process), timeout=20)[1] == []
 
 
 # -- the chat server -----------------------------------------------------------------------------------------------
