@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rknnlite.abi.rknn3_llm import RKNN3LLMParam
+from rknnlite.abi.rknn3_llm import RKNN3SamplingParams, RKNN3VocabInfo
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.writing import write_file
 from rknnlite.spi.llm import (
@@ -138,8 +138,7 @@ def _params(data: bytes, model: LlmContext) -> list[LlmParams]:
     """``rknn3_llm_param`` by ``rknn3_llm_param``; a name is needed only where there are several."""
     packed, found = Packed(data), []
     while not packed.ended:
-        name = packed.text() or ""
-        found.append(_param(name, RKNN3LLMParam.from_buffer_copy(packed.data() or b"")))
+        found.append(_param(packed))
     if not found:
         raise ParamInvalid("there are no parameters")
     known = [attr.name for attr in model.outputs]
@@ -148,10 +147,12 @@ def _params(data: bytes, model: LlmContext) -> list[LlmParams]:
     return found
 
 
-def _param(name: str, struct: Any) -> LlmParams:
-    sampling, vocab = struct.sampling_param, struct.vocab_info
+def _param(packed: Packed) -> LlmParams:
+    name, size = packed.text() or "", packed.signed()
+    sampling = RKNN3SamplingParams.from_buffer_copy(packed.data() or b"")
+    vocab = RKNN3VocabInfo.from_buffer_copy(packed.data() or b"")
     return LlmParams(
-        max_context_len=struct.max_context_len,
+        max_context_len=size,
         sampling=SamplingParams(
             top_k=sampling.top_k,
             top_p=sampling.top_p,

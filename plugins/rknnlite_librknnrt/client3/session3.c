@@ -107,14 +107,21 @@ static int tell_pack(rknn3_session *session, struct talk *talk, struct pack *pac
 
 /* -- life ----------------------------------------------------------------------------------------------- */
 
+/* Numbers go by themselves: a server of another word size has another structure. */
+static void pack_param(struct pack *pack, const rknn3_llm_param *param)
+{
+    pack_text(pack, param->logits_name);
+    pack_number(pack, (uint64_t)(int64_t)param->max_context_len);
+    pack_bytes(pack, &param->sampling_param, sizeof param->sampling_param);
+    pack_bytes(pack, &param->vocab_info, sizeof param->vocab_info);
+}
+
 static bool pack_params(struct pack *pack, const rknn3_llm_param *params, int count)
 {
     if (!params || count < 1 || count > 64)
         return false;
-    for (int i = 0; i < count; i++) {
-        pack_text(pack, params[i].logits_name);
-        pack_bytes(pack, &params[i], sizeof params[i]);
-    }
+    for (int i = 0; i < count; i++)
+        pack_param(pack, &params[i]);
     return !pack->lost;
 }
 
