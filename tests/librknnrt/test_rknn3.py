@@ -46,6 +46,7 @@ from rknnlite.spi.llm import (
 from tests.librknnrt.clients import HEADERS, environment, library, made, run
 from tests.librknnrt.goldens import pixels, write
 from tests.support.corpus import EXAMPLES, ROOT, genuine
+from tests.support.needs import needs
 
 PROGRAMS = Path(__file__).parent / "programs3"
 TINY = EXAMPLES / "llm_chat" / "models" / "tiny"
@@ -58,11 +59,11 @@ def library3(*flags: str) -> Path:
     return library(*flags, name=recipe.RKNN3_LIBRARY)
 
 
-def program(name: str) -> Path:
+def program(name: str, *flags: str) -> Path:
     """A program of ``programs3``, linked with it."""
     source, built = PROGRAMS / name, library3()
     command = [
-        "gcc", "-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}", "-o", "{out}",
+        "gcc", "-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}", *flags, "-o", "{out}",
         str(source), f"-L{built.parent}", "-lrknn3_api",
     ]  # fmt: skip
     inputs = [
@@ -416,6 +417,40 @@ print("session", flush=True)
 assert states[0] == states[1], states
 print("state", flush=True)
 """
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+def test_sanitizers_find_nothing(tmp_path: Path, sanitizer: str) -> None:
+    flags = (f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+    model = network(tmp_path, "conv_relu.rk3588.i8")
+    variables = environment(
+        library3(*flags), ASAN_OPTIONS="abort_on_error=0:exitcode=9", TSAN_OPTIONS="exitcode=9"
+    )
+    for name, words in (
+        ("network.c", (model, tmp_path)),
+        ("many.c", (model, tmp_path)),
+        ("session.c", (TINY, tmp_path)),
+    ):
+        if (name, sanitizer) == ("many.c", "thread"):
+            continue  # a thread in a forked child is not followed
+        done = run([program(name, *flags), *words], env=variables)
+        assert "Sanitizer" not in done.stderr and "runtime error" not in done.stderr
+
+
+@pytest.mark.slow
+def test_valgrind_finds_nothing(tmp_path: Path) -> None:
+    needs("valgrind")
+    model = network(tmp_path, "conv_relu.rk3588.i8")
+    valgrind = [
+        "valgrind",
+        "--quiet",
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+    ]
+    started(*valgrind, program("network.c"), model, tmp_path)
+    started(*valgrind, program("session.c"), TINY, tmp_path)
 
 
 def test_every_program_is_run() -> None:

@@ -13,8 +13,15 @@ static uint64_t last_id;
 
 static void begin(struct channel *channel)
 {
-    channel->caller = pthread_self();
-    channel->calling = true;
+    __atomic_store_n(&channel->caller, pthread_self(), __ATOMIC_RELAXED);
+    __atomic_store_n(&channel->calling, true, __ATOMIC_RELEASE);
+}
+
+/* Whether this thread is in a call of the channel already; asked without its lock. */
+static bool is_calling(const struct channel *channel)
+{
+    return __atomic_load_n(&channel->calling, __ATOMIC_ACQUIRE) &&
+           pthread_equal(__atomic_load_n(&channel->caller, __ATOMIC_RELAXED), pthread_self());
 }
 
 struct channel *channel_open(const char *function, int *code)
@@ -96,7 +103,7 @@ struct channel *channel_take(const char *function, uint64_t id, int *code)
                        (unsigned long long)id);
         return NULL;
     }
-    if (channel->calling && pthread_equal(channel->caller, pthread_self())) {
+    if (is_calling(channel)) {
         *code = failed(function, library.failed, "a callback cannot call into its own context");
         leave(channel);
         return NULL;
@@ -135,7 +142,7 @@ struct channel *channel_look(uint64_t id)
 
 void channel_let_go(struct channel *channel)
 {
-    channel->calling = false;
+    __atomic_store_n(&channel->calling, false, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&channel->lock);
     leave(channel);
 }
