@@ -19,6 +19,7 @@ void library_drop(struct channel *channel)
     if (!channel->own)
         return;
     session_drop(channel->own->session);
+    told_forget(channel->own);
     free(channel->own->texts);
     free(channel->own);
     channel->own = NULL;

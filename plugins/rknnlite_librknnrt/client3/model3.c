@@ -61,6 +61,7 @@ int context_tell(rknn3_context context, struct talk *talk)
     struct channel *channel = context_take(talk->function, context, &code);
     if (!channel)
         return code;
+    told_forget(channel->own);
     code = channel_talk(channel, talk);
     free(talk->answer);
     talk->answer = NULL;

@@ -15,7 +15,12 @@ struct own {
     bool is_session; /* its functions take a session, not a context */
     char *texts;     /* that the last RKNN3_QUERY_LLM_CONFIG points to */
     struct session *session;
+    struct told *told; /* answers that stay true until something is set */
 };
+
+/* -- query3.c ------------------------------------------------------------------------------------- */
+
+void told_forget(struct own *own);
 
 /* -- model3.c ------------------------------------------------------------------------------------- */
 
