@@ -61,7 +61,8 @@ def test_import_loads_nothing_heavy() -> None:
 def test_choosing_a_backend_reads_no_yaml() -> None:
     """The table of SoCs and the plugins are there without a parser and without ``importlib.metadata``."""
     script = (
-        "import pluggy, sys\nbefore = set(sys.modules)\nfrom rknnlite import plugins, socs\nsocs.get('rk3588')\nplugins.backends()\n"
+        "import pluggy, sys\nbefore = set(sys.modules)\nfrom rknnlite import plugins, socs\n"
+        "socs.get('rk3588')\nplugins.backends()\n"
         "heavy = {'ruamel', 'ruamel.yaml', 'importlib.metadata', 'email'} & (set(sys.modules) - before)\n"
         "assert not heavy, heavy"
     )
