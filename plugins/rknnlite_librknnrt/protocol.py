@@ -15,7 +15,7 @@ __all__ = [
     "close_all",
 ]  # fmt: skip
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MOST_FDS = 64
 MOST_ARGS = 5
 _HEAD = struct.Struct(f"=II{MOST_ARGS}Q")

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SMALL 256 /* bytes of an answer that are read with its head */
+
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct channel *list;
 static uint64_t last_id;
@@ -192,7 +194,12 @@ static bool await(struct channel *channel)
 int channel_talk(struct channel *channel, struct talk *talk)
 {
     struct request request;
-    struct reply reply;
+    struct {
+        struct reply head;
+        char rest[SMALL];
+    } first;
+    const struct reply *reply = &first.head;
+    size_t got = 0;
     memset(&request, 0, sizeof request);
     request.call = talk->call;
     request.size = (uint32_t)talk->size;
@@ -202,26 +209,29 @@ int channel_talk(struct channel *channel, struct talk *talk)
     talk->n_got = 0;
     if (channel->broken ||
         !wire_send(channel->sock, &request, sizeof request, talk->payload, talk->size, talk->fds, talk->n_fds) ||
-        !await(channel) || !wire_recv(channel->sock, &reply, sizeof reply, talk->got, &talk->n_got))
+        !await(channel) ||
+        !(got = wire_recv_ahead(channel->sock, &first, sizeof first.head, sizeof first, talk->got, &talk->n_got)))
         return gone(channel, talk->function);
-    memcpy(talk->told, reply.args, sizeof talk->told);
-    if (reply.size) {
-        char *text = malloc((size_t)reply.size + 1);
-        if (!text || !wire_recv(channel->sock, text, reply.size, NULL, NULL)) {
+    memcpy(talk->told, reply->args, sizeof talk->told);
+    if (reply->size) {
+        size_t ahead = got - sizeof first.head; /* an answer is all that can lie there */
+        char *text = malloc((size_t)reply->size + 1);
+        if (!text || ahead > reply->size || !wire_recv(channel->sock, text + ahead, reply->size - ahead, NULL, NULL)) {
             free(text);
             return gone(channel, talk->function);
         }
-        text[reply.size] = 0;
+        memcpy(text, first.rest, ahead);
+        text[reply->size] = 0;
         talk->answer = text;
-        talk->answer_size = reply.size;
+        talk->answer_size = reply->size;
     }
-    if (reply.code) {
-        failed(talk->function, reply.code, "%s", talk->answer ? (char *)talk->answer : "no reason was given");
+    if (reply->code) {
+        failed(talk->function, reply->code, "%s", talk->answer ? (char *)talk->answer : "no reason was given");
         free(talk->answer);
         talk->answer = NULL;
         talk->answer_size = 0;
     }
-    return reply.code;
+    return reply->code;
 }
 
 /* In the child of a fork: the parent goes on with what was open, here it is refused. */

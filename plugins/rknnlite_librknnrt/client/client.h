@@ -66,6 +66,8 @@ pid_t orphan_start(const struct orphan *orphan, int *error); /* -1 and why */
 bool wire_send(int sock, const void *head, size_t head_size, const void *payload, size_t size, const int *fds,
                int n_fds);
 bool wire_recv(int sock, void *bytes, size_t size, int *fds, int *n_fds);
+/* At least ``size`` bytes, and what lies behind them up to ``room``: how many, 0 at the end. */
+size_t wire_recv_ahead(int sock, void *bytes, size_t size, size_t room, int *fds, int *n_fds);
 int wire_memory(size_t size); /* a descriptor of fresh memory, -1 */
 
 /* -- channel.c: one conversation ------------------------------------------------------------------ */

@@ -224,8 +224,8 @@ static void stop(void)
     forget();
 }
 
-/* Wait for the server's first word; false: it ended, or was silent for too long. */
-static bool greeted(int sock)
+/* Wait for the server's first word: its version of the protocol; 0: it ended, or was silent for too long. */
+static uint32_t greeted(int sock)
 {
     uint32_t hello[2] = {0, 0};
     struct pollfd wait = {.fd = sock, .events = POLLIN};
@@ -234,7 +234,7 @@ static bool greeted(int sock)
     do
         ready = poll(&wait, 1, 1000);
     while (ready == 0 ? time(NULL) < end : ready < 0 && errno == EINTR);
-    return ready > 0 && wire_recv(sock, hello, sizeof hello, NULL, NULL) && hello[0] == PROTOCOL_VERSION;
+    return ready > 0 && wire_recv(sock, hello, sizeof hello, NULL, NULL) ? hello[0] : 0;
 }
 
 static bool start(void)
@@ -264,8 +264,15 @@ static bool start(void)
     }
     close(socks[1]);
     close(pipes[0]);
-    bool up = server > 0 && greeted(control);
-    if (!up) {
+    uint32_t spoken = server > 0 ? greeted(control) : 0;
+    bool up = spoken == PROTOCOL_VERSION;
+    if (!up && spoken) {
+        stop();
+        failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE,
+               "the rknnlite of %s speaks version %u of the protocol, this library %d: they are of different versions; "
+               "ask for the library once more (rknnlite librknnrt --dir), or name another Python in RKNNLITE_PYTHON",
+               python, spoken, PROTOCOL_VERSION);
+    } else if (!up) {
         if (server > 0)
             last_words(said, why, sizeof why);
         else

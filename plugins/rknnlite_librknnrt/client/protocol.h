@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 1
+#define PROTOCOL_VERSION 2
 #define MOST_FDS 64 /* descriptors that travel with one message */
 #define MOST_ARGS 5
 
