@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Compile librknnrt.so for programs in other languages:
+"""Compile librknnrt.so and librknn3_api.so for programs in other languages:
 
     tools/librknnrt.py                      # for wheels: x86-64 and aarch64, into plugins/rknnlite_librknnrt/lib
-    tools/librknnrt.py OUT COMPILER [FLAG ...]   # one library, with a compiler and flags of yours
+    tools/librknnrt.py OUT COMPILER [FLAG ...]   # one library, by its name, with a compiler of yours
 
 For wheels the package ziglang is used where this Python has it: its compiler makes libraries for both machines that
 load with glibc 2.17 and newer. Without it the machines' own compilers are taken, with the glibc that they have, and a
@@ -44,7 +44,8 @@ def compile_library(compiler: list[str], out: Path) -> tuple[int, int]:
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        subprocess.run(recipe().command(compiler, part, version), check=True)
+        name = recipe().RKNN3_LIBRARY if out.name == recipe().RKNN3_LIBRARY else recipe().LIBRARY
+        subprocess.run(recipe().command(compiler, part, version, name), check=True)
         part.replace(out)
     finally:
         part.unlink(missing_ok=True)
@@ -61,10 +62,11 @@ def compiler_for(machine: str) -> tuple[str, list[str]]:
 
 
 def for_wheels() -> None:
-    """Both machines; exits with an error where ziglang made what is too new."""
-    for machine in MACHINES:
+    """Both libraries for both machines; exits with an error where ziglang made what is too new."""
+    libraries = (recipe().LIBRARY, recipe().RKNN3_LIBRARY)
+    for machine, library in ((machine, library) for machine in MACHINES for library in libraries):
         name, words = compiler_for(machine)
-        out = PACKAGE / "lib" / f"{machine}-linux-gnu" / "librknnrt.so"
+        out = PACKAGE / "lib" / f"{machine}-linux-gnu" / library
         shown = out.relative_to(ROOT)
         if not words:
             print(f"{shown}: left out, there is neither ziglang nor {name}")

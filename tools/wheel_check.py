@@ -15,7 +15,9 @@ import zipfile
 from pathlib import Path
 
 LIMIT = 20 << 20
-COMPILED = re.compile(r"rknnlite_librknnrt/lib/(x86_64|aarch64)-linux-gnu/(librknnrt\.so|made-of)")
+COMPILED = re.compile(
+    r"rknnlite_librknnrt/lib/(x86_64|aarch64)-linux-gnu/(librknnrt\.so|librknn3_api\.so|made-of)"
+)
 FLOOR = (2, 17)
 TOPS = {"rknnlite", "rknn3lite"}
 SUFFIXES = {".py", ".typed", ".yaml", ".c", ".h", ".in", ".html", ".css", ".js", ".proto", ".desc"}
@@ -40,7 +42,9 @@ def check_wheel(path: Path) -> None:
         "rknnlite_riscv/stub.c",
         "rknnlite_cplugin/runtime_symbols.c",
         "rknnlite_librknnrt/recipe.py",
+        "rknnlite_librknnrt/client3/rknn3.h",
         "rknnlite_librknnrt/include/rknn_api.h",
+        "rknnlite_librknnrt/include/rknn3_api.h",
     ):
         assert needed in names, f"{path.name} lacks {needed}"
     print(f"{path.name}: {size / 1e6:.2f} MB, {len(names)} files")
@@ -67,9 +71,9 @@ def check_compiled(path: Path, of_sdist: Path) -> None:
                 "" if needed <= FLOOR else "; older systems compile their own (ziglang makes one for 2.17)"
             )
             print(f"{name}: for glibc {needed[0]}.{needed[1]} and newer{newer}")
-    if len(compiled) < 4:
+    if len(compiled) < 6:
         print(
-            f"{path.name}: of four files of compiled libraries it has {len(compiled)}; others compile their own"
+            f"{path.name}: of six files of compiled libraries it has {len(compiled)}; others compile their own"
         )
 
 

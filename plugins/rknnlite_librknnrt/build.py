@@ -23,9 +23,9 @@ from rknnlite.native import buildcache
 from rknnlite.native.library import check_elf, is_file
 
 from . import recipe
-from .recipe import LIBRARY
+from .recipe import LIBRARY, RKNN3_LIBRARY
 
-__all__ = ["Found", "Origin", "find", "library", "own_folder"]
+__all__ = ["Found", "Origin", "find", "library", "own_folder", "rknn3_library"]
 
 _HERE = Path(__file__).parent
 _PREBUILT = _HERE / "lib"
@@ -78,6 +78,22 @@ def find(interpreter_is_named: bool = False) -> Found:
     return Found(_put(prebuilt, link=True), Origin.PREBUILT)
 
 
+def rknn3_library(found: Found) -> Path:
+    """``librknn3_api.so`` beside the library that was found; put there where it is not.
+
+    Raises as ``library`` does, and BackendUnavailable where Debian's package or the wheel has none.
+    """
+    file = found.file.with_name(RKNN3_LIBRARY)
+    if found.origin is Origin.BUILT:
+        return _put(_built(RKNN3_LIBRARY))
+    beside = found.file.resolve().with_name(RKNN3_LIBRARY)
+    if not is_file(beside):
+        raise BackendUnavailable(
+            f"{beside} is not there: {found.file} was installed without it; install rknnlite again"
+        )
+    return file if is_file(file) and not found.file.is_symlink() else _put(beside, link=True)
+
+
 def own_folder() -> Path:
     """This Python's folder in the cache; made. Raises ParamInvalid where nothing can be kept."""
     if not sys.executable:
@@ -127,11 +143,11 @@ def _glibc() -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def _built() -> Path:
+def _built(name: str = LIBRARY) -> Path:
     own_folder()  # where nothing can be kept there is nothing to compile for
-    flags = (*recipe.FLAGS, recipe.version_flag(__version__), "-I.")
+    flags = (*recipe.flags(name), recipe.version_flag(__version__), "-I.")
     try:
-        return buildcache.build_library(LIBRARY, recipe.files(), _PURPOSE, *flags)
+        return buildcache.build_library(name, recipe.files(name), _PURPOSE.replace(LIBRARY, name), *flags)
     except BackendUnavailable as error:
         raise BackendUnavailable(f"{error}; {_REMEDY}") from None
 
@@ -161,7 +177,7 @@ def _first_line(file: Path) -> str:
 
 def _put(source: Path, link: bool = False) -> Path:
     """Put a library into this Python's folder; each file is there whole, the one it reads before it."""
-    target = own_folder() / LIBRARY
+    target = own_folder() / source.name
     _keep(target.with_name("interpreter"), os.fsencode(f"{sys.executable}\n"))
     if not link:
         _keep(target, source.read_bytes(), mode=0o700)

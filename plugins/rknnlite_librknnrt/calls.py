@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Optional
+from typing import Any, Optional, TypeVar
 
 from rknnlite.errors import ContextInvalid
 from rknnlite.spi import Context
@@ -12,6 +12,8 @@ from rknnlite.spi import Context
 from .protocol import Request
 
 __all__ = ["Answer", "Desks", "Handler"]
+
+Thing = TypeVar("Thing")
 
 
 class Answer:
@@ -31,20 +33,33 @@ class Desks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._open: dict[int, Context] = {}
+        self._open: dict[int, Any] = {}
 
-    def add(self, number: int, context: Context) -> None:
-        """Make a context known."""
+    def add(self, number: int, opened: Any) -> None:
+        """Make a context known; of librknn3_api a model, a session or a chat server."""
         with self._lock:
-            self._open[number] = context
+            self._open[number] = opened
 
     def find(self, number: int) -> Context:
         """The context of that number; raises ContextInvalid."""
         with self._lock:
             found = self._open.get(number)
-        if found is None or found.closed:
+        if not isinstance(found, Context) or found.closed:
             raise ContextInvalid(f"there is no open context {number} to share the weights of")
         return found
+
+    def get(self, number: int, kind: type[Thing]) -> Thing:
+        """What is open under that number, if it is of that kind; raises ContextInvalid."""
+        with self._lock:
+            found = self._open.get(number)
+        if not isinstance(found, kind):
+            raise ContextInvalid(f"there is no open {kind.__name__.lower().rstrip('3')} {number}")
+        return found
+
+    def all(self, kind: type[Thing]) -> list[Thing]:
+        """All of a kind."""
+        with self._lock:
+            return [found for found in self._open.values() if isinstance(found, kind)]
 
     def forget(self, number: int) -> None:
         """It is closed."""

@@ -27,10 +27,11 @@ class Librknnrt(Command):
     """See the module."""
 
     name = "librknnrt"
-    help = "librknnrt.so for programs in other languages: where it is, and what compilers are told"
+    help = "librknnrt.so and librknn3_api.so for programs in other languages: where they are, and what compilers are told"
     examples = (
         "rknnlite librknnrt",
         "cc program.c $(rknnlite librknnrt --cflags --libs) -o program",
+        "cc host_program.c $(rknnlite librknnrt --rknn3 --cflags --libs) -o host_program",
         'LD_LIBRARY_PATH="$(rknnlite librknnrt --dir)" ./program',
         'PKG_CONFIG_PATH="$(rknnlite librknnrt --pkg-config-dir)" pkg-config --cflags --libs librknnrt-rknnlite',
     )
@@ -43,6 +44,11 @@ class Librknnrt(Command):
         parser.add_argument("--cflags", action="store_true", help="what compilers are told: the headers")
         parser.add_argument("--libs", action="store_true", help="what linkers are told: the library")
         parser.add_argument(
+            "--rknn3",
+            action="store_true",
+            help="librknn3_api.so for hosts of RK182x, which lies in the same folder",
+        )
+        parser.add_argument(
             "--pkg-config-dir",
             action="store_true",
             help=f"the folder of {flags.PACKAGE}.pc, for PKG_CONFIG_PATH",
@@ -52,7 +58,7 @@ class Librknnrt(Command):
         asked = [name for name in _ASKED if getattr(args, name)]
         answers: dict[str, object] = {"include_dir": include_dir(), "cflags": flags.cflags()}
         if console.json or not asked or set(asked) - answers.keys():  # headers need no library
-            answers |= _of_the_library(args.pkg_config_dir)
+            answers.update(_of_the_library(args.rknn3, args.dir, args.pkg_config_dir))
         text = " ".join(str(answers[name]) for name in asked)
         console.report(
             answers, text or f"{answers['library']} ({answers['origin']}), starts {sys.executable}"
@@ -60,12 +66,14 @@ class Librknnrt(Command):
         return Exit.OK
 
 
-def _of_the_library(pkg_config: bool) -> dict[str, object]:
-    file, origin = build.find()
-    folder = file.parent
+def _of_the_library(rknn3: bool, both: bool, pkg_config: bool) -> dict[str, object]:
+    """What is known of librknnrt.so, or of librknn3_api.so; ``both``: the folder shall hold the two."""
+    found = build.find()
+    folder = found.file.parent
+    other = build.rknn3_library(found) if rknn3 or both else found.file
     answers: dict[str, object] = {
-        "library": file, "dir": folder, "libs": flags.libs(folder), "origin": origin.value, "version": __version__,
-        "interpreter": sys.executable,
+        "library": other if rknn3 else found.file, "dir": folder, "libs": flags.libs(folder, rknn3),
+        "origin": found.origin.value, "version": __version__, "interpreter": sys.executable,
     }  # fmt: skip
     if pkg_config:
         answers["pkg_config_dir"] = flags.write_pkg_config(folder)
@@ -76,7 +84,7 @@ class Exec(Command):
     """See the module."""
 
     name = "exec"
-    help = "run a program with librknnrt.so of rknnlite in the place of the vendor's"
+    help = "run a program with librknnrt.so and librknn3_api.so of rknnlite in the place of the vendor's"
     examples = (
         "rknnlite exec -- ./program model.rknn picture.jpg",
         "rknnlite exec -- ctest --test-dir build",
@@ -91,6 +99,7 @@ class Exec(Command):
             console.note("exec: name a program: rknnlite exec -- ./program ARGUMENTS")
             return Exit.USAGE
         found = build.find(interpreter_is_named=True)
+        build.rknn3_library(found)
         paths = [str(found.file.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         environment = {"RKNNLITE_PYTHON": sys.executable, **os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
         try:

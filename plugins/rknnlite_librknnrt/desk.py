@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Optional
 
 from rknnlite.errors import ContextInvalid, RknnError
@@ -14,6 +15,8 @@ __all__ = ["Desk"]
 
 
 _NOTHING = Answer()
+_FIRST_3 = (Call.INIT_3, Call.DEVICES_3, Call.DUP_3, Call.SESSION_3, Call.CHAT_SERVER_3, Call.CHAT_STOP_3)
+"""What a conversation of librknn3_api begins with."""
 
 
 class Desk:
@@ -21,9 +24,10 @@ class Desk:
 
     def __init__(self, desks: Desks, number: int, wire: Wire) -> None:
         self._desks, self._number, self._wire = desks, number, wire
+        self._code: Callable[[RknnError, int], int] = _code
         self._handlers: dict[int, Handler] = {
             Call.INIT: self._first, Call.DUP: self._first, Call.MATMUL: self._first, Call.NATIVE_B: self._first,
-            Call.CLOSE: self._close,
+            Call.CLOSE: self._close, **dict.fromkeys(_FIRST_3, self._first_3),
         }  # fmt: skip
         self._served: Any = None
 
@@ -46,7 +50,7 @@ class Desk:
                 raise ContextInvalid(f"call {request.call} is none of this kind of context")
             done = handler(request) or _NOTHING
         except RknnError as error:
-            self._wire.answer(error.code, str(error).encode())
+            self._wire.answer(self._code(error, request.call), str(error).encode())
         except Gone:
             raise
         except Exception as error:
@@ -74,8 +78,24 @@ class Desk:
         self._handlers.update(self._served.handlers())
         return answer
 
+    def _first_3(self, request: Request) -> Optional[Answer]:
+        """The same, of librknn3_api, whose codes are others."""
+        from . import rknn3
+
+        self._code = rknn3.code
+        if self._served is not None:
+            raise ContextInvalid("this context is open already")
+        self._served, answer = rknn3.begin(request, self._desks, self._number)
+        if self._served is not None:
+            self._handlers.update(self._served.handlers())
+        return answer
+
     def _close(self, request: Optional[Request]) -> None:
         served, self._served = self._served, None
         self._desks.forget(self._number)
         if served is not None:
             served.close()
+
+
+def _code(error: RknnError, _: int) -> int:
+    return error.code

@@ -25,9 +25,9 @@ def cflags() -> str:
     return shlex.quote(f"-I{include_dir()}")
 
 
-def libs(folder: Path) -> str:
+def libs(folder: Path, rknn3: bool = False) -> str:
     """``-L`` and ``-l``, quoted for a shell. No path is written into programs: they are to run on a board, too."""
-    return f"{shlex.quote(f'-L{folder}')} -lrknnrt"
+    return f"{shlex.quote(f'-L{folder}')} -l{'rknn3_api' if rknn3 else 'rknnrt'}"
 
 
 def write_pkg_config(folder: Path) -> Path:

@@ -116,12 +116,15 @@ class Network:
 
     # -- frames -------------------------------------------------------------------------------------------
 
-    def _take_inputs(self, request: Request) -> None:
-        if request.fds:
-            count, size = request.args[:2]
-            self._inputs = None
-            self._inputs = StagedInputs(self._opened, request.payload, count, request.fds[0], size)
-        self._set_inputs()
+    def _take_inputs(self, request: Request) -> Optional[Answer]:
+        """With a descriptor: look at what lies there from now on, and answer how many bytes of each are taken."""
+        if not request.fds:
+            self._set_inputs()
+            return None
+        count, size = request.args[:2]
+        self._inputs = None
+        self._inputs = StagedInputs(self._opened, request.payload, count, request.fds[0], size)
+        return Answer(self._inputs.needs)
 
     def _set_inputs(self) -> None:
         if self._inputs is None:
@@ -174,16 +177,17 @@ class Network:
         self._opened.wait(frame, timeout)
 
     def _fetch(self, request: Request) -> Answer:
-        self._outputs.ask([bool(kind) for kind in request.payload])
+        self._outputs.ask(self._opened, request.payload)
         return self._delivered()
 
     def _delivered(self) -> Answer:
         outputs = self._outputs
         outputs.fetch(self._opened)
+        places, outputs.places_to_send = outputs.places_to_send, b""
         fds, outputs.fd_to_send = tuple(outputs.fd_to_send), []
         fetched = self._opened.frame_id
         frame = max(self._frame, 0) if fetched is None else fetched
-        return Answer(outputs.places, (frame, 0, outputs.size), fds)
+        return Answer(places, (frame, 1, outputs.size), fds)
 
     # -- memory -------------------------------------------------------------------------------------------
 

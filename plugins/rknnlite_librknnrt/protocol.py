@@ -15,7 +15,7 @@ __all__ = [
     "close_all",
 ]  # fmt: skip
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MOST_FDS = 64
 MOST_ARGS = 5
 _HEAD = struct.Struct(f"=II{MOST_ARGS}Q")
@@ -24,7 +24,7 @@ _ROOM = socket.CMSG_SPACE(MOST_FDS * array.array("i").itemsize)
 
 
 class Call(enum.IntEnum):
-    """Calls of the library."""
+    """Calls of the libraries; those of librknn3_api end in 3."""
 
     INIT = 1
     DUP = 2
@@ -52,15 +52,50 @@ class Call(enum.IntEnum):
     MATMUL_SHAPE = 24
     MATMUL_RUN = 25
     NATIVE_B = 26
+    INIT_3 = 27
+    DEVICES_3 = 28
+    LOAD_3 = 29
+    MODEL_INIT_3 = 30
+    DUP_3 = 31
+    QUERY_3 = 32
+    SHAPE_3 = 33
+    RUN_3 = 34
+    WAIT_3 = 35
+    DUMP_3 = 36
+    PROFILE_3 = 37
+    PROFILE_MEMORY_3 = 38
+    PLUGIN_3 = 39
+    GIVEN_3 = 40
+    KEY_3 = 41
+    SESSION_3 = 42
+    SESSION_CALLBACKS_3 = 43
+    SESSION_RUN_3 = 44
+    SESSION_STOP_3 = 45
+    SESSION_STATE_3 = 46
+    SESSION_PARAMS_3 = 47
+    SESSION_TEMPLATE_3 = 48
+    SESSION_TOOLS_3 = 49
+    SESSION_POLICY_3 = 50
+    SESSION_CLEAR_3 = 51
+    SESSION_SAVE_3 = 52
+    SESSION_LOAD_3 = 53
+    CHAT_SERVER_3 = 54
+    CHAT_STOP_3 = 55
 
 
 class Callback(enum.IntEnum):
-    """What the server asks the program for, on the second socket of a context with operators."""
+    """What the server asks the program for, on the second socket of a context with operators, or of a session."""
 
     NODE = 1
     INIT = 2
     COMPUTE = 3
     DESTROY = 4
+    RESULT_3 = 5
+    TOKENIZE_3 = 6
+    EMBED_3 = 7
+    SAMPLE_3 = 8
+    OUTPUT_3 = 9
+    STATUS_3 = 10
 
 
 class RunFlag(enum.IntFlag):
@@ -106,8 +141,13 @@ class Wire:
 
     def result(self) -> tuple[int, tuple[int, ...]]:
         """Code and numbers that the other end answers to a callback. Raises Gone."""
-        code, _, *args, _ = self._message(_ANSWER)
-        return code, tuple(args)
+        code, args, _ = self.told()
+        return code, args
+
+    def told(self) -> tuple[int, tuple[int, ...], bytes]:
+        """The same, and the bytes that come with them. Raises Gone."""
+        code, size, *args, _ = self._message(_ANSWER)
+        return code, tuple(args), self._exactly(size) if size else b""
 
     def answer(
         self, code: int, payload: bytes = b"", args: Sequence[int] = (), fds: Sequence[int] = ()

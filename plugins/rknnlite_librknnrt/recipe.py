@@ -1,4 +1,4 @@
-"""What the C library is made of, and what compiles it.
+"""What the C libraries are made of, and what compiles them: librknnrt.so, and librknn3_api.so for hosts of RK182x.
 
 Tools that have nothing but Python read this file by itself: it imports nothing of this project's.
 """
@@ -11,26 +11,44 @@ from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
-    "CLIENT", "FLAGS", "INCLUDE", "LIBRARY", "MADE_OF", "command", "digest", "files", "glibc_needed", "version_flag",
+    "CLIENT", "INCLUDE", "LIBRARY", "MADE_OF", "RKNN3_LIBRARY", "command", "digest", "files", "flags", "glibc_needed",
+    "version_flag",
 ]  # fmt: skip
 
-LIBRARY = "librknnrt.so"
-CLIENT, INCLUDE = (Path(__file__).with_name(name) for name in ("client", "include"))
-"""Sources of the library, and the headers that programs are compiled with."""
+LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknn3_api.so"
+CLIENT, _CLIENT3, INCLUDE = (Path(__file__).with_name(name) for name in ("client", "client3", "include"))
+"""Sources of the libraries, and the headers that programs are compiled with."""
+_SHARED = ("channel.c", "orphan.c", "process.c", "wire.c")
+_SOURCES = {
+    LIBRARY: ((CLIENT, "*.c"),),
+    RKNN3_LIBRARY: ((_CLIENT3, "*.c"), *((CLIENT, name) for name in _SHARED)),
+}
+"""Library -> its sources, folder and pattern; its name is its SONAME, too."""
 MADE_OF = "made-of"
 """A file beside a library that comes with a wheel: ``digest`` of what it was compiled from."""
-FLAGS = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread", f"-Wl,-soname,{LIBRARY}")
+_FLAGS = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread")
 
 
-def files() -> list[Path]:
-    """All that a compiler reads: sources, their headers, the public headers."""
-    return [file for folder in (CLIENT, INCLUDE) for file in sorted(folder.glob("*.[ch]"))]
+def flags(library: str = LIBRARY) -> tuple[str, ...]:
+    """What compilers are told for a library."""
+    return (*_FLAGS, f"-Wl,-soname,{library}")
+
+
+def files(library: str = LIBRARY) -> list[Path]:
+    """All that a compiler reads: sources, their headers, the public headers. No two have the same name."""
+    sources = [file for folder, pattern in _SOURCES[library] for file in folder.glob(pattern)]
+    headers = [
+        file
+        for folder in {CLIENT, *(file.parent for file in sources), INCLUDE}
+        for file in folder.glob("*.h")
+    ]
+    return sorted((*sources, *headers))
 
 
 def digest() -> str:
     """SHA-256 of all files, as hexadecimal digits: a library made of others is not taken for this one."""
     whole = hashlib.sha256()
-    for file in files():
+    for file in sorted({file for library in _SOURCES for file in files(library)}):
         content = file.read_bytes()
         whole.update(f"{file.name} {len(content)}\n".encode() + content)
     return whole.hexdigest()
@@ -41,10 +59,11 @@ def version_flag(version: str) -> str:
     return f'-DRKNNLITE_VERSION="{version}"'
 
 
-def command(compiler: Sequence[str], out: Path, version: str) -> list[str]:
-    """What compiles the library; ``compiler`` may bring flags of its own."""
-    sources = [str(file) for file in files() if file.suffix == ".c"]
-    return [*compiler, *FLAGS, version_flag(version), f"-I{INCLUDE}", "-o", str(out), *sources, "-ldl"]
+def command(compiler: Sequence[str], out: Path, version: str, library: str = LIBRARY) -> list[str]:
+    """What compiles a library; ``compiler`` may bring flags of its own."""
+    sources = [str(file) for file in files(library) if file.suffix == ".c"]
+    folders = (f"-I{CLIENT}", f"-I{INCLUDE}")
+    return [*compiler, *flags(library), version_flag(version), *folders, "-o", str(out), *sources, "-ldl"]
 
 
 def glibc_needed(file: Path) -> tuple[int, int]:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..abi.rknn_api import InputStruct
-from ..errors import InputInvalid
+from ..errors import InputInvalid, ParamInvalid
+from ..layout import nhwc_to_nchw_shape
 from ..spi import Context, Input
 from ..tensor import DType, Layout, TensorAttr
 
@@ -18,11 +19,14 @@ __all__ = ["input_of"]
 Bytes = Callable[[int], NDArray[np.uint8]]
 
 
-def input_of(opened: Context, struct: InputStruct, data: Bytes) -> Input:
+def input_of(opened: Context, struct: InputStruct, data: Bytes, *, lenient: bool = False) -> Input:
     """What the structure says; ``data(size)`` gives its bytes, once its size was found right.
 
+    Args:
+        lenient: take the first bytes where it has more than are needed, and NCHW as well as NHWC.
+
     Raises:
-        InputInvalid: no such input, type or format, or another size than needed.
+        InputInvalid: no such input, type or format, or more bytes than needed. ParamInvalid: fewer.
     """
     attrs = opened.inputs
     if struct.index >= len(attrs):
@@ -36,13 +40,18 @@ def input_of(opened: Context, struct: InputStruct, data: Bytes) -> Input:
         raise InputInvalid(
             f"input {attr.name}: type {struct.type} is none; there are 0 to {max(DType)}"
         ) from None
-    if len(attr.dims) == 4 and struct.fmt != Layout.NHWC:
+    layout = Layout.UNDEFINED if len(attr.dims) != 4 else Layout.NHWC
+    if lenient and layout is Layout.NHWC and struct.fmt == Layout.NCHW:
+        layout = Layout.NCHW
+    elif layout is Layout.NHWC and struct.fmt != Layout.NHWC:
         raise InputInvalid(
             f"input {attr.name}: fmt is {struct.fmt}, data of rank 4 must be NHWC (1) unless it is passed through"
         )
-    _check_size(struct, attr, attr.n_elems * dtype.itemsize)
-    elements: NDArray[Any] = data(struct.size).view(dtype).reshape(attr.dims)
-    return Input(attr.index, elements, Layout.NHWC if elements.ndim == 4 else Layout.UNDEFINED)
+    need = attr.n_elems * dtype.itemsize
+    _check_size(struct, attr, need, lenient)
+    dims = nhwc_to_nchw_shape(attr.dims) if layout is Layout.NCHW else attr.dims
+    elements: NDArray[Any] = data(need).view(dtype).reshape(dims)
+    return Input(attr.index, elements, layout)
 
 
 def _passed(native: TensorAttr, struct: InputStruct, data: Bytes) -> Input:
@@ -58,7 +67,8 @@ def _passed(native: TensorAttr, struct: InputStruct, data: Bytes) -> Input:
     return Input(struct.index, elements.reshape(native.dims), native.layout, pass_through=True)
 
 
-def _check_size(struct: InputStruct, attr: TensorAttr, need: int) -> None:
-    if struct.size != need:
+def _check_size(struct: InputStruct, attr: TensorAttr, need: int, lenient: bool = False) -> None:
+    if struct.size < need or (struct.size > need and not lenient):
         kind = "passed through" if struct.pass_through else DType(struct.type).name
-        raise InputInvalid(f"input {attr.name}: {struct.size} bytes given, {need} are needed ({kind})")
+        wrong = ParamInvalid if struct.size < need else InputInvalid  # -5: librknnrt 2.3.2
+        raise wrong(f"input {attr.name}: {struct.size} bytes given, {need} are needed ({kind})")

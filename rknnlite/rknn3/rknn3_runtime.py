@@ -19,6 +19,7 @@ from .._faces.log import FaceLog
 from .._faces.wording import wrong_rank
 from ..abi.rknn3_enums import RKNN3_NPU_CORE_ALL
 from ..abi.rknn3_types import RKNN3Tensor, RKNN3TensorAttr, RKNN3TensorMemory
+from ..capi.rknn3_attrs import tensor_attrs
 from ..errors import ContextInvalid, ParamInvalid
 from ..formats import ModelFile
 from ..llm.checksums import check_beside
@@ -30,7 +31,6 @@ from ..spi import Context, Device
 from ..spi.inputs import RankMismatch, check_size, collect, widened
 from ..spi.llm import LlmCallbacks, LlmContext
 from ._args import SessionArgs, read_args
-from ._attrs import tensor_attrs
 from ._callbacks import CallbackAdapter
 from .rknn3_session import RKNN3Session
 

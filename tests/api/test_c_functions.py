@@ -374,11 +374,11 @@ FAULTS: dict[str, tuple[Callable[[Any], int], int, str]] = {
     "no such input": (lambda r: set_with(r, index=7), -8, "there is no input 7"),
     "an input of no buffer": (lambda r: set_with(r, buf=None), -8, "is NULL"),
     "a buffer nowhere": (lambda r: set_with(r, buf=16), -8, "the buffer of input .* leads nowhere"),
-    "a size too small": (lambda r: set_with(r, size=5), -8, "5 bytes given, .* are needed"),
+    "a size too small": (lambda r: set_with(r, size=5), -5, "5 bytes given, .* are needed"),
     "a size without end": (lambda r: set_with(r, size=0xFFFFFFFF), -8, "4294967295 bytes given"),
     "a type that is none": (lambda r: set_with(r, type=77), -8, "type 77 is none"),
     "NCHW": (lambda r: set_with(r, fmt=NCHW), -8, "must be NHWC"),
-    "passed through, too short": (lambda r: set_with(r, pass_through=1, size=3), -8, "passed through"),
+    "passed through, too short": (lambda r: set_with(r, pass_through=1, size=3), -5, "passed through"),
     "query nowhere": (lambda r: r.lib.rknn_query(r.context, 0, WILD, 8), -5, "leads nowhere"),
     "query without end": (
         lambda r: r.lib.rknn_query(r.context, 0, (ct.c_uint32 * 2)(), 0x7FFFFFFF_FFFFFFFF), -5, "leads nowhere",

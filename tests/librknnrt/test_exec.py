@@ -38,6 +38,12 @@ def test_the_program_finds_the_library_and_the_library_this_python(environment: 
     assert (done.returncode, done.stdout) == (0, f"{sys.executable}\n"), done.stderr
 
 
+def test_programs_for_hosts_of_rk182x_find_theirs(environment: dict[str, str]) -> None:
+    script = "import ctypes; print(ctypes.CDLL('librknn3_api.so').rknn3_destroy(ctypes.c_uint64(0)))"
+    done = run(environment, "--", sys.executable, "-c", script)
+    assert (done.returncode, done.stdout) == (0, "-4\n"), done.stderr
+
+
 def test_words_and_exit_code_pass_unchanged(environment: dict[str, str]) -> None:
     words = ["--json", "--help", "--", "", "a b", "-x", "*"]
     script = "import sys; print(sys.argv[1:]); sys.exit(7)"

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rknnlite_librknnrt.protocol import PROTOCOL_VERSION
 
 from tests.librknnrt.clients import PROGRAMS, environment, errors, library, program, run
 from tests.support.needs import needs
@@ -102,6 +103,21 @@ def test_an_interpreter_that_does_not_start(small: Small, named: str, tmp_path: 
     lines = done.stderr.splitlines()
     assert len(lines) == 2 and errors(done.stderr) == lines  # one of each call
     assert all(named in line and "RKNNLITE_PYTHON" in line and "(error -3)" in line for line in lines)
+
+
+def test_an_interpreter_with_another_version(small: Small, tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nprintf '\\143\\0\\0\\0\\1\\0\\0\\0' >&3\nexec sleep 60\n")
+    python.chmod(0o755)
+    done = run(
+        [sys.executable, CLIENT, "no_interpreter", *small], env=environment(RKNNLITE_PYTHON=str(python))
+    )
+    lines = errors(done.stderr)
+    assert lines and all(
+        f"{python} speaks version 99 of the protocol, this library {PROTOCOL_VERSION}" in line
+        for line in lines
+    )
+    assert all("(error -3)" in line for line in lines)
 
 
 def test_a_file_system_that_is_read_only(small: Small) -> None:

@@ -127,6 +127,22 @@ def test_zero_copy(tmp_path: Path, name: str) -> None:
     run([program("zero_copy.c"), model, tmp_path])
 
 
+def test_liberties_that_programs_take(tmp_path: Path) -> None:
+    """Each is taken, and told once."""
+    model = genuine("three_outputs.rk3588.i8")
+    image = write(tmp_path, "in0", pixels(0, 1, 12, 10, 3))
+    write(tmp_path, "turned", image.transpose(0, 3, 1, 2))
+    for i, output in enumerate(inferred(model, [image])[0]):
+        write(tmp_path, f"out{i}", output)
+    told = run([program("liberties.c"), model, tmp_path]).stderr.splitlines()
+    warned = [line for line in told if line.startswith("W rknnlite: ")]
+    assert [
+        sum(words in line for line in warned)
+        for words in ("1440 bytes, the first 360", "NCHW", "[2, 0, 1] of 3")
+    ] == [1, 1, 1]
+    assert len(warned) == len(set(warned)) == 5
+
+
 @pytest.mark.parametrize("name", ["conv_1x1.rk3588.i8", "conv_1x1.rk3576.i8"])
 def test_native_inputs(tmp_path: Path, name: str) -> None:
     model = genuine(name)

@@ -18,6 +18,7 @@ from tests.support.needs import needs
 from tools import librknnrt as tool
 from tools import wheel_check
 
+LIBRARIES = ("librknnrt.so", "librknn3_api.so")
 HERE = f"{platform.machine()}-linux-gnu"
 
 
@@ -47,15 +48,17 @@ def test_without_ziglang_the_compilers_that_are_here_are_taken(
     without_ziglang(monkeypatch)
     monkeypatch.setattr(tool, "MACHINES", (platform.machine(), "pdp11"))
     tool.for_wheels()
-    made, absent = capsys.readouterr().out.splitlines()
-    assert made.startswith(f"rknnlite_librknnrt/lib/{HERE}/librknnrt.so: ") and made.endswith(
-        "and newer, by cc"
-    )
-    assert absent.endswith("left out, there is neither ziglang nor pdp11-linux-gnu-gcc")
+    lines = capsys.readouterr().out.splitlines()
+    for made, name in zip(lines[:2], LIBRARIES):
+        assert made.startswith(f"rknnlite_librknnrt/lib/{HERE}/{name}: ")
+        assert made.endswith("and newer, by cc")
+    assert len(lines) == 4
+    for absent in lines[2:]:
+        assert absent.endswith("left out, there is neither ziglang nor pdp11-linux-gnu-gcc")
     library = package / "lib" / HERE / "librknnrt.so"
-    assert __version__.encode() in library.read_bytes()
+    assert all(__version__.encode() in library.with_name(name).read_bytes() for name in LIBRARIES)
     assert library.with_name("made-of").read_text() == f"{tool.recipe().digest()}\n"
-    assert sorted(path.name for path in library.parent.iterdir()) == ["librknnrt.so", "made-of"]
+    assert sorted(path.name for path in library.parent.iterdir()) == sorted([*LIBRARIES, "made-of"])
 
 
 def test_what_fails_leaves_nothing(package: Path) -> None:
@@ -86,7 +89,7 @@ def wheel(file: Path, *names: str) -> Path:
 FILES = [
     f"rknnlite_librknnrt/lib/{machine}-linux-gnu/{name}"
     for machine in tool.MACHINES
-    for name in ("librknnrt.so", "made-of")
+    for name in (*LIBRARIES, "made-of")
 ]
 
 
@@ -95,9 +98,9 @@ def test_a_wheel_has_libraries_that_a_wheel_of_the_sdist_lacks(
 ) -> None:
     whole, of_sdist = wheel(tmp_path / "whole", "a.py", *FILES), wheel(tmp_path / "sdist", "a.py")
     wheel_check.check_compiled(whole, of_sdist)
-    assert capsys.readouterr().out.count("for glibc 2.17 and newer\n") == 2
+    assert capsys.readouterr().out.count("for glibc 2.17 and newer\n") == 4
     wheel_check.check_compiled(of_sdist, of_sdist)
-    assert "of four files of compiled libraries it has 0" in capsys.readouterr().out
+    assert "of six files of compiled libraries it has 0" in capsys.readouterr().out
     with pytest.raises(AssertionError, match="lacks more than libraries"):
         wheel_check.check_compiled(whole, wheel(tmp_path / "less", "b.py"))
 

@@ -166,9 +166,13 @@ def test_the_c_library_is_no_programs_by_accident() -> None:
 
 def test_the_wheel_has_all_that_compiles_the_c_library() -> None:
     """Git and the sdist have nothing that was compiled."""
-    assert {"client/*.[ch]", "include/*.h", "lib/*/*"} <= set(package_data()["rknnlite_librknnrt"])
+    assert {"client/*.[ch]", "client3/*.[ch]", "include/*.h", "lib/*/*"} <= set(
+        package_data()["rknnlite_librknnrt"]
+    )
     folder = ROOT / "plugins" / "rknnlite_librknnrt"
-    assert {file.suffix for name in ("client", "include") for file in (folder / name).iterdir()} == {
+    assert {
+        file.suffix for name in ("client", "client3", "include") for file in (folder / name).iterdir()
+    } == {
         ".c",
         ".h",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .parts import Header
+from .rkllm3_server import SERVER3
 from .rknn import API
 from .rknn3 import API3, FLOAT16, OP3
 from .rknn_custom_op import CUSTOM_OP, OP
@@ -16,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _LIBRKNNRT = "plugins/rknnlite_librknnrt/include"
 _PLUGINS = "rknnlite/abi/include"
 HEADERS: dict[str, tuple[Header, ...]] = {
-    _LIBRKNNRT: (API, MATMUL, CUSTOM_OP, API3, FLOAT16),
+    _LIBRKNNRT: (API, MATMUL, CUSTOM_OP, API3, FLOAT16, SERVER3),
     _PLUGINS: (OP, OP3),
 }
 """Folder below the repository's -> its headers."""

@@ -7,14 +7,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SMALL 256 /* bytes of an answer that are read with its head */
+
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct channel *list;
 static uint64_t last_id;
 
 static void begin(struct channel *channel)
 {
-    channel->caller = pthread_self();
-    channel->calling = true;
+    __atomic_store_n(&channel->caller, pthread_self(), __ATOMIC_RELAXED);
+    __atomic_store_n(&channel->calling, true, __ATOMIC_RELEASE);
+}
+
+/* Whether this thread is in a call of the channel already; asked without its lock. */
+static bool is_calling(const struct channel *channel)
+{
+    return __atomic_load_n(&channel->calling, __ATOMIC_ACQUIRE) &&
+           pthread_equal(__atomic_load_n(&channel->caller, __ATOMIC_RELAXED), pthread_self());
 }
 
 struct channel *channel_open(const char *function, int *code)
@@ -24,13 +33,13 @@ struct channel *channel_open(const char *function, int *code)
     pthread_mutex_unlock(&list_lock);
     int sock = process_connect(id);
     if (sock < 0) {
-        *code = RKNN_ERR_DEVICE_UNAVAILABLE;
+        *code = library.unavailable;
         return NULL;
     }
     struct channel *channel = calloc(1, sizeof *channel);
     if (!channel) {
         close(sock);
-        *code = failed(function, RKNN_ERR_MALLOC_FAIL, "no memory for a context");
+        *code = failed(function, library.no_memory, "no memory for a context");
         return NULL;
     }
     channel->id = id;
@@ -70,10 +79,7 @@ static void free_channel(struct channel *channel)
 {
     if (channel->sock >= 0)
         close(channel->sock);
-    answers_forget(channel);
-    free(channel->perf);
-    frames_drop(channel);
-    operators_drop(channel);
+    library_drop(channel);
     pthread_mutex_destroy(&channel->lock);
     free(channel);
 }
@@ -95,12 +101,12 @@ struct channel *channel_take(const char *function, uint64_t id, int *code)
         channel->users++;
     pthread_mutex_unlock(&list_lock);
     if (!channel) {
-        *code = failed(function, RKNN_ERR_CTX_INVALID, "there is no context %llu; it was never opened, or destroyed",
+        *code = failed(function, library.context_invalid, "there is no context %llu; it was never opened, or destroyed",
                        (unsigned long long)id);
         return NULL;
     }
-    if (channel->calling && pthread_equal(channel->caller, pthread_self())) {
-        *code = failed(function, RKNN_ERR_FAIL, "an operator's callback cannot call into its own context");
+    if (is_calling(channel)) {
+        *code = failed(function, library.failed, "a callback cannot call into its own context");
         leave(channel);
         return NULL;
     }
@@ -108,7 +114,7 @@ struct channel *channel_take(const char *function, uint64_t id, int *code)
     if (channel->sock < 0 || channel->inherited) {
         const char *why = channel->inherited ? "belongs to the process that forked this one; open one of its own here"
                                              : "was destroyed by another thread";
-        *code = failed(function, RKNN_ERR_CTX_INVALID, "context %llu %s", (unsigned long long)id, why);
+        *code = failed(function, library.context_invalid, "context %llu %s", (unsigned long long)id, why);
         pthread_mutex_unlock(&channel->lock);
         leave(channel);
         return NULL;
@@ -138,7 +144,7 @@ struct channel *channel_look(uint64_t id)
 
 void channel_let_go(struct channel *channel)
 {
-    channel->calling = false;
+    __atomic_store_n(&channel->calling, false, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&channel->lock);
     leave(channel);
 }
@@ -154,7 +160,7 @@ void channel_drop(struct channel *channel)
     close(channel->sock);
     channel->sock = -1;
     pthread_mutex_unlock(&list_lock);
-    memory_leave(channel->id);
+    library_leave(channel->id);
     channel_let_go(channel);
 }
 
@@ -162,14 +168,16 @@ static int gone(struct channel *channel, const char *function)
 {
     channel->broken = true;
     process_doubt();
-    return failed(function, RKNN_ERR_DEVICE_UNAVAILABLE,
+    if (process_is_leaving()) /* a thread that still waits has nobody to tell */
+        return library.unavailable;
+    return failed(function, library.unavailable,
                   "the process that computes has ended; destroy this context and open the model again");
 }
 
 /* Answer callbacks until the server has something to say to this call. */
 static bool await(struct channel *channel)
 {
-    int asks = operators_socket(channel);
+    int asks = library_asks(channel);
     while (asks >= 0) {
         struct pollfd both[2] = {{.fd = channel->sock, .events = POLLIN}, {.fd = asks, .events = POLLIN}};
         int ready = poll(both, 2, -1);
@@ -177,7 +185,7 @@ static bool await(struct channel *channel)
             continue;
         if (ready < 0 || both[0].revents)
             return ready >= 0;
-        if (!operators_serve(channel))
+        if (!library_serve(channel))
             return true; /* the end of the other socket says it, too */
     }
     return true;
@@ -186,7 +194,12 @@ static bool await(struct channel *channel)
 int channel_talk(struct channel *channel, struct talk *talk)
 {
     struct request request;
-    struct reply reply;
+    struct {
+        struct reply head;
+        char rest[SMALL];
+    } first;
+    const struct reply *reply = &first.head;
+    size_t got = 0;
     memset(&request, 0, sizeof request);
     request.call = talk->call;
     request.size = (uint32_t)talk->size;
@@ -196,26 +209,29 @@ int channel_talk(struct channel *channel, struct talk *talk)
     talk->n_got = 0;
     if (channel->broken ||
         !wire_send(channel->sock, &request, sizeof request, talk->payload, talk->size, talk->fds, talk->n_fds) ||
-        !await(channel) || !wire_recv(channel->sock, &reply, sizeof reply, talk->got, &talk->n_got))
+        !await(channel) ||
+        !(got = wire_recv_ahead(channel->sock, &first, sizeof first.head, sizeof first, talk->got, &talk->n_got)))
         return gone(channel, talk->function);
-    memcpy(talk->told, reply.args, sizeof talk->told);
-    if (reply.size) {
-        char *text = malloc((size_t)reply.size + 1);
-        if (!text || !wire_recv(channel->sock, text, reply.size, NULL, NULL)) {
+    memcpy(talk->told, reply->args, sizeof talk->told);
+    if (reply->size) {
+        size_t ahead = got - sizeof first.head; /* an answer is all that can lie there */
+        char *text = malloc((size_t)reply->size + 1);
+        if (!text || ahead > reply->size || !wire_recv(channel->sock, text + ahead, reply->size - ahead, NULL, NULL)) {
             free(text);
             return gone(channel, talk->function);
         }
-        text[reply.size] = 0;
+        memcpy(text, first.rest, ahead);
+        text[reply->size] = 0;
         talk->answer = text;
-        talk->answer_size = reply.size;
+        talk->answer_size = reply->size;
     }
-    if (reply.code) {
-        failed(talk->function, reply.code, "%s", talk->answer ? (char *)talk->answer : "no reason was given");
+    if (reply->code) {
+        failed(talk->function, reply->code, "%s", talk->answer ? (char *)talk->answer : "no reason was given");
         free(talk->answer);
         talk->answer = NULL;
         talk->answer_size = 0;
     }
-    return reply.code;
+    return reply->code;
 }
 
 /* In the child of a fork: the parent goes on with what was open, here it is refused. */
@@ -225,12 +241,12 @@ void channels_after_fork(void)
     for (struct channel *channel = list; channel; channel = channel->next) {
         close(channel->sock);
         channel->sock = -1;
-        operators_after_fork(channel);
+        library_context_after_fork(channel);
         channel->inherited = true;
         channel->users = 0;
         pthread_mutex_init(&channel->lock, NULL);
     }
-    memory_after_fork();
+    library_after_fork();
 }
 
 /* At the end of the program, or of the library. A thread that still calls keeps what it uses. */

@@ -18,11 +18,31 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
+/* -- library.c, client3/library3.c: what the two libraries that share this code have of their own -------- */
+
+struct channel;
+
+struct library {
+    const char *name;   /* for messages */
+    const char *opener; /* the function that starts the server */
+    int failed, context_invalid, unavailable, no_memory; /* its codes for these */
+};
+
+extern const struct library library;
+
+void library_drop(struct channel *channel);              /* free what hangs on a context */
+void library_leave(uint64_t id);                         /* a context is gone */
+void library_after_fork(void);                           /* in the child, */
+void library_context_after_fork(struct channel *channel); /* and for each context there */
+int library_asks(const struct channel *channel);         /* where the server asks for callbacks, -1 */
+bool library_serve(struct channel *channel);             /* answer one; false: the server has ended */
+
 /* -- process.c: the server process ---------------------------------------------------------------- */
 
 /* A connection to a thread of the server for context ``id``; the server is started when there is none. -1: there is
  * none, and why was said. */
 int process_connect(uint64_t id);
+bool process_is_leaving(void); /* the program, or the library, is at its end */
 
 /* A connection has ended: the whole server may be about to. */
 void process_doubt(void);
@@ -46,6 +66,8 @@ pid_t orphan_start(const struct orphan *orphan, int *error); /* -1 and why */
 bool wire_send(int sock, const void *head, size_t head_size, const void *payload, size_t size, const int *fds,
                int n_fds);
 bool wire_recv(int sock, void *bytes, size_t size, int *fds, int *n_fds);
+/* At least ``size`` bytes, and what lies behind them up to ``room``: how many, 0 at the end. */
+size_t wire_recv_ahead(int sock, void *bytes, size_t size, size_t room, int *fds, int *n_fds);
 int wire_memory(size_t size); /* a descriptor of fresh memory, -1 */
 
 /* -- channel.c: one conversation ------------------------------------------------------------------ */
@@ -71,6 +93,7 @@ struct channel {
     char *perf;             /* the text that the last PERF_DETAIL points to */
     struct frames *frames;
     struct operators *operators;
+    struct own *own; /* of librknn3_api */
 };
 
 /* What a call tells the server, and what it is told. Zero what is not used. */

@@ -23,16 +23,26 @@ struct area {
     size_t size;
 };
 
+/* What the server is told of an output, and tells of it. Twins in staging.py. */
+struct told_output {
+    uint32_t index, want_float;
+};
+
+struct place {
+    uint64_t offset, size, index;
+};
+
 struct frames {
     rknn_input *kinds; /* as the server took them, buf left out */
+    uint32_t *needs;   /* bytes of each that are taken; a program may say more */
     uint32_t n_inputs;
     struct area in, out;
     bool waiting;    /* inputs lie in the staging memory, to be taken */
-    uint8_t *wanted; /* want_float of each output, as last asked for */
+    struct told_output *wanted; /* each output as last asked for */
     uint32_t n_outputs;
     bool fetched;   /* outputs of the last run were asked for */
     bool delivered; /* outputs of the last run lie in ``out`` */
-    uint64_t *places; /* offset and size of each output in ``out`` */
+    struct place *places; /* of each output in ``out`` */
     uint64_t frame;
     struct held *held; /* buffers that the program has not released */
 };
@@ -69,8 +79,10 @@ void frames_renew(struct channel *channel)
     if (!frames)
         return;
     free(frames->kinds);
+    free(frames->needs);
     free(frames->wanted);
     frames->kinds = NULL;
+    frames->needs = NULL;
     frames->wanted = NULL;
     frames->n_inputs = frames->n_outputs = 0;
     frames->waiting = frames->fetched = frames->delivered = false;
@@ -90,6 +102,7 @@ void frames_drop(struct channel *channel)
         frames->held = next;
     }
     free(frames->kinds);
+    free(frames->needs);
     free(frames->wanted);
     free(frames->places);
     free(frames);
@@ -115,7 +128,7 @@ static void copy_in(struct frames *frames, uint32_t count, const rknn_input *inp
 {
     size_t at = 0;
     for (uint32_t i = 0; i < count; i++) {
-        memcpy(frames->in.at + at, inputs[i].buf, inputs[i].size);
+        memcpy(frames->in.at + at, inputs[i].buf, frames->needs[i]);
         at += ALIGN(inputs[i].size);
     }
 }
@@ -136,7 +149,7 @@ static struct told_input *told_of(uint32_t count, const rknn_input *inputs)
     return told;
 }
 
-/* Inputs of another kind than before: new staging memory, which the server looks at. */
+/* Inputs of another kind than before: new staging memory, which the server looks at, and says what it takes of it. */
 static int new_kinds(struct channel *channel, struct frames *frames, uint32_t count, const rknn_input *inputs)
 {
     const char *function = "rknn_inputs_set";
@@ -144,7 +157,9 @@ static int new_kinds(struct channel *channel, struct frames *frames, uint32_t co
     for (uint32_t i = 0; i < count; i++)
         size += ALIGN(inputs[i].size);
     free(frames->kinds);
+    free(frames->needs);
     frames->n_inputs = 0;
+    frames->needs = NULL;
     frames->kinds = malloc(count * sizeof *inputs);
     struct told_input *told = told_of(count, inputs);
     int fd = wire_memory(size ? size : 1);
@@ -158,7 +173,6 @@ static int new_kinds(struct channel *channel, struct frames *frames, uint32_t co
         return code;
     }
     memcpy(frames->kinds, inputs, count * sizeof *inputs);
-    copy_in(frames, count, inputs);
     answers_forget(channel); /* a model with dynamic shapes may change them */
     struct talk talk = {.function = function,
                         .call = CALL_INPUTS,
@@ -168,9 +182,16 @@ static int new_kinds(struct channel *channel, struct frames *frames, uint32_t co
                         .fds = &fd,
                         .n_fds = 1};
     int code = channel_talk(channel, &talk);
-    free(talk.answer);
+    frames->needs = talk.answer;
     free(told);
     close(fd);
+    if (!code && talk.answer_size != count * sizeof *frames->needs)
+        code = failed(function, RKNN_ERR_FAIL, "the answer has %zu bytes", talk.answer_size);
+    if (!code) {
+        copy_in(frames, count, inputs);
+        frames->waiting = true;
+        code = frames_flush(channel, function);
+    }
     if (code) {
         free(frames->kinds);
         frames->kinds = NULL;
@@ -233,8 +254,9 @@ static bool take_outputs(struct frames *frames, struct talk *talk)
     if (talk->n_got)
         close(talk->got[0]);
     talk->n_got = 0;
-    frames->delivered = talk->answer_size == frames->n_outputs * 2 * sizeof *frames->places;
-    if (frames->delivered)
+    size_t room = frames->n_outputs * sizeof *frames->places;
+    frames->delivered = talk->told[1] != 0 && (!talk->answer_size || talk->answer_size == room);
+    if (frames->delivered && talk->answer_size) /* else they are where they were */
         memcpy(frames->places, talk->answer, talk->answer_size);
     return frames->delivered;
 }
@@ -300,7 +322,7 @@ static bool same_wishes(const struct frames *frames, uint32_t count, const rknn_
     if (!frames->wanted || frames->n_outputs != count)
         return false;
     for (uint32_t i = 0; i < count; i++)
-        if (frames->wanted[i] != (outputs[i].want_float != 0))
+        if (frames->wanted[i].index != outputs[i].index || frames->wanted[i].want_float != (outputs[i].want_float != 0))
             return false;
     return true;
 }
@@ -309,11 +331,11 @@ static bool new_wishes(struct frames *frames, uint32_t count, const rknn_output 
 {
     free(frames->wanted);
     free(frames->places);
-    frames->wanted = malloc(count);
-    frames->places = malloc(count * 2 * sizeof *frames->places);
+    frames->wanted = malloc(count * sizeof *frames->wanted);
+    frames->places = malloc(count * sizeof *frames->places);
     frames->n_outputs = frames->wanted && frames->places ? count : 0;
     for (uint32_t i = 0; i < frames->n_outputs; i++)
-        frames->wanted[i] = outputs[i].want_float != 0;
+        frames->wanted[i] = (struct told_output){outputs[i].index, outputs[i].want_float != 0};
     return frames->n_outputs == count;
 }
 
@@ -326,7 +348,7 @@ static int fetch(struct channel *channel, struct frames *frames, uint32_t count,
     if (!same_wishes(frames, count, outputs) && !new_wishes(frames, count, outputs))
         return failed(talk.function, RKNN_ERR_MALLOC_FAIL, "no memory");
     talk.payload = frames->wanted;
-    talk.size = count;
+    talk.size = count * sizeof *frames->wanted;
     code = channel_talk(channel, &talk);
     if (!code && !take_outputs(frames, &talk))
         code = failed(talk.function, RKNN_ERR_MALLOC_FAIL, "no memory for the outputs");
@@ -335,10 +357,10 @@ static int fetch(struct channel *channel, struct frames *frames, uint32_t count,
     return code;
 }
 
-static int deliver(struct frames *frames, rknn_output *output, uint32_t index)
+static int deliver(struct frames *frames, rknn_output *output, const struct place *place)
 {
-    const char *function = "rknn_outputs_get", *data = frames->out.at + frames->places[2 * index];
-    uint32_t size = (uint32_t)frames->places[2 * index + 1];
+    const char *function = "rknn_outputs_get", *data = frames->out.at + place->offset;
+    uint32_t size = (uint32_t)place->size, index = (uint32_t)place->index;
     output->index = index;
     if (output->is_prealloc) {
         if (!output->buf || output->size < size)
@@ -375,7 +397,7 @@ PUBLIC int rknn_outputs_get(rknn_context context, uint32_t n_outputs, rknn_outpu
     else if (!frames->delivered || !same_wishes(frames, n_outputs, outputs))
         code = fetch(channel, frames, n_outputs, outputs);
     for (uint32_t i = 0; !code && i < n_outputs; i++)
-        code = deliver(frames, &outputs[i], i);
+        code = deliver(frames, &outputs[i], &frames->places[i]);
     if (!code) {
         frames->fetched = true;
         if (extend)

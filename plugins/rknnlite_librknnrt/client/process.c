@@ -20,15 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef RKNNLITE_VERSION
-#define RKNNLITE_VERSION "unknown"
-#endif
 #define START_LIMIT 120 /* seconds; an emulated board takes half a minute */
 #define END_LIMIT 2000  /* milliseconds */
 #define DOUBT_LIMIT 300 /* milliseconds */
 #define ROOM 4096
-
-PUBLIC const char rknnlite_librknnrt_marker[] = RKNNLITE_VERSION;
 
 extern char **environ;
 
@@ -37,6 +32,7 @@ static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 static pid_t server;
 static int control = -1; /* each descriptor sent over it becomes a thread of the server */
 static int leash = -1;
+static volatile bool leaving;
 static bool doubted; /* a connection to it has ended */
 
 int failed(const char *function, int code, const char *format, ...)
@@ -46,7 +42,7 @@ int failed(const char *function, int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "E librknnrt (rknnlite): %s: %s (error %d)\n", function, text, code);
+    fprintf(stderr, "E %s (rknnlite): %s: %s (error %d)\n", library.name, function, text, code);
     return code;
 }
 
@@ -103,7 +99,7 @@ static void choose_interpreter(char *path, size_t room)
         return;
     }
     Dl_info here;
-    if (dladdr((void *)rknnlite_librknnrt_marker, &here) && here.dli_fname && strchr(here.dli_fname, '/')) {
+    if (dladdr(&library, &here) && here.dli_fname && strchr(here.dli_fname, '/')) {
         char folder[ROOM];
         snprintf(folder, sizeof folder, "%s", here.dli_fname);
         *strrchr(folder, '/') = 0;
@@ -228,8 +224,8 @@ static void stop(void)
     forget();
 }
 
-/* Wait for the server's first word; false: it ended, or was silent for too long. */
-static bool greeted(int sock)
+/* Wait for the server's first word: its version of the protocol; 0: it ended, or was silent for too long. */
+static uint32_t greeted(int sock)
 {
     uint32_t hello[2] = {0, 0};
     struct pollfd wait = {.fd = sock, .events = POLLIN};
@@ -238,7 +234,7 @@ static bool greeted(int sock)
     do
         ready = poll(&wait, 1, 1000);
     while (ready == 0 ? time(NULL) < end : ready < 0 && errno == EINTR);
-    return ready > 0 && wire_recv(sock, hello, sizeof hello, NULL, NULL) && hello[0] == PROTOCOL_VERSION;
+    return ready > 0 && wire_recv(sock, hello, sizeof hello, NULL, NULL) ? hello[0] : 0;
 }
 
 static bool start(void)
@@ -248,7 +244,7 @@ static bool start(void)
     choose_interpreter(python, sizeof python);
     int said = high(wire_memory(0));
     if (said < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socks) != 0 || pipe2(pipes, O_CLOEXEC) != 0) {
-        failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE, "no descriptors for the process that computes: %s", strerror(errno));
+        failed(library.opener, library.unavailable, "no descriptors for the process that computes: %s", strerror(errno));
         close(said);
         close(socks[0]);
         close(socks[1]);
@@ -268,14 +264,21 @@ static bool start(void)
     }
     close(socks[1]);
     close(pipes[0]);
-    bool up = server > 0 && greeted(control);
-    if (!up) {
+    uint32_t spoken = server > 0 ? greeted(control) : 0;
+    bool up = spoken == PROTOCOL_VERSION;
+    if (!up && spoken) {
+        stop();
+        failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE,
+               "the rknnlite of %s speaks version %u of the protocol, this library %d: they are of different versions; "
+               "ask for the library once more (rknnlite librknnrt --dir), or name another Python in RKNNLITE_PYTHON",
+               python, spoken, PROTOCOL_VERSION);
+    } else if (!up) {
         if (server > 0)
             last_words(said, why, sizeof why);
         else
             snprintf(why, sizeof why, "%s", strerror(error));
         stop();
-        failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE,
+        failed(library.opener, library.unavailable,
                "%s does not start rknnlite's CPU reference: %s; install rknnlite for it, or name another Python in "
                "RKNNLITE_PYTHON",
                python, *why ? why : "it ended without a word");
@@ -324,18 +327,24 @@ int process_connect(uint64_t id)
         close(ends[1]);
         if (!up) {
             close(ends[0]);
-            failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE, "the process that computes has just ended; try again");
+            failed(library.opener, library.unavailable, "the process that computes has just ended; try again");
         }
     } else if (up) {
         up = false;
-        failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE, "no descriptor for a context: %s", strerror(errno));
+        failed(library.opener, library.unavailable, "no descriptor for a context: %s", strerror(errno));
     }
     pthread_mutex_unlock(&process_lock);
     return up ? high(ends[0]) : -1;
 }
 
+bool process_is_leaving(void)
+{
+    return leaving;
+}
+
 __attribute__((destructor)) static void leave(void)
 {
+    leaving = true;
     channels_drop_all();
     stop();
 }

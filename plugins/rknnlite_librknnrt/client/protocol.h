@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 1
+#define PROTOCOL_VERSION 2
 #define MOST_FDS 64 /* descriptors that travel with one message */
 #define MOST_ARGS 5
 
@@ -39,15 +39,53 @@ enum call {
     CALL_MATMUL_SCALE,
     CALL_MATMUL_SHAPE,
     CALL_MATMUL_RUN,
-    CALL_NATIVE_B
+    CALL_NATIVE_B,
+    /* librknn3_api */
+    CALL3_INIT,
+    CALL3_DEVICES,
+    CALL3_LOAD,
+    CALL3_MODEL_INIT,
+    CALL3_DUP,
+    CALL3_QUERY,
+    CALL3_SHAPE,
+    CALL3_RUN,
+    CALL3_WAIT,
+    CALL3_DUMP,
+    CALL3_PROFILE,
+    CALL3_PROFILE_MEMORY,
+    CALL3_PLUGIN,
+    CALL3_GIVEN, /* memory for weights, internal tensors or a KV cache */
+    CALL3_KEY,
+    CALL3_SESSION,
+    CALL3_SESSION_CALLBACKS,
+    CALL3_SESSION_RUN,
+    CALL3_SESSION_STOP,  /* by the context, while the session runs */
+    CALL3_SESSION_STATE, /* the same */
+    CALL3_SESSION_PARAMS,
+    CALL3_SESSION_TEMPLATE,
+    CALL3_SESSION_TOOLS,
+    CALL3_SESSION_POLICY,
+    CALL3_SESSION_CLEAR,
+    CALL3_SESSION_SAVE,
+    CALL3_SESSION_LOAD,
+    CALL3_CHAT_SERVER,
+    CALL3_CHAT_STOP
 };
 
-/* What the server asks the program for, on the second socket of a context with operators. */
+/* What the server asks the program for, on the second socket of a context with operators, or of a session. */
 enum callback {
     CALLBACK_NODE = 1, /* a node: its tensors and attributes, before anything is called */
     CALLBACK_INIT,
     CALLBACK_COMPUTE, /* prepare, then compute */
-    CALLBACK_DESTROY
+    CALLBACK_DESTROY,
+    /* a session of librknn3_api */
+    CALLBACK3_RESULT,
+    CALLBACK3_TOKENIZE,
+    CALLBACK3_EMBED,
+    CALLBACK3_SAMPLE,
+    CALLBACK3_OUTPUT,
+    /* the chat server */
+    CALLBACK3_STATUS
 };
 
 /* Bits of the first argument of CALL_RUN. */

@@ -102,16 +102,16 @@ static int take_fds(struct msghdr *message, int *fds, int had)
     return had;
 }
 
-bool wire_recv(int sock, void *bytes, size_t size, int *fds, int *n_fds)
+size_t wire_recv_ahead(int sock, void *bytes, size_t size, size_t room, int *fds, int *n_fds)
 {
-    char *at = bytes;
+    size_t done = 0;
     int had = 0;
     union {
         struct cmsghdr head;
         char room[CMSG_SPACE(sizeof(int) * MOST_FDS)];
     } extra;
-    while (size) {
-        struct iovec part = {at, size};
+    while (done < size) {
+        struct iovec part = {(char *)bytes + done, room - done};
         struct msghdr message;
         memset(&message, 0, sizeof message);
         message.msg_iov = &part;
@@ -126,12 +126,16 @@ bool wire_recv(int sock, void *bytes, size_t size, int *fds, int *n_fds)
         if (got <= 0) {
             for (int i = 0; i < had; i++)
                 close(fds[i]);
-            return false;
+            return 0;
         }
-        at += got;
-        size -= (size_t)got;
+        done += (size_t)got;
     }
     if (n_fds)
         *n_fds = had;
-    return true;
+    return done;
+}
+
+bool wire_recv(int sock, void *bytes, size_t size, int *fds, int *n_fds)
+{
+    return !size || wire_recv_ahead(sock, bytes, size, size, fds, n_fds) > 0;
 }

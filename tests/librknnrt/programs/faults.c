@@ -65,7 +65,7 @@ static void frames(rknn_context context, const char *folder)
     FAILS(rknn_inputs_set(context, 1, &wrong));
     wrong = input;
     wrong.size -= 1;
-    CODE(RKNN_ERR_INPUT_INVALID, rknn_inputs_set(context, 1, &wrong));
+    CODE(RKNN_ERR_PARAM_INVALID, rknn_inputs_set(context, 1, &wrong)); /* as librknnrt 2.3.2 */
     wrong = input;
     wrong.type = (rknn_tensor_type)55;
     FAILS(rknn_inputs_set(context, 1, &wrong));
