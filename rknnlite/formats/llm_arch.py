@@ -14,7 +14,8 @@ from .llm_families import FAMILIES, Norm, Order
 from .llm_fields import Fields
 
 __all__ = [
-    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Mixer", "Rope", "Scales", "Turn", "read_architecture",
+    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Media", "Mixer", "Rope", "Scales", "Turn",
+    "read_architecture",
 ]  # fmt: skip
 
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
@@ -32,6 +33,8 @@ class Rope:
             follow the length); ``longrope`` (short_factors up to original_max_position, long_factors beyond).
         dims: channels of a head that turn, the first ones; 0: all.
         magnitude: what cosines and sines are multiplied by.
+        sections: pairs that turn by time, by height and by width (M-RoPE); empty: one position for all.
+        interleaved: those pairs take turns (time, height, width, time, ...) as far as there are of each, the others go by time.
     """
 
     theta: float = 10000.0
@@ -47,6 +50,8 @@ class Rope:
     truncate: bool = True
     short_factors: tuple[float, ...] = ()
     long_factors: tuple[float, ...] = ()
+    sections: tuple[int, ...] = ()
+    interleaved: bool = False
 
     @property
     def moving(self) -> bool:
@@ -125,6 +130,21 @@ class Scales:
 
 
 @dataclass(frozen=True)
+class Media:
+    """What the language part of a larger model says of images and videos.
+
+    Attributes:
+        cell: pixels along each side of what one token shows; 0: no images.
+        step: positions from one picture of a video to the next per second between them; 0: one whatever lies between.
+        deepstack: first layers behind which rows are added to those of images, one auxiliary input for each.
+    """
+
+    cell: int = 0
+    step: float = 0.0
+    deepstack: int = 0
+
+
+@dataclass(frozen=True)
 class Architecture:
     """A transformer with rotary embedding and grouped-query attention; without more words a Llama.
 
@@ -142,6 +162,7 @@ class Architecture:
         local_rope: of layers with ``Turn.LOCAL``.
         conv: taps of the convolutions; ``conv_bias``: with biases.
         each_layer: as many as layers, or none: all are alike.
+        media: what it says of images and videos, where they count in positions or layers.
     """
 
     family: str
@@ -175,6 +196,7 @@ class Architecture:
     conv: int = 0
     conv_bias: bool = False
     each_layer: tuple[LayerKind, ...] = ()
+    media: Optional[Media] = None
 
     @property
     def encoder(self) -> bool:
@@ -239,6 +261,7 @@ def read_architecture(given: Fields) -> Architecture:
         conv=given.number("conv", 0, _LONGEST_CONV) if given.has("conv") else 0,
         scales=_scales(given.child("scales")) if given.has("scales") else Scales(),
         experts=_experts(given.child("experts")) if given.has("experts") else None,
+        media=_media(given.child("media")) if given.has("media") else None,
     )
     arch = replace(
         arch,
@@ -270,6 +293,13 @@ def _rope(given: Fields, head_dim: int) -> Rope:
             later[name] = given.reals(name, pairs)
     if dims % 2:
         raise ModelInvalid(f"damaged description: {dims} channels of a head cannot turn in pairs")
+    if given.has("sections") and given.length("sections"):
+        later["sections"] = given.numbers("sections", 3, head_dim)
+        later["interleaved"] = given.flag("interleaved")
+        if sum(later["sections"]) != (dims or head_dim) // 2:
+            raise ModelInvalid(
+                f"damaged description: {later['sections']} pairs for time, height and width, a head has {(dims or head_dim) // 2}"
+            )
     return Rope(
         theta=given.real("theta", 1, 1e12),
         scaling=scaling,
@@ -297,6 +327,10 @@ def _experts(given: Fields) -> Experts:
         normalise=given.flag("normalise"),
         shared=given.number("shared", 0, 1 << 20),
     )
+
+
+def _media(given: Fields) -> Media:
+    return Media(given.number("cell", 0, 1 << 12), given.real("step", 0), given.number("deepstack", 0, 1024))
 
 
 def _layer(given: Fields) -> LayerKind:
@@ -338,6 +372,15 @@ def _check(arch: Architecture) -> None:
     if missing:
         raise ModelInvalid(
             f"damaged description: layers of {arch.family} need {missing[0]}, which is not there"
+        )
+    if arch.media is not None and arch.media.deepstack > arch.layers:
+        raise ModelInvalid(
+            f"damaged description: rows are added behind {arch.media.deepstack} of {arch.layers} layers"
+        )
+    if arch.rope.sections and (arch.rope.moving or not arch.causal):
+        raise ModelUnsupported(
+            f"a rotary embedding of three axes is not computed here with scaling {arch.rope.scaling}, or in a model that looks "
+            "both ways"
         )
     if not arch.causal and (arch.rope.moving or needs["conv"]):
         raise ModelUnsupported(

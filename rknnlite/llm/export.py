@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from ..files.writing import write_file, writing
 from ..formats import ModelFile
 from ..formats import llm as container
 from ..formats.llm import Architecture, FileSums, KvFormat, LlmModel
-from ..formats.llm_families import Pooling
+from ..formats.llm_families import FAMILIES, Pooling
 from ..formats.llm_weights import GROUP, WEIGHT_TYPES
 from ..spi.llm import KvDtype
 from .checksums import file_sum
+from .composed import language_part
 from .config import architecture
 from .export_weights import Progress, write_weights
 from .package import Package, sample_digest
@@ -75,6 +77,7 @@ def export_llm(
         family = architecture(config).family
         embedding = embedding_of(source, family, pooling, normalise)
         arch = architecture(config, head=embedding is None)
+        part = language_part(config)
     if WEIGHT_TYPES[weights].scaled and arch.hidden % GROUP:
         raise ParamInvalid(
             f"weights={weights} needs a hidden size in groups of {GROUP}, this one is {arch.hidden}; use f16"
@@ -85,6 +88,8 @@ def export_llm(
     with _reading(source / "tokenizer.json"):
         words = vocabulary(source, config, arch)
     tensors = Source(source, arch.family)
+    if part.composed:
+        arch = replace(arch, tied=not tensors.has_head(FAMILIES[arch.family].head))
     embed = tensors.embeddings(arch)
     package.model.parent.mkdir(parents=True, exist_ok=True)
     package_id = write_weights(package.weight, tensors, arch, weights, progress)
@@ -99,7 +104,7 @@ def export_llm(
         kv=kv,
         max_context=context,
         chat_template=words.chat_template if words and not embedding else "",
-        eos_ids=_eos(source, config, words, arch),
+        eos_ids=_eos(source, {"eos_token_id": config.get("eos_token_id"), **part.config}, words, arch),
         bos_id=words.bos_id if words else -1,
         special_ids=words.special_ids if words else frozenset(),
         core_num=core_num,
