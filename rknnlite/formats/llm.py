@@ -205,7 +205,7 @@ def _embedding(fields: Fields, arch: Architecture) -> Embedding | None:
         given = fields.child("embedding")
         pooling = given.choice("pooling", tuple(pooling.value for pooling in Pooling))
         return Embedding(Pooling(pooling), given.flag("normalise"))
-    if not arch.head:
+    if not arch.head and arch.scorer is None:
         raise ModelInvalid("damaged description: the model has no head, and nothing is said about embeddings")
     return None
 

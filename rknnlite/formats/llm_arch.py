@@ -10,53 +10,17 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Optional
 
 from ..errors import ModelInvalid, ModelUnsupported
-from .llm_families import FAMILIES, Norm, Order
+from .llm_families import FAMILIES, Norm, Order, Pooling
 from .llm_fields import Fields
+from .llm_rope import ROPE_SCALINGS, Rope, read_rope
 
 __all__ = [
-    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Media", "Mixer", "Rope", "Scales", "Turn",
-    "read_architecture",
+    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Media", "Mixer", "Rope", "Scales", "Scorer",
+    "Turn", "read_architecture",
 ]  # fmt: skip
 
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
-ROPE_SCALINGS = ("default", "linear", "llama3", "yarn", "dynamic", "longrope")
 _LONGEST_CONV = 64
-
-
-@dataclass(frozen=True)
-class Rope:
-    """Rotary embedding.
-
-    Attributes:
-        scaling: ``default``; ``linear`` (factor); ``llama3`` (factor, both frequency factors, original_max_position); ``yarn``
-            (factor, both betas, truncate, original_max_position); ``dynamic`` (factor, original_max_position: beyond it frequencies
-            follow the length); ``longrope`` (short_factors up to original_max_position, long_factors beyond).
-        dims: channels of a head that turn, the first ones; 0: all.
-        magnitude: what cosines and sines are multiplied by.
-        sections: pairs that turn by time, by height and by width (M-RoPE); empty: one position for all.
-        interleaved: those pairs take turns (time, height, width, time, ...) as far as there are of each, the others go by time.
-    """
-
-    theta: float = 10000.0
-    scaling: str = "default"
-    factor: float = 1.0
-    low_freq_factor: float = 1.0
-    high_freq_factor: float = 4.0
-    original_max_position: int = 8192
-    dims: int = 0
-    magnitude: float = 1.0
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    truncate: bool = True
-    short_factors: tuple[float, ...] = ()
-    long_factors: tuple[float, ...] = ()
-    sections: tuple[int, ...] = ()
-    interleaved: bool = False
-
-    @property
-    def moving(self) -> bool:
-        """Frequencies depend on how many tokens there are."""
-        return self.scaling in ("dynamic", "longrope")
 
 
 class Turn(str, enum.Enum):
@@ -145,6 +109,22 @@ class Media:
 
 
 @dataclass(frozen=True)
+class Scorer:
+    """What becomes of a text's pooled hidden state in a model that gives scores: ``out(norm(activation(dense(x))))``.
+
+    Without ``dense`` ``out`` alone. ``labels`` are the numbers that come out; the biases tell of which matrix there is one.
+    """
+
+    pooling: Pooling
+    labels: int
+    dense: bool
+    activation: str = "tanh"
+    norm: bool = False
+    dense_bias: bool = False
+    out_bias: bool = False
+
+
+@dataclass(frozen=True)
 class Architecture:
     """A transformer with rotary embedding and grouped-query attention; without more words a Llama.
 
@@ -163,6 +143,8 @@ class Architecture:
         conv: taps of the convolutions; ``conv_bias``: with biases.
         each_layer: as many as layers, or none: all are alike.
         media: what it says of images and videos, where they count in positions or layers.
+        scorer: the model gives scores of texts.
+        second_type: tokens of the second of two texts are marked as such.
     """
 
     family: str
@@ -197,6 +179,8 @@ class Architecture:
     conv_bias: bool = False
     each_layer: tuple[LayerKind, ...] = ()
     media: Optional[Media] = None
+    scorer: Optional[Scorer] = None
+    second_type: bool = False
 
     @property
     def encoder(self) -> bool:
@@ -262,11 +246,12 @@ def read_architecture(given: Fields) -> Architecture:
         scales=_scales(given.child("scales")) if given.has("scales") else Scales(),
         experts=_experts(given.child("experts")) if given.has("experts") else None,
         media=_media(given.child("media")) if given.has("media") else None,
+        scorer=_scorer(given.child("scorer")) if given.has("scorer") else None,
     )
     arch = replace(
         arch,
-        rope=_rope(given.child("rope"), arch.head_dim),
-        local_rope=_rope(given.child("local_rope"), arch.head_dim) if given.has("local_rope") else None,
+        rope=read_rope(given.child("rope"), arch.head_dim),
+        local_rope=read_rope(given.child("local_rope"), arch.head_dim) if given.has("local_rope") else None,
         each_layer=tuple(map(_layer, given.children("each_layer"))) if given.has("each_layer") else (),
     )
     _check(arch)
@@ -275,41 +260,9 @@ def read_architecture(given: Fields) -> Architecture:
 
 _FLAGS = (
     "head", "norm_bias", "gated", "out_bias", "mlp_bias", "qk_norm_whole", "causal", "embed_norm", "conv_bias",
+    "second_type",
 )  # fmt: skip
 _WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
-
-
-def _rope(given: Fields, head_dim: int) -> Rope:
-    scaling = given.choice("scaling", ROPE_SCALINGS)
-    dims = given.number("dims", 0, head_dim) if given.has("dims") else 0
-    pairs = (dims or head_dim) // 2 if scaling == "longrope" else 0
-    later: dict[str, Any] = {
-        name: given.real(name) for name in ("magnitude", "beta_fast", "beta_slow") if given.has(name)
-    }
-    if given.has("truncate"):
-        later["truncate"] = given.flag("truncate")
-    for name in ("short_factors", "long_factors"):
-        if pairs or given.has(name):
-            later[name] = given.reals(name, pairs)
-    if dims % 2:
-        raise ModelInvalid(f"damaged description: {dims} channels of a head cannot turn in pairs")
-    if given.has("sections") and given.length("sections"):
-        later["sections"] = given.numbers("sections", 3, head_dim)
-        later["interleaved"] = given.flag("interleaved")
-        if sum(later["sections"]) != (dims or head_dim) // 2:
-            raise ModelInvalid(
-                f"damaged description: {later['sections']} pairs for time, height and width, a head has {(dims or head_dim) // 2}"
-            )
-    return Rope(
-        theta=given.real("theta", 1, 1e12),
-        scaling=scaling,
-        factor=given.real("factor"),
-        low_freq_factor=given.real("low_freq_factor"),
-        high_freq_factor=given.real("high_freq_factor"),
-        original_max_position=given.number("original_max_position", high=1 << 30),
-        dims=dims,
-        **later,
-    )
 
 
 def _scales(given: Fields) -> Scales:
@@ -331,6 +284,18 @@ def _experts(given: Fields) -> Experts:
 
 def _media(given: Fields) -> Media:
     return Media(given.number("cell", 0, 1 << 12), given.real("step", 0), given.number("deepstack", 0, 1024))
+
+
+def _scorer(given: Fields) -> Scorer:
+    return Scorer(
+        pooling=Pooling(given.choice("pooling", tuple(Pooling))),
+        labels=given.number("labels", high=1 << 16),
+        dense=given.flag("dense"),
+        activation=given.choice("activation", ("tanh", *ACTIVATIONS)),
+        norm=given.flag("norm"),
+        dense_bias=given.flag("dense_bias"),
+        out_bias=given.flag("out_bias"),
+    )
 
 
 def _layer(given: Fields) -> LayerKind:

@@ -6,7 +6,7 @@ What ``config.json`` says of a model of a family is read by ``rknnlite.llm.famil
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["FAMILIES", "LayerTensors", "LlmFamily", "Norm", "Order", "Pooling"]
 
@@ -45,7 +45,8 @@ class LayerTensors:
 
     Of several names the rows lie one below the other in ours; a family that has them so already names one. A network without gate
     has one matrix before the activation, ``gate_up``. ``post1`` and ``post2`` are norms behind the halves of a layer; ``experts``
-    is what names of experts begin with, before their number.
+    is what names of experts begin with, before their number. ``score_dense``, ``score_norm`` and ``score_out`` are whole names of
+    what a model of scores has behind the last layer.
     """
 
     qkv: tuple[str, ...] = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
@@ -62,6 +63,9 @@ class LayerTensors:
     experts: str = "mlp.experts."
     expert_gate_up: tuple[str, ...] = ("gate_proj", "up_proj")
     expert_down: tuple[str, ...] = ("down_proj",)
+    score_dense: str = ""
+    score_norm: str = ""
+    score_out: str = "score"
     shared: str = "mlp.shared_expert."
     shared_gate: str = "mlp.shared_expert_gate"
     conv_in: tuple[str, ...] = ("conv.in_proj",)
@@ -98,6 +102,8 @@ class LlmFamily:
         activations: those that are computed, as ``config.json`` spells them; the first one where it does not say.
         kv_heads: heads of keys and values where ``config.json`` does not say, 0: as many as queries have.
         head_dim: channels of a head where it does not say, 0: ``hidden / heads``.
+        score_activation: behind ``score_dense``.
+        doubled_mark: in a pair of texts the mark between them stands twice.
         final: name of the norm behind the last layer; ``head``: whole name of the head.
     """
 
@@ -129,11 +135,15 @@ class LlmFamily:
     activations: tuple[str, ...] = ("silu",)
     kv_heads: int = 0
     head_dim: int = 0
+    score_activation: str = "tanh"
+    doubled_mark: bool = False
     final: str = "norm"
     head: str = "lm_head.weight"
 
 
 _BERT = LayerTensors(
+    score_dense="bert.pooler.dense",
+    score_out="classifier",
     qkv=("attention.self.query", "attention.self.key", "attention.self.value"),
     out=("attention.output.dense",),
     gate_up=("intermediate.dense",),
@@ -142,6 +152,9 @@ _BERT = LayerTensors(
     norm2="output.LayerNorm",
 )
 _MODERN_BERT = LayerTensors(
+    score_dense="head.dense",
+    score_norm="head.norm",
+    score_out="classifier",
     qkv=("attn.Wqkv",),
     out=("attn.Wo",),
     gate_up=("mlp.Wi",),
@@ -181,11 +194,15 @@ _MIXTRAL = LayerTensors(
 _STARCODER2 = LayerTensors(gate_up=("mlp.c_fc",), down=("mlp.c_proj",))
 
 
+_ROBERTA = replace(_BERT, score_dense="classifier.dense", score_out="classifier.out_proj")
+
+
 def _encoder(name: str, first_position: int = 0) -> LlmFamily:
     return LlmFamily(
-        name, pre_tokenizer="", qkv_bias=True, tensors=_BERT, encoder=True, pooling=Pooling.MEAN, layers="encoder.layer.",
-        table="embeddings.word_embeddings.weight", first_position=first_position, eps="layer_norm_eps", eps_default=1e-12,
-        activations=("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu"),
+        name, pre_tokenizer="", qkv_bias=True, tensors=_ROBERTA if first_position else _BERT, encoder=True,
+        pooling=Pooling.MEAN, layers="encoder.layer.", table="embeddings.word_embeddings.weight", first_position=first_position,
+        eps="layer_norm_eps", eps_default=1e-12, activations=("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu"),
+        doubled_mark=first_position > 0,
     )  # fmt: skip
 
 
@@ -269,7 +286,8 @@ _ROWS = (
     _encoder("roberta", first_position=2),
     LlmFamily(
         "modernbert", pre_tokenizer="", norm=Norm.LAYER, tensors=_MODERN_BERT, causal=False, pooling=Pooling.CLS, tied=True,
-        table="embeddings.tok_embeddings.weight", embed_norm="embeddings.norm", theta=160000.0, eps="norm_eps", eps_default=1e-5,
+        table="embeddings.tok_embeddings.weight", score_activation="gelu", embed_norm="embeddings.norm",
+        theta=160000.0, eps="norm_eps", eps_default=1e-5,
         activations=("gelu", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "silu"), final="final_norm",
     ),
 )  # fmt: skip

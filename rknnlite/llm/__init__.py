@@ -12,9 +12,10 @@ from .embedding import Embedder
 from .export import export_llm
 from .opening import Chat, open_llm
 from .package import EmbedTable, Package
+from .reranking import Reranker
 from .stream import astream, stream
 from .tokenizer import Tokenizer
 
 __all__ = [
-    "Chat", "EmbedTable", "Embedder", "Package", "Tokenizer", "astream", "export_llm", "open_llm", "stream",
+    "Chat", "EmbedTable", "Embedder", "Package", "Reranker", "Tokenizer", "astream", "export_llm", "open_llm", "stream",
 ]  # fmt: skip

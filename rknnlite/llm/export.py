@@ -22,6 +22,7 @@ from .config import architecture
 from .export_weights import Progress, write_weights
 from .package import Package, sample_digest
 from .published import Source, embedding_of, longest_text, read_object
+from .scorers import scorer_of, with_scorer
 from .vocabulary import Vocabulary, vocabulary
 
 __all__ = ["KV_CACHES", "export_llm"]
@@ -60,7 +61,8 @@ def export_llm(
         core_num: cores of the coprocessor that is played; a core mask must name as many.
         progress: called with how many matrices are packed, of how many, and the name of the next one.
         pooling: ``last``, ``mean`` or ``cls`` make a model of embeddings; None: what the files of sentence-transformers
-            say, else what is usual in the family: a decoder generates text, an encoder (bert, xlm-roberta) takes the mean.
+            say, else what is usual in the family: a decoder generates text, an encoder (bert, xlm-roberta) takes the mean. A model
+            whose architecture is one "for sequence classification" gives scores (``Reranker``) when no pooling is given.
         normalise: embeddings have length 1; None: as the files say, else yes.
 
     Raises:
@@ -76,14 +78,18 @@ def export_llm(
     with _reading(source / "config.json"):
         family = architecture(config).family
         embedding = embedding_of(source, family, pooling, normalise)
-        arch = architecture(config, head=embedding is None)
         part = language_part(config)
+        scorer = scorer_of(config) if pooling is None else None
+        embedding = None if scorer else embedding
+        arch = architecture(config, head=embedding is None and scorer is None)
+        arch = with_scorer(arch, scorer, config)
     if WEIGHT_TYPES[weights].scaled and arch.hidden % GROUP:
         raise ParamInvalid(
             f"weights={weights} needs a hidden size in groups of {GROUP}, this one is {arch.hidden}; use f16"
         )
-    kv = KV_CACHES[_cache_name(kvcache, weights, embedding is not None)]
-    usual = longest_text(source) if embedding else None
+    whole = embedding is not None or scorer is not None  # a text at a time
+    kv = KV_CACHES[_cache_name(kvcache, weights, whole)]
+    usual = longest_text(source) if whole else None
     context = _context(max_context, arch, kv, usual)
     with _reading(source / "tokenizer.json"):
         words = vocabulary(source, config, arch)
@@ -103,7 +109,7 @@ def export_llm(
         weights=weights,
         kv=kv,
         max_context=context,
-        chat_template=words.chat_template if words and not embedding else "",
+        chat_template=words.chat_template if words and not whole else "",
         eos_ids=_eos(source, {"eos_token_id": config.get("eos_token_id"), **part.config}, words, arch),
         bos_id=words.bos_id if words else -1,
         special_ids=words.special_ids if words else frozenset(),

@@ -15,6 +15,7 @@ from ..formats.llm import Architecture
 from ..formats.llm_families import FAMILIES, LlmFamily
 from ..formats.safetensors import write_safetensors
 from .published import Source
+from .scorers import write_scorer
 from .weights import biased, gated, layer_matrices, layer_norms, layer_tables, layer_vectors, matrices, pack
 
 __all__ = ["Progress", "qkv_order", "write_weights"]
@@ -62,6 +63,8 @@ def write_weights(
         _encoder_ends(writer)
     else:
         _ends(writer)
+    if arch.scorer:
+        write_scorer(source, arch, writer.plain)
     source.check_all_read()
     if arch.head:
         family, shape = FAMILIES[arch.family], (arch.vocab_size, arch.hidden)
@@ -200,4 +203,7 @@ def _encoder_ends(writer: _Writer) -> None:
     table = source.get("embeddings.position_embeddings.weight", first + arch.max_position, arch.hidden)
     kinds = source.rows("embeddings.token_type_embeddings.weight")
     kind = source.get("embeddings.token_type_embeddings.weight", kinds, arch.hidden)[0]
+    if arch.second_type:
+        kinds_table = source.get("embeddings.token_type_embeddings.weight", kinds, arch.hidden)
+        vectors["second_type"] = kinds_table[1:2] - kind
     writer.plain("", {**vectors, "positions": table[first:] + kind})

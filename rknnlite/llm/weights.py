@@ -11,7 +11,9 @@ and ``shared_gate`` (1, hidden). A convolution in place of attention has ``conv_
 side by side), ``conv_out`` and ``conv``, float32 (hidden, taps).
 
 An encoder has a bias for every matrix and norm and ``positions``, float32 (positions, hidden): what is added to the embedding of a
-text's first token, second token, ..., with the embedding of the one token type that a single text has.
+text's first token, second token, ..., with the embedding of the one token type that a single text has; ``second_type`` is
+added to the embeddings of the second of two texts. A model of scores has float32 ``score.dense``, ``score.out`` and what
+``Scorer`` names.
 """
 
 from __future__ import annotations
@@ -125,13 +127,31 @@ def vectors(arch: Architecture) -> dict[str, int]:
     ends += ["embed_norm"] if arch.encoder or arch.embed_norm else []
     if arch.encoder or arch.norm_bias:
         ends += [f"{name}_bias" for name in ends]
-    return {**_of_layers(arch, layer_vectors), **dict.fromkeys(ends, arch.hidden)}
+    every = {**_of_layers(arch, layer_vectors), **dict.fromkeys(ends, arch.hidden)}
+    scorer = arch.scorer
+    if scorer is None:
+        return every
+    there = {
+        "dense_bias": scorer.dense_bias,
+        "norm": scorer.norm,
+        "norm_bias": scorer.norm and arch.norm_bias,
+    }
+    every.update({f"score.{name}": arch.hidden for name, has in there.items() if has})
+    return {**every, "score.out_bias": scorer.labels} if scorer.out_bias else every
 
 
 def tables(arch: Architecture) -> dict[str, tuple[int, int]]:
     """Every float32 matrix that stays as it is: name -> shape."""
     every = _of_layers(arch, layer_tables)
-    return {**every, "positions": (arch.max_position, arch.hidden)} if arch.encoder else every
+    if arch.encoder:
+        every["positions"] = (arch.max_position, arch.hidden)
+    if arch.second_type:
+        every["second_type"] = (1, arch.hidden)
+    if arch.scorer:
+        every["score.out"] = (arch.scorer.labels, arch.hidden)
+        if arch.scorer.dense:
+            every["score.dense"] = (arch.hidden, arch.hidden)
+    return every
 
 
 def pack(name: str, matrix: Array, weights: str) -> dict[str, tuple[str, Array]]:

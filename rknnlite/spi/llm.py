@@ -348,6 +348,14 @@ class LlmContext(abc.ABC):
         """
         raise ModelUnsupported(f"backend {self.backend_name} computes no embeddings; choose the backend cpu")
 
+    def score(self, texts: Sequence[Sequence[int]], seconds: Sequence[int], embed: EmbedCallback) -> Array:
+        """What a model "for sequence classification" makes of texts: float32 (texts, labels), neither bounded nor normalised.
+
+        ``seconds`` tells where the second of two texts begins in each (its length where there is one text), for models that tell
+        them apart. Otherwise as ``embed``, with its errors; ModelUnsupported too for a model that gives no scores.
+        """
+        raise ModelUnsupported(f"backend {self.backend_name} computes no scores; choose the backend cpu")
+
     @abc.abstractmethod
     def close(self) -> None:
         """Release everything; may be called again."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from rknnlite.llm import Embedder, EmbedTable, Package, Tokenizer, export_llm, o
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
 from tests.llm.conftest import Recorder
 from tests.llm.make_goldens import hidden_states, plain_greedy
+from tests.support.corpus import ROOT
 from tests.support.embedding_models import SENTENCES, TOKENIZERS, write_encoder
 
 torch = pytest.importorskip("torch", reason="needs torch and transformers")
@@ -134,3 +137,19 @@ def test_trained_model_says_the_same(example: Path, tmp_path: Path) -> None:
             TokenInput(ids), InferParams(max_new_tokens=256)
         )
     assert recorder.tokens == plain_greedy(model, torch.tensor(ids[None]), 256).tolist()
+
+
+@pytest.mark.slow
+def test_every_family_agrees_anew(tmp_path: Path) -> None:
+    """The whole comparison, with the models made here: ``python -m tools.llm_families``."""
+    command = [
+        sys.executable,
+        "-m",
+        "tools.llm_families",
+        "--python",
+        sys.executable,
+        "--keep",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

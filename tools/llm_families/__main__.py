@@ -62,6 +62,8 @@ def _line(result: Result) -> str:
         return f"{result.name:20} {result.error[:300]}"
     if result.embedding >= 0:
         return f"{result.name:20} embeddings {result.embedding:.1e}"
+    if result.score >= 0:
+        return f"{result.name:20} scores {result.score:.1e}"
     tokens = "/".join(map(str, (result.greedy, result.again, result.loaded)))
     return f"{result.name:20} logits {result.logits:.1e}, in pieces {result.chunked:.1e}, tokens {tokens} of {result.of}"
 

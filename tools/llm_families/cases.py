@@ -25,7 +25,7 @@ _MOE = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
 
 @dataclass(frozen=True)
 class Case:
-    """One model. ``prompt``: tokens of its first prompt."""
+    """One model. ``prompt``: tokens of its first prompt; ``embeds``: pooling of a model of embeddings; ``scores``: it gives scores."""
 
     name: str
     models: str
@@ -34,6 +34,7 @@ class Case:
     stand_in: str = ""
     prompt: int = PROMPT
     embeds: str = ""
+    scores: bool = False
 
     def settings(self) -> dict[str, Any]:
         """All that the configuration class is given."""
@@ -111,6 +112,13 @@ CASES = (
     Case("modernbert", "ModernBERT", "modernbert", {"local_attention": 24, "global_attn_every_n_layers": 3, "pad_token_id": 0,
         "num_key_value_heads": None},
         embeds="mean"),
+    Case("bert-reranker", "BERT cross-encoders: ms-marco-MiniLM", "bert", {"num_key_value_heads": None, "num_labels": 1}, scores=True),
+    Case("bge-reranker", "XLM-R cross-encoders: bge-reranker", "xlm-roberta", {"pad_token_id": 1, "num_key_value_heads": None,
+        "num_labels": 1}, scores=True),
+    Case("modernbert-reranker", "ModernBERT cross-encoders", "modernbert", {"local_attention": 24, "pad_token_id": 0,
+        "global_attn_every_n_layers": 3, "num_key_value_heads": None, "num_labels": 1, "classifier_pooling": "mean"}, scores=True),
+    Case("qwen3-scores", "Qwen3 for sequence classification", "qwen3", {"head_dim": 24, "num_labels": 1, "pad_token_id": 0},
+        scores=True),
     Case("qwen3-embedding", "Qwen3-Embedding", "qwen3", {"head_dim": 24}, embeds="last"),
 )  # fmt: skip
 """All cases, by what a reader looks for."""

@@ -33,6 +33,7 @@ class Result:
     again: int = 0
     loaded: int = 0
     embedding: float = -1.0
+    score: float = -1.0
     error: str = ""
     of: list[int] = field(default_factory=list)
 
@@ -41,8 +42,8 @@ class Result:
         """Numbers are within 1e-3 and all tokens are the same."""
         if self.error:
             return False
-        if self.embedding >= 0:
-            return self.embedding < _WANTED
+        if max(self.embedding, self.score) >= 0:
+            return max(self.embedding, self.score) < _WANTED
         return (
             0 <= max(self.logits, self.chunked) < _WANTED
             and [self.greedy, self.again, self.loaded] == self.of
@@ -87,7 +88,7 @@ def _one(case: Case, folder: Path) -> Result:
     try:
         result.family = json.loads((folder / "config.json").read_text())["model_type"]
         package = export_llm(folder, folder / "ours" / "p", "f32", pooling=case.embeds or None)
-        (_embeddings if case.embeds else _decoder)(case, truth, package, result)
+        (_scores if case.scores else _embeddings if case.embeds else _decoder)(case, truth, package, result)
     except RknnError as error:
         result.error = f"{type(error).__name__}: {error}"
     return result
@@ -139,6 +140,13 @@ def _embeddings(case: Case, truth: dict[str, np.ndarray], package: Package, resu
     with open_llm(package.model, prefill_chunk=_CHUNK) as context:
         found = context.embed([truth[f"text{i}"] for i in range(count)], _table(package, context))
     result.embedding = float(np.abs(found - wanted).max())
+
+
+def _scores(case: Case, truth: dict[str, np.ndarray], package: Package, result: Result) -> None:
+    given = [truth[f"text{i}"] for i in range(len(truth["scores"]))]
+    with open_llm(package.model, prefill_chunk=_CHUNK) as context:
+        found = context.score(given, [len(ids) // 2 for ids in given], _table(package, context))
+    result.score = float(np.abs(found - truth["scores"]).max())
 
 
 def write_results(results: list[Result], path: Path) -> None:

@@ -25,8 +25,11 @@ def _rows(results: list[Result]) -> str:
         "|---|---|---:|---|---|---|",
     ]
     for result in results:
-        if result.embedding >= 0:
-            cells = [f"{result.embedding:.0e} (embedding)", "", "", ""]
+        if max(result.embedding, result.score) >= 0:
+            what, error = (
+                ("embedding", result.embedding) if result.embedding >= 0 else ("score", result.score)
+            )
+            cells = [f"{error:.0e} ({what})", "", "", ""]
         else:
             counts = zip((result.greedy, result.again, result.loaded), result.of or (0, 0, 0))
             cells = [

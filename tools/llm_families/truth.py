@@ -39,6 +39,7 @@ def _model(case: Case) -> Any:
         settings.update(STAND_INS[case.stand_in].config(settings))
     config = transformers.AutoConfig.for_model(case.kind, **settings)
     kind = transformers.AutoModel if case.embeds else transformers.AutoModelForCausalLM
+    kind = transformers.AutoModelForSequenceClassification if case.scores else kind
     return kind.from_config(config, attn_implementation="eager").eval().float()
 
 
@@ -49,6 +50,9 @@ def _saved(case: Case, folder: Path) -> Any:
     path = folder / "model.safetensors"
     tensors = {name: made(name, array.shape) for name, array in load_file(path).items()}
     save_file(tensors, path, {"format": "pt"})
+    (folder / "shapes.json").write_text(
+        json.dumps({name: list(array.shape) for name, array in tensors.items()})
+    )
     model, report = type(model).from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32, output_loading_info=True
     )
@@ -102,6 +106,17 @@ def _embeddings(case: Case, model: Any) -> dict[str, np.ndarray]:
     }
 
 
+@torch.inference_mode()
+def _scores(case: Case, model: Any) -> dict[str, np.ndarray]:
+    """Of texts whose second half is a second text."""
+    given, found = texts(TEXTS, VOCAB), []
+    for ids in given:
+        second = torch.tensor([[int(i >= len(ids) // 2) for i in range(len(ids))]])
+        more = {"token_type_ids": second} if case.kind == "bert" else {}
+        found.append(model(input_ids=torch.tensor(ids[None]), **more).logits[0].numpy())
+    return {**{f"text{i}": ids for i, ids in enumerate(given)}, "scores": np.array(found)}
+
+
 def main() -> None:
     """Folder, then names of cases."""
     root, names = Path(sys.argv[1]), sys.argv[2:]
@@ -112,7 +127,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             model = _saved(case, folder)
-            found = (_embeddings if case.embeds else _decoder)(case, model)
+            found = (_scores if case.scores else _embeddings if case.embeds else _decoder)(case, model)
         except Exception as error:  # the table says so
             (folder / "failed.txt").write_text(f"{type(error).__name__}: {error}")
             print(case.name, "FAILED", type(error).__name__, str(error)[:300], flush=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from rknnlite.errors import ModelInvalid, ParamInvalid
+from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.llm import LlmModel
 from rknnlite.llm.callbacks import CheckedCallbacks
@@ -56,13 +56,27 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
 
     def embed(self, texts: Sequence[Sequence[int]], embed: EmbedCallback) -> NDArray[Any]:
         engine = self._engine
-        calls = CheckedCallbacks(
-            LlmCallbacks(embed=embed), engine.model.arch.vocab_size, engine.model.arch.hidden
-        )
+        calls = self._table_calls(embed)
         ids = [calls.checked_ids(text, f"text {number}") for number, text in enumerate(texts)]
         engine.check_open()
         engine.check_weights()
         return engine.embedding(ids, calls)
+
+    def score(
+        self, texts: Sequence[Sequence[int]], seconds: Sequence[int], embed: EmbedCallback
+    ) -> NDArray[Any]:
+        engine = self._engine
+        calls = self._table_calls(embed)
+        ids = [calls.checked_ids(text, f"text {number}") for number, text in enumerate(texts)]
+        if len(seconds) != len(ids):
+            raise InputInvalid(f"{len(seconds)} places where second texts begin for {len(ids)} texts")
+        engine.check_open()
+        engine.check_weights()
+        return engine.embedding.score(ids, seconds, calls)
+
+    def _table_calls(self, embed: EmbedCallback) -> CheckedCallbacks:
+        arch = self._engine.model.arch
+        return CheckedCallbacks(LlmCallbacks(embed=embed), arch.vocab_size, arch.hidden)
 
     def close(self) -> None:
         self._engine.closed = True

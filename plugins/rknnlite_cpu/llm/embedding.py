@@ -9,15 +9,18 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import InputInvalid
+from rknnlite.errors import InputInvalid, ModelUnsupported
 from rknnlite.formats.llm import Embedding, LlmModel
 from rknnlite.formats.llm_families import Pooling
+from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.embedding import length_one
 
 from .cache import KvCache
 from .encoder import Encoder
 from .model import Decoder
+from .reader import WeightReader
+from .scoring import Scoring
 
 __all__ = ["EmbeddingPass"]
 
@@ -31,21 +34,45 @@ _PLAIN = Embedding(Pooling.LAST, True)
 class EmbeddingPass:
     """Texts to embeddings, one caller at a time. ``chunk``: tokens of a text that a decoder takes at a time."""
 
-    def __init__(self, model: LlmModel, network: Union[Decoder, Encoder], chunk: int) -> None:
+    def __init__(
+        self, model: LlmModel, network: Union[Decoder, Encoder], weights: SafeTensors, chunk: int
+    ) -> None:
         self._model, self._network, self._chunk = model, network, chunk
         self._form = model.embedding or _PLAIN
         self._turn = threading.Lock()
+        found = WeightReader(model, weights)
+        self._scoring = Scoring(model.arch, found) if model.arch.scorer else None
+        self._second = found.table("second_type") if model.arch.second_type else None
 
     def __call__(self, texts: Sequence[Array], calls: CheckedCallbacks) -> Array:
         """Token ids of each text -> float32 (texts, hidden). Raises InputInvalid."""
+        found = self._all(texts, [len(text) for text in texts], calls, self._form.pooling)
+        return length_one(found) if self._form.normalise else found
+
+    def score(self, texts: Sequence[Array], seconds: Sequence[int], calls: CheckedCallbacks) -> Array:
+        """Token ids of each text, and where its second part begins -> float32 (texts, labels). Raises InputInvalid."""
+        if self._scoring is None:
+            raise ModelUnsupported(
+                f"model {self._model.name} gives no scores; it was not made for sequence classification"
+            )
+        return self._scoring(self._all(texts, seconds, calls, self._scoring.form.pooling))
+
+    def _all(
+        self, texts: Sequence[Array], seconds: Sequence[int], calls: CheckedCallbacks, pooling: Pooling
+    ) -> Array:
+        """One hidden state of each text."""
         for number, tokens in enumerate(texts):
             self._check_length(number, len(tokens))
         found = np.empty((len(texts), self._model.arch.hidden), np.float32)
         with self._turn:
             for group in _groups([len(tokens) for tokens in texts]):
                 embeds = [calls.embeddings(texts[number]) for number in group]
-                found[group] = [self._pooled(rows) for rows in self._hidden(embeds)]
-        return length_one(found) if self._form.normalise else found
+                if self._second is not None:
+                    embeds = [
+                        _marked(rows, seconds[number], self._second) for rows, number in zip(embeds, group)
+                    ]
+                found[group] = [_pooled(rows, pooling) for rows in self._hidden(embeds)]
+        return found
 
     def _check_length(self, number: int, count: int) -> None:
         if not 0 < count <= self._model.max_context:
@@ -74,14 +101,20 @@ class EmbeddingPass:
         group = max(1, self._model.kv.group)
         return -(-count // group) * group
 
-    def _pooled(self, rows: Array) -> Array:
-        if self._form.pooling is Pooling.MEAN:
-            return rows.mean(axis=0, dtype=np.float32)
-        return rows[0 if self._form.pooling is Pooling.CLS else -1]
-
     def forget(self) -> None:
         """After a fork, in the child: whoever computed is not here."""
         self._turn = threading.Lock()
+
+
+def _marked(rows: Array, second: int, mark: Array) -> Array:
+    """Embeddings of a text whose rows from ``second`` on are marked."""
+    return np.concatenate([rows[:second], rows[second:] + mark])
+
+
+def _pooled(rows: Array, pooling: Pooling) -> Array:
+    if pooling is Pooling.MEAN:
+        return np.asarray(rows.mean(axis=0, dtype=np.float32))
+    return np.asarray(rows[0 if pooling is Pooling.CLS else -1])
 
 
 def _groups(lengths: Sequence[int]) -> Iterator[list[int]]:

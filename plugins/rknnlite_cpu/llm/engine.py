@@ -36,7 +36,7 @@ class CpuEngine(LlmEngine):
         weights.check()
         tensors = SafeTensors(weights.data, weights.label)
         network = Encoder(model, tensors) if model.arch.encoder else Decoder(model, tensors)
-        self.embedding = EmbeddingPass(model, network, chunk)
+        self.embedding = EmbeddingPass(model, network, tensors, chunk)
         self._steps = Steps(network) if isinstance(network, Decoder) and model.arch.causal else None
         self.closed = False
         self._runners: set[int] = set()
@@ -45,9 +45,12 @@ class CpuEngine(LlmEngine):
     def steps(self) -> Steps:
         """The decoder's steps; raises ModelUnsupported for a model that generates nothing."""
         if self._steps is None or not self.model.arch.head:
-            raise ModelUnsupported(
-                f"model {self.model.name} makes embeddings and generates no text; use rknnlite.llm.Embedder, or LlmContext.embed"
+            what = (
+                "gives scores and generates no text; use rknnlite.llm.Reranker, or LlmContext.score"
+                if self.model.arch.scorer
+                else "makes embeddings and generates no text; use rknnlite.llm.Embedder, or LlmContext.embed"
             )
+            raise ModelUnsupported(f"model {self.model.name} {what}")
         return self._steps
 
     @property
