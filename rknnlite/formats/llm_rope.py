@@ -62,8 +62,10 @@ def read_rope(given: Fields, head_dim: int) -> Rope:
     for name in ("short_factors", "long_factors"):
         if pairs or given.has(name):
             later[name] = given.reals(name, pairs)
-    if dims % 2:
-        raise ModelInvalid(f"damaged description: {dims} channels of a head cannot turn in pairs")
+    if dims % 2 or (scaling == "dynamic" and (dims or head_dim) < 4):
+        raise ModelInvalid(
+            f"damaged description: {dims or head_dim} channels of a head cannot turn, scaling {scaling}"
+        )
     if given.has("sections") and given.length("sections"):
         later["sections"] = given.numbers("sections", 3, head_dim)
         later["interleaved"] = given.flag("interleaved")
@@ -72,7 +74,7 @@ def read_rope(given: Fields, head_dim: int) -> Rope:
                 f"damaged description: {later['sections']} pairs for time, height and width, a head has {(dims or head_dim) // 2}"
             )
     return Rope(
-        theta=given.real("theta", 1, 1e12),
+        theta=given.real("theta", 1.001 if scaling == "yarn" else 1, 1e12),
         scaling=scaling,
         factor=given.real("factor"),
         low_freq_factor=given.real("low_freq_factor"),

@@ -76,6 +76,7 @@ def windows_of_some(config: Settings, arch: Architecture) -> Architecture:
 def attention_bias(
     config: Settings, arch: Architecture, out: bool = True, usual: bool = False
 ) -> Architecture:
+    """Biases of queries, keys and values by ``attention_bias``, and of the matrix behind if ``out``."""
     biased = config.flag("attention_bias", usual)
     return replace(arch, qkv_bias=biased or arch.qkv_bias, out_bias=biased and out)
 
@@ -83,6 +84,7 @@ def attention_bias(
 def with_experts(
     config: Settings, arch: Architecture, experts: Experts, has: Callable[[int], bool]
 ) -> Architecture:
+    """With a mixture of experts in the layers that have one."""
     if experts.used > experts.count:
         raise ModelInvalid(f"config.json: {experts.used} of {experts.count} experts are used")
     kinds = [replace(arch.kind(i), experts=has(i)) for i in range(arch.layers)]

@@ -69,6 +69,13 @@ _WHISPER: dict[str, Any] = {
     "max_source_positions": 40,
 }  # fmt: skip
 
+EXAMPLE = Case("example", "of tests of programs", "qwen3_vl", {
+    "text_config": {**_TEXT, "head_dim": 16, "rope_parameters": {**_ROPE, "mrope_section": [4, 2, 2]}, "vocab_size": 648,
+        "hidden_size": 32, "intermediate_size": 32}, "image_token_id": 642, "video_token_id": 643, "vision_start_token_id": 640,
+        "vision_end_token_id": 641, "vision_config": {**_PATCHES, "depth": 3, "hidden_size": 16, "out_hidden_size": 32, "num_heads": 1,
+        "intermediate_size": 16, "num_position_embeddings": 16, "deepstack_visual_indexes": [0, 1, 2]},
+}, (16, 16), 4, deepstack=3)  # fmt: skip
+"""Smallest of all, and only made by name: the programs that tests run have its files."""
 CASES = (
     Case("qwen2-vl", "Qwen2-VL", "qwen2_vl", {
         "text_config": {**_TEXT, "rope_parameters": _ROPE}, **_IDS,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
-from cases import AUDIO, CASES, IMAGE, VIDEO, Case, Turn
+from cases import AUDIO, CASES, IMAGE, VIDEO, VOCAB, Case, Turn
 
 import rknnlite
 from rknnlite.llm import EmbedTable, Package, export_llm, open_llm
@@ -25,6 +25,7 @@ from rknnlite.spi.llm import (
     LlmParams,
     MultimodalInput,
     OutputState,
+    SamplingParams,
     TokenInput,
     VideoBlock,
     VocabInfo,
@@ -36,6 +37,11 @@ WANTED = 2e-3
 """Logits may differ by so much."""
 PIECES = 7
 _SHOWN = (OutputState.PREFILL_FINISHED, OutputState.DECODE_PROCESSING)
+_TEXT_ONLY = LlmParams(
+    sampling=SamplingParams(logit_bias=tuple((token, -1e3) for token in range(IMAGE, VOCAB))),
+    vocab=VocabInfo(ignore_eos_token=True),
+)
+"""Greedy, and a marker is no answer."""
 _MARKERS = {"<image_pad>": IMAGE, "<video_pad>": VIDEO, "<audio_pad>": AUDIO}
 Encoded = dict[str, list[np.ndarray]]
 
@@ -79,7 +85,7 @@ class _Talk:
             output=self._show,
             outputs=(0,),
         )
-        self.session = context.session(LlmParams(vocab=VocabInfo(ignore_eos_token=True)), callbacks)
+        self.session = context.session(_TEXT_ONLY, callbacks)
 
     def _show(self, outputs: Any, state: OutputState) -> None:
         found: LlmOutput = outputs[0]
@@ -143,7 +149,7 @@ def _differences(
                 wanted, answer = truth[f"logits{key}"], truth[f"answer{key}"]
                 inputs = turn_inputs(case, turn, truth[f"said{key}"], encoded, used)
                 found = talk.run(inputs, len(answer), step > 0)
-                same = found.argmax(axis=1).tolist() == answer.tolist()
+                same = found[:, :IMAGE].argmax(axis=1).tolist() == answer.tolist()
                 yield turn, float(np.abs(found - wanted).max()), same
 
 

@@ -2,7 +2,8 @@
 
 ``FOLDER/NAME`` gets the files of the model as they are published, ``encoder.onnx`` (one picture or one piece of audio), what goes
 into it and comes out of it, and ``truth.npz``: tokens and logits of every turn. With ``--encoded`` it reads ``encoded.npz``, what a
-converted encoder gave, and says what the language model makes of that (``truth_encoded.npz``).
+converted encoder gave, and says what the language model makes of that (``truth_encoded.npz``). ``truth_made.npz`` is the same for
+rows that follow from their names, which tests need no encoder for.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ sys.path[:0] = [
     str(Path(__file__).resolve().parents[1] / "llm_families"),
 ]
 
-from cases import ANSWER, AUDIO, CASES, IMAGE, VIDEO, Case, Turn  # noqa: E402
+from cases import ANSWER, AUDIO, CASES, EXAMPLE, IMAGE, VIDEO, Case, Turn  # noqa: E402
 from encoders import ENCODERS  # noqa: E402
 from made import made  # noqa: E402
 
@@ -137,7 +138,7 @@ def _talks(
                 found["check"] = np.maximum(found.get("check", 0.0), apart)
             for _ in range(ANSWER):
                 logits.append(talk.logits(turn.seconds)[-1])
-                answer.append(int(logits[-1].argmax()))
+                answer.append(int(logits[-1][:IMAGE].argmax()))  # a marker is no answer
                 talk.ids.append(answer[-1])
             key = f"{number}.{step}"
             found.update(
@@ -171,6 +172,10 @@ def _one(case: Case, folder: Path, encoded_only: bool) -> None:
     truth = _talks(case, _read(case, folder), _listed(encoded), inputs)
     shapes = {name: array.shape for name, array in load_file(folder / "model.safetensors").items()}
     (folder / "shapes.json").write_text(json.dumps(shapes))
+    instead = {name: made(f"rows.{name}", rows.shape) for name, rows in encoded.items()}
+    np.savez_compressed(
+        folder / "truth_made.npz", **_talks(case, _read(case, folder), _listed(instead), None)
+    )
     np.savez_compressed(folder / "truth.npz", versions=transformers.__version__, **truth)
     for kind, part in encoder.parts(model, case).items():
         if kind == "video" or case.stands_in:  # the same network as of images, or none
@@ -194,8 +199,8 @@ def main() -> None:
     words = sys.argv[1:]
     encoded_only = "--encoded" in words
     root, *names = [word for word in words if word != "--encoded"]
-    for case in CASES:
-        if names and case.name not in names:
+    for case in (*CASES, EXAMPLE):
+        if case.name not in (names or [case.name for case in CASES]):
             continue
         folder = Path(root) / case.name
         folder.mkdir(parents=True, exist_ok=True)
