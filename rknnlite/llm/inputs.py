@@ -103,11 +103,11 @@ def expanded(text: str, main: MessagesInput) -> str:
 
 
 def place_media(
-    blocks: Sequence[MediaBlock], tokens: Array, embeds: Array, calls: CheckedCallbacks
+    blocks: Sequence[MediaBlock], tokens: Array, embeds: Array, calls: CheckedCallbacks, first: int = 0
 ) -> list[tuple[MediaBlock, Array]]:
     """Overwrite the embeddings of the content tokens by those of the media, in order; ``embeds`` changes in place.
 
-    Returns the places that were overwritten, block by block.
+    Returns the places that were overwritten, block by block; tokens before ``first`` are none of them.
     """
     overwritten: list[tuple[MediaBlock, Array]] = []
     for block in blocks:
@@ -117,7 +117,7 @@ def place_media(
             raise InputInvalid(
                 f"{kind}: the content marker {block.content!r} is {len(marker)} tokens, must be one"
             )
-        places = np.flatnonzero(tokens == marker[0])
+        places = first + np.flatnonzero(tokens[first:] == marker[0])
         wanted = block.items * block.tokens_each
         if len(places) != wanted:
             raise InputInvalid(

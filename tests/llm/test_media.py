@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ from rknnlite.spi.llm import (
 )
 from tests.llm.media_goldens import CASES, MARKERS, Case, Turn, write_model
 
+ROOT = Path(__file__).parents[2]
 FIRST_MARKER, VOCAB = 150, 160
 PARAMS = LlmParams(
     sampling=SamplingParams(logit_bias=tuple((token, -1e3) for token in range(FIRST_MARKER, VOCAB))),
@@ -208,6 +211,30 @@ def test_a_full_ring_goes_on_behind_an_image(tmp_path: Path) -> None:
         talk.session.set_llm_param(LlmParams(max_context_len=48, vocab=VocabInfo(ignore_eos_token=True)))
         talk.run(Said(case, golden).inputs(case.talks[0][0], "0.0"), 40)
         assert np.isfinite(talk.logits).all()
+
+
+def test_the_last_token_of_an_answer_is_no_place_for_an_image(tmp_path: Path) -> None:
+    """A model that says the marker itself: the next turn's image goes where the next turn has markers."""
+    golden, package = exported("qwen2-vl", tmp_path)
+    case = BY_NAME["qwen2-vl"]
+    only = LlmParams(
+        sampling=SamplingParams(logit_bias=((FIRST_MARKER, 1e3),)), vocab=VocabInfo(ignore_eos_token=True)
+    )
+    with open_llm(package.model) as context:
+        talk, said = Talk(context, package), Said(case, golden)
+        talk.session.set_llm_param(only)
+        talk.run(said.inputs(case.talks[0][0], "0.0"), 2)
+        assert np.isfinite(talk.run(said.inputs(case.talks[0][0], "0.0"), 2, keep=True)).all()
+
+
+@pytest.mark.slow
+def test_all_models_against_transformers_itself(tmp_path: Path) -> None:
+    """The whole comparison of ``tools/llm_media``, float encoders included."""
+    pytest.importorskip("torch", reason="needs the package torch")
+    pytest.importorskip("transformers", reason="needs the package transformers")
+    command = [sys.executable, "-m", "tools.llm_media", "--python", sys.executable, "--keep", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 FLAT = {

@@ -19,6 +19,7 @@ from rknnlite.spi.llm import (
     ImageBlock,
     InferParams,
     LlmCallbacks,
+    MessagesInput,
     MultimodalInput,
     VideoBlock,
 )
@@ -26,7 +27,7 @@ from tests.llm.media_goldens import DATA, write_model
 
 pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
 pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")
-Image = pytest.importorskip("PIL.Image", reason="needs the package Pillow (extra images)")
+Image = pytest.importorskip("PIL.Image", reason="needs the package Pillow (extra pictures)")
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "examples" / "vision_language" / "ask.py"
@@ -135,6 +136,43 @@ def test_the_program_answers_about_a_video(folder: Path) -> None:
     said, given = answered(folder, prompt, rows, block)
     assert lines[-1] == f"{given} tokens in, {len(said)} tokens out"
     assert "\n".join(lines[:-1]) == Tokenizer(str(folder / "p.tokenizer.gguf")).decode(said).rstrip("\n")
+
+
+def test_a_conversation_is_not_computed_again_behind_an_image(folder: Path) -> None:
+    """The next turn finds image and answer in the cache, and stands where a fresh session has it."""
+    package = Package.of(folder / "p")
+    rows = encoded(folder, [(0, 0)])
+    aux = [AuxInput(2 + number, values) for number, values in enumerate(rows[1:])]
+    block = ImageBlock(
+        rows[0], 4, 1, "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", width=16, height=16
+    )
+    first = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What is this?"}]}
+    longer = [first, {"role": "assistant", "content": "A dog."}, {"role": "user", "content": "Really?"}]
+    tokenizer = Tokenizer(str(package.tokenizer))
+    with open_llm(package.model) as context:
+        table = EmbedTable(package.embed, context.config.vocab_size, context.config.embedding_dim)
+
+        def talk(*turns: list[dict]) -> tuple[np.ndarray, int]:
+            shown: list[np.ndarray] = []
+            session = context.session(
+                callbacks=LlmCallbacks(
+                    tokenizer=tokenizer.encode,
+                    embed=table,
+                    output=lambda outputs, state: shown.append(outputs[0].data[0].copy()),
+                    outputs=(0,),
+                )
+            )
+            for turn in turns:
+                summary = session.run(
+                    [MessagesInput(turn, image=block), *aux], InferParams(prefill_only=True)
+                )
+            return shown[-1], summary.n_cached_tokens
+
+        behind, cached = talk([first], longer)
+        fresh, none = talk(longer)
+    assert cached > 6
+    assert none == 0
+    assert np.abs(behind - fresh).max() < 1e-4
 
 
 def test_the_encoder_says_what_the_float_one_says(folder: Path) -> None:

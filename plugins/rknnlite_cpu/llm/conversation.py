@@ -220,7 +220,10 @@ class Conversation:
         else:
             ids = calls.checked_ids(main.tokens, "the input")
             tokens = np.concatenate([self._unfed(drop_end=False), ids])
-        return media_feed(self.model, tokens, main.blocks, aux, self.cache.position, calls)
+        answered = (
+            min(len(self.unfed), len(tokens)) if tokens[: len(self.unfed)].tolist() == self.unfed else 0
+        )
+        return media_feed(self.model, tokens, main.blocks, aux, self.cache.position, calls, answered)
 
     def tokens_of(self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks) -> Array:
         """A conversation's tokens."""

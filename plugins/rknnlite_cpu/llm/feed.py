@@ -94,13 +94,15 @@ def media_feed(
     aux: Sequence[AuxInput],
     start: int,
     calls: CheckedCallbacks,
+    answered: int = 0,
 ) -> Feed:
-    """Tokens with media in the places of their markers; ``start``: position of the first token.
+    """Tokens with media in the places of their markers; ``start``: position of the first token. The first ``answered``
+    tokens are the model's own.
 
     Raises InputInvalid or ModelUnsupported.
     """
     feed = Feed(calls.embeddings(tokens), tokens)
-    media = place_media(blocks, tokens, feed.embeds, calls)
+    media = place_media(blocks, tokens, feed.embeds, calls, answered)
     if not media:
         return feed
     if model.arch.rope.sections:
