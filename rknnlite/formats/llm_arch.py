@@ -12,47 +12,15 @@ from typing import Any, Optional
 from ..errors import ModelInvalid, ModelUnsupported
 from .llm_families import FAMILIES, Norm, Order, Pooling
 from .llm_fields import Fields
+from .llm_rope import ROPE_SCALINGS, Rope, read_rope
 
 __all__ = [
-    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Mixer", "Rope", "Scales", "Scorer", "Turn",
-    "described", "read_architecture",
+    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Media", "Mixer", "Rope", "Scales", "Scorer",
+    "Turn", "described", "read_architecture",
 ]  # fmt: skip
 
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
-ROPE_SCALINGS = ("default", "linear", "llama3", "yarn", "dynamic", "longrope")
 _LONGEST_CONV = 64
-
-
-@dataclass(frozen=True)
-class Rope:
-    """Rotary embedding.
-
-    Attributes:
-        scaling: ``default``; ``linear`` (factor); ``llama3`` (factor, both frequency factors, original_max_position); ``yarn``
-            (factor, both betas, truncate, original_max_position); ``dynamic`` (factor, original_max_position: beyond it frequencies
-            follow the length); ``longrope`` (short_factors up to original_max_position, long_factors beyond).
-        dims: channels of a head that turn, the first ones; 0: all.
-        magnitude: what cosines and sines are multiplied by.
-    """
-
-    theta: float = 10000.0
-    scaling: str = "default"
-    factor: float = 1.0
-    low_freq_factor: float = 1.0
-    high_freq_factor: float = 4.0
-    original_max_position: int = 8192
-    dims: int = 0
-    magnitude: float = 1.0
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    truncate: bool = True
-    short_factors: tuple[float, ...] = ()
-    long_factors: tuple[float, ...] = ()
-
-    @property
-    def moving(self) -> bool:
-        """Frequencies depend on how many tokens there are."""
-        return self.scaling in ("dynamic", "longrope")
 
 
 class Turn(str, enum.Enum):
@@ -126,6 +94,21 @@ class Scales:
 
 
 @dataclass(frozen=True)
+class Media:
+    """What the language part of a larger model says of images and videos.
+
+    Attributes:
+        cell: pixels along each side of what one token shows; 0: no images.
+        step: positions from one picture of a video to the next per second between them; 0: one whatever lies between.
+        deepstack: first layers behind which rows are added to those of images, one auxiliary input for each.
+    """
+
+    cell: int = 0
+    step: float = 0.0
+    deepstack: int = 0
+
+
+@dataclass(frozen=True)
 class Scorer:
     """What becomes of a text's pooled hidden state in a model that gives scores: ``out(norm(activation(dense(x))))``.
 
@@ -159,6 +142,7 @@ class Architecture:
         local_rope: of layers with ``Turn.LOCAL``.
         conv: taps of the convolutions; ``conv_bias``: with biases.
         each_layer: as many as layers, or none: all are alike.
+        media: what it says of images and videos, where they count in positions or layers.
         scorer: the model gives scores of texts.
         second_type: tokens of the second of two texts are marked as such.
     """
@@ -194,6 +178,7 @@ class Architecture:
     conv: int = 0
     conv_bias: bool = False
     each_layer: tuple[LayerKind, ...] = ()
+    media: Optional[Media] = None
     scorer: Optional[Scorer] = None
     second_type: bool = False
 
@@ -269,12 +254,13 @@ def read_architecture(given: Fields) -> Architecture:
         conv=given.number("conv", 0, _LONGEST_CONV) if given.has("conv") else 0,
         scales=_scales(given.child("scales")) if given.has("scales") else Scales(),
         experts=_experts(given.child("experts")) if given.has("experts") else None,
+        media=_media(given.child("media")) if given.has("media") else None,
         scorer=_scorer(given.child("scorer")) if given.has("scorer") else None,
     )
     arch = replace(
         arch,
-        rope=_rope(given.child("rope"), arch.head_dim),
-        local_rope=_rope(given.child("local_rope"), arch.head_dim) if given.has("local_rope") else None,
+        rope=read_rope(given.child("rope"), arch.head_dim),
+        local_rope=read_rope(given.child("local_rope"), arch.head_dim) if given.has("local_rope") else None,
         each_layer=tuple(map(_layer, given.children("each_layer"))) if given.has("each_layer") else (),
     )
     _check(arch)
@@ -286,34 +272,6 @@ _FLAGS = (
     "second_type",
 )  # fmt: skip
 _WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
-
-
-def _rope(given: Fields, head_dim: int) -> Rope:
-    scaling = given.choice("scaling", ROPE_SCALINGS)
-    dims = given.number("dims", 0, head_dim) if given.has("dims") else 0
-    pairs = (dims or head_dim) // 2 if scaling == "longrope" else 0
-    later: dict[str, Any] = {
-        name: given.real(name) for name in ("magnitude", "beta_fast", "beta_slow") if given.has(name)
-    }
-    if given.has("truncate"):
-        later["truncate"] = given.flag("truncate")
-    for name in ("short_factors", "long_factors"):
-        if pairs or given.has(name):
-            later[name] = given.reals(name, pairs)
-    if dims % 2 or (scaling == "dynamic" and (dims or head_dim) < 4):
-        raise ModelInvalid(
-            f"damaged description: {dims or head_dim} channels of a head cannot turn, scaling {scaling}"
-        )
-    return Rope(
-        theta=given.real("theta", 1.001 if scaling == "yarn" else 1, 1e12),
-        scaling=scaling,
-        factor=given.real("factor"),
-        low_freq_factor=given.real("low_freq_factor"),
-        high_freq_factor=given.real("high_freq_factor"),
-        original_max_position=given.number("original_max_position", high=1 << 30),
-        dims=dims,
-        **later,
-    )
 
 
 def _scales(given: Fields) -> Scales:
@@ -331,6 +289,10 @@ def _experts(given: Fields) -> Experts:
         normalise=given.flag("normalise"),
         shared=given.number("shared", 0, 1 << 20),
     )
+
+
+def _media(given: Fields) -> Media:
+    return Media(given.number("cell", 0, 1 << 12), given.real("step", 0), given.number("deepstack", 0, 1024))
 
 
 def _scorer(given: Fields) -> Scorer:
@@ -384,6 +346,15 @@ def _check(arch: Architecture) -> None:
     if missing:
         raise ModelInvalid(
             f"damaged description: layers of {arch.family} need {missing[0]}, which is not there"
+        )
+    if arch.media is not None and arch.media.deepstack > arch.layers:
+        raise ModelInvalid(
+            f"damaged description: rows are added behind {arch.media.deepstack} of {arch.layers} layers"
+        )
+    if arch.rope.sections and (arch.rope.moving or not arch.causal):
+        raise ModelUnsupported(
+            f"a rotary embedding of three axes is not computed here with scaling {arch.rope.scaling}, or in a model that looks "
+            "both ways"
         )
     if (arch.rope.moving and not arch.causal) or (arch.local_rope is not None and arch.local_rope.moving):
         raise ModelUnsupported(

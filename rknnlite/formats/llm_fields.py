@@ -87,6 +87,10 @@ class Fields:
         """Whether it is there, and not null."""
         return self._value.get(key) is not None
 
+    def length(self, key: str) -> int:
+        """Members of a list."""
+        return len(self._get(key, list))
+
     def numbers(self, key: str, count: int, high: int) -> tuple[int, ...]:
         """So many whole numbers from 0."""
         values = self._get(key, list)

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import ModelInvalid, ModelUnsupported
 from ..formats.llm import Architecture, Rope
 from ..formats.llm_families import FAMILIES, LlmFamily
+from .composed import COMPOSED, language_part
 from .family_rules import RULES
 from .rope_settings import rope_of
 from .settings import Settings
@@ -27,11 +28,12 @@ def architecture(config: Mapping[str, Any], head: bool = True) -> Architecture:
 
     Raises ModelUnsupported naming what is not computed here; every field that may change numbers is understood, or refused.
     """
-    family = _family(config)
-    settings = Settings(config)
+    part = language_part(config)
+    family = _family(part.config)
+    settings = Settings(part.config, part.where)
     made = _encoder(settings, family) if family.encoder else _decoder(settings, family)
     settings.finish()
-    return replace(made, head=head and made.causal and not family.encoder)
+    return replace(made, head=head and made.causal and not family.encoder, media=part.media)
 
 
 def _decoder(config: Settings, family: LlmFamily) -> Architecture:
@@ -132,5 +134,8 @@ def _activation(config: Settings, family: LlmFamily) -> str:
 def _family(config: Mapping[str, Any]) -> LlmFamily:
     name = str(config.get("model_type"))
     if name not in FAMILIES:
-        raise ModelUnsupported(f"model type {name!r} is not computed here; there are {', '.join(FAMILIES)}")
+        raise ModelUnsupported(
+            f"model type {name!r} is not computed here; there are {', '.join(FAMILIES)}, and the language parts of "
+            f"{', '.join(COMPOSED)}"
+        )
     return FAMILIES[name]

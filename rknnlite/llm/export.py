@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from ..files.writing import write_file, writing
 from ..formats import ModelFile
 from ..formats import llm as container
 from ..formats.llm import Architecture, FileSums, KvFormat, LlmModel
-from ..formats.llm_families import Pooling
+from ..formats.llm_families import FAMILIES, Pooling
 from ..formats.llm_weights import GROUP, WEIGHT_TYPES
 from ..spi.llm import KvDtype
 from .checksums import file_sum
+from .composed import language_part
 from .config import architecture
 from .export_weights import Progress, write_weights
 from .package import Package, sample_digest
@@ -79,6 +81,7 @@ def export_llm(
     with _reading(source / "config.json"):
         family = architecture(config).family
         embedding = embedding_of(source, family, pooling, normalise)
+        part = language_part(config)
         scorer = scorer_of(config) if pooling is None else None
         embedding = None if scorer else embedding
         arch = architecture(config, head=embedding is None and scorer is None)
@@ -94,6 +97,8 @@ def export_llm(
     with _reading(source / "tokenizer.json"):
         words = vocabulary(source, config, arch)
     tensors = Source(source, arch.family)
+    if part.composed:
+        arch = replace(arch, tied=not tensors.has_head(FAMILIES[arch.family].head))
     deque(tensors.embeddings(arch), maxlen=0)  # before anything is written
     package.model.parent.mkdir(parents=True, exist_ok=True)
     package_id = write_weights(package.weight, tensors, arch, weights, progress)
@@ -110,7 +115,7 @@ def export_llm(
         kv=kv,
         max_context=context,
         chat_template=words.chat_template if words and not whole else "",
-        eos_ids=_eos(source, config, words, arch),
+        eos_ids=_eos(source, {"eos_token_id": config.get("eos_token_id"), **part.config}, words, arch),
         bos_id=words.bos_id if words else -1,
         special_ids=words.special_ids if words else frozenset(),
         core_num=core_num,

@@ -22,6 +22,7 @@ from .family_parts import (
     windows_of_some,
     with_experts,
 )
+from .rope_settings import with_sections
 from .settings import Settings
 
 __all__ = ["RULES"]
@@ -41,6 +42,8 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
 @_rule("llama")
 def _llama(config: Settings, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)  # others sum in pieces
+    for unused in ("pixel_shuffle_factor", "perceiver_config"):  # of the encoder in front of SmolVLM's
+        config.get(unused)
     arch = attention_bias(config, arch)
     return replace(arch, mlp_bias=config.flag("mlp_bias"))
 
@@ -49,6 +52,18 @@ def _llama(config: Settings, arch: Architecture) -> Architecture:
 def _qwen2(config: Settings, arch: Architecture) -> Architecture:
     config.get("attention_bias")  # its queries, keys and values have biases whatever it says
     return windows_of_some(config, arch)
+
+
+@_rule("qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text")
+def _qwen2_vl(config: Settings, arch: Architecture) -> Architecture:
+    rope = with_sections(config, arch.rope, (16, 24, 24), interleaved=False)
+    return _qwen2(config, replace(arch, rope=rope))
+
+
+@_rule("qwen3_vl_text")
+def _qwen3_vl(config: Settings, arch: Architecture) -> Architecture:
+    rope = with_sections(config, arch.rope, (24, 20, 20), interleaved=True)
+    return attention_bias(config, replace(arch, rope=rope))
 
 
 @_rule("qwen3")

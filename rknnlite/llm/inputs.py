@@ -103,13 +103,13 @@ def expanded(text: str, main: MessagesInput) -> str:
 
 
 def place_media(
-    blocks: Sequence[MediaBlock], tokens: Array, embeds: Array, calls: CheckedCallbacks
-) -> list[int]:
+    blocks: Sequence[MediaBlock], tokens: Array, embeds: Array, calls: CheckedCallbacks, first: int = 0
+) -> list[tuple[MediaBlock, Array]]:
     """Overwrite the embeddings of the content tokens by those of the media, in order; ``embeds`` changes in place.
 
-    Returns the places that were overwritten.
+    Returns the places that were overwritten, block by block; tokens before ``first`` are none of them.
     """
-    overwritten: list[int] = []
+    overwritten: list[tuple[MediaBlock, Array]] = []
     for block in blocks:
         kind = block.tag.strip("<>")
         marker = calls.tokens(block.content)
@@ -117,7 +117,7 @@ def place_media(
             raise InputInvalid(
                 f"{kind}: the content marker {block.content!r} is {len(marker)} tokens, must be one"
             )
-        places = np.flatnonzero(tokens == marker[0])
+        places = first + np.flatnonzero(tokens[first:] == marker[0])
         wanted = block.items * block.tokens_each
         if len(places) != wanted:
             raise InputInvalid(
@@ -128,5 +128,5 @@ def place_media(
         if values.size == wanted * embeds.shape[1]:
             values = values.reshape(wanted, embeds.shape[1])
         embeds[places] = calls.checked_embeddings(values, wanted, f"{kind} data")
-        overwritten += places.tolist()
+        overwritten.append((block, places))
     return overwritten

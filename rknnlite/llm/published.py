@@ -26,9 +26,14 @@ _MODES = {
 _NAMES = {"lasttoken": Pooling.LAST, "mean": Pooling.MEAN, "cls": Pooling.CLS}
 _OF_NO_CONSEQUENCE = ("rotary_emb.inv_freq", "self_attn.masked_bias")
 """Ends of names of tensors that follow from ``config.json``, or belong to the program that made the file."""
+_PREFIXES = {
+    "model.": "", "": "", "bert.": "", "roberta.": "", "model.language_model.": "", "language_model.model.": "language_model.",
+    "model.text_model.": "", "thinker.model.": "thinker.", "thinker.model.language_model.": "thinker.", "llm.model.": "llm.",
+    "model.language_model.model.": "model.language_model.",
+}  # fmt: skip
+"""What names of the model itself begin with -> what that of its head begins with."""
 _LARGEST_HALF = 65504
 _BLOCK = 1 << 20  # numbers that are widened at a time
-_PREFIXES = ("model.", "", "bert.", "roberta.")
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -50,7 +55,7 @@ class Source:
     """The tensors of all ``*.safetensors`` of a directory.
 
     A model that was saved without its head has the names without the ``model.`` in front, one with another head than
-    ours has another word there.
+    ours, or with other parts beside it, has other words there.
     """
 
     def __init__(self, directory: Path, family: str) -> None:
@@ -65,24 +70,31 @@ class Source:
         if not self._files:
             raise ModelInvalid(f"{directory}: has no *.safetensors")
         found = (prefix for prefix in _PREFIXES if prefix + FAMILIES[family].table in self._files)
-        self._prefix = next(found, _PREFIXES[0])
+        self._prefix = next(found, "model.")
         self._layers = self._prefix + FAMILIES[family].layers
         self._read: set[str] = set()
 
     def get(self, name: str, *shape: int) -> Array:
         """A tensor of the model itself, float32, with the shape that the configuration promises."""
-        return self.head(self._prefix + name, *shape)
+        return self._widened(self._prefix + name, *shape)[...]
 
     def head(self, name: str, *shape: int) -> Array:
-        """A tensor by its whole name."""
+        """A tensor of the head, by its whole name where the model stands alone."""
         return self.widened(name, *shape)[...]
+
+    def has_head(self, name: str) -> bool:
+        """Whether the head has a tensor of its own."""
+        return _PREFIXES[self._prefix] + name in self._files
 
     def table(self, arch: Architecture) -> Widened:
         """Embeddings of all tokens, not read yet."""
-        return self.widened(self._prefix + FAMILIES[arch.family].table, arch.vocab_size, arch.hidden)
+        return self._widened(self._prefix + FAMILIES[arch.family].table, arch.vocab_size, arch.hidden)
 
     def widened(self, name: str, *shape: int) -> Widened:
         """``head``, not read yet."""
+        return self._widened(_PREFIXES[self._prefix] + name, *shape)
+
+    def _widened(self, name: str, *shape: int) -> Widened:
         if name not in self._files:
             raise ModelInvalid(f"{self.directory}: no tensor {name} in its *.safetensors")
         self._read.add(name)

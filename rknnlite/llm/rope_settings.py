@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from ..errors import ModelInvalid, ModelUnsupported
@@ -10,7 +11,7 @@ from ..formats.llm_arch import ROPE_SCALINGS, Architecture, Rope
 from ..formats.llm_families import LlmFamily
 from .settings import Settings
 
-__all__ = ["read_rope", "rope_of"]
+__all__ = ["read_rope", "rope_of", "with_sections"]
 
 _LAYERED = ("full_attention", "sliding_attention")
 
@@ -45,6 +46,8 @@ def read_rope(
     if arch.family == "phi3" and kind in ("su", "yarn"):  # as early files of this family call it
         kind = "longrope"
     rope = Rope(theta=theta, dims=0 if dims == arch.head_dim else dims)
+    if kind == "mrope":  # the default with three axes, see ``with_sections``
+        kind = "default"
     if kind not in _READERS:
         raise ModelUnsupported(
             f"config.json: rotary scaling {kind!r} is not computed here; there are {', '.join(ROPE_SCALINGS)}"
@@ -58,6 +61,16 @@ def read_rope(
         )
     parts = _READERS[kind](given, arch, dims, original)
     return Rope(**{**vars(rope), "scaling": kind, **parts})
+
+
+def with_sections(config: Settings, rope: Rope, usual: tuple[int, ...], interleaved: bool) -> Rope:
+    """With the pairs that turn by time, height and width; ``usual`` where ``config.json`` does not say."""
+    given = _given(config)
+    sections = given.get("mrope_section", list(usual))
+    if not isinstance(sections, list) or len(sections) != 3 or not all(type(n) is int for n in sections):
+        raise given.refusal("mrope_section", "there are three numbers of pairs")
+    given.only("mrope_interleaved", interleaved)
+    return replace(rope, sections=tuple(sections), interleaved=interleaved)
 
 
 def _linear(given: Settings, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:

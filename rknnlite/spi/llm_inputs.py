@@ -92,7 +92,8 @@ class ImageBlock:
     """Embedded images: ``embeds`` (n_image * n_image_tokens, hidden) in any shape of that size.
 
     Each tag ``<image>`` of the prompt becomes ``start``, ``n_image_tokens`` times ``content``, ``end``; the
-    embeddings take the places of ``content``, which must be one token of the vocabulary.
+    embeddings take the places of ``content``, which must be one token of the vocabulary. ``width`` and ``height`` are those of
+    what the encoder was given, in pixels; models that count rows and columns (M-RoPE) need them.
 
     Examples:
         >>> block = ImageBlock(np.zeros((196, 64), np.float16), 196, start="<start>", end="<end>", content="<pad>")
@@ -146,7 +147,11 @@ class AudioBlock:
 
 @dataclass(frozen=True)
 class VideoBlock:
-    """Embedded videos, see ``ImageBlock``; the tag is ``<video>``, one per video of several frames."""
+    """Embedded videos, see ``ImageBlock``; the tag is ``<video>``, one per video of several frames.
+
+    ``n_frame_per_video`` counts pictures as embedded (an encoder may make one of two frames), ``seconds`` lie between two of them
+    (Qwen2.5-VL and Qwen2.5-Omni count them).
+    """
 
     embeds: Array
     n_frame_tokens: int
@@ -157,6 +162,7 @@ class VideoBlock:
     content: str = ""
     width: int = 0
     height: int = 0
+    seconds: float = 1.0
     tag = "<video>"
 
     @property

@@ -13,6 +13,7 @@ from rknnlite.errors import InputInvalid, ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
 from rknnlite.formats.llm_families import FAMILIES
 from rknnlite.llm import EmbedTable, Package, export_llm, open_llm
+from rknnlite.llm.config import architecture
 from rknnlite.spi.llm import (
     EmbedInput,
     InferParams,
@@ -138,6 +139,8 @@ def test_yes_or_no_is_what_the_logits_say(tmp_path: Path) -> None:
 
 def test_every_family_has_a_case() -> None:
     models = {json.loads(str(np.load(DATA / f"{case.name}.npz")["config"]))["model_type"] for case in CASES}
+    described = [json.loads(str(np.load(path)["config"])) for path in (DATA.parent / "media").glob("*.npz")]
+    models |= {architecture(config).family for config in described}
     assert models == set(FAMILIES)
     assert len(CASES) >= 27
 
@@ -153,8 +156,6 @@ def test_a_package_says_what_earlier_programs_do_not_know(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["gemma3", "qwen3-moe", "lfm2", "phi4-mini"])
 def test_what_a_package_says_is_what_was_exported(name: str, tmp_path: Path) -> None:
-    from rknnlite.llm.config import architecture
-
     golden, package = exported(name, tmp_path)
     assert ModelFile(package.model).llm.arch == architecture(json.loads(str(golden["config"])))
 
@@ -214,8 +215,6 @@ def test_what_is_not_understood_is_refused_by_name(
 )
 def test_fields_of_published_files_are_known(name: str, more: dict, wrong: dict) -> None:
     """They change nothing with the values that published models have, and are refused with others."""
-    from rknnlite.llm.config import architecture
-
     config = json.loads(str(np.load(DATA / f"{name}.npz")["config"]))
     assert architecture({**config, **more}) == architecture(config)
     with pytest.raises(ModelUnsupported, match=f"{next(iter(wrong))} is"):

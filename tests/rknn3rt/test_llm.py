@@ -219,6 +219,10 @@ def test_images_audio_and_video(chat: Chat) -> None:
         for bad, words in (
             (MultimodalInput("no tag", image=image), "0 tags <image>, the input 2"),
             (
+                MultimodalInput("<video>", video=replace(video, seconds=0.5)),
+                "0.5 seconds between pictures",
+            ),
+            (
                 MultimodalInput("<image><image>", image=replace(image, embeds=embed(np.array([1])))),
                 "image data",
             ),

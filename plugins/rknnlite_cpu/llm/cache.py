@@ -9,7 +9,7 @@ kept tokens it is enough to turn the query by its position among the tokens that
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ class KvCache:
         self.keep = size
         self.total = 0
         self.reach = 0
+        self._marks: list[
+            tuple[int, int]
+        ] = []  # tokens stored, position of a text behind them: where the two differ
         self._rope, self._moving, self._border = arch.rope, arch.rope.moving, arch.rope.original_max_position
         self.layers = [_store(arch, form, size, layer) for layer in range(arch.layers)]
 
@@ -62,6 +65,7 @@ class KvCache:
     def truncate(self, total: int) -> None:
         """Forget all but the first ``total`` tokens; only before anything was dropped, or within ``keep``."""
         self.total = self.reach = min(self.total, total)
+        self._marks = [mark for mark in self._marks if mark[0] <= self.total]
 
     def reach_of(self, count: int) -> int:
         """Tokens that there are, or will be, with ``count`` more."""
@@ -107,10 +111,24 @@ class KvCache:
             return token
         return self.keep + (token - self.keep) % self.ring
 
-    def advance(self, count: int) -> None:
-        """All layers have stored ``count`` tokens."""
+    def advance(self, count: int, position: Optional[int] = None) -> None:
+        """All layers have stored ``count`` tokens; ``position`` is that of a text behind them, where it is not their number."""
         self.reach = self.reach_of(count)
         self.total += count
+        if position is not None:
+            self._marks.append((self.total, position))
+
+    @property
+    def position(self) -> int:
+        """Where the next token of a text stands: its number, unless images, whose rows and columns count, came before."""
+        if not self._marks:
+            return self.total
+        tokens, position = self._marks[-1]
+        return position + self.total - tokens
+
+    def resume(self, position: int) -> None:
+        """What is stored came from a file, and the next token stands there."""
+        self._marks = [(self.total, position)]
 
 
 def _store(arch: Architecture, form: KvFormat, size: int, layer: int) -> Store:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rknnlite.formats.llm_arch import Architecture, Turn
 
 from .cache import KvCache
-from .rope import frequencies, turns
+from .rope import by_pair, frequencies, turns
 
 __all__ = ["Chunk"]
 
@@ -19,11 +19,17 @@ _MASKED = np.float32(-1e30)
 
 
 class Chunk:
-    """``count`` tokens behind what ``cache`` holds; layers of a kind share what is computed here."""
+    """``count`` tokens behind what ``cache`` holds; layers of a kind share what is computed here.
 
-    def __init__(self, arch: Architecture, cache: KvCache, count: int) -> None:
+    ``positions`` as ``Rows`` has them.
+    """
+
+    def __init__(
+        self, arch: Architecture, cache: KvCache, count: int, positions: Optional[Array] = None
+    ) -> None:
         self._arch, self.cache, self.count = arch, cache, count
         self._numbers = cache.total + np.arange(count)
+        self._positions = (cache.position + np.arange(count))[None] if positions is None else positions
         self._dropping = cache.total + count > cache.size  # then the cache is full, see KvCache.room
         self._reach = cache.reach_of(count)
         self._turns: dict[Turn, tuple[Array, Array]] = {}
@@ -38,20 +44,22 @@ class Chunk:
     def turn(self, which: Turn) -> tuple[Array, Array]:
         """Cosine and sine of the tokens."""
         if which not in self._turns:
-            self._turns[which] = self._turned(which, self._numbers)
+            self._turns[which] = self._turned(which, self._positions)
         return self._turns[which]
 
     def kept_turn(self, which: Turn) -> tuple[Array, Array]:
         """The same for products with the first ``keep`` slots."""
         if which not in self._kept:
-            self._kept[which] = self._turned(which, np.minimum(self._numbers, self.cache.size - 1))
+            dropped = self._numbers - np.minimum(self._numbers, self.cache.size - 1)
+            self._kept[which] = self._turned(which, np.maximum(self._positions - dropped, self.cache.keep))
         return self._kept[which]
 
-    def _turned(self, which: Turn, numbers: Array) -> tuple[Array, Array]:
+    def _turned(self, which: Turn, positions: Array) -> tuple[Array, Array]:
         rope = self._arch.local_rope if which is Turn.LOCAL else self._arch.rope
         assert rope is not None
         reach = self._reach if rope.moving else 0
-        return turns(frequencies(rope, self._arch.head_dim, reach), numbers, rope.magnitude)
+        frequency = frequencies(rope, self._arch.head_dim, reach)
+        return turns(frequency, by_pair(rope, positions, len(frequency)), rope.magnitude)
 
     def first(self, window: int) -> int:
         """Keys before this one are seen by no token of the chunk."""

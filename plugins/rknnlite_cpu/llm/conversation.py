@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,13 @@ from numpy.typing import NDArray
 from rknnlite.errors import ContextInvalid, InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.formats.llm import LlmModel
 from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.inputs import expand_tags, expanded, is_whole, place_media
+from rknnlite.llm.inputs import expand_tags, expanded, is_whole
 from rknnlite.llm.template import ChatTemplate, Rendered, Turn
 from rknnlite.spi.llm import (
+    AuxInput,
     EmbedInput,
     KvClear,
     KvPolicy,
-    MediaBlock,
     MessagesInput,
     MultimodalInput,
     PromptInput,
@@ -26,31 +25,11 @@ from rknnlite.spi.llm import (
 )
 
 from .cache import KvCache
+from .feed import UNKNOWN, Feed, media_feed
 
 __all__ = ["Conversation", "Feed"]
 
 Array = NDArray[Any]
-UNKNOWN = -1
-"""Key of a place in the cache whose content cannot be compared with anything."""
-
-
-@dataclass
-class Feed:
-    """What a run prefills: embeddings float32 (n, hidden) and what they stand for.
-
-    ``tokens`` are the token ids, where there are any. ``keys`` tell the places of the KV cache apart: token ids, and numbers
-    below 0 for embeddings that came from elsewhere. ``cached`` places before these are in the cache already.
-    """
-
-    embeds: Array
-    tokens: Array = field(default_factory=lambda: np.empty(0, np.int32))
-    keys: list[int] = field(default_factory=list)
-    cached: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.keys:
-            known = self.tokens.tolist()
-            self.keys = known + [UNKNOWN] * (len(self.embeds) - len(known))
 
 
 class Conversation:
@@ -169,9 +148,11 @@ class Conversation:
         text = isinstance(main, (PromptInput, MultimodalInput)) and main.prompt is not None
         self.forget(KvClear.KEEP_SYSTEM_PROMPT if text else KvClear.ALL)
 
-    def feed(self, main: Any, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
-        """Turn the main input into embeddings, behind what is in the cache; checks that there is room."""
-        feed = self.with_past(self._feed(main, template, calls), calls, turn=True)
+    def feed(
+        self, main: Any, template: ChatTemplate, calls: CheckedCallbacks, aux: Sequence[AuxInput] = ()
+    ) -> Feed:
+        """Turn the inputs into embeddings, behind what is in the cache; checks that there is room."""
+        feed = self.with_past(self._feed(main, template, calls, aux), calls, turn=True)
         self._settle_ring()
         count, room = len(feed.embeds), self.cache.size - self.cache.total
         if count > self._size or (self.policy == KvPolicy.NORMAL and count > room):
@@ -204,9 +185,11 @@ class Conversation:
         rows = np.concatenate([calls.embeddings(past), feed.embeds])
         return Feed(rows, np.concatenate([past, feed.tokens]), keys + feed.keys)
 
-    def _feed(self, main: Any, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
+    def _feed(
+        self, main: Any, template: ChatTemplate, calls: CheckedCallbacks, aux: Sequence[AuxInput]
+    ) -> Feed:
         if isinstance(main, MessagesInput):
-            return self._messages(main, template, calls)
+            return self._messages(main, template, calls, aux)
         if isinstance(main, EmbedInput):
             rows = calls.checked_embeddings(main.embeds, None, "the input")
             pending = self._unfed(drop_end=False)
@@ -219,34 +202,44 @@ class Conversation:
                 return self._behind_cached(self._embedded(tokens, calls), None)
             return self._embedded(np.concatenate([self._unfed(drop_end=False), tokens]), calls)
         if isinstance(main, MultimodalInput):
-            return self._multimodal(main, template, calls)
+            return self._multimodal(main, template, calls, aux)
         return self._embedded(self._text(main, main.prompt, template, calls), calls)
 
     def _embedded(self, tokens: Array, calls: CheckedCallbacks) -> Feed:
         return Feed(calls.embeddings(tokens), tokens)
 
-    def _multimodal(self, main: MultimodalInput, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
+    def _multimodal(
+        self,
+        main: MultimodalInput,
+        template: ChatTemplate,
+        calls: CheckedCallbacks,
+        aux: Sequence[AuxInput],
+    ) -> Feed:
         if main.prompt is not None:
             tokens = self._text(main, expand_tags(main.prompt, main.blocks), template, calls)
         else:
             ids = calls.checked_ids(main.tokens, "the input")
             tokens = np.concatenate([self._unfed(drop_end=False), ids])
-        return self._with_media(tokens, main.blocks, calls)
-
-    def _with_media(self, tokens: Array, blocks: list[MediaBlock], calls: CheckedCallbacks) -> Feed:
-        feed = self._embedded(tokens, calls)
-        for place in place_media(blocks, tokens, feed.embeds, calls):
-            feed.keys[place] = _content_key(feed.embeds[place])
-        return feed
+        answered = (
+            min(len(self.unfed), len(tokens)) if tokens[: len(self.unfed)].tolist() == self.unfed else 0
+        )
+        return media_feed(self.model, tokens, main.blocks, aux, self.cache.position, calls, answered)
 
     def tokens_of(self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks) -> Array:
         """A conversation's tokens."""
         return self._rendered(main, template, calls)[1]
 
-    def _messages(self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks) -> Feed:
+    def _messages(
+        self,
+        main: MessagesInput,
+        template: ChatTemplate,
+        calls: CheckedCallbacks,
+        aux: Sequence[AuxInput],
+    ) -> Feed:
         rendered, tokens = self._rendered(main, template, calls)
         system = None if main.blocks else self._system_length(rendered, tokens, calls)
-        return self._behind_cached(self._with_media(tokens, main.blocks, calls), system)
+        feed = media_feed(self.model, tokens, main.blocks, aux, 0, calls)
+        return self._behind_cached(feed, system)
 
     def _rendered(
         self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks
@@ -262,7 +255,7 @@ class Conversation:
         self.unfed, self.ended = [], False
         if system is not None:
             self.system = feed.tokens[:system].tolist()
-        return Feed(feed.embeds[cached:], feed.tokens[cached:], feed.keys[cached:], cached)
+        return feed.without(cached)
 
     def cached(self, keys: list[int]) -> int:
         """Places of the cache that begin this conversation too; its last token is always computed.
@@ -327,9 +320,3 @@ class Conversation:
         else:
             self.keys += keys
         self.seen[tokens] = True
-
-
-def _content_key(row: Array) -> int:
-    """A number below ``UNKNOWN`` that tells one embedding from another."""
-    digest = hashlib.blake2b(row.tobytes(), digest_size=7).digest()
-    return UNKNOWN - 1 - int.from_bytes(digest, "little")

@@ -77,10 +77,26 @@ class CpuEngine(LlmEngine):
 
     @property
     def inputs(self) -> list[TensorAttr]:
+        arch = self.model.arch
+        shapes: dict[str, tuple[int, ...]] = {"input_embeds": (1, self.chunk, arch.hidden)}
+        if arch.media is not None and arch.media.deepstack:
+            shapes["position_ids"] = (
+                3,
+                1,
+                self.chunk,
+            )  # follow from the sizes of images, nobody hands them in
+            shapes.update(
+                {f"deepstack_{i}": (1, self.chunk, arch.hidden) for i in range(arch.media.deepstack)}
+            )
         return [
             TensorAttr(
-                0, "input_embeds", (1, self.chunk, self.model.arch.hidden), DType.FLOAT16, Layout.UNDEFINED
+                number,
+                name,
+                shape,
+                DType.INT64 if name == "position_ids" else DType.FLOAT16,
+                Layout.UNDEFINED,
             )
+            for number, (name, shape) in enumerate(shapes.items())
         ]
 
     @property

@@ -91,7 +91,7 @@ class Generation:
         while not self._stopping():
             step = min(self._chunk, total - done, talk.cache.room())
             last = done + step == total
-            rows = feed.embeds[done : done + step]
+            rows = feed.rows[done : done + step]
             hidden, logits = self._steps.forward(rows, talk.cache, last or self._wanted)
             talk.fed(feed.tokens[done : done + step], feed.keys[done : done + step])
             done += step
@@ -124,7 +124,7 @@ class Generation:
         talk.cache.reach = talk.cache.reach_of(len(feed.embeds))
         for start in range(0, len(feed.embeds), self._chunk):
             part = slice(start, start + self._chunk)
-            hidden, logits = self._steps.forward(feed.embeds[part], talk.cache)
+            hidden, logits = self._steps.forward(feed.rows[part], talk.cache)
             talk.fed(feed.tokens[part], feed.keys[part])
         return hidden, logits
 

@@ -37,6 +37,7 @@ def save(talk: Conversation, path: str) -> None:
         "total": talk.cache.total,
         "keep": talk.cache.keep,
         "reach": talk.cache.reach,
+        "position": talk.cache.position,
     }
     header.update(
         system=talk.system,
@@ -93,6 +94,7 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
             )
     keep, total = _checked_counts(talk, header["keep"], header["total"])
     reach = _checked_reach(header.get("reach", 0), talk.size)
+    next_position = _checked_position(header.get("position", total))
     system, unfed, seen = (_ids(talk, header[key]) for key in ("system", "unfed", "seen"))
     keys = _keys(header.get("keys", []), total)
     ended = header["ended"] is True
@@ -109,6 +111,8 @@ def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path:
         store.check(layers[-1])
     talk.reset()
     talk.cache.keep, talk.cache.total, talk.cache.reach = keep, total, reach
+    if next_position != total:
+        talk.cache.resume(next_position)
     for arrays, pieces in zip(places, layers):
         for array, values in zip(arrays, pieces):
             array[...] = values
@@ -134,6 +138,13 @@ def _checked_reach(reach: Any, size: int) -> int:
     if type(reach) is not int or not 0 <= reach <= size:
         raise ValueError(f"{shown(reach)} tokens known to come in a cache of {size}")
     return reach
+
+
+def _checked_position(position: Any) -> int:
+    """Where the next token stands, see ``KvCache``; raises ValueError."""
+    if type(position) is not int or not 0 <= position <= 1 << 48:
+        raise ValueError(f"the next token stands at {shown(position)}")
+    return position
 
 
 def _ids(talk: Conversation, ids: list[int]) -> list[int]:

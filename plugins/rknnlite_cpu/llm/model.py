@@ -24,6 +24,7 @@ from .functions import Normed, capped, make_norm
 from .linear import Maker, make_linear
 from .network import Mixture, Network
 from .reader import WeightReader
+from .rows import Rows
 
 __all__ = ["Decoder"]
 
@@ -54,25 +55,29 @@ class Decoder:
         self._norm, self._embed_norm = _norm(arch, ends, "norm"), _norm(arch, ends, "embed_norm")
         self._head = found.matrix("head") if arch.head else None
 
-    def forward(self, parts: Sequence[tuple[Array, KvCache]]) -> list[Array]:
-        """Run (n, hidden) float32 embeddings behind what each cache holds; hidden states (n, hidden), normalised.
+    def forward(self, parts: Sequence[tuple[Union[Array, Rows], KvCache]]) -> list[Array]:
+        """Run (n, hidden) float32 embeddings, or rows, behind what each cache holds; hidden states (n, hidden), normalised.
 
         The parts go through the weights together. None may be longer than ``cache.room()`` of its own cache; where tokens see
         those behind them, a part is a whole text.
         """
-        ends = list(accumulate(len(embeds) for embeds, _ in parts))
-        places = [slice(end - len(embeds), end) for end, (embeds, _) in zip(ends, parts)]
-        chunks = [Chunk(self.arch, cache, len(embeds)) for embeds, cache in parts]
-        x = np.concatenate([embeds for embeds, _ in parts])
+        given = [(Rows.of(rows), cache) for rows, cache in parts]
+        ends = list(accumulate(len(rows) for rows, _ in given))
+        places = [slice(end - len(rows), end) for end, (rows, _) in zip(ends, given)]
+        chunks = [Chunk(self.arch, cache, len(rows), rows.positions) for rows, cache in given]
+        x = np.concatenate([rows.embeds for rows, _ in given])
         if self.arch.scales.embed != 1:
             x *= np.float32(self.arch.scales.embed)
         with limited(cores()):
             x = self._embed_norm(x)
-            for layer in self._layers:
+            for number, layer in enumerate(self._layers):
                 self._step(layer, x, list(zip(places, chunks)))
+                for place, (rows, _) in zip(places, given):
+                    if rows.extra is not None and number < len(rows.extra):
+                        x[place] += rows.extra[number]
             x = self._norm(x)
-        for embeds, cache in parts:
-            cache.advance(len(embeds))
+        for rows, cache in given:
+            cache.advance(len(rows), None if rows.behind is None else int(rows.behind[-1]))
         return [x[place] for place in places]
 
     def _step(self, layer: _Layer, x: Array, parts: Parts) -> None:

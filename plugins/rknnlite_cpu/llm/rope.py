@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rknnlite.formats.llm import Rope
 
-__all__ = ["frequencies", "rotate", "turns"]
+__all__ = ["by_pair", "frequencies", "rotate", "turns"]
 
 Array = NDArray[Any]
 
@@ -72,9 +72,24 @@ def _dynamic(rope: Rope, dims: int, reach: int) -> Array:
     return np.asarray(1.0 / theta ** (np.arange(0, dims, 2) / dims))
 
 
+def by_pair(rope: Rope, positions: Array, pairs: int) -> Array:
+    """The position that each pair turns by, (tokens, pairs) or (tokens, 1), from those of time, height and width (axes, tokens).
+
+    Where all axes say the same there is one.
+    """
+    if not rope.sections or len(positions) == 1:
+        return positions[:1].T
+    axes = np.repeat(np.arange(3), rope.sections)
+    if rope.interleaved:
+        axes = np.zeros(pairs, np.int64)
+        for axis in (1, 2):
+            axes[axis : 3 * rope.sections[axis] : 3] = axis
+    return np.asarray(positions[axes].T)
+
+
 def turns(frequency: Array, positions: Array, magnitude: float = 1.0) -> tuple[Array, Array]:
-    """Cosine and sine times ``magnitude``, float32 (len(positions), pairs)."""
-    angles = positions[:, None].astype(np.float64) * frequency
+    """Cosine and sine times ``magnitude``, float32 (tokens, pairs); ``positions`` (tokens, pairs), or (tokens, 1) for all pairs."""
+    angles = positions.astype(np.float64) * frequency
     return (magnitude * np.cos(angles)).astype(np.float32), (magnitude * np.sin(angles)).astype(np.float32)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rknnlite.errors import InputInvalid, ParamInvalid
+from rknnlite.errors import ParamInvalid
 from rknnlite.llm.budget import RenderStopped
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.guarded_session import GuardedSession, kv_clear, kv_policy
@@ -17,6 +17,7 @@ from rknnlite.llm.inputs import split_inputs
 from rknnlite.llm.sampling import Sampler
 from rknnlite.llm.template import ChatTemplate, LiteralTemplate, parse_tools
 from rknnlite.spi.llm import (
+    AuxInput,
     InferParams,
     KvClear,
     KvPolicy,
@@ -31,6 +32,7 @@ from rknnlite.spi.llm import (
 from . import kvfile
 from .conversation import Conversation
 from .engine import CpuEngine
+from .feed import check_aux
 from .generation import Counters, Generation
 
 __all__ = ["CpuLlmSession"]
@@ -108,42 +110,44 @@ class CpuLlmSession(GuardedSession):
     # -- runs ---------------------------------------------------------------------------------------------
 
     def run(self, inputs: LlmInput | Sequence[LlmInput], params: InferParams = _INFER) -> RunSummary:
-        main = self._checked(inputs, params)
+        main, aux = self._checked(inputs, params)
         with self._using("run"):
             self._stop.clear()
-            return self._run(main, params, self._calls)
+            return self._run(main, aux, params, self._calls)
 
     def run_async(
         self, inputs: LlmInput | Sequence[LlmInput], params: InferParams = _INFER
     ) -> Future[RunSummary]:
-        run = partial(self._run, self._checked(inputs, params), params, self._calls)
+        run = partial(self._run, *self._checked(inputs, params), params, self._calls)
         return self._begin("run_async", lambda: run)
 
-    def _checked(self, inputs: LlmInput | Sequence[LlmInput], params: InferParams) -> Any:
+    def _checked(
+        self, inputs: LlmInput | Sequence[LlmInput], params: InferParams
+    ) -> tuple[Any, list[AuxInput]]:
         limit = params.max_new_tokens
         if not isinstance(limit, (int, np.integer)) or limit < 1:
             raise ParamInvalid(
                 f"max_new_tokens is {limit!r}, must be 1 or more; prefill_only generates nothing"
             )
         main, aux = split_inputs(inputs)
-        if aux:
-            raise InputInvalid(
-                f"model {self._engine.model.name} has no auxiliary input {aux[0].index}; its inputs are "
-                + ", ".join(f"{attr.index} {attr.name}" for attr in self._engine.inputs)
-            )
-        return main
+        check_aux(self._engine.model, getattr(main, "blocks", ()), aux)
+        return main, aux
 
-    def _run(self, main: Any, params: InferParams, calls: CheckedCallbacks) -> RunSummary:
+    def _run(
+        self, main: Any, aux: list[AuxInput], params: InferParams, calls: CheckedCallbacks
+    ) -> RunSummary:
         calls = calls.fresh()
-        return self._in_turn(calls, lambda: self._generate(main, params, calls))
+        return self._in_turn(calls, lambda: self._generate(main, aux, params, calls))
 
-    def _generate(self, main: Any, params: InferParams, calls: CheckedCallbacks) -> RunSummary:
+    def _generate(
+        self, main: Any, aux: list[AuxInput], params: InferParams, calls: CheckedCallbacks
+    ) -> RunSummary:
         talk, engine = self._talk, self._engine
         engine.check_weights()
         if not params.keep_history:
             talk.begin(main)
         try:
-            feed = talk.feed(main, self._chat_template(), calls)
+            feed = talk.feed(main, self._chat_template(), calls, aux)
         except RenderStopped:
             return self._stopped(calls)
         generation = Generation(

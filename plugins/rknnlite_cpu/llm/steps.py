@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from numpy.typing import NDArray
 
 from .cache import KvCache
 from .model import Decoder
+from .rows import Rows
 
 __all__ = ["Steps"]
 
@@ -30,8 +31,8 @@ _PATIENCE = 0.1
 class _Entry:
     """What one session wants computed."""
 
-    def __init__(self, embeds: Array, cache: KvCache, wants_logits: bool) -> None:
-        self.embeds, self.cache, self.wants_logits = embeds, cache, wants_logits
+    def __init__(self, rows: Rows, cache: KvCache, wants_logits: bool) -> None:
+        self.rows, self.cache, self.wants_logits = rows, cache, wants_logits
         self.hidden: Optional[Array] = None
         self.logits: Optional[Array] = None
         self.error: Optional[Exception] = None
@@ -62,10 +63,10 @@ class Steps:
                 self._turn.notify_all()
 
     def forward(
-        self, embeds: Array, cache: KvCache, wants_logits: bool = True
+        self, rows: Union[Array, Rows], cache: KvCache, wants_logits: bool = True
     ) -> tuple[Array, Optional[Array]]:
         """Hidden states (n, hidden) of some tokens behind the cache, and the logits (vocab,) of the last one."""
-        entry = _Entry(embeds, cache, wants_logits)
+        entry = _Entry(Rows.of(rows), cache, wants_logits)
         with self._turn:
             self._waiting.append(entry)
             self._turn.notify_all()
@@ -110,22 +111,20 @@ class Steps:
             return []
 
     def _all_there(self) -> bool:
-        return len(self._waiting[0].embeds) > 1 or len(self._waiting) >= min(self._decoding, _MOST)
+        return len(self._waiting[0].rows) > 1 or len(self._waiting) >= min(self._decoding, _MOST)
 
     def _begin(self) -> list[_Entry]:
         """The next pass: a chunk of a prompt alone, or single tokens together."""
         self._computing = True
         first = self._waiting[0]
-        together = (
-            [first] if len(first.embeds) > 1 else [e for e in self._waiting if len(e.embeds) == 1][:_MOST]
-        )
+        together = [first] if len(first.rows) > 1 else [e for e in self._waiting if len(e.rows) == 1][:_MOST]
         self._waiting = [e for e in self._waiting if e not in together]
         return together
 
     def _compute(self, group: list[_Entry]) -> None:
         start = time.monotonic()
         try:
-            hidden = self._decoder.forward([(entry.embeds, entry.cache) for entry in group])
+            hidden = self._decoder.forward([(entry.rows, entry.cache) for entry in group])
             ends = [rows[-1:] for rows, entry in zip(hidden, group) if entry.wants_logits]
             logits = iter(self._decoder.logits(ends) if ends else ())
             for entry, rows in zip(group, hidden):

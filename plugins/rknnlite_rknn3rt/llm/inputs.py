@@ -172,6 +172,10 @@ def _fill_counts(media: Any, block: MediaBlock) -> None:
     elif isinstance(block, AudioBlock):
         media.n_audio_tokens, media.n_audio = block.n_audio_tokens, block.n_audio
     elif isinstance(block, VideoBlock):
+        if block.seconds != 1.0:
+            raise InputInvalid(
+                f"<video>: {block.seconds:g} seconds between pictures; the runtime has no field for them, leave them out"
+            )
         media.n_frame_tokens, media.n_frame_per_video = block.n_frame_tokens, block.n_frame_per_video
         media.n_video = block.n_video
         media.frame_width, media.frame_height = block.width, block.height
