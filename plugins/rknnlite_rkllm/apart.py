@@ -82,7 +82,7 @@ class ModelApart:
         self._log = _Log(ours)
         abandon_after_fork(self)  # not by the context alone, which may have been dropped
         try:
-            self._ask("open", str(identity.path), stated, start, limit=open_limit)
+            self._ask("open", str(identity.path), stated, identity.version, start, limit=open_limit)
         except BaseException as error:
             self._end()
             vars(error)["log"] = self.log  # it may say why
