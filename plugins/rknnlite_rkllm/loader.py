@@ -57,7 +57,8 @@ def _check_unchanged(known: Identity) -> None:
 
 def replaced(path: Path, before: str, now: str) -> str:
     """What is said of a library that is another version than it was."""
-    return f"{path} was version {before} when the model was opened and is version {now} now; it was not called. Open the model again"
+    was = f"{path} was version {before} when the model was opened and is version {now} now"
+    return f"{was}; it was not called. Open the model again"
 
 
 class Api:
