@@ -18,6 +18,7 @@ from rknnlite.errors import RknnError
 from rknnlite.log import logger
 from rknnlite.native import library
 from rknnlite.native.childprocess import ChildProcess
+from rknnlite.native.objects import abandon_after_fork
 
 from . import identify
 from .identify import Identity
@@ -79,8 +80,9 @@ class ModelApart:
         finally:
             os.close(theirs)
         self._log = _Log(ours)
+        abandon_after_fork(self)  # not by the context alone, which may have been dropped
         try:
-            self._ask("open", str(identity.path), stated, start, limit=open_limit)
+            self._ask("open", str(identity.path), stated, identity.version, start, limit=open_limit)
         except BaseException as error:
             self._end()
             vars(error)["log"] = self.log  # it may say why
@@ -181,8 +183,9 @@ class ModelApart:
         self._log.close()
 
     def abandon(self) -> None:
-        """After a fork: the process is the parent's."""
+        """After a fork: the process is the parent's, and must not live on because a child holds the ends of its pipes."""
         self._lock, self._running = threading.Lock(), False
+        self._child.close()
 
 
 class _Log:

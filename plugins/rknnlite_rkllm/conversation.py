@@ -21,6 +21,7 @@ from rknnlite.llm.messages import Message, checked_messages, leading_system, med
 from rknnlite.llm.template import ChatTemplate, LiteralTemplate, Turn, checked_tools, parse_tools
 from rknnlite.spi.llm import (
     EmbedInput,
+    InputKind,
     LlmInput,
     MediaBlock,
     MessagesInput,
@@ -132,6 +133,11 @@ class Conversation:
         if not keep and self._can_clear:  # earlier embeddings count otherwise
             step.before = [("clear_kvcache", False)]
         return step
+
+    def alone(self, step: Step) -> None:
+        """Have the library forget earlier runs, whose beginning it reuses by itself: rows are told of what it computes only."""
+        if self._can_clear and not any(name == "clear_kvcache" for name, *_ in step.before):
+            step.before.insert(0, ("clear_kvcache", step.keeps and step.given.kind is not InputKind.TOKEN))
 
     def text(self, main: MessagesInput) -> str:
         """A conversation as our template writes it; raises ParamInvalid without one."""

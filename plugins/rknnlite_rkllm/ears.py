@@ -48,7 +48,7 @@ class Ears:
         self._pause = CallbackReturn.PAUSE in abi.callback_returns
         self._release = CallbackReturn.RELEASE in abi.callback_returns
         self.calls = 0
-        self.listen(lambda said: None, False)
+        self.listen(_nobody, False)
         self.function = abi.LLMResultCallback(self._hear)
 
     def listen(self, heard: Heard, once: bool) -> None:
@@ -58,6 +58,10 @@ class Ears:
         self.state: Optional[CallState] = None
         self.failure: Optional[BaseException] = None
         self.perf: Optional[Perf] = None
+
+    def forget(self) -> None:
+        """The run is over: hold nothing of the caller, or C's reference to this would keep the whole session."""
+        self._heard = _nobody
 
     def _hear(self, result: Any, userdata: Any, number: int) -> int:
         self.calls += 1
@@ -85,6 +89,10 @@ class Ears:
             self.deaf = True
             return CallbackReturn.PAUSE
         return CallbackReturn.RELEASE if outputs and self._release else CallbackReturn.CONTINUE
+
+
+def _nobody(said: Said) -> None:
+    """Hears what comes outside a run."""
 
 
 def _reader(abi: Revision, n_batch: int) -> Any:

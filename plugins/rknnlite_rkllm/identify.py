@@ -24,7 +24,11 @@ from rknnlite.errors import BackendUnavailable
 
 from .elf import exports
 
-__all__ = ["Identity", "LibraryUnknown", "identify"]
+__all__ = ["AS_STATED", "Identity", "LibraryUnknown", "identify"]
+
+AS_STATED = "as stated"
+"""How a version is known that the user names."""
+_FILE, _MARKER = "known file", "marker in the file"
 
 
 class LibraryUnknown(BackendUnavailable):
@@ -58,7 +62,7 @@ def identify(path: Path, stated: Optional[str] = None) -> Identity:
             f"{path} is version {version} ({how}), not {stated}; leave the option version out"
         )
     if not version and stated:
-        version, how = stated, "as stated"
+        version, how = stated, AS_STATED
     fitting = revisions_exporting(exports(path))
     if not version:
         return _by_exports(path, fitting)
@@ -70,9 +74,6 @@ def identify(path: Path, stated: Optional[str] = None) -> Identity:
             "called. Install the library again as the vendor published it"
         )
     return Identity(path, version, abi, how)
-
-
-_FILE, _MARKER = "known file", "marker in the file"
 
 
 def _by_content(path: Path, content: bytes) -> Optional[tuple[str, str]]:

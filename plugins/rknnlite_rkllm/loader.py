@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite import config
@@ -11,9 +12,9 @@ from rknnlite.abi.rkllm_params import DEFAULTS, RKLLMDefaultParamSpace
 from rknnlite.native.crash import named
 from rknnlite.native.library import FunctionMissing, OncePerFile, Search, check_elf, open_library
 
-from .identify import Identity, LibraryUnknown, identify
+from .identify import AS_STATED, Identity, LibraryUnknown, identify
 
-__all__ = ["SEARCH", "Api", "find"]
+__all__ = ["SEARCH", "Api", "find", "replaced"]
 
 SEARCH = Search(
     ("librkllmrt.so",),
@@ -47,11 +48,25 @@ def find(explicit: str | os.PathLike[str] | None = None, version: Optional[str] 
     return _identified.of(path)
 
 
+def _check_unchanged(known: Identity) -> None:
+    """An update of the library while a model is open must not have it called with the structures of the former one."""
+    now = find(known.path, known.version if known.how == AS_STATED else None)
+    if now.version != known.version:
+        raise LibraryUnknown(replaced(known.path, known.version, now.version))
+
+
+def replaced(path: Path, before: str, now: str) -> str:
+    """What is said of a library that is another version than it was."""
+    was = f"{path} was version {before} when the model was opened and is version {now} now"
+    return f"{was}; it was not called. Open the model again"
+
+
 class Api:
     """The functions of a loaded library; each is bound when it is first used."""
 
     def __init__(self, identity: Identity) -> None:
-        """Raises LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete."""
+        """Raises LibraryWrongArchitecture, LibraryUnusable, LibraryIncomplete; LibraryUnknown for a file that was replaced."""
+        _check_unchanged(identity)
         self.identity = identity
         self.abi = identity.abi
         self._dll = open_library(identity.path, _NEEDED, "RKLLM runtime")

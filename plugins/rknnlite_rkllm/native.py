@@ -84,6 +84,7 @@ class NativeModel:
                 self._over, aborter = None, self._aborter
             if aborter is not None:
                 aborter.join()
+            self._ears.forget()
         if self._ears.failure is not None:
             raise RknnError(f"a callback failed: {self._ears.failure}") from None
         return Ended(code, self._ears.state, self._ears.perf)

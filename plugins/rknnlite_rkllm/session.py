@@ -233,6 +233,8 @@ class RkllmSession(Adapters):
                 )
             mode = self._mode(params, calls)
             step = self._talk.step(inputs, params.keep_history, calls, self._params.max_context_len)
+            if mode is Mode.HIDDEN and not params.keep_history:
+                self._talk.alone(step)
             request = self._request([step], params, mode)
             listener = self._listener(calls, params, mode)
             return lambda: self._in_turn(

@@ -17,7 +17,8 @@ from typing import Any, Optional
 
 from rknnlite.errors import RknnError
 
-from .loader import Api, find
+from .identify import LibraryUnknown
+from .loader import Api, find, replaced
 from .native import NativeModel
 from .requests import Run, Said, Start
 from .wire import Channel, Message
@@ -77,8 +78,10 @@ class _Worker:
             return self._model.close()
         return self._model.call(name, *args)
 
-    def _open(self, path: str, version: Optional[str], start: Start) -> None:
-        identity = find(Path(path), version)  # the file may have been replaced meanwhile
+    def _open(self, path: str, version: Optional[str], known: str, start: Start) -> None:
+        identity = find(Path(path), version)
+        if identity.version != known:
+            raise LibraryUnknown(replaced(identity.path, known, identity.version))
         self._model = NativeModel(Api(identity), start)
 
     def _heard(self, said: Said) -> None:

@@ -230,3 +230,32 @@ def test_long_inputs_and_large_outputs_pass(opened: Opener) -> None:
     session = opened("1.3.0", "op echo", "hidden 2048", "limit 16384").session(LlmParams(8192), calls)
     session.run(TokenInput([65] * 4000), InferParams(max_new_tokens=1))
     assert seen[0] == (4000, 2048)
+
+
+def test_a_fork_does_not_keep_the_process_alive(tmp_path: Path) -> None:
+    """A program that is killed takes its models along, also where a fork of it lives on."""
+    (tmp_path / "m.rkllm").write_bytes(model("op count"))
+    script = (
+        "import os, signal, time\n"
+        "from rknnlite.llm import open_llm\n"
+        f"session = open_llm({str(tmp_path / 'm.rkllm')!r}, backend='rkllm', library={str(build('1.2.3'))!r}).session()\n"
+        "child = os.fork()\n"
+        "if child == 0: time.sleep(60); os._exit(0)\n"
+        "time.sleep(0.3); print(session._model.pid, child, flush=True); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid, child = map(int, parent.stdout.readline().split())
+        parent.wait()
+        try:
+            wait_for_end(pid)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def wait_for_end(pid: int) -> None:
+    """Raise AssertionError when a process does not end within 10 s."""
+    stop = time.monotonic() + 10
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < stop
+        time.sleep(0.02)

@@ -11,7 +11,15 @@ import pytest
 from rknnlite.abi.rkllm import REVISIONS
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.llm import Chat
-from rknnlite.spi.llm import InferParams, KvClear, MessagesInput, PromptInput, TokenInput
+from rknnlite.spi.llm import (
+    InferParams,
+    KvClear,
+    LlmCallbacks,
+    LlmParams,
+    MessagesInput,
+    PromptInput,
+    TokenInput,
+)
 from tests.doubles.rkllm.standin import build, records
 from tests.rkllm.conftest import Heard, Opener, talking
 
@@ -204,3 +212,20 @@ def test_a_chat_with_tools(opened: Opener, tmp_path: Path) -> None:
     ) as chat:
         answer = chat.answer([user("rain?")], TOOLS)
         assert [(call.name, call.arguments) for call in answer.calls] == [("weather", {"city": "Bonn"})]
+
+
+@pytest.mark.parametrize("version", ["1.2.0", "1.2.3", "1.3.0"])
+def test_hidden_states_are_of_the_whole_input(opened: Opener, version: str, log: Path) -> None:
+    """The library reuses a common beginning by itself, and tells no rows of it: the cache is cleared before."""
+    calls = LlmCallbacks(output=lambda outputs, state: None, outputs=(1,))
+    session = opened(version, "op echo", chat_template="chatml").session(LlmParams(), calls)
+    short = InferParams(max_new_tokens=1)
+    for given in (
+        PromptInput("abc"),
+        PromptInput("abc"),
+        TokenInput([1, 2], whole=True),
+        TokenInput([1, 2], whole=True),
+    ):
+        session.run(given, short)
+    made = [entry["call"] for entry in records(log) if entry["call"] in ("rkllm_run", "rkllm_clear_kv_cache")]
+    assert made == ["rkllm_clear_kv_cache", "rkllm_run"] * 4

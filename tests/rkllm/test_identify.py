@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +20,7 @@ from rknnlite.abi.rkllm import REVISIONS, VERSIONS
 from rknnlite.abi.rkllm_files import UNREADABLE_SHA256, KnownFile
 from rknnlite.errors import BackendUnavailable
 from rknnlite.llm import open_llm
-from rknnlite.native.library import LibraryUnusable, LibraryWrongArchitecture
+from rknnlite.native.library import LibraryNotFound, LibraryUnusable, LibraryWrongArchitecture
 from rknnlite.spi.llm import PromptInput
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import build, model, records
@@ -172,3 +176,90 @@ def test_the_wrong_place_is_told_before_any_call(tmp_path: Path) -> None:
     ) as context:
         assert context.versions.api == "1.2.3"
         assert context.session().run(PromptInput("x")).n_decode_tokens == 1
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_a_library_that_is_replaced_while_a_model_is_open(
+    in_process: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "calls"
+    monkeypatch.setenv("RKLLM_DOUBLE_LOG", str(log))
+    (tmp_path / "m.rkllm").write_bytes(model("op echo"))
+    library = tmp_path / "librkllmrt.so"
+    shutil.copy(build("1.2.3"), library)
+    with open_llm(
+        tmp_path / "m.rkllm", backend="rkllm", library=str(library), in_process=in_process
+    ) as context:
+        library.unlink()
+        shutil.copy(build("1.3.0"), library)
+        with pytest.raises(
+            LibraryUnknown, match=r"was version 1\.2\.3 .* is version 1\.3\.0 now; it was not called"
+        ):
+            context.session()
+    assert records(log) == []
+
+
+CONSTRUCTOR = """
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void loaded(void) { fclose(fopen(getenv("LOADED"), "w")); }
+"""
+NAMES = sorted(REVISIONS["1.3.0"].exports)
+
+
+@pytest.mark.parametrize(
+    ("exported", "claims"),
+    [
+        (NAMES, ("1.2.3", "1.3.0")),
+        (NAMES, ()),
+        (NAMES, ("1.3.1",)),
+        (NAMES, ("1.4.0",)),
+        (NAMES, ("1.2.3-rc1",)),
+        (NAMES[:9], ("1.3.0",)),
+        ([*NAMES, "rkllm_of_tomorrow"], ("1.2.3",)),
+        ([], ("1.3.0",)),
+    ],
+)
+@pytest.mark.parametrize("cut", ["as it is", "stripped", "no sections"])
+def test_what_is_unknown_is_not_even_loaded(
+    exported: list[str], claims: tuple[str, ...], cut: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOADED", str(tmp_path / "loaded"))
+    monkeypatch.setenv("LD_BIND_NOW", "1")
+    (tmp_path / "m.rkllm").write_bytes(model("op echo"))
+    library, source = tmp_path / "librkllmrt.so", tmp_path / "library.c"
+    functions = "".join(f"int {name}(void) {{ return 0; }}\n" for name in exported)
+    markers = "".join(
+        f'__attribute__((used)) static const char marker{i}[] = "RKLLM SDK (version: {claim} | target: Linux)";\n'
+        for i, claim in enumerate(claims)
+    )
+    source.write_text(CONSTRUCTOR + functions + markers)
+    flags = ["-s"] if cut == "stripped" else []
+    subprocess.run([str(compiler()), "-shared", "-fPIC", "-o", str(library), str(source), *flags], check=True)
+    if cut == "no sections":
+        data = bytearray(library.read_bytes())
+        data[40:48], data[58:64] = bytes(8), bytes(6)
+        library.write_bytes(data)
+    for in_process in (False, True):
+        with pytest.raises(BackendUnavailable):
+            open_llm(tmp_path / "m.rkllm", backend="rkllm", library=str(library), in_process=in_process)
+    assert not (tmp_path / "loaded").exists()
+
+
+def test_the_proof_that_a_library_was_loaded_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOADED", str(tmp_path / "loaded"))
+    library, source = tmp_path / "any.so", tmp_path / "library.c"
+    source.write_text(CONSTRUCTOR)
+    subprocess.run([str(compiler()), "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    ctypes.CDLL(str(library))
+    assert (tmp_path / "loaded").exists()
+
+
+def test_paths_that_are_no_files(tmp_path: Path) -> None:
+    pipe, folder, nowhere = tmp_path / "pipe.so", tmp_path / "folder.so", tmp_path / "link.so"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    nowhere.symlink_to("nothing")
+    for path in (pipe, folder, nowhere, Path("/dev/null"), "a\0b"):
+        with pytest.raises(LibraryNotFound, match="there is no runtime library"):
+            find(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from rknnlite.spi.llm import (
     VideoBlock,
     VocabInfo,
 )
+from tests.doubles.rkllm.standin import StandIn, build
 from tests.rkllm.conftest import Heard, Opener, talking
 
 EVERY = list(REVISIONS)
@@ -413,3 +415,15 @@ def test_an_exception_ends_a_run_in_process_within_tokens(opened: Opener) -> Non
     with pytest.raises(ValueError, match="three"):
         session.run(PromptInput("x"))
     assert len(seen) == 3
+
+
+@each
+def test_a_session_that_is_dropped_after_a_run_gives_its_model_back(opened: Opener, version: str) -> None:
+    double = StandIn(build(version))
+    before = double.live()
+    session = talking(opened(version, in_process=True))
+    session.run(PromptInput("abc"), InferParams(max_new_tokens=3))
+    assert double.live() != before
+    del session
+    gc.collect()
+    assert double.live() == before

@@ -94,7 +94,10 @@ def test_every_byte_of_the_parameters_arrives(version: str, log: Path) -> None:
 
 @with_inputs
 @pytest.mark.parametrize("kind", ["PROMPT", "TOKEN", "EMBED", "MULTIMODAL"])
-def test_every_byte_of_an_input_arrives(version: str, kind: str, network: Path, log: Path) -> None:
+def test_every_byte_of_an_input_arrives(
+    version: str, kind: str, network: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(network.parent)  # the path of the prompt cache is any text
     client = Client(version)
     client.double.mode(quiet=1)
     assert client.init(network, max_context_len=512) == 0
