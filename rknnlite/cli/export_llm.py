@@ -9,6 +9,15 @@ from ..formats.llm_families import Pooling
 from ..formats.llm_weights import WEIGHT_TYPES
 from ..llm.export import KV_CACHES, export_llm
 from ..spi.command import Command, Console, Exit
+from .llm_quality import (
+    add_quality,
+    check_quality,
+    missed,
+    quality,
+    quality_data,
+    quality_page,
+    quality_table,
+)
 from .options import between
 
 __all__ = ["COMMAND"]
@@ -21,6 +30,7 @@ class ExportLlm(Command):
     help = "make a language model package from a Hugging Face folder"
     examples = (
         "rknnlite export-llm Qwen2.5-0.5B-Instruct models/qwen --weights w8 --kvcache int8",
+        "rknnlite export-llm Qwen2.5-0.5B-Instruct models/qwen --weights w4 --check --max-kl 0.2",
         "rknnlite export-llm bge-small-en-v1.5 models/bge --weights w8",
     )
 
@@ -55,7 +65,13 @@ class ExportLlm(Command):
             "--normalise", action=argparse.BooleanOptionalAction, help="embeddings have length 1 (default: as its files say)"
         )  # fmt: skip
 
+        parser.add_argument(
+            "--check", action="store_true", help="compare the package with its source, as llm-eval does"
+        )
+        add_quality(parser)
+
     def run(self, args: argparse.Namespace, console: Console) -> int:
+        check_quality(args)
         with console.progress("export-llm") as progress:
             package = export_llm(
                 args.source,
@@ -75,8 +91,14 @@ class ExportLlm(Command):
         ]
         sizes = {str(file): file.stat().st_size for file in files}
         text = "\n".join(f"{size:>12d}  {name}" for name, size in sizes.items())
-        console.report({"files": sizes}, text)
-        return Exit.OK
+        if not args.check:
+            console.report({"files": sizes}, text)
+            return Exit.OK
+        reports = quality(args.source, [args.prefix], args, console)
+        if args.html:
+            quality_page(args.source, reports).write(args.html)
+        console.report({"files": sizes, "check": quality_data(reports)}, text, "", quality_table(reports))
+        return missed(reports, args, console)
 
 
 COMMAND = ExportLlm()

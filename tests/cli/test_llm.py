@@ -52,6 +52,45 @@ def test_check_finds_a_changed_byte_beside_the_model(call: Call, tmp_path: Path)
         (tmp_path / name).write_bytes(good)
 
 
+TRAINED = Path("examples/llm_chat/trained")
+
+
+def test_packages_are_compared_with_their_source(call: Call, tmp_path: Path) -> None:
+    few = ("--tokens", "64", "--context", "32")
+    made = call(
+        "export-llm",
+        TRAINED,
+        tmp_path / "a",
+        "--weights",
+        "w4",
+        "--check",
+        *few,
+        "--max-kl",
+        "1e-9",
+        "--json",
+    )
+    assert made.code == Exit.BELOW and "mean KL" in made.err
+    (checked,) = made.data["check"]
+    done = call("llm-eval", tmp_path / "a", "--source", TRAINED, *few, "--json")
+    assert done.code == 0 and done.data["packages"] == [checked]
+    assert (
+        checked["weights"] == "w4" and checked["kl_mean"] > 1e-9 and set(checked["texts"]) >= {"english", "c"}
+    )
+    strict = call("llm-eval", tmp_path / "a", "--source", TRAINED, *few, "--min-top1", "1")
+    assert (strict.code == Exit.BELOW) == (checked["top1"] < 1)
+    assert "KL mean" in strict.out
+
+
+def test_the_page_of_a_comparison(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2", reason="needs the package jinja2 (extra html)")
+    (tmp_path / "mine.txt").write_text("What is 12 + 30? What is 47 + 38?")
+    call("export-llm", TRAINED, tmp_path / "a", "--weights", "w8")
+    words = ("--text", tmp_path / "mine.txt", "--html", tmp_path / "page.html")
+    assert call("llm-eval", tmp_path / "a", "--source", TRAINED, *words).code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "mine" in page and "top-1 same" in page
+
+
 def test_export_of_nothing(call: Call, tmp_path: Path) -> None:
     done = call("export-llm", tmp_path, tmp_path / "x")
     assert done.code == Exit.MODEL

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,15 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         engine.check_open()
         engine.check_weights()
         return engine.embedding.score(ids, seconds, calls)
+
+    def logits(self, text: Sequence[int], embed: EmbedCallback) -> Iterator[NDArray[Any]]:
+        from .forced import forced_logits  # evaluation only
+
+        engine = self._engine
+        calls = self._table_calls(embed)
+        engine.check_open()
+        engine.check_weights()
+        return forced_logits(engine, calls.checked_ids(text, "the text"), calls)
 
     def _table_calls(self, embed: EmbedCallback) -> CheckedCallbacks:
         arch = self._engine.model.arch

@@ -1,0 +1,9 @@
+"""How good a package is: beside its source, on texts that are given (``rknnlite llm-eval``)."""
+
+from __future__ import annotations
+
+from .agreement import Agreement
+from .evaluation import Report, Settings, evaluate
+from .texts import Text, packaged_texts, text_file
+
+__all__ = ["Agreement", "Report", "Settings", "Text", "evaluate", "packaged_texts", "text_file"]
