@@ -91,6 +91,33 @@ def test_the_page_of_a_comparison(call: Call, tmp_path: Path) -> None:
     assert "mine" in page and "top-1 same" in page
 
 
+def test_how_fast_a_model_answers(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2", reason="needs the package jinja2 (extra html)")
+    tiny = Path("examples/llm_chat/models/tiny")
+    few = ("--prompt-tokens", "8,24", "--new-tokens", "4", "--runs", "1")
+    done = call("bench-llm", tiny, *few, "--sessions", "1,2", "--json", "--html", tmp_path / "page.html")
+    rows = done.data["rows"]
+    assert [(row["sessions"], row["prompt_tokens"]) for row in rows] == [(1, 8), (1, 24), (2, 8), (2, 24)]
+    assert all(0 < row["tpot"] < row["ttft"] + 10 for row in rows)
+    for row in rows[:2]:
+        read = row["share_of_gemv"] * done.data["memory"]["gemv"] * row["tpot"]
+        assert read == pytest.approx(done.data["step_bytes"])
+    assert rows[2]["share_of_gemv"] is None
+    assert "time to first token" in (tmp_path / "page.html").read_text()
+    shown = call("bench-llm", tiny, *few).out
+    for heading in (
+        "Model Context",
+        "Rope Length",
+        "Input Tokens",
+        "New Tokens",
+        "TTFT(ms)",
+        "TPOT(ms)",
+        "Prefill TPS",
+    ):
+        assert heading in shown
+    assert call("bench-llm", tiny, "--prompt-tokens", "4000").code == Exit.USAGE
+
+
 def test_export_of_nothing(call: Call, tmp_path: Path) -> None:
     done = call("export-llm", tmp_path, tmp_path / "x")
     assert done.code == Exit.MODEL
