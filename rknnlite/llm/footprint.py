@@ -67,7 +67,7 @@ def weight_bytes(model: LlmModel) -> int:
         count = float(prod(kind.shape(*size)) * _element(kind.element))
         count += 2 * prod(kind.scale_shape(*size)) if kind.scaled else 0
         total += count * (experts.used / experts.count if experts and ".experts." in name else 1)
-    return int(total)
+    return round(total)
 
 
 def _element(name: str) -> int:
