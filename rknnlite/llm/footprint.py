@@ -13,7 +13,6 @@ from ..errors import ModelInvalid
 from ..formats import ModelFile
 from ..formats.llm import LlmModel
 from ..formats.llm_arch import Mixer
-from ..formats.llm_weights import WEIGHT_TYPES
 from ..tensor import KvDtype
 from .package import Package
 from .weights import matrices
@@ -61,9 +60,9 @@ def package_model(prefix: str | Path) -> LlmModel | None:
 
 def weight_bytes(model: LlmModel) -> int:
     """Bytes of matrices that one step of decoding reads; of a mixture the experts that one token uses."""
-    experts, total = model.arch.experts, 0.0
+    experts, kinds, total = model.arch.experts, model.weight_types, 0.0
     for name, size in matrices(model.arch).items():
-        kind = WEIGHT_TYPES[model.weights]
+        kind = kinds[name]
         count = float(prod(kind.shape(*size)) * _element(kind.element))
         count += 2 * prod(kind.scale_shape(*size)) if kind.scaled else 0
         total += count * (experts.used / experts.count if experts and ".experts." in name else 1)

@@ -81,6 +81,19 @@ def test_packages_are_compared_with_their_source(call: Call, tmp_path: Path) -> 
     assert "KL mean" in strict.out
 
 
+def test_types_of_weights_are_chosen_and_told(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("What is 12 + 30? What is 47 + 38?")
+    words = ("export-llm", TRAINED, tmp_path / "a", "--weights", "auto", "--text", tmp_path / "mine.txt")
+    done = call(*words, "--max-kl", "1000", "--json")
+    assert done.code == 0 and "check" not in done.data
+    assert {one["weights"] for one in done.data["auto"]["chosen"]} == {"w4"}
+    facts = call("info", tmp_path / "a.rknn", "--json").data
+    assert (facts["weights"], facts["matrices"]) == ("auto", f"{len(done.data['auto']['chosen'])} w4")
+    shown = call(*words, "--max-kl", "0")
+    assert "layers.0.qkv" in shown.out and "matrices have eight bits: mean KL" in shown.out
+    assert call(*words, "--pooling", "mean").code == Exit.USAGE
+
+
 def test_the_page_of_a_comparison(call: Call, tmp_path: Path) -> None:
     pytest.importorskip("jinja2", reason="needs the package jinja2 (extra html)")
     (tmp_path / "mine.txt").write_text("What is 12 + 30? What is 47 + 38?")

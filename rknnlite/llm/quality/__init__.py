@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from .agreement import Agreement
 from .evaluation import Report, Settings, evaluate
+from .mixed import Mixed, export_mixed
 from .texts import Text, packaged_texts, text_file
 
-__all__ = ["Agreement", "Report", "Settings", "Text", "evaluate", "packaged_texts", "text_file"]
+__all__ = [
+    "Agreement",
+    "Mixed",
+    "Report",
+    "Settings",
+    "Text",
+    "evaluate",
+    "export_mixed",
+    "packaged_texts",
+    "text_file",
+]

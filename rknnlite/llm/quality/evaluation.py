@@ -19,7 +19,7 @@ from .outside import transformers_reader
 from .readers import Reader, package_reader, source_reader
 from .texts import Piece, Text, packaged_texts, pieces
 
-__all__ = ["Report", "Settings", "evaluate"]
+__all__ = ["Report", "Settings", "evaluate", "read_along"]
 
 Progress = Optional[Callable[[int, int, str], None]]
 
@@ -77,7 +77,7 @@ def evaluate(
         ]
         if settings.python:
             candidates.append(stack.enter_context(transformers_reader(settings.python, hf_dir)))
-        results = _read(source, candidates, read, progress)
+        results = read_along(source, candidates, read, progress)
     heads = [_head(prefix) for prefix in prefixes]
     heads += [("transformers", "f32", 0)] if settings.python else []
     return [_report(*head, read, found) for head, found in zip(heads, results)]
@@ -103,8 +103,8 @@ def _head(prefix: str | Path) -> tuple[str, str, int]:
     return str(prefix), weights, package.weight.stat().st_size if package.weight.exists() else 0
 
 
-def _read(
-    source: Reader, candidates: Sequence[Reader], read: Sequence[Piece], progress: Progress
+def read_along(
+    source: Reader, candidates: Sequence[Reader], read: Sequence[Piece], progress: Progress = None
 ) -> list[list[Compared]]:
     """For every candidate, every piece. All read in step, so that only one row of logits of each is kept."""
     found: list[list[Compared]] = [[] for _ in candidates]

@@ -20,7 +20,7 @@ from ..opening import open_llm
 from ..package import EmbedTable, Package
 from ..published import Source, read_object
 
-__all__ = ["Reader", "exact_type", "package_reader", "source_reader"]
+__all__ = ["Reader", "SourceReader", "exact_type", "package_reader", "source_reader"]
 
 Array = NDArray[Any]
 Reader = Callable[[Sequence[int]], Iterator[Array]]
@@ -38,11 +38,13 @@ def package_reader(prefix: str | Path, **options: Any) -> Iterator[Reader]:
 
 
 @contextlib.contextmanager
-def source_reader(hf_dir: str | Path, longest: int, folder: str | Path | None = None) -> Iterator[Reader]:
+def source_reader(
+    hf_dir: str | Path, longest: int, folder: str | Path | None = None, **options: Any
+) -> Iterator[SourceReader]:
     """A checkpoint, float32, on the CPU, for texts of up to ``longest`` tokens.
 
     Its weights are laid out for the decoder without losing a bit, in a temporary file below ``folder`` as large as the
-    checkpoint (``exact_type``), which is mapped; embeddings are taken from the checkpoint itself.
+    checkpoint (``exact_type``), which is mapped; embeddings are taken from the checkpoint itself. ``options`` of the CPU reference.
 
     Raises ModelInvalid, ModelUnsupported as ``export_llm``.
     """
@@ -52,8 +54,19 @@ def source_reader(hf_dir: str | Path, longest: int, folder: str | Path | None = 
         arch = ModelFile(package.model).llm.arch
         tokens = Source(Path(hf_dir), arch.family).get
         table = tokens(_table_name(arch.family), arch.vocab_size, arch.hidden)
-        with open_llm(package.model, package.weight, backend="cpu") as context:
-            yield lambda text: _rows(context, text, lambda ids: table[ids])
+        with open_llm(package.model, package.weight, backend="cpu", **options) as context:
+            yield SourceReader(context, package, lambda ids: table[ids])
+
+
+class SourceReader:
+    """See ``source_reader``; ``package`` is the temporary one."""
+
+    def __init__(self, context: LlmContext, package: Package, embed: EmbedCallback) -> None:
+        self._context, self.package, self._embed = context, package, embed
+
+    def __call__(self, text: Sequence[int]) -> Iterator[Array]:
+        """A ``Reader``."""
+        return _rows(self._context, text, self._embed)
 
 
 def _table_name(family: str) -> str:
