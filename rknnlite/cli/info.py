@@ -279,6 +279,9 @@ def _show_llm(file: ModelFile, console: Console) -> None:
         "vocabulary": arch.vocab_size, "weights": model.weights, "kv_cache": model.kv.dtype.name,
         "max_context": model.max_context, "cores": model.core_num, "task": task,
     }  # fmt: skip
+    if model.chosen:
+        counts = Counter(one.weights for one in model.chosen)
+        facts["matrices"] = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
     if model.embedding:
         facts.update(pooling=model.embedding.pooling.value, normalised=model.embedding.normalise)
     console.report(facts, "\n".join(f"{name + ':':15}{value}" for name, value in facts.items()))

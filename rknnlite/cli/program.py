@@ -32,7 +32,9 @@ __all__ = ["BUILT_IN", "Parser", "main", "parser"]
 BUILT_IN = {
     "info": "info", "check": "check", "run": "run", "bench": "bench", "perf": "perf", "compare": "compare", "doctor": "doctor",
     "top": "top", "devices": "devices", "plugins": "plugin_list",
-    "new-plugin": "new_plugin", "export-llm": "export_llm", "chat": "chat", "completion": "completion", "man": "man",
+    "new-plugin": "new_plugin", "export-llm": "export_llm", "llm-eval": "llm_eval",
+    "bench-llm": "bench_llm", "chat": "chat",
+    "completion": "completion", "man": "man",
 }  # fmt: skip
 """Our own commands and the modules that hold them; a module is imported when its command is called."""
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Optional
 
@@ -28,13 +30,30 @@ from .frame import LLM_PACKAGE
 from .llm_arch import Architecture, Rope, described, read_architecture
 from .llm_families import Pooling
 from .llm_fields import Fields
-from .llm_weights import WEIGHT_TYPES
+from .llm_weights import WEIGHT_TYPES, WeightType
 
 __all__ = [
-    "MAGIC", "SUM_CHUNK", "Architecture", "Embedding", "FileSum", "FileSums", "KvFormat", "LlmModel", "Rope", "TokenTable",
-    "read", "write",
+    "AUTO",
+    "MAGIC",
+    "MOST_CHOSEN",
+    "SUM_CHUNK",
+    "Architecture",
+    "Chosen",
+    "Embedding",
+    "FileSum",
+    "FileSums",
+    "KvFormat",
+    "LlmModel",
+    "Rope",
+    "TokenTable",
+    "read",
+    "write",
 ]  # fmt: skip
 
+AUTO = "auto"
+"""Type of weights of a package whose matrices have different ones."""
+MOST_CHOSEN = 1024
+"""Matrices of such a package."""
 MAGIC = LLM_PACKAGE
 _HEADER = struct.Struct("<8sIIQQ")
 _VERSIONS = (1, 2)
@@ -79,6 +98,16 @@ class FileSums:
     tokenizer: Optional[FileSum] = None
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """The type of one matrix's weights where they differ, and what of its products is lost by it: the squared error
+    over the square, weighted by what goes into the matrix."""
+
+    name: str
+    weights: str
+    error: float
+
+
 class TokenTable:
     """The bytes that each token stands for; special tokens have none."""
 
@@ -107,7 +136,8 @@ class LlmModel:
 
     ``package_id`` is repeated in the weight file; ``embed_sample`` is the SHA-256 of some rows of the embedding
     file (``rknnlite.llm.package.sample_digest``). ``special_ids`` are tokens that are not text. ``embedding`` is there for
-    a model of embeddings, ``sums`` for every package but those of early versions.
+    a model of embeddings, ``sums`` for every package but those of early versions. ``weights`` is the type of all
+    matrices, or ``auto``: then ``chosen`` names every matrix.
     """
 
     name: str
@@ -125,6 +155,14 @@ class LlmModel:
     tokens: TokenTable | None = None
     embedding: Embedding | None = None
     sums: FileSums | None = None
+    chosen: tuple[Chosen, ...] = ()
+
+    @property
+    def weight_types(self) -> Mapping[str, WeightType]:
+        """The type of every matrix by name."""
+        if self.weights != AUTO:
+            return defaultdict(lambda: WEIGHT_TYPES[self.weights])
+        return {chosen.name: WEIGHT_TYPES[chosen.weights] for chosen in self.chosen}
 
 
 def read(data: memoryview) -> LlmModel:
@@ -158,12 +196,14 @@ def write(model: LlmModel, token_bytes: list[bytes] | None) -> bytes:
     fields["arch"] = described(model.arch)
     fields["kv"] = {"dtype": int(model.kv.dtype), "group": model.kv.group}
     fields["special_ids"] = sorted(model.special_ids)
+    if not model.chosen:
+        del fields["chosen"]
     text = json.dumps(fields, ensure_ascii=False, indent=1).encode()
     table = b""
     if token_bytes is not None:
         table = np.array([len(t) for t in token_bytes], "<u2").tobytes() + b"".join(token_bytes)
     body = text + table
-    version = 1 if model.arch.simple else 2
+    version = 1 if model.arch.simple and not model.chosen else 2
     return _HEADER.pack(MAGIC, version, zlib.crc32(body), len(text), len(table)) + body
 
 
@@ -185,7 +225,7 @@ def _model(fields: Fields, table: memoryview) -> LlmModel:
     return LlmModel(
         name=fields.text("name"),
         arch=arch,
-        weights=fields.choice("weights", tuple(WEIGHT_TYPES)),
+        weights=fields.choice("weights", (*WEIGHT_TYPES, AUTO)),
         kv=KvFormat(dtype, group),
         max_context=max_context,
         chat_template=fields.text("chat_template", _LONGEST_TEMPLATE),
@@ -198,6 +238,7 @@ def _model(fields: Fields, table: memoryview) -> LlmModel:
         tokens=TokenTable(table, arch.vocab_size) if len(table) else None,
         embedding=_embedding(fields, arch),
         sums=_sums(fields.child("sums")) if fields.has("sums") else None,
+        chosen=_chosen(fields),
     )
 
 
@@ -209,6 +250,17 @@ def _embedding(fields: Fields, arch: Architecture) -> Embedding | None:
     if not arch.head and arch.scorer is None:
         raise ModelInvalid("damaged description: the model has no head, and nothing is said about embeddings")
     return None
+
+
+def _chosen(fields: Fields) -> tuple[Chosen, ...]:
+    if (fields.text("weights") == AUTO) != fields.has("chosen"):
+        raise ModelInvalid("damaged description: types of weights are named, or auto, but not both")
+    if not fields.has("chosen"):
+        return ()
+    return tuple(
+        Chosen(one.text("name"), one.choice("weights", tuple(WEIGHT_TYPES)), one.real("error", 0.0, 1e30))
+        for one in fields.children("chosen")
+    )
 
 
 def _sums(fields: Fields) -> FileSums:

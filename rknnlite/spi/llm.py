@@ -10,7 +10,7 @@ those of the RKNN3 C API 1.0.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
@@ -393,6 +393,15 @@ class LlmContext(abc.ABC):
         them apart. Otherwise as ``embed``, with its errors; ModelUnsupported too for a model that gives no scores.
         """
         raise ModelUnsupported(f"backend {self.backend_name} computes no scores; choose the backend cpu")
+
+    def logits(self, text: Sequence[int], embed: EmbedCallback) -> Iterator[Array]:
+        """What the model expects behind each token of a text: pieces of float32 (n, vocab), one row per token, in order.
+
+        Keys and values are stored as in a session. ``embed`` and errors as in ``embed``.
+        """
+        raise ModelUnsupported(
+            f"backend {self.backend_name} gives no logits of whole texts; a session gives one at a time"
+        )
 
     @abc.abstractmethod
     def close(self) -> None:

@@ -52,6 +52,85 @@ def test_check_finds_a_changed_byte_beside_the_model(call: Call, tmp_path: Path)
         (tmp_path / name).write_bytes(good)
 
 
+TRAINED = Path("examples/llm_chat/trained")
+
+
+def test_packages_are_compared_with_their_source(call: Call, tmp_path: Path) -> None:
+    few = ("--tokens", "64", "--context", "32")
+    made = call(
+        "export-llm",
+        TRAINED,
+        tmp_path / "a",
+        "--weights",
+        "w4",
+        "--check",
+        *few,
+        "--max-kl",
+        "1e-9",
+        "--json",
+    )
+    assert made.code == Exit.BELOW and "mean KL" in made.err
+    (checked,) = made.data["check"]
+    done = call("llm-eval", tmp_path / "a", "--source", TRAINED, *few, "--json")
+    assert done.code == 0 and done.data["packages"] == [checked]
+    assert (
+        checked["weights"] == "w4" and checked["kl_mean"] > 1e-9 and set(checked["texts"]) >= {"english", "c"}
+    )
+    strict = call("llm-eval", tmp_path / "a", "--source", TRAINED, *few, "--min-top1", "1")
+    assert (strict.code == Exit.BELOW) == (checked["top1"] < 1)
+    assert "KL mean" in strict.out
+
+
+def test_types_of_weights_are_chosen_and_told(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("What is 12 + 30? What is 47 + 38?")
+    words = ("export-llm", TRAINED, tmp_path / "a", "--weights", "auto", "--text", tmp_path / "mine.txt")
+    done = call(*words, "--max-kl", "1000", "--json")
+    assert done.code == 0 and "check" not in done.data
+    assert {one["weights"] for one in done.data["auto"]["chosen"]} == {"w4"}
+    facts = call("info", tmp_path / "a.rknn", "--json").data
+    assert (facts["weights"], facts["matrices"]) == ("auto", f"{len(done.data['auto']['chosen'])} w4")
+    shown = call(*words, "--max-kl", "0")
+    assert "layers.0.qkv" in shown.out and "matrices have eight bits: mean KL" in shown.out
+    assert call(*words, "--pooling", "mean").code == Exit.USAGE
+
+
+def test_the_page_of_a_comparison(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2", reason="needs the package jinja2 (extra html)")
+    (tmp_path / "mine.txt").write_text("What is 12 + 30? What is 47 + 38?")
+    call("export-llm", TRAINED, tmp_path / "a", "--weights", "w8")
+    words = ("--text", tmp_path / "mine.txt", "--html", tmp_path / "page.html")
+    assert call("llm-eval", tmp_path / "a", "--source", TRAINED, *words).code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "mine" in page and "top-1 same" in page
+
+
+def test_how_fast_a_model_answers(call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2", reason="needs the package jinja2 (extra html)")
+    tiny = Path("examples/llm_chat/models/tiny")
+    few = ("--prompt-tokens", "8,24", "--new-tokens", "4", "--runs", "1")
+    done = call("bench-llm", tiny, *few, "--sessions", "1,2", "--json", "--html", tmp_path / "page.html")
+    rows = done.data["rows"]
+    assert [(row["sessions"], row["prompt_tokens"]) for row in rows] == [(1, 8), (1, 24), (2, 8), (2, 24)]
+    assert all(0 < row["tpot"] < row["ttft"] + 10 for row in rows)
+    for row in rows[:2]:
+        read = row["share_of_gemv"] * done.data["memory"]["gemv"] * row["tpot"]
+        assert read == pytest.approx(done.data["step_bytes"])
+    assert rows[2]["share_of_gemv"] is None
+    assert "time to first token" in (tmp_path / "page.html").read_text()
+    shown = call("bench-llm", tiny, *few).out
+    for heading in (
+        "Model Context",
+        "Rope Length",
+        "Input Tokens",
+        "New Tokens",
+        "TTFT(ms)",
+        "TPOT(ms)",
+        "Prefill TPS",
+    ):
+        assert heading in shown
+    assert call("bench-llm", tiny, "--prompt-tokens", "4000").code == Exit.USAGE
+
+
 def test_export_of_nothing(call: Call, tmp_path: Path) -> None:
     done = call("export-llm", tmp_path, tmp_path / "x")
     assert done.code == Exit.MODEL

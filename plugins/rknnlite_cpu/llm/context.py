@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
 
 from .compiled import chosen
 from .engine import CpuEngine
-from .linear import make_linear
+from .linear import make_linear, observed
 from .session import CpuLlmSession
 
 __all__ = ["CpuLlmContext"]
@@ -32,6 +32,7 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
     """See ``LlmContext``; outputs are float16 as on the coprocessor, callbacks get what was computed, in float32.
 
     Options: ``prefill_chunk``, tokens that are prefilled at a time; ``engine``, what multiplies (``numpy``, ``native``);
+    ``observe``, called with the name of a matrix and float32 (n, inputs) before each product;
     ``verify`` False leaves out the checksums of the files, True compares those that were compared before, too.
     """
 
@@ -43,6 +44,9 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         weights = weights or _beside(file)
         products = chosen(options.extra.get("engine"))
         make = make_linear if products is None else products.linear
+        observe = options.extra.get("observe")
+        if observe is not None:
+            make = observed(make, observe)
         super().__init__(CpuEngine(model, weights, chunk, make))
         verify = options.extra.get("verify")
         if verify is None or verify:
@@ -79,6 +83,15 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         engine.check_open()
         engine.check_weights()
         return engine.embedding.score(ids, seconds, calls)
+
+    def logits(self, text: Sequence[int], embed: EmbedCallback) -> Iterator[NDArray[Any]]:
+        from .forced import forced_logits  # evaluation only
+
+        engine = self._engine
+        calls = self._table_calls(embed)
+        engine.check_open()
+        engine.check_weights()
+        return forced_logits(engine, calls.checked_ids(text, "the text"), calls)
 
     def _table_calls(self, embed: EmbedCallback) -> CheckedCallbacks:
         arch = self._engine.model.arch

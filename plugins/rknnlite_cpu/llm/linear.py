@@ -22,7 +22,7 @@ from rknnlite.formats.llm_weights import COLUMNS, GROUP, WEIGHT_TYPES, Widen, ti
 
 from ..kernels.parallel import matmul, parts_of, run_blocks
 
-__all__ = ["Linear", "Maker", "Scratch", "half_bits", "make_linear", "padded"]
+__all__ = ["Linear", "Maker", "Scratch", "half_bits", "make_linear", "observed", "padded"]
 
 Array = NDArray[Any]
 
@@ -78,7 +78,9 @@ def padded(x: Array, width: int) -> Array:
 
 
 class Linear(ABC):
-    """``x (m, inputs) float32 -> (m, outputs) float32``."""
+    """``x (m, inputs) float32 -> (m, outputs) float32``; ``name`` is that of the matrix in the package."""
+
+    name = ""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         self.inputs = inputs
@@ -221,3 +223,20 @@ def make_linear(weights: str, array: Array, scale: Array | None, inputs: int, ou
 
 Maker = Callable[[str, Array, Optional[Array], int, int], Linear]
 """What is called as ``make_linear``."""
+
+
+class _Observed(Linear):
+    """Shows what is multiplied before it is."""
+
+    def __init__(self, product: Linear, observe: Callable[[str, Array], None]) -> None:
+        super().__init__(product.inputs, product.outputs)
+        self._product, self._observe = product, observe
+
+    def __call__(self, x: Array) -> Array:
+        self._observe(self.name, x)
+        return self._product(x)
+
+
+def observed(make: Maker, observe: Callable[[str, Array], None]) -> Maker:
+    """As ``make``; ``observe`` is called with the name of a matrix and its inputs before each product."""
+    return lambda *given: _Observed(make(*given), observe)

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import ModelInvalid, shown
 from rknnlite.formats.llm import LlmModel
-from rknnlite.formats.llm_weights import WEIGHT_TYPES
 from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm.weights import layer_matrices, layer_tables, layer_vectors, matrices, tables, vectors
 
@@ -30,6 +29,7 @@ class WeightReader:
                 f"{weights.label} belongs to package {shown(weights.metadata.get('package', 'unknown'))}, the model "
                 f"{model.name} is {model.package_id!r}; use the .weight file that was exported with it"
             )
+        self._types = model.weight_types
         self._matrices, self._vectors, self._tables = (
             matrices(model.arch),
             vectors(model.arch),
@@ -59,10 +59,16 @@ class WeightReader:
 
     def matrix(self, name: str) -> Linear:
         """The product with a matrix."""
-        kind, size = WEIGHT_TYPES[self._model.weights], self._matrices[name]
+        if name not in self._types and self._model.chosen:
+            raise ModelInvalid(
+                f"model {self._model.name}: damaged description: no type of weights for {name}"
+            )
+        kind, size = self._types[name], self._matrices[name]
         array = self._checked(name, kind.element, kind.shape(*size))
         scale = self._checked(f"{name}.scale", "F16", kind.scale_shape(*size)) if kind.scaled else None
-        return self._make(kind.name, array, scale, *size)
+        product = self._make(kind.name, array, scale, *size)
+        product.name = name
+        return product
 
     def _checked(self, name: str, dtype: str, shape: tuple[int, ...]) -> Array:
         array = self._weights[name]

@@ -85,6 +85,10 @@ class Steps:
         assert entry.hidden is not None
         return entry.hidden, entry.logits
 
+    def logits(self, hidden: Array) -> Array:
+        """Hidden states (n, hidden) -> float32 (n, vocab)."""
+        return self._decoder.logits([hidden])
+
     def _withdraw(self, entry: _Entry, before: int) -> None:
         """After an interrupt: nobody computes for this session any more, and its cache is as it was."""
         with self._turn:

@@ -1,0 +1,20 @@
+"""How good a package is: beside its source, on texts that are given (``rknnlite llm-eval``)."""
+
+from __future__ import annotations
+
+from .agreement import Agreement
+from .evaluation import Report, Settings, evaluate
+from .mixed import Mixed, export_mixed
+from .texts import Text, packaged_texts, text_file
+
+__all__ = [
+    "Agreement",
+    "Mixed",
+    "Report",
+    "Settings",
+    "Text",
+    "evaluate",
+    "export_mixed",
+    "packaged_texts",
+    "text_file",
+]
