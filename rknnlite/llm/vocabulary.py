@@ -16,7 +16,8 @@ from ..files.reading import read_text
 from ..formats.llm import Architecture
 from ..formats.llm_families import FAMILIES
 from .gguf import Value, write_gguf
-from .tokenizer import BYTE, CONTROL, HF_JSON, UNUSED, USER_DEFINED, family_json, token_bytes
+from .tokenizer import HF_JSON, family_json, token_bytes
+from .tokens.gguf import BYTE, CONTROL, UNUSED, USER_DEFINED
 
 __all__ = ["Vocabulary", "vocabulary"]
 
