@@ -24,6 +24,7 @@ from ..native.childprocess import ChildProcess, exactly
 from .budget import RenderStopped, whole_setting
 from .tokens.gguf import SPLITS
 from .tokens.pipeline import Encoded
+from .tokens.sentencepiece import ENDS
 
 __all__ = ["TokenizerApart", "expressions", "receive", "send", "trusted"]
 
@@ -31,7 +32,7 @@ _KNOWN = {
     *SPLITS.values(),
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
     r"\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+",
-    r"\p{N}{1,3}", r"\p{N}", r"\d", r"[0-9]", r"\s+$", " {2,}",
+    r"\p{N}{1,3}", r"\p{N}", r"\d", r"[0-9]", r"\s+$", " {2,}", ENDS,
 }  # fmt: skip
 _MOST_GROWTH = 16
 """Characters that a trusted normalizer may make of one."""

@@ -87,6 +87,8 @@ def _translated(pattern: str) -> str:
 
 def _escape(unit: str, inside: bool, pattern: str) -> str:
     letter = unit[1]
+    if unit in ("\\A", "\\z") and not inside:
+        return unit.upper()
     if letter in "sS":
         ranges = space_ranges(letter == "S")
     elif letter in "dD":

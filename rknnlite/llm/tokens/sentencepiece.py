@@ -14,9 +14,11 @@ from typing import Any, NamedTuple, Union
 
 from ...errors import ModelInvalid, ModelUnsupported
 
-__all__ = ["Piece", "SentencePieces", "merges_of", "published", "read_sentencepiece"]
+__all__ = ["ENDS", "Piece", "SentencePieces", "merges_of", "published", "read_sentencepiece"]
 
 MARK = "\u2581"
+ENDS = r"\A +| +\z"
+"""Blanks around a text."""
 _PLAIN, _UNKNOWN, _CONTROL, _USER, _BYTE = 1, 2, 3, 4, 6
 _KINDS = {1: "Unigram", 2: "BPE"}
 _WIDTHS = {1: 8, 5: 4}
@@ -133,7 +135,7 @@ def published(model: SentencePieces) -> dict[str, Any]:
         packed = base64.b64encode(model.charsmap).decode()
         steps.append({"type": "Precompiled", "precompiled_charsmap": packed})
     if model.tidy:
-        steps.append({"type": "Strip", "strip_left": True, "strip_right": True})
+        steps.append({"type": "Replace", "pattern": {"Regex": ENDS}, "content": ""})
         steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
     if marked:  # user defined tokens with blanks: they are looked for where blanks are marks already
         steps += [{"type": "Prepend", "prepend": MARK}] if model.prefix else []
