@@ -14,8 +14,8 @@ from rknnlite.llm.tokens.sentencepiece import published, read_sentencepiece
 from tests.support.llm_models import write_model
 
 DATA = Path(__file__).parent / "data" / "sentencepiece"
-"""Models that SentencePiece 0.2.3 trained with ``tests.support.texts.corpus``, and its ids of texts (none that spells a byte's token
-out: SentencePiece takes that for text, the package ``tokenizers`` for the token)."""
+"""Models that SentencePiece 0.2.3 trained with ``tests.support.texts.corpus``, and its ids of texts (none that spells a byte's
+token out: SentencePiece takes that for text, the package ``tokenizers`` for the token)."""
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram", "gemma"])
