@@ -19,6 +19,7 @@ from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .embedding import EmbeddingPass
 from .encoder import Encoder
+from .linear import Maker, make_linear
 from .model import Decoder
 from .steps import Steps
 
@@ -26,16 +27,19 @@ __all__ = ["CpuEngine"]
 
 
 class CpuEngine(LlmEngine):
-    """The decoder on its weights, and what sessions ask about the model. ``chunk``: tokens prefilled at a time."""
+    """The decoder on its weights, and what sessions ask about the model.
 
-    def __init__(self, model: LlmModel, weights: ModelFile, chunk: int) -> None:
+    ``chunk``: tokens prefilled at a time; ``make``: what wraps a matrix.
+    """
+
+    def __init__(self, model: LlmModel, weights: ModelFile, chunk: int, make: Maker = make_linear) -> None:
         """Raises ModelInvalid when model and weights do not belong together."""
         super().__init__()
         self.model, self.chunk = model, chunk
         self._weights = weights
         weights.check()
         tensors = SafeTensors(weights.data, weights.label)
-        network = Encoder(model, tensors) if model.arch.encoder else Decoder(model, tensors)
+        network = (Encoder if model.arch.encoder else Decoder)(model, tensors, make)
         self.embedding = EmbeddingPass(model, network, tensors, chunk)
         self._steps = Steps(network) if isinstance(network, Decoder) and model.arch.causal else None
         self.closed = False
