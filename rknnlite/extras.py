@@ -57,7 +57,7 @@ EXTRAS = {
         ),
         Extra(
             "llm",
-            "chat templates of language models, and tokenizers other than byte-level BPE",
+            "chat templates of language models, and faster tokenizers",
             ("tokenizers", "jinja2"),
             ("python3-jinja2",),
             "tokenizers",

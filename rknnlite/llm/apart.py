@@ -21,23 +21,18 @@ from typing import Any, Optional
 
 from ..errors import ModelInvalid, RknnError, RunTimeout, shown
 from ..native.childprocess import ChildProcess, exactly
-from .bpe import Encoded
 from .budget import RenderStopped, whole_setting
+from .tokens.gguf import SPLITS
+from .tokens.pipeline import Encoded
+from .tokens.sentencepiece import ENDS
 
-__all__ = ["SPLITS", "TokenizerApart", "expressions", "receive", "send", "trusted"]
+__all__ = ["TokenizerApart", "expressions", "receive", "send", "trusted"]
 
-_LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
-_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-SPLITS = {
-    "qwen2": rf"{_LETTERS}\p{{N}}{_REST}",
-    "llama-bpe": rf"{_LETTERS}\p{{N}}{{1,3}}{_REST}",
-}
-"""How a text is cut before BPE, by the name in ``tokenizer.ggml.pre``, which ``LlmFamily`` has too."""
 _KNOWN = {
     *SPLITS.values(),
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
     r"\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+",
-    r"\p{N}{1,3}", r"\p{N}", r"\d", r"[0-9]", r"\s+$", " {2,}",
+    r"\p{N}{1,3}", r"\p{N}", r"\d", r"[0-9]", r"\s+$", " {2,}", ENDS,
 }  # fmt: skip
 _MOST_GROWTH = 16
 """Characters that a trusted normalizer may make of one."""

@@ -25,6 +25,7 @@ from .config import architecture
 from .export_weights import Progress, write_weights
 from .package import Package, sample_digest
 from .published import Source, embedding_of, longest_text, read_object
+from .quantised import packing_of
 from .scorers import scorer_of, with_scorer
 from .vocabulary import Vocabulary, vocabulary
 
@@ -55,7 +56,8 @@ def export_llm(
     """Write ``PREFIX.rknn``, ``.weight``, ``.embed.bin`` and ``.tokenizer.gguf``.
 
     Args:
-        hf_dir: directory with ``config.json``, ``*.safetensors`` and, for text, ``tokenizer.json``.
+        hf_dir: directory with ``config.json``, ``*.safetensors`` and, for text, ``tokenizer.json`` or ``tokenizer.model``. Matrices
+            may be quantised by GPTQ or AWQ; they are widened, and packed as ``weights`` says.
         prefix: path of the package without suffix.
         weights: ``f32``, ``f16``, ``bf16``, or ``w8``/``w4`` (integers with a scale per 32 weights).
         kvcache: ``f32``, ``f16``, ``int8`` or ``int4``; None: ``f32`` with ``f32`` weights, else ``f16``.
@@ -78,6 +80,8 @@ def export_llm(
     if pooling is not None:
         _check_choice("pooling", pooling, tuple(kind.value for kind in Pooling))
     config = read_object(source / "config.json")
+    packing = packing_of(config)
+    config.pop("quantization_config", None)
     with _reading(source / "config.json"):
         family = architecture(config).family
         embedding = embedding_of(source, family, pooling, normalise)
@@ -96,7 +100,7 @@ def export_llm(
     context = _context(max_context, arch, kv, usual)
     with _reading(source / "tokenizer.json"):
         words = vocabulary(source, config, arch)
-    tensors = Source(source, arch.family)
+    tensors = Source(source, arch.family, packing)
     if part.composed:
         arch = replace(arch, tied=not tensors.has_head(FAMILIES[arch.family].head))
     deque(tensors.embeddings(arch), maxlen=0)  # before anything is written

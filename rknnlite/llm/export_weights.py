@@ -16,6 +16,7 @@ from ..formats.llm_families import FAMILIES, LlmFamily
 from ..formats.llm_weights import COLUMNS, WEIGHT_TYPES
 from ..formats.safetensors import Filling, Widened, filling
 from .published import Source
+from .quantised import QuantisedMatrix
 from .scorers import write_scorer
 from .weights import (
     biased,
@@ -62,7 +63,7 @@ class _Writer:
             self._begin(prefix + name, "F32", vector.shape)
             self._add(prefix + name, vector)
 
-    def matrix(self, name: str, *parts: Array | Widened) -> None:
+    def matrix(self, name: str, *parts: Array | Widened | QuantisedMatrix) -> None:
         """A matrix (outputs, inputs) from its rows."""
         if self._progress:
             self._progress(next(self._packed), len(matrices(self.arch)), name)

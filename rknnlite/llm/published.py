@@ -16,6 +16,7 @@ from ..formats import ModelFile
 from ..formats.llm import Architecture, Embedding
 from ..formats.llm_families import FAMILIES, Pooling
 from ..formats.safetensors import SafeTensors, Widened
+from .quantised import Packing, QuantisedMatrix
 
 __all__ = ["Source", "embedding_of", "longest_text", "read_object"]
 
@@ -58,8 +59,8 @@ class Source:
     ours, or with other parts beside it, has other words there.
     """
 
-    def __init__(self, directory: Path, family: str) -> None:
-        """Raises ModelInvalid when there are none."""
+    def __init__(self, directory: Path, family: str, packing: Packing | None = None) -> None:
+        """``packing``: how matrices are quantised. Raises ModelInvalid when there are none."""
         self.directory = directory
         self._files: dict[str, SafeTensors] = {}
         for path in sorted(directory.glob("*.safetensors")):
@@ -69,10 +70,18 @@ class Source:
             self._files.update(dict.fromkeys(file.names, file))
         if not self._files:
             raise ModelInvalid(f"{directory}: has no *.safetensors")
+        self._read: set[str] = set()
+        self._matrices = {} if packing is None else self._quantised(packing)
         found = (prefix for prefix in _PREFIXES if prefix + FAMILIES[family].table in self._files)
         self._prefix = next(found, "model.")
         self._layers = self._prefix + FAMILIES[family].layers
-        self._read: set[str] = set()
+
+    def _quantised(self, packing: Packing) -> dict[str, QuantisedMatrix]:
+        """Matrices of integers, by the name of their float one; their parts count as read."""
+        stems = [name[: -len(".qweight")] for name in self._files if name.endswith(".qweight")]
+        made = {f"{stem}.weight": QuantisedMatrix(self._files, stem, packing) for stem in stems}
+        self._read.update(name for matrix in made.values() for name in matrix.names)
+        return made
 
     def get(self, name: str, *shape: int) -> Array:
         """A tensor of the model itself, float32, with the shape that the configuration promises."""
@@ -84,21 +93,22 @@ class Source:
 
     def has_head(self, name: str) -> bool:
         """Whether the head has a tensor of its own."""
-        return _PREFIXES[self._prefix] + name in self._files
+        name = _PREFIXES[self._prefix] + name
+        return name in self._files or name in self._matrices
 
-    def table(self, arch: Architecture) -> Widened:
+    def table(self, arch: Architecture) -> Widened | QuantisedMatrix:
         """Embeddings of all tokens, not read yet."""
         return self._widened(self._prefix + FAMILIES[arch.family].table, arch.vocab_size, arch.hidden)
 
-    def widened(self, name: str, *shape: int) -> Widened:
+    def widened(self, name: str, *shape: int) -> Widened | QuantisedMatrix:
         """``head``, not read yet."""
         return self._widened(_PREFIXES[self._prefix] + name, *shape)
 
-    def _widened(self, name: str, *shape: int) -> Widened:
-        if name not in self._files:
+    def _widened(self, name: str, *shape: int) -> Widened | QuantisedMatrix:
+        if name not in self._files and name not in self._matrices:
             raise ModelInvalid(f"{self.directory}: no tensor {name} in its *.safetensors")
         self._read.add(name)
-        array = self._files[name].widened(name)
+        array = self._matrices[name] if name in self._matrices else self._files[name].widened(name)
         if array.shape != shape:
             raise ModelInvalid(
                 f"{self.directory}: {name} is {list(array.shape)}, config.json needs {list(shape)}"
@@ -107,7 +117,9 @@ class Source:
 
     def check_all_read(self) -> None:
         """Raise ModelUnsupported when a layer has a tensor that nobody asked for."""
-        left = sorted(name for name in set(self._files) - self._read if name.startswith(self._layers))
+        left = sorted(
+            name for name in {*self._files, *self._matrices} - self._read if name.startswith(self._layers)
+        )
         left = [name for name in left if not name.endswith(_OF_NO_CONSEQUENCE)]
         if left:
             raise ModelUnsupported(

@@ -1,9 +1,9 @@
 """Text to token ids and back, from ``PREFIX.tokenizer.gguf``, by the package ``tokenizers`` (extra ``llm``).
 
-Without it byte-level BPE, which is what most models have, is computed in Python (``bpe``).
+Without it the same is computed in Python (``tokens``).
 
 The GGUF file is the one that llama.cpp reads too. Files of our own also carry the tokenizer as its authors
-published it (``tokenizer.huggingface.json``); without it byte-level BPE is rebuilt from tokens and merges.
+published it (``tokenizer.huggingface.json``); without it it is put together again of the tokens (``tokens.gguf``).
 """
 
 from __future__ import annotations
@@ -17,23 +17,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelInvalid, ModelUnsupported, RknnError, shown
+from ..errors import ModelInvalid, RknnError, shown
 from ..extras import missing
 from ..files.reading import read_text
-from .apart import SPLITS, TokenizerApart, expressions, trusted
-from .bpe import ByteLevelBpe, Recipe, recipe
+from .apart import TokenizerApart, expressions, trusted
 from .budget import RenderStopped
 from .gguf import Value, read_gguf
 from .package import file_bytes
+from .tokens.characters import byte_letters
+from .tokens.expressions import NotHere
+from .tokens.gguf import BYTE, CONTROL, UNKNOWN, UNUSED, published_of, strings
+from .tokens.pipeline import PlainTokenizer
 
 __all__ = ["Tokenizer", "byte_letters", "token_bytes"]
 
 HF_JSON = "tokenizer.huggingface.json"
-UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
-"""Token types of GGUF that matter here; 1 is plain text."""
-
-_WHOLE_WORDS = {"llama-bpe"}
-"""Where a word that is one token stays whole, whatever the merges say."""
 
 
 class Tokenizer:
@@ -52,7 +50,7 @@ class Tokenizer:
         """
         label = str(path)
         pairs = read_gguf(memoryview(file_bytes(path)), label)
-        self.tokens = _strings(pairs, "tokenizer.ggml.tokens", label)
+        self.tokens = strings(pairs, "tokenizer.ggml.tokens", label)
         self.eos_id = _id(pairs, "tokenizer.ggml.eos_token_id", len(self.tokens))
         self.bos_id = _id(pairs, "tokenizer.ggml.bos_token_id", len(self.tokens))
         self._types = pairs.get("tokenizer.ggml.token_type")
@@ -60,11 +58,10 @@ class Tokenizer:
         self._label = label
         with self._typed_errors():
             text = pairs.get(HF_JSON)
-            published = json.loads(text) if isolate and isinstance(text, str) else None
+            published = json.loads(text) if isinstance(text, str) else published_of(pairs, label)
+            here = not isolate or trusted(published)
             self._tokenizer = (
-                _build(pairs, self.tokens, label)
-                if trusted(published)
-                else TokenizerApart(label, expressions(published))
+                _build(published, label) if here else TokenizerApart(label, expressions(published))
             )
 
     @contextlib.contextmanager
@@ -129,96 +126,30 @@ class Tokenizer:
         return self.encode(text)
 
 
-def _build(pairs: dict[str, Value], tokens: list[str], label: str) -> Any:
+def _build(published: Any, label: str) -> Any:
     try:
         import tokenizers
     except ImportError as error:
-        return _plain_python(pairs, tokens, label, error)
-    text = pairs.get(HF_JSON)
-    if isinstance(text, str):
-        published = tokenizers.Tokenizer.from_str(text)
-        published.no_truncation()  # what its authors left switched on would cut texts without a word
-        published.no_padding()
-        return published
-    pre = _pre_tokenizer(pairs, label)
-    merges: Any = _merges(pairs, label)
-    bpe = tokenizers.models.BPE(
-        {t: i for i, t in enumerate(tokens)}, merges, ignore_merges=pre in _WHOLE_WORDS
-    )
-    built = tokenizers.Tokenizer(bpe)
-    split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(SPLITS[pre]), "isolated")
-    level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    built.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([split, level])
-    built.decoder = tokenizers.decoders.ByteLevel()
-    built.add_special_tokens([tokens[number] for number in _special(pairs, tokens)])
+        return _plain_python(published, label, error)
+    built = tokenizers.Tokenizer.from_str(json.dumps(published))
+    built.no_truncation()  # what its authors left switched on would cut texts without a word
+    built.no_padding()
     return built
 
 
-def _plain_python(pairs: dict[str, Value], tokens: list[str], label: str, error: ImportError) -> ByteLevelBpe:
+def _plain_python(published: Any, label: str, error: ImportError) -> PlainTokenizer:
     """The tokenizer without the package; raises RknnError when it is none that we can compute."""
-    text = pairs.get(HF_JSON)
-    if isinstance(text, str):
-        found = recipe(json.loads(text))
-        if found is None:
-            raise missing("llm", f"{label}: this tokenizer needs the package tokenizers", error)
-        return ByteLevelBpe(found, byte_letters())
-    pre = _pre_tokenizer(pairs, label)
-    special = _special(pairs, tokens)
-    made = Recipe(
-        vocabulary={token: number for number, token in enumerate(tokens)},
-        merges=_merges(pairs, label),
-        split=SPLITS[pre],
-        added={tokens[number]: number for number in special},
-        hidden=frozenset(special),
-        whole_words=pre in _WHOLE_WORDS,
-    )
-    return ByteLevelBpe(made, byte_letters())
-
-
-def _pre_tokenizer(pairs: dict[str, Value], label: str) -> str:
-    """The pre-tokenizer's name; raises ModelUnsupported for those whose split is not known here."""
-    kind, pre = pairs.get("tokenizer.ggml.model"), pairs.get("tokenizer.ggml.pre", "")
-    if kind != "gpt2" or not isinstance(pre, str) or pre not in SPLITS:
-        raise ModelUnsupported(
-            f"{label}: tokenizer {shown(kind)} with pre-tokenizer {shown(pre)} and no {HF_JSON}; give the session a tokenizer "
-            "callback of your own"
-        )
-    return str(pre)
-
-
-def _merges(pairs: dict[str, Value], label: str) -> list[tuple[str, str]]:
-    split = (merge.partition(" ") for merge in _strings(pairs, "tokenizer.ggml.merges", label))
-    return [(first, second) for first, _, second in split]
-
-
-def _special(pairs: dict[str, Value], tokens: list[str]) -> list[int]:
-    """Ids of the tokens that are written out in texts."""
-    types = pairs.get("tokenizer.ggml.token_type")
-    if not isinstance(types, np.ndarray):
-        return []
-    kinds = types.tolist()[: len(tokens)]
-    return [number for number, kind in enumerate(kinds) if kind in (CONTROL, USER_DEFINED)]
-
-
-def _strings(pairs: dict[str, Value], key: str, label: str) -> list[str]:
-    value = pairs.get(key)
-    if not isinstance(value, list):
-        raise ModelInvalid(f"{label}: has no {key}")
-    return value
+    try:
+        return PlainTokenizer(published)
+    except NotHere as part:
+        raise missing(
+            "llm", f"{label}: {part} is not computed without the package tokenizers", error
+        ) from None
 
 
 def _id(pairs: dict[str, Value], key: str, count: int) -> int:
     value = pairs.get(key, -1)
     return value if type(value) is int and 0 <= value < count else -1
-
-
-def byte_letters() -> dict[str, int]:
-    """The letters of byte-level BPE -> the byte each stands for: printable ones for themselves, others from 256 up."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    letters = {chr(byte): byte for byte in printable}
-    others = (byte for byte in range(256) if byte not in set(printable))
-    letters.update({chr(256 + n): byte for n, byte in enumerate(others)})
-    return letters
 
 
 def token_bytes(tokens: Sequence[str], types: NDArray[Any], byte_level: bool) -> list[bytes]:

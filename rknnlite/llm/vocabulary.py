@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,13 @@ from ..files.reading import read_text
 from ..formats.llm import Architecture
 from ..formats.llm_families import FAMILIES
 from .gguf import Value, write_gguf
-from .tokenizer import BYTE, CONTROL, HF_JSON, UNUSED, USER_DEFINED, family_json, token_bytes
+from .tokenizer import HF_JSON, family_json, token_bytes
+from .tokens.gguf import BYTE, CONTROL, UNUSED, USER_DEFINED
+from .tokens.sentencepiece import published, read_sentencepiece
 
 __all__ = ["Vocabulary", "vocabulary"]
+
+_FILES = ("tokenizer.json", "tokenizer.model")
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,15 @@ class Vocabulary:
 
 
 def vocabulary(directory: Path, config: Mapping[str, Any], arch: Architecture) -> Vocabulary | None:
-    """Read ``tokenizer.json``; None when there is none (a model without text). Raises ModelInvalid."""
-    path = directory / "tokenizer.json"
-    if not path.exists():
+    """Read ``tokenizer.json``, or SentencePiece's ``tokenizer.model`` where there is none.
+
+    None without either (a model without text). Raises ModelInvalid or ModelUnsupported.
+    """
+    path = next((p for name in _FILES if (p := directory / name).exists()), None)
+    if path is None:
         return None
-    parsed = family_json(path)
+    settings = _settings(directory)
+    parsed = family_json(path) if path.suffix == ".json" else _from_pieces(path, settings)
     model = parsed["model"]
     kind, pieces = _kind_and_pieces(model, path)
     tokens = [f"[PAD{i}]" for i in range(arch.vocab_size)]
@@ -102,7 +110,6 @@ def vocabulary(directory: Path, config: Mapping[str, Any], arch: Architecture) -
         role = CONTROL if added.get("special") else USER_DEFINED
         _place(tokens, types, added["id"], added["content"], role, path)
     merges = [m if isinstance(m, str) else " ".join(m) for m in model.get("merges") or []]
-    settings = _settings(directory)
     return Vocabulary(
         arch=arch,
         kind=kind,
@@ -113,7 +120,17 @@ def vocabulary(directory: Path, config: Mapping[str, Any], arch: Architecture) -
         bos_id=_special(settings, "bos_token", tokens),
         eos_id=_special(settings, "eos_token", tokens),
         chat_template=_template(directory, settings),
-        text=read_text(path),
+        text=read_text(path) if path.suffix == ".json" else json.dumps(parsed, ensure_ascii=False),
+    )
+
+
+def _from_pieces(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """SentencePiece's file as a ``tokenizer.json``, with what ``tokenizer_config.json`` says of the begin and the end."""
+    model = read_sentencepiece(path.read_bytes(), str(path))
+    bos = model.bos if settings.get("add_bos_token", True) else -1
+    eos = model.eos if settings.get("add_eos_token", False) else -1
+    return published(
+        replace(model, bos=bos, eos=eos, prefix_always=settings.get("legacy", True) is not False)
     )
 
 

@@ -12,16 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid
-from rknnlite.llm.apart import SPLITS
-from rknnlite.llm.bpe import ByteLevelBpe, Recipe, recipe
 from rknnlite.llm.gguf import read_gguf, write_gguf
-from rknnlite.llm.tokenizer import HF_JSON, Tokenizer, byte_letters
+from rknnlite.llm.tokenizer import HF_JSON, Tokenizer
+from rknnlite.llm.tokens.gguf import SPLITS
+from rknnlite.llm.tokens.pipeline import PlainTokenizer
 from tests.support.corpus import EXAMPLES
 
 FILE = EXAMPLES / "llm_chat" / "models" / "tiny.tokenizer.gguf"
 PAIRS = read_gguf(memoryview(FILE.read_bytes()), FILE.name)
 PUBLISHED = json.loads(str(PAIRS[HF_JSON]))
-LETTERS = {"a": 97, "b": 98, "c": 99, "Ġ": 32}
 WORDS = [
     "<|im_start|>",
     "<|im_end|>",
@@ -41,10 +40,18 @@ WORDS = [
 texts = st.lists(st.sampled_from(WORDS) | st.text(max_size=4), max_size=12).map("".join)
 
 
-def toy(**more: Any) -> ByteLevelBpe:
+def toy(added: list[dict[str, Any]] | None = None, **more: Any) -> PlainTokenizer:
     vocabulary = {"a": 0, "b": 1, "c": 2, "ab": 3, "abc": 4, "bc": 5, "Ġ": 6}
-    merges = [("b", "c"), ("a", "b")]
-    return ByteLevelBpe(Recipe(vocabulary, merges, r" ?\p{L}+|\s+", **more), LETTERS)
+    split = {"type": "Split", "pattern": {"Regex": r" ?\p{L}+|\s+"}, "behavior": "Isolated", "invert": False}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+    return PlainTokenizer(
+        {
+            "added_tokens": added,
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]},
+            "decoder": level,
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": ["b c", "a b"], **more},
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,11 +62,11 @@ def test_the_pair_that_was_learnt_first_is_joined_first(text: str, ids: list[int
 
 
 def test_whole_words_come_before_merges() -> None:
-    assert toy(whole_words=True).encode("abc").ids == [4]
+    assert toy(ignore_merges=True).encode("abc").ids == [4]
 
 
 def test_of_added_tokens_the_longest_is_taken_and_special_ones_are_hidden() -> None:
-    bpe = toy(added={"<a>": 7, "<a>b": 8}, hidden=frozenset({8}))
+    bpe = toy([{"content": "<a>", "id": 7}, {"content": "<a>b", "id": 8, "special": True}])
     assert bpe.encode("a<a>b<a>c").ids == [0, 8, 7, 2]
     assert bpe.decode([0, 8, 7, 2]) == "a<a>c"
     assert bpe.decode([0, 8, 7, 2], skip_special_tokens=False) == "a<a>b<a>c"
@@ -79,11 +86,9 @@ def settings_of(pre: str) -> dict[str, Any]:
 def test_same_ids_and_texts_as_the_package(pre: str) -> None:
     tokenizers = pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
     settings = settings_of(pre)
-    theirs, found = tokenizers.Tokenizer.from_str(json.dumps(settings)), recipe(settings)
-    assert found is not None
-    ours = ByteLevelBpe(found, byte_letters())
+    theirs, ours = tokenizers.Tokenizer.from_str(json.dumps(settings)), PlainTokenizer(settings)
 
-    @given(texts, st.lists(st.integers(0, len(found.vocabulary) - 1), max_size=20))
+    @given(texts, st.lists(st.integers(0, len(settings["model"]["vocab"]) - 1), max_size=20))
     def agree(text: str, ids: list[int]) -> None:
         assert ours.encode(text).ids == theirs.encode(text, add_special_tokens=False).ids
         assert ours.decode(ids) == theirs.decode(ids)
@@ -107,10 +112,10 @@ def test_a_session_has_a_tokenizer_without_the_package() -> None:
 
 @pytest.mark.usefixtures("without_package")
 def test_what_is_not_known_here_names_the_extra(tmp_path: Path) -> None:
-    pairs = {**PAIRS, HF_JSON: json.dumps({**PUBLISHED, "normalizer": {"type": "Lowercase"}})}
+    pairs = {**PAIRS, HF_JSON: json.dumps({**PUBLISHED, "normalizer": {"type": "Strange"}})}
     file = tmp_path / "x.tokenizer.gguf"
     file.write_bytes(write_gguf(pairs))
-    with pytest.raises(BackendUnavailable, match=r"rknnlite\[llm\]"):
+    with pytest.raises(BackendUnavailable, match=r"normalizer 'Strange'.*rknnlite\[llm\]"):
         Tokenizer(file)
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from rknnlite import config
 from rknnlite.errors import ModelInvalid, ParamInvalid
-from rknnlite.llm.apart import SPLITS, TokenizerApart, trusted
+from rknnlite.llm.apart import TokenizerApart, trusted
 from rknnlite.llm.gguf import read_gguf, write_gguf
 from rknnlite.llm.tokenizer import HF_JSON, Tokenizer
+from rknnlite.llm.tokens.gguf import SPLITS
 from rknnlite.spi.llm import (
     CallState,
     InferParams,

@@ -12,7 +12,7 @@ import pytest
 
 from rknn3lite.api import RKLLMCallback, RKNN3Lite
 from rknnlite.llm import Package, export_llm
-from rknnlite.llm.tokenizer import byte_letters
+from rknnlite.llm.tokens.characters import byte_letters
 from tests.support.llm_models import write_model
 from tests.support.needs import needs
 

@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from rknnlite.spi.finding import Level
 from rknnlite_rknnrt import loader
 from rknnlite_rknnrt.backend import RknnrtBackend
 from rknnlite_rknnrt.loader import load
@@ -25,6 +24,7 @@ from rknnlite.native.library import (
     LibraryUnusable,
     LibraryWrongArchitecture,
 )
+from rknnlite.spi.finding import Level
 from rknnlite.spi.types import Options
 from tests.doubles.double import Double, compile_c, compiler, model, own_library
 from tests.support.corpus import genuine

@@ -1,0 +1,54 @@
+"""``tokenizer.model`` of SentencePiece: the same ids as SentencePiece, and an export where nothing else is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rknnlite.errors import ModelInvalid, ModelUnsupported
+from rknnlite.llm import Package, Tokenizer, export_llm
+from rknnlite.llm.tokens.pipeline import PlainTokenizer
+from rknnlite.llm.tokens.sentencepiece import published, read_sentencepiece
+from tests.support.llm_models import write_model
+
+DATA = Path(__file__).parent / "data" / "sentencepiece"
+"""Models that SentencePiece 0.2.3 trained with ``tests.support.texts.corpus``, and its ids of texts (none that spells a byte's
+token out: SentencePiece takes that for text, the package ``tokenizers`` for the token)."""
+
+
+@pytest.mark.parametrize("name", ["bpe", "unigram", "gemma"])
+def test_the_ids_are_those_of_sentencepiece(name: str) -> None:
+    found = read_sentencepiece((DATA / f"{name}.model").read_bytes(), name)
+    ours = PlainTokenizer(published(found))
+    for text, ids in json.loads((DATA / f"{name}.json").read_text()):
+        assert ours.encode(text).ids == ids, text
+
+
+def test_a_model_with_nothing_but_the_file_of_sentencepiece(tmp_path: Path) -> None:
+    source = tmp_path / "hf"
+    source.mkdir()
+    write_model(source, "llama", vocab_size=704)
+    (source / "tokenizer.json").unlink(missing_ok=True)
+    (source / "tokenizer.model").write_bytes((DATA / "bpe.model").read_bytes())
+    export_llm(source, tmp_path / "x", weights="f32")
+    tokenizer = Tokenizer(Package.of(tmp_path / "x").tokenizer)
+    text, ids = json.loads((DATA / "bpe.json").read_text())[3]
+    assert tokenizer.encode(text) == ids
+    assert tokenizer.encode(text, special=True) == [1, *ids]
+    assert tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("cut", [1, 5, 100])
+def test_a_damaged_file_is_an_invalid_model(cut: int) -> None:
+    data = (DATA / "bpe.model").read_bytes()
+    with pytest.raises(ModelInvalid, match="SentencePiece"):
+        read_sentencepiece(data[cut:], "x")
+    with pytest.raises(ModelInvalid, match="SentencePiece"):
+        read_sentencepiece(b"", "x")
+
+
+def test_a_model_of_words_is_refused_by_name() -> None:
+    with pytest.raises(ModelUnsupported, match="model type 3"):
+        read_sentencepiece(b"\x0a\x03\x0a\x01a\x12\x02\x18\x03", "x")
