@@ -171,6 +171,7 @@ class RunSummary:
     """How a run went; times are ``time.perf_counter`` seconds, ``first_token`` is when prefill was done.
 
     ``n_cached_tokens`` of the conversation were in the KV cache already and are not among ``n_prefill_tokens``.
+    ``n_guessed_tokens`` were computed ahead, and ``n_accepted_tokens`` of them were chosen (``LlmParams.speculate``).
 
     Examples:
         >>> from rknnlite.llm import Chat
@@ -187,6 +188,19 @@ class RunSummary:
     first_token: float
     end: float
     n_cached_tokens: int = 0
+    n_guessed_tokens: int = 0
+    n_accepted_tokens: int = 0
+
+    @property
+    def acceptance(self) -> float:
+        """Share of the guesses that were chosen, 0 to 1; 0 without guesses."""
+        return self.n_accepted_tokens / self.n_guessed_tokens if self.n_guessed_tokens else 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens per second behind the first; 0 for fewer than two."""
+        seconds = self.end - self.first_token
+        return (self.n_decode_tokens - 1) / seconds if self.n_decode_tokens > 1 and seconds > 0 else 0.0
 
 
 class LlmOptions(Options):

@@ -135,7 +135,9 @@ class VocabInfo:
 class LlmParams:
     """Parameters of a session, for one logits output; ``logits_name`` is empty where there is one only.
 
-    ``max_context_len`` in tokens; 0 takes the model's.
+    ``max_context_len`` in tokens; 0 takes the model's. ``speculate``: so many tokens (0 to 15) are guessed at most and checked
+    in one pass through the weights, on the CPU reference; other backends compute one by one. None: 4 where the model was
+    opened with a ``draft``, else 0. Answers are the same, see ``RunSummary.n_accepted_tokens`` for what it brings.
 
     Examples:
         >>> LlmParams(max_context_len=512, sampling=SamplingParams(top_k=1)).max_context_len
@@ -146,6 +148,7 @@ class LlmParams:
     sampling: SamplingParams = SamplingParams()
     vocab: VocabInfo = VocabInfo()
     logits_name: str = ""
+    speculate: Optional[int] = None
 
 
 @dataclass(frozen=True)

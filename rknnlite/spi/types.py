@@ -190,7 +190,8 @@ _LEGAL: dict[str, Callable[[Any], bool]] = {
 """What options of the backends may be, where not everything is legal."""
 
 _KNOWN = frozenset(_LEGAL) | {
-    "attributes", "decrypt_key", "decrypt_key_path", "engine", "fidelity", "library", "master", "native_async", "postprocess",
+    "attributes", "decrypt_key", "decrypt_key_path", "draft", "engine", "fidelity", "library", "master", "native_async",
+    "postprocess",
     "prefill_chunk", "user_internal", "user_key", "user_sram", "user_weight",
 }  # fmt: skip
 """Names of the options of our own backends: a program for one of them runs on another."""

@@ -29,6 +29,7 @@ class KvCache:
     """Keys and values of every layer. ``total`` counts all tokens ever stored since the last clearing.
 
     ``reach``: tokens that are known to come, which rotary embeddings that go by their number need to know beforehand.
+    ``stepwise``: tokens of one piece see each other as they are stored, as they would one by one (``Steps.ahead``).
     """
 
     def __init__(self, arch: Architecture, form: KvFormat, size: int) -> None:
@@ -37,6 +38,8 @@ class KvCache:
         self.keep = size
         self.total = 0
         self.reach = 0
+        self.stepwise = False
+        self._group = form.group
         self._rope, self._moving, self._border = arch.rope, arch.rope.moving, arch.rope.original_max_position
         self.layers = [_store(arch, form, size, layer) for layer in range(arch.layers)]
 
@@ -58,6 +61,18 @@ class KvCache:
     def room(self) -> int:
         """Tokens that can be added in one piece."""
         return self.ring if self.ring and self.total >= self.size else self.size - self.total
+
+    def guesses(self) -> int:
+        """Tokens behind the next one that may be stored and forgotten again without a trace.
+
+        None where something would be dropped, a group of keys be quantised, or a rotary embedding move.
+        """
+        room = self.size - self.total - 1
+        if self._group:
+            room = min(room, self._group - 2 - self.total % self._group)
+        if self._moving:
+            room = min(room, self._border - self.total - 1)
+        return max(0, room)
 
     def truncate(self, total: int) -> None:
         """Forget all but the first ``total`` tokens; only before anything was dropped, or within ``keep``."""

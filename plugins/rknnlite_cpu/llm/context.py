@@ -17,19 +17,22 @@ from rknnlite.llm.engine import EngineContext
 from rknnlite.llm.package import Package
 from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
 
+from .draft import Draft
 from .engine import CpuEngine
 from .session import CpuLlmSession
 
 __all__ = ["CpuLlmContext"]
 
 _CHUNK = 256
+_GUESSES = 4  # with a draft, where nobody says how many
 _ALL_CORES = 0xFF  # a coprocessor has eight
 
 
 class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
     """See ``LlmContext``; outputs are float16 as on the coprocessor, callbacks get what was computed, in float32.
 
-    Options: ``prefill_chunk``, tokens that are prefilled at a time; ``verify`` False leaves out the checksums of the files.
+    Options: ``draft``, the prefix of a package whose model guesses tokens (``LlmParams.speculate``); ``prefill_chunk``,
+    tokens that are prefilled at a time; ``verify`` False leaves out the checksums of the files.
     """
 
     def __init__(self, file: ModelFile, weights: ModelFile | None, options: LlmOptions) -> None:
@@ -41,6 +44,10 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         super().__init__(CpuEngine(model, weights, chunk))
         if options.extra.get("verify", True):
             _verify(file, weights)
+        self._draft: Draft | None = None
+        if options.extra.get("draft") is not None:
+            self._draft = Draft(options.extra["draft"], model, chunk)
+            self._engine.speculate = _GUESSES
 
     @property
     def backend_name(self) -> str:
@@ -52,7 +59,7 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         return self._engine.model
 
     def _new_session(self, params: LlmParams | Sequence[LlmParams], callbacks: LlmCallbacks) -> CpuLlmSession:
-        return CpuLlmSession(self._engine, self._engine.checked(params), callbacks)
+        return CpuLlmSession(self._engine, self._engine.checked(params), callbacks, self._draft)
 
     def embed(self, texts: Sequence[Sequence[int]], embed: EmbedCallback) -> NDArray[Any]:
         engine = self._engine
@@ -80,6 +87,8 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
 
     def close(self) -> None:
         self._engine.closed = True
+        if self._draft is not None:
+            self._draft.engine.closed = True
         self._close_sessions()
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
+
 from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.llm import LlmModel
@@ -24,9 +26,14 @@ from .steps import Steps
 
 __all__ = ["CpuEngine"]
 
+_MOST_GUESSES = 15  # with the chosen token 16 rows, whose products are made as those of one are
+
 
 class CpuEngine(LlmEngine):
-    """The decoder on its weights, and what sessions ask about the model. ``chunk``: tokens prefilled at a time."""
+    """The decoder on its weights, and what sessions ask about the model. ``chunk``: tokens prefilled at a time.
+
+    ``speculate``: tokens that are guessed where nobody says how many.
+    """
 
     def __init__(self, model: LlmModel, weights: ModelFile, chunk: int) -> None:
         """Raises ModelInvalid when model and weights do not belong together."""
@@ -39,6 +46,7 @@ class CpuEngine(LlmEngine):
         self.embedding = EmbeddingPass(model, network, tensors, chunk)
         self._steps = Steps(network) if isinstance(network, Decoder) and model.arch.causal else None
         self.closed = False
+        self.speculate = 0
         self._runners: set[int] = set()
 
     @property
@@ -141,7 +149,15 @@ class CpuEngine(LlmEngine):
             raise ParamInvalid(
                 f"max_context_len is {size}, the KV cache is stored in groups of {group} tokens"
             )
-        return replace(given[0], max_context_len=size // group * group)
+        return replace(given[0], max_context_len=size // group * group, speculate=self._guesses(given[0]))
+
+    def _guesses(self, params: LlmParams) -> int:
+        count = self.speculate if params.speculate is None else params.speculate
+        if not isinstance(count, (int, np.integer)) or not 0 <= count <= _MOST_GUESSES:
+            raise ParamInvalid(
+                f"speculate is {count!r}, must be 0 to {_MOST_GUESSES} tokens, or None for what the model was opened with"
+            )
+        return int(count)
 
     def _check_vocab(self, params: LlmParams) -> None:
         size = self.model.arch.vocab_size

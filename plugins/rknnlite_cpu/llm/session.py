@@ -29,7 +29,9 @@ from rknnlite.spi.llm import (
 )
 
 from . import kvfile
+from .ahead import Guesser, Lookup
 from .conversation import Conversation
+from .draft import Draft, DraftGuesser
 from .engine import CpuEngine
 from .generation import Counters, Generation
 
@@ -43,8 +45,12 @@ class CpuLlmSession(GuardedSession):
 
     _engine: CpuEngine
 
-    def __init__(self, engine: CpuEngine, params: LlmParams, callbacks: LlmCallbacks) -> None:
+    def __init__(
+        self, engine: CpuEngine, params: LlmParams, callbacks: LlmCallbacks, draft: Draft | None = None
+    ) -> None:
         super().__init__(engine, callbacks)
+        self._draft = draft
+        self._drafting: DraftGuesser | None = None
         self._counters = Counters()
         self._literal: LiteralTemplate | None = None
         self._template: ChatTemplate | None = None
@@ -73,6 +79,8 @@ class CpuLlmSession(GuardedSession):
         checked = self._engine.checked(params)
         with self._using("set_llm_param"):
             self._talk.resize(checked.max_context_len)
+            if checked.max_context_len != self._params.max_context_len:
+                self._drafting = None
             if checked.sampling != self._params.sampling:
                 self._sampler = Sampler(checked.sampling)
             self._params = checked
@@ -155,8 +163,18 @@ class CpuLlmSession(GuardedSession):
             engine.outputs,
             self._stop.is_set,
             engine.chunk,
+            self._guesser() if self._params.speculate else None,
         )
         return generation.run(feed, params, self._counters)
+
+    def _guesser(self) -> Guesser:
+        """The draft, which remembers what it has read; without one, what stands in the conversation."""
+        if self._draft is None:
+            return Lookup()
+        self._draft.engine.check_weights()
+        if self._drafting is None:
+            self._drafting = self._draft.guesser(self._params.max_context_len)
+        return self._drafting
 
     def _chat_template(self) -> ChatTemplate:
         if self._literal is not None:
@@ -166,4 +184,5 @@ class CpuLlmSession(GuardedSession):
         return self._template
 
     def _release(self) -> None:
+        self._drafting = None
         self._talk.free()
