@@ -23,7 +23,9 @@ __all__ = [
     "LlmOutput",
     "LlmParams",
     "LlmResult",
+    "LlmState",
     "OutputState",
+    "RunSummary",
     "SamplingParams",
     "TaskType",
     "VocabInfo",
@@ -183,3 +185,59 @@ class LlmOutput:
 
     attr: TensorAttr
     data: Array
+
+
+@dataclass(frozen=True)
+class LlmState:
+    """Counters of a session (``RKLLMRunState``): tokens in the cache, its size, and those of the last run.
+
+    Examples:
+        >>> from rknnlite.llm import Chat
+        >>> with Chat("examples/llm_chat/models/tiny") as chat:
+        ...     chat.session.state().n_total_tokens
+        0
+    """
+
+    n_total_tokens: int
+    n_max_tokens: int
+    n_decode_tokens: int
+    n_prefill_tokens: int
+    kvcache_policy: KvPolicy
+    loras_enabled: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """How a run went; times are ``time.perf_counter`` seconds, ``first_token`` is when prefill was done.
+
+    ``n_cached_tokens`` of the conversation were in the KV cache already and are not among ``n_prefill_tokens``.
+    ``n_guessed_tokens`` were computed ahead, and ``n_accepted_tokens`` of them were chosen (``LlmParams.speculate``).
+
+    Examples:
+        >>> from rknnlite.llm import Chat
+        >>> with Chat("examples/llm_chat/models/tiny") as chat:
+        ...     answer = chat.ask("What is 1 + 2?", max_new_tokens=4)
+        ...     chat.last.first_token <= chat.last.end
+        True
+    """
+
+    state: CallState
+    n_prefill_tokens: int
+    n_decode_tokens: int
+    start: float
+    first_token: float
+    end: float
+    n_cached_tokens: int = 0
+    n_guessed_tokens: int = 0
+    n_accepted_tokens: int = 0
+
+    @property
+    def acceptance(self) -> float:
+        """Share of the guesses that were chosen, 0 to 1; 0 without guesses."""
+        return self.n_accepted_tokens / self.n_guessed_tokens if self.n_guessed_tokens else 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens per second behind the first; 0 for fewer than two."""
+        seconds = self.end - self.first_token
+        return (self.n_decode_tokens - 1) / seconds if self.n_decode_tokens > 1 and seconds > 0 else 0.0

@@ -18,6 +18,7 @@ from rknnlite.formats.llm import Architecture, KvFormat
 from rknnlite.formats.llm_arch import Mixer
 from rknnlite.tensor import KvDtype
 
+from .lora import Enabled
 from .stores import Store, make_store
 
 __all__ = ["KvCache"]
@@ -30,6 +31,7 @@ class KvCache:
 
     ``reach``: tokens that are known to come, which rotary embeddings that go by their number need to know beforehand.
     ``stepwise``: tokens of one piece see each other as they are stored, as they would one by one (``Steps.ahead``).
+    ``adapters``: what belongs to the weights for all tokens here.
     """
 
     def __init__(self, arch: Architecture, form: KvFormat, size: int) -> None:
@@ -39,6 +41,7 @@ class KvCache:
         self.total = 0
         self.reach = 0
         self.stepwise = False
+        self.adapters: Enabled = ()
         self._group = form.group
         self._rope, self._moving, self._border = arch.rope, arch.rope.moving, arch.rope.original_max_position
         self.layers = [_store(arch, form, size, layer) for layer in range(arch.layers)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,20 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
 
     def _new_session(self, params: LlmParams | Sequence[LlmParams], callbacks: LlmCallbacks) -> CpuLlmSession:
         return CpuLlmSession(self._engine, self._engine.checked(params), callbacks, self._draft)
+
+    def init_loras(self, source: str | os.PathLike[str] | bytes) -> None:
+        """A folder as PEFT saves it, or one of such folders; the names of the folders are those of the adapters."""
+        from .peft import read_adapter  # few programs have adapters
+
+        _ = self._engine.steps
+        self._engine.check_open()
+        folder = Path(os.fsdecode(source))
+        alone = (folder / "adapter_config.json").exists()
+        found = [folder] if alone else sorted(path.parent for path in folder.glob("*/adapter_config.json"))
+        if not found:
+            raise ModelInvalid(f"{folder}: no adapter_config.json there, nor in the folders in it")
+        read = [read_adapter(path, self.model) for path in found]
+        self._engine.adapters.update({adapter.name: adapter for adapter in read})
 
     def embed(self, texts: Sequence[Sequence[int]], embed: EmbedCallback) -> NDArray[Any]:
         engine = self._engine

@@ -21,6 +21,7 @@ from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .embedding import EmbeddingPass
 from .encoder import Encoder
+from .lora import Adapter
 from .model import Decoder
 from .steps import Steps
 
@@ -47,6 +48,7 @@ class CpuEngine(LlmEngine):
         self._steps = Steps(network) if isinstance(network, Decoder) and model.arch.causal else None
         self.closed = False
         self.speculate = 0
+        self.adapters: dict[str, Adapter] = {}
         self._runners: set[int] = set()
 
     @property
@@ -167,6 +169,13 @@ class CpuEngine(LlmEngine):
         wrong = [i for i in (*vocab.special_eos_ids, *vocab.special_bos_ids) if not -1 <= i < size]
         if wrong:
             raise ParamInvalid(f"special token {wrong[0]} is not in the vocabulary 0..{size - 1}")
+
+    def adapter(self, name: str) -> Adapter:
+        """An adapter by its name; raises ParamInvalid."""
+        if name not in self.adapters:
+            known = ", ".join(sorted(self.adapters)) or "none; see LlmContext.init_loras"
+            raise ParamInvalid(f"model {self.model.name} has no adapter {name!r}; it has {known}")
+        return self.adapters[name]
 
     def chat_template(self, stopping: Callable[[], bool]) -> ChatTemplate:
         """The model's template, whose renderings ``stopping`` ends; plain text when it has none."""

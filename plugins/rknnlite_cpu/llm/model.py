@@ -21,6 +21,7 @@ from .attention import Attention, Parts, ShortConv
 from .cache import KvCache
 from .chunk import Chunk
 from .functions import Normed, capped, make_norm
+from .lora import adapting
 from .network import Mixture, Network
 from .reader import WeightReader
 
@@ -65,7 +66,8 @@ class Decoder:
         x = np.concatenate([embeds for embeds, _ in parts])
         if self.arch.scales.embed != 1:
             x *= np.float32(self.arch.scales.embed)
-        with limited(cores()):
+        adapters = [(place, cache.adapters) for place, (_, cache) in zip(places, parts)]
+        with limited(cores()), adapting(adapters):
             x = self._embed_norm(x)
             for layer in self._layers:
                 self._step(layer, x, list(zip(places, chunks)))

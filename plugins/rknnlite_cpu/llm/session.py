@@ -85,6 +85,21 @@ class CpuLlmSession(GuardedSession):
                 self._sampler = Sampler(checked.sampling)
             self._params = checked
 
+    def enable_lora(self, name: str, scale: float = 1.0) -> None:
+        with self._using("enable_lora"):
+            others = [one for one in self._talk.adapters if one[0].name != name]
+            if not isinstance(scale, (int, float, np.number)) or not np.isfinite(scale):
+                raise ParamInvalid(f"scale of adapter {name!r} is {scale!r}, must be a finite number")
+            self._talk.adapt((*others, (self._engine.adapter(name), float(scale))))
+
+    def disable_lora(self, name: str) -> None:
+        with self._using("disable_lora"):
+            self._engine.adapter(name)
+            self._talk.adapt(tuple(one for one in self._talk.adapters if one[0].name != name))
+
+    def loras(self) -> tuple[tuple[str, float], ...]:
+        return tuple((name, 1.0) for name in sorted(self._engine.adapters))
+
     # -- cache --------------------------------------------------------------------------------------------
 
     def clear_kvcache(self, clear: KvClear = KvClear.ALL) -> None:
@@ -101,7 +116,8 @@ class CpuLlmSession(GuardedSession):
 
     def state(self) -> LlmState:
         talk, counters = self._talk, self._counters
-        return LlmState(talk.used, talk.size, counters.decode, counters.prefill, talk.policy)
+        loras = tuple((adapter.name, scale) for adapter, scale in talk.adapters)
+        return LlmState(talk.used, talk.size, counters.decode, counters.prefill, talk.policy, loras)
 
     def cached(self, tokens: Sequence[int]) -> int:
         with self._using("cached"):
