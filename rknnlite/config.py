@@ -57,7 +57,7 @@ KEYS = {
         Key("rknn3_library", "RKNNLITE_RKNN3_LIBRARY", "the same for RK1820/RK1828: librknn3_api.so"),
         Key("rknn1_library", "RKNNLITE_RKNN1_LIBRARY", "the same for RK1808, RV1109, RV1126, RK3399Pro: librknn_api.so"),
         Key("threads", "RKNNLITE_THREADS", "threads of the CPU reference besides BLAS"),
-        Key("engine", "RKNNLITE_ENGINE", "what runs networks on the CPU reference: numpy, onnxruntime, openvino"),
+        Key("engine", "RKNNLITE_ENGINE", "what computes on the CPU: numpy; for networks onnxruntime, openvino; for LLMs native"),
         Key("opencv", "RKNNLITE_OPENCV", "0: the CPU reference computes without OpenCV"),
         Key("cache", "RKNNLITE_CACHE", "folder for helper programs that are built on first use"),
         Key("dump_dir", "RKNNLITE_DUMP_DIR", "folder for the tensors of runs at log level 5"),

@@ -22,6 +22,7 @@ class ExportLlm(Command):
     examples = (
         "rknnlite export-llm Qwen2.5-0.5B-Instruct models/qwen --weights w8 --kvcache int8",
         "rknnlite export-llm bge-small-en-v1.5 models/bge --weights w8",
+        "rknnlite export-llm bge-reranker-v2-m3 models/reranker --weights f16",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:

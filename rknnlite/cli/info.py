@@ -254,11 +254,12 @@ def _size(count: int) -> str:
 def _show_llm(file: ModelFile, console: Console) -> None:
     model = file.llm
     arch = model.arch
+    task = "score" if arch.scorer else "embedding" if model.embedding else "generate"
     facts = {
         "file": file.label, "kind": "language model package of rknnlite", "name": model.name, "family": arch.family,
         "layers": arch.layers, "hidden": arch.hidden, "heads": arch.heads, "kv_heads": arch.kv_heads,
         "vocabulary": arch.vocab_size, "weights": model.weights, "kv_cache": model.kv.dtype.name,
-        "max_context": model.max_context, "cores": model.core_num, "task": "embedding" if model.embedding else "generate",
+        "max_context": model.max_context, "cores": model.core_num, "task": task,
     }  # fmt: skip
     if model.embedding:
         facts.update(pooling=model.embedding.pooling.value, normalised=model.embedding.normalise)

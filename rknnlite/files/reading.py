@@ -20,7 +20,10 @@ __all__ = ["MappedFile", "check_file", "is_pipe", "is_stream", "read_text", "rea
 
 
 class MappedFile:
-    """``data`` are the bytes of a file. Raises OSError, or ValueError for a path that no system takes."""
+    """``data`` are the bytes of a file, ``identity`` what the system says about it: device, inode, size, mtime, ctime.
+
+    Raises OSError, or ValueError for a path that no system takes.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = os.path.abspath(path)  # noqa: PTH100  links stay as they are
@@ -30,6 +33,7 @@ class MappedFile:
             if status.st_size:
                 self._map = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
         self._place, self._state = _place(status), _state(status)
+        self.identity = (*self._place, *self._state, status.st_ctime_ns)
         self.data = memoryview(self._map if self._map is not None else b"")
 
     def check(self, label: str) -> None:

@@ -72,6 +72,11 @@ class ModelFile:
         except ValueError as error:  # a path that no system takes
             raise ModelInvalid(f"cannot be read: {error}") from None
 
+    @property
+    def identity(self) -> tuple[int, ...] | None:
+        """Device, inode, size, mtime and ctime of the file when it was mapped; None for bytes, and before."""
+        return self._mapped.identity if self._mapped is not None else None
+
     def drop_pages(self) -> None:
         """Give the pages of a mapped file back to the system; they are read again when they are touched."""
         if self._mapped is not None:

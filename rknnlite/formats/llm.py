@@ -25,7 +25,7 @@ import numpy as np
 from ..errors import ModelInvalid, ModelUnsupported, shown
 from ..tensor import KvDtype
 from .frame import LLM_PACKAGE
-from .llm_arch import Architecture, Rope, read_architecture
+from .llm_arch import Architecture, Rope, described, read_architecture
 from .llm_families import Pooling
 from .llm_fields import Fields
 from .llm_weights import WEIGHT_TYPES
@@ -159,6 +159,7 @@ def write(model: LlmModel, token_bytes: list[bytes] | None) -> bytes:
     """The bytes of the container."""
     fields = asdict(model)
     del fields["tokens"]
+    fields["arch"] = described(model.arch)
     fields["kv"] = {"dtype": int(model.kv.dtype), "group": model.kv.group}
     fields["special_ids"] = sorted(model.special_ids)
     text = json.dumps(fields, ensure_ascii=False, indent=1).encode()

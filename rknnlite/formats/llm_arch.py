@@ -6,7 +6,7 @@ Everything behind ``head`` in ``Architecture`` came later than the first package
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Optional
 
 from ..errors import ModelInvalid, ModelUnsupported
@@ -15,7 +15,7 @@ from .llm_fields import Fields
 
 __all__ = [
     "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Mixer", "Rope", "Scales", "Scorer", "Turn",
-    "read_architecture",
+    "described", "read_architecture",
 ]  # fmt: skip
 
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
@@ -234,6 +234,15 @@ _FIRST = [field.name for field in fields(Architecture)].index("head") + 1
 _FIRST_ROPE = [field.name for field in fields(Rope)].index("original_max_position") + 1
 
 
+def described(arch: Architecture) -> dict[str, Any]:
+    """What a package says of it; a simple one says what the first packages did, to the byte."""
+    made = asdict(arch)
+    if arch.simple:
+        rope = dict(list(made["rope"].items())[:_FIRST_ROPE])
+        made = {**dict(list(made.items())[:_FIRST]), "rope": rope}
+    return made
+
+
 def read_architecture(given: Fields) -> Architecture:
     """The architecture in a package's description. Raises ModelInvalid or ModelUnsupported."""
     later: dict[str, Any] = {name: given.flag(name) for name in _FLAGS if given.has(name)}
@@ -291,10 +300,12 @@ def _rope(given: Fields, head_dim: int) -> Rope:
     for name in ("short_factors", "long_factors"):
         if pairs or given.has(name):
             later[name] = given.reals(name, pairs)
-    if dims % 2:
-        raise ModelInvalid(f"damaged description: {dims} channels of a head cannot turn in pairs")
+    if dims % 2 or (scaling == "dynamic" and (dims or head_dim) < 4):
+        raise ModelInvalid(
+            f"damaged description: {dims or head_dim} channels of a head cannot turn, scaling {scaling}"
+        )
     return Rope(
-        theta=given.real("theta", 1, 1e12),
+        theta=given.real("theta", 1.001 if scaling == "yarn" else 1, 1e12),
         scaling=scaling,
         factor=given.real("factor"),
         low_freq_factor=given.real("low_freq_factor"),
@@ -367,14 +378,15 @@ def _check(arch: Architecture) -> None:
     needs = {
         "local_rope": any(kind.turn is Turn.LOCAL for kind in kinds) and arch.local_rope is None,
         "experts": any(kind.experts for kind in kinds) and arch.experts is None,
-        "conv": any(kind.mixer is Mixer.CONV for kind in kinds) and not arch.conv,
+        "conv": any(kind.mixer is Mixer.CONV for kind in kinds) and not (arch.conv and arch.hidden % 2 == 0),
     }
     missing = [name for name, lacks in needs.items() if lacks]
     if missing:
         raise ModelInvalid(
             f"damaged description: layers of {arch.family} need {missing[0]}, which is not there"
         )
-    if not arch.causal and (arch.rope.moving or needs["conv"]):
+    if (arch.rope.moving and not arch.causal) or (arch.local_rope is not None and arch.local_rope.moving):
         raise ModelUnsupported(
-            f"rotary scaling {arch.rope.scaling} of a model that looks both ways is not computed here"
+            f"{arch.family}: rotary scaling by length ({arch.rope.scaling}) of a model that looks both ways, or of some "
+            "layers only, is not computed here"
         )

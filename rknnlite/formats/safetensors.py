@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +16,11 @@ from numpy.typing import NDArray
 from ..errors import ModelInvalid, shown
 from ..files.writing import writing
 
-__all__ = ["SafeTensors", "write_safetensors"]
+__all__ = ["Filling", "SafeTensors", "Widened", "filling", "write_safetensors"]
 
 Array = NDArray[Any]
+Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
+"""Element type and shape by name."""
 
 _MAX_HEADER = 100 << 20
 _ALIGN = 64
@@ -32,6 +36,20 @@ class _Entry(NamedTuple):
     shape: tuple[int, ...]
     start: int
     end: int
+
+
+class Widened:
+    """A tensor of any floating type; indexing gives float32."""
+
+    def __init__(self, array: Array, bfloat16: bool) -> None:
+        self._array, self._bfloat16 = array, bfloat16
+        self.shape = array.shape
+
+    def __getitem__(self, key: Any) -> Array:
+        array = self._array[key]
+        if self._bfloat16:
+            array = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return np.asarray(array, np.float32)
 
 
 class SafeTensors:
@@ -130,10 +148,11 @@ class SafeTensors:
 
     def float32(self, name: str) -> Array:
         """A tensor as float32, from any floating type."""
-        array = self[name]
-        if self.dtype(name) == "BF16":
-            array = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
-        return np.asarray(array, np.float32)
+        return self.widened(name)[...]
+
+    def widened(self, name: str) -> Widened:
+        """A tensor of which parts are wanted as float32."""
+        return Widened(self[name], self.dtype(name) == "BF16")
 
 
 def _texts(value: Any) -> dict[str, str]:
@@ -141,23 +160,63 @@ def _texts(value: Any) -> dict[str, str]:
     return {key: text for key, text in items if isinstance(text, str)}
 
 
+class Filling:
+    """A file with places for tensors, which are filled one after another, also in pieces."""
+
+    def __init__(self, file: BinaryIO, shapes: Shapes, metadata: Mapping[str, str]) -> None:
+        ordered = sorted(shapes.items(), key=lambda item: -np.dtype(_DTYPES[item[1][0]]).itemsize)
+        self._file, self._shapes, self._metadata = file, dict(ordered), dict(metadata)
+        self._places: dict[str, int] = {}
+        position = 0
+        for name, (dtype, shape) in ordered:
+            self._places[name] = position
+            position += prod(shape) * np.dtype(_DTYPES[dtype]).itemsize
+        self._ends, self._filled = {**self._places}, position
+        self._start = self._header()
+
+    def _header(self) -> int:
+        """Write the header; its size."""
+        header: dict[str, Any] = {"__metadata__": self._metadata}
+        for name, (dtype, shape) in self._shapes.items():
+            start = self._places[name]
+            end = start + prod(shape) * np.dtype(_DTYPES[dtype]).itemsize
+            header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]}
+        text = json.dumps(header).encode()
+        text += b" " * (-(len(text) + 8) % _ALIGN)
+        self._file.seek(0)
+        self._file.write(struct.pack("<Q", len(text)) + text)
+        return 8 + len(text)
+
+    def add(self, name: str, array: Array) -> None:
+        """The next elements of a tensor."""
+        self._file.seek(self._start + self._ends[name])
+        self._file.write(np.ascontiguousarray(array).data)
+        self._ends[name] += array.nbytes
+        self._filled -= array.nbytes
+
+    def end(self, **metadata: str) -> None:
+        """Replace texts of the metadata by others of the same length. Raises ValueError when tensors are not full."""
+        if self._filled:
+            raise ValueError(f"{self._filled} bytes of tensors were not written")
+        self._metadata.update(metadata)
+        if self._header() != self._start:
+            raise ValueError(f"the metadata {sorted(metadata)} have another length now")
+
+
+@contextmanager
+def filling(path: Path, shapes: Shapes, metadata: Mapping[str, str]) -> Iterator[Filling]:
+    """Write tensors of these element types and shapes, see ``writing``; wide elements come first, so that all are aligned."""
+    with writing(path) as file:
+        yield Filling(file, shapes, metadata)
+
+
 def write_safetensors(
     path: Path, tensors: Mapping[str, tuple[str, Array]], metadata: Mapping[str, str]
 ) -> None:
-    """Write ``{name: (element type, array)}``, wide elements first so that every tensor is aligned."""
-    ordered = sorted(tensors.items(), key=lambda item: -item[1][1].dtype.itemsize)
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    position = 0
-    for name, (dtype, array) in ordered:
-        header[name] = {
-            "dtype": dtype,
-            "shape": list(array.shape),
-            "data_offsets": [position, position + array.nbytes],
-        }
-        position += array.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-(len(text) + 8) % _ALIGN)
-    with writing(path) as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for _, (_, array) in ordered:
-            file.write(np.ascontiguousarray(array).data)
+    """Write ``{name: (element type, array)}``."""
+    with filling(
+        path, {name: (kind, array.shape) for name, (kind, array) in tensors.items()}, metadata
+    ) as file:
+        for name, (_, array) in tensors.items():
+            file.add(name, array)
+        file.end()

@@ -1,6 +1,7 @@
 """Checksums of the files of a package: a byte that changed is found when the model is opened, not in its answers.
 
-A CRC-32 of every 16 MiB, computed by two threads or more: a disk is the slower part.
+A CRC-32 of every 16 MiB, computed by two threads or more: a disk is the slower part. Files that were found right
+before are remembered (``verified``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ..errors import ModelInvalid
 from ..formats import ModelFile
 from ..formats.llm import MAGIC, SUM_CHUNK, FileSum
 from .package import Package
+from .verified import is_known, remember
 
 __all__ = ["check_beside", "check_sum", "file_sum"]
 
@@ -27,8 +29,11 @@ def file_sum(file: ModelFile) -> FileSum:
     return FileSum(len(data), tuple(_crcs(data)))
 
 
-def check_sum(file: ModelFile, wanted: FileSum) -> None:
-    """Raise ModelInvalid, naming the place, when a file is not the one that was exported."""
+def check_sum(file: ModelFile, wanted: FileSum, again: bool = True) -> None:
+    """Raise ModelInvalid, naming the place, when a file is not the one that was exported.
+
+    ``again`` False: a file that was found right before, and is the same, is not read (``verified``).
+    """
     with file.naming():
         data = file.data
     if len(data) != wanted.size:
@@ -37,6 +42,8 @@ def check_sum(file: ModelFile, wanted: FileSum) -> None:
             "model: copy it again"
         )
     file.check()
+    if not again and is_known(file, wanted):
+        return
     for number, (found, crc) in enumerate(zip(_crcs(data), wanted.crcs)):
         if found != crc:
             start = number * SUM_CHUNK
@@ -44,12 +51,13 @@ def check_sum(file: ModelFile, wanted: FileSum) -> None:
                 f"{file.label}: damaged between byte {start} and {min(start + SUM_CHUNK, len(data))}: checksum {found:08x}, "
                 f"exported with {crc:08x}; copy it again"
             )
+    remember(file, wanted)
 
 
-def check_beside(model: ModelFile, package: Package, weights: bool = False) -> None:
+def check_beside(model: ModelFile, package: Package, weights: bool = False, again: bool = True) -> None:
     """Check embeddings and tokenizer, and ``weights``, where they lie beside a model that knows their sums.
 
-    Raises ModelInvalid.
+    ``again`` as in ``check_sum``. Raises ModelInvalid.
     """
     sums = model.llm.sums if bytes(model.data[: len(MAGIC)]) == MAGIC else None
     if sums is None:
@@ -59,7 +67,7 @@ def check_beside(model: ModelFile, package: Package, weights: bool = False) -> N
         files.append((package.weight, sums.weight))
     for path, wanted in files:
         if wanted is not None and path.is_file():
-            check_sum(ModelFile(path), wanted)
+            check_sum(ModelFile(path), wanted, again)
 
 
 def _crcs(data: memoryview) -> Iterable[int]:

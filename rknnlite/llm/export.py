@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..errors import ModelInvalid, ParamInvalid
 from ..files.writing import write_file, writing
@@ -100,11 +103,13 @@ def export_llm(
     with _reading(source / "tokenizer.json"):
         words = vocabulary(source, config, arch)
     tensors = Source(source, arch.family)
-    embed = tensors.embeddings(arch)
+    deque(tensors.embeddings(arch), maxlen=0)  # before anything is written
     package.model.parent.mkdir(parents=True, exist_ok=True)
     package_id = write_weights(package.weight, tensors, arch, weights, progress)
     with writing(package.embed) as file:
-        file.write(embed.data)
+        for rows in tensors.embeddings(arch):
+            file.write(rows.data)
+    embed = np.frombuffer(ModelFile(package.embed).data, np.float16).reshape(-1, arch.hidden)
     if words is not None:
         write_file(package.tokenizer, words.gguf())
     model = LlmModel(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional
 
@@ -13,40 +13,80 @@ from numpy.typing import NDArray
 
 from ..formats.llm import Architecture
 from ..formats.llm_families import FAMILIES, LlmFamily
-from ..formats.safetensors import write_safetensors
+from ..formats.llm_weights import COLUMNS, WEIGHT_TYPES
+from ..formats.safetensors import Filling, Widened, filling
 from .published import Source
 from .scorers import write_scorer
-from .weights import biased, gated, layer_matrices, layer_norms, layer_tables, layer_vectors, matrices, pack
+from .weights import (
+    biased,
+    gated,
+    layer_matrices,
+    layer_norms,
+    layer_tables,
+    layer_vectors,
+    matrices,
+    tables,
+    vectors,
+)
 
 __all__ = ["Progress", "qkv_order", "write_weights"]
 
 Array = NDArray[Any]
 Progress = Optional[Callable[[int, int, str], None]]
+_PIECE = 1 << 20
+"""Weights that are packed at a time."""
+_ID = 32
+"""Letters of a package's identity."""
 
 
 class _Writer:
-    """Collects the tensors of a package, and a digest of all of them."""
+    """Writes the tensors of a package, large matrices in pieces, and makes a digest of all of them."""
 
-    def __init__(self, source: Source, arch: Architecture, weights: str, progress: Progress) -> None:
+    def __init__(
+        self, file: Filling, source: Source, arch: Architecture, weights: str, progress: Progress
+    ) -> None:
         self.source, self.arch = source, arch
-        self.written: dict[str, tuple[str, Array]] = {}
         self.digest = hashlib.sha256()
-        self._weights, self._progress = weights, progress
+        self._file, self._kind, self._progress = file, WEIGHT_TYPES[weights], progress
         self._packed = itertools.count()
 
-    def _add(self, parts: dict[str, tuple[str, Array]]) -> None:
-        for name, (kind, array) in parts.items():
-            self.digest.update(f"{name} {kind} {array.shape}".encode())
-            self.digest.update(np.ascontiguousarray(array).data)
-            self.written[name] = (kind, array)
+    def _begin(self, name: str, element: str, shape: tuple[int, ...]) -> None:
+        self.digest.update(f"{name} {element} {shape}".encode())
+
+    def _add(self, name: str, array: Array) -> None:
+        self.digest.update(np.ascontiguousarray(array).data)
+        self._file.add(name, array)
 
     def plain(self, prefix: str, vectors: dict[str, Array]) -> None:
-        self._add({prefix + name: ("F32", vector) for name, vector in vectors.items()})
+        for name, vector in vectors.items():
+            self._begin(prefix + name, "F32", vector.shape)
+            self._add(prefix + name, vector)
 
-    def matrix(self, name: str, *parts: Array) -> None:
+    def matrix(self, name: str, *parts: Array | Widened) -> None:
+        """A matrix (outputs, inputs) from its rows."""
         if self._progress:
             self._progress(next(self._packed), len(matrices(self.arch)), name)
-        self._add(pack(name, np.concatenate(parts) if len(parts) > 1 else parts[0], self._weights))
+        whole = np.concatenate([part[...] for part in parts]) if len(parts) > 1 else parts[0]
+        outputs, inputs = whole.shape
+        self._begin(name, self._kind.element, self._kind.shape(inputs, outputs))
+        scales = []
+        for piece in self._pieces(outputs, inputs):
+            codes, scale = self._kind.pack(whole[piece])
+            self._add(name, codes)
+            if scale is not None:
+                scales.append(scale)
+        if scales:
+            self._begin(f"{name}.scale", "F16", self._kind.scale_shape(inputs, outputs))
+            self._add(f"{name}.scale", np.concatenate(scales))
+
+    def _pieces(self, outputs: int, inputs: int) -> Iterator[tuple[slice, slice]]:
+        """Of a matrix, in the order of the file: whole rows of tiles, or inputs."""
+        every = slice(None)
+        if self._kind.tiled:
+            step = max(1, _PIECE // (inputs * COLUMNS)) * COLUMNS
+            return ((slice(i, i + step), every) for i in range(0, outputs, step))
+        step = max(1, _PIECE // outputs)
+        return ((every, slice(i, i + step)) for i in range(0, inputs, step))
 
 
 def write_weights(
@@ -56,7 +96,25 @@ def write_weights(
 
     Raises ModelUnsupported when layers have a tensor that this architecture makes nothing of.
     """
-    writer = _Writer(source, arch, weights, progress)
+    kind = WEIGHT_TYPES[weights]
+    shapes: dict[str, tuple[str, tuple[int, ...]]]
+    shapes = {name: ("F32", (size,)) for name, size in vectors(arch).items()}
+    shapes.update({name: ("F32", shape) for name, shape in tables(arch).items()})
+    for name, size in matrices(arch).items():
+        shapes[name] = kind.element, kind.shape(*size)
+        if kind.scaled:
+            shapes[f"{name}.scale"] = "F16", kind.scale_shape(*size)
+    metadata = {"format": "rknnlite-llm-1", "package": "0" * _ID, "weights": weights}
+    with filling(path, shapes, metadata) as file:
+        writer = _Writer(file, source, arch, weights, progress)
+        _write_all(writer)
+        package_id = writer.digest.hexdigest()[:_ID]
+        file.end(package=package_id)
+    return package_id
+
+
+def _write_all(writer: _Writer) -> None:
+    arch, source = writer.arch, writer.source
     for i in range(arch.layers):
         _Layer(writer, i).write()
     if arch.encoder:
@@ -68,13 +126,7 @@ def write_weights(
     source.check_all_read()
     if arch.head:
         family, shape = FAMILIES[arch.family], (arch.vocab_size, arch.hidden)
-        writer.matrix(
-            "head", source.get(family.table, *shape) if arch.tied else source.head(family.head, *shape)
-        )
-    package_id = writer.digest.hexdigest()[:32]
-    metadata = {"format": "rknnlite-llm-1", "package": package_id, "weights": weights}
-    write_safetensors(path, writer.written, metadata)
-    return package_id
+        writer.matrix("head", source.table(arch) if arch.tied else source.widened(family.head, *shape))
 
 
 class _Layer:

@@ -149,6 +149,8 @@ def _gemma(config: Settings, arch: Architecture) -> Architecture:
 @_rule("phi3")
 def _phi3(config: Settings, arch: Architecture) -> Architecture:
     config.get("original_max_position_embeddings")
+    for fixed, value in (("full_attn_mod", 1), ("interpolate_factor", 1), ("lm_head_bias", False)):
+        config.only(fixed, value)
     config.only("attention_bias", False)
     return windows_everywhere(config, arch)
 
@@ -300,6 +302,10 @@ def _lfm2(config: Settings, arch: Architecture) -> Architecture:
         config.get(unused)
     for fixed in ("block_use_swiglu", "block_use_xavier_init", "conv_use_xavier_init", "use_pos_enc"):
         config.only(fixed, True)
+    for initial in ("block_mlp_init_scale", "block_out_init_scale"):  # of training
+        config.get(initial)
+    config.only("num_heads", arch.heads)
+    config.only("theta", arch.rope.theta)
     tied = config.flag("tie_embedding", arch.tied)
     kinds = [LayerKind(mixer=Mixer.CONV if kind == CONV else Mixer.ATTENTION) for kind in types]
     made = replace(

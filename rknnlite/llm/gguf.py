@@ -63,6 +63,25 @@ class _Reader:
     def string(self) -> str:
         return self.take(self.number("<Q")).decode("utf-8", "replace")
 
+    def strings(self, count: int) -> list[str]:
+        """``count`` times ``string``, in a tenth of the time: a vocabulary has more than a hundred thousand."""
+        data, at, length = self._data, self._at, struct.Struct("<Q").unpack_from
+        found = []
+        try:
+            for _ in range(count):
+                start = at + 8
+                at = start + length(data, at)[0]
+                text = data[start:at]
+                if len(text) != at - start:
+                    raise struct.error
+                found.append(str(text, "utf-8", "replace"))
+        except struct.error:
+            raise ModelInvalid(
+                f"{self._label}: string {len(found)} of {count} goes beyond the {len(data)} bytes; cut or damaged"
+            ) from None
+        self._at = at
+        return found
+
     def value(self, kind: int) -> Value:
         if kind == _STRING:
             return self.string()
@@ -75,7 +94,7 @@ class _Reader:
         if kind == _STRING:
             if count * 8 > len(self._data) - self._at:
                 raise ModelInvalid(f"{self._label}: {count} strings in {len(self._data) - self._at} bytes")
-            return [self.string() for _ in range(count)]
+            return self.strings(count)
         if kind not in _SCALARS:
             raise ModelInvalid(f"{self._label}: unknown element type {kind}")
         dtype = np.dtype(_SCALARS[kind])

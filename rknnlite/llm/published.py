@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..files.reading import is_stream, read_text
 from ..formats import ModelFile
 from ..formats.llm import Architecture, Embedding
 from ..formats.llm_families import FAMILIES, Pooling
-from ..formats.safetensors import SafeTensors
+from ..formats.safetensors import SafeTensors, Widened
 
 __all__ = ["Source", "embedding_of", "longest_text", "read_object"]
 
@@ -25,6 +26,8 @@ _MODES = {
 _NAMES = {"lasttoken": Pooling.LAST, "mean": Pooling.MEAN, "cls": Pooling.CLS}
 _OF_NO_CONSEQUENCE = ("rotary_emb.inv_freq", "self_attn.masked_bias")
 """Ends of names of tensors that follow from ``config.json``, or belong to the program that made the file."""
+_LARGEST_HALF = 65504
+_BLOCK = 1 << 20  # numbers that are widened at a time
 _PREFIXES = ("model.", "", "bert.", "roberta.")
 
 
@@ -72,10 +75,18 @@ class Source:
 
     def head(self, name: str, *shape: int) -> Array:
         """A tensor by its whole name."""
+        return self.widened(name, *shape)[...]
+
+    def table(self, arch: Architecture) -> Widened:
+        """Embeddings of all tokens, not read yet."""
+        return self.widened(self._prefix + FAMILIES[arch.family].table, arch.vocab_size, arch.hidden)
+
+    def widened(self, name: str, *shape: int) -> Widened:
+        """``head``, not read yet."""
         if name not in self._files:
             raise ModelInvalid(f"{self.directory}: no tensor {name} in its *.safetensors")
         self._read.add(name)
-        array = self._files[name].float32(name)
+        array = self._files[name].widened(name)
         if array.shape != shape:
             raise ModelInvalid(
                 f"{self.directory}: {name} is {list(array.shape)}, config.json needs {list(shape)}"
@@ -99,12 +110,15 @@ class Source:
             raise ModelInvalid(f"{self.directory}: no tensor {name} in its *.safetensors")
         return int((*self._files[name][name].shape, 0)[0])
 
-    def embeddings(self, arch: Architecture) -> Array:
-        """The table of tokens as a package has it, float16; raises ModelUnsupported when it does not fit."""
-        table = self.get(FAMILIES[arch.family].table, arch.vocab_size, arch.hidden)
-        if not np.isfinite(table).all() or np.abs(table).max() > 65504:
-            raise ModelUnsupported("the embeddings do not fit float16")
-        return table.astype(np.float16)
+    def embeddings(self, arch: Architecture) -> Iterator[Array]:
+        """The table of tokens as a package has it, float16, in blocks of rows; raises ModelUnsupported when it does not fit."""
+        table = self.table(arch)
+        step = max(1, _BLOCK // arch.hidden)
+        for start in range(0, arch.vocab_size, step):
+            rows = table[start : start + step]
+            if not np.isfinite(rows).all() or np.abs(rows).max() > _LARGEST_HALF:
+                raise ModelUnsupported("the embeddings do not fit float16")
+            yield rows.astype(np.float16)
 
 
 def embedding_of(

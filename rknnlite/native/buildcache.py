@@ -29,7 +29,7 @@ from ..errors import BackendUnavailable, ParamInvalid
 from ..files.writing import write_file
 from ..log import logger
 
-__all__ = ["build", "build_library", "cache_dir", "fetch", "keep", "writable_by_others"]
+__all__ = ["build", "build_library", "cache_dir", "compiler", "fetch", "keep", "writable_by_others"]
 
 _TIME_LIMIT = 120.0
 _CHECKSUM_SIZE = hashlib.sha256().digest_size
@@ -193,10 +193,14 @@ def build(name: str, files: Mapping[str, bytes], command: Sequence[str], purpose
     return target
 
 
+def compiler() -> str:
+    """What compiles C: ``$CC``, else ``cc``."""
+    return os.environ.get("CC") or "cc"
+
+
 def build_library(name: str, source: Path, purpose: str, *flags: str) -> Path:
     """A shared library from one C file, by ``$CC`` or ``cc``; raises as ``build`` does."""
-    compiler = os.environ.get("CC") or "cc"
-    command = [compiler, "-shared", "-fPIC", "-O2", "-pthread", *flags, "-o", "{out}", source.name, "-ldl"]
+    command = [compiler(), "-shared", "-fPIC", "-O2", "-pthread", *flags, "-o", "{out}", source.name, "-ldl"]
     return build(name, {source.name: source.read_bytes()}, command, purpose)
 
 

@@ -84,9 +84,8 @@ class RKNN3Runtime:
         if llm:
             self.llm_context = open_llm(model, weights, **where)
             self.package = Package.of(model.label)
-            check_beside(
-                model, self.package
-            )  # the model came as bytes: nobody else knows what lies beside it
+            # the model came as bytes: nobody else knows what lies beside it
+            check_beside(model, self.package, again=False)
         else:
             self.context = open_model(model, weights=weights, **where)
         api, driver = self.versions

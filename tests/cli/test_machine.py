@@ -295,3 +295,12 @@ def test_the_screen_fits_any_width(machine: Machine) -> None:
         assert "NPU core 2 [" in screen
         assert " 97%" in screen
     assert "tells no load" not in top._screen(replace(seen, load=None), 80, 1.0)
+
+
+def test_a_machine_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    found = by_text(list(health.packages()), "no C compiler (no-such-compiler)")
+    assert found.level is Level.INFO
+    assert "numpy multiplies the weights of language models" in found.text
+    monkeypatch.setenv("CC", "sh")
+    assert not [finding for finding in health.packages() if "no C compiler" in finding.text]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import Chat, Package, checksums, open_llm
+from rknnlite.llm import Chat, Package, checksums, open_llm, verified
 from rknnlite.rknn3 import RKNN3Lite
 from tests.llm.conftest import Maker
 from tests.support import llm_damage
@@ -126,3 +127,91 @@ def test_files_of_several_chunks_name_the_place(tmp_path: Path, monkeypatch: pyt
     path.write_bytes(b"")
     with pytest.raises(ModelInvalid, match="0 bytes, the package was exported with 4500"):
         checksums.check_sum(ModelFile(path), wanted)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
+    """Bytes of which checksums were computed, call by call; nothing was compared before, and every file is old enough."""
+    monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(verified, "_SETTLED", -1.0)
+    found: list[int] = []
+    crcs = checksums._crcs
+
+    def counted(data: memoryview) -> object:
+        found.append(len(data))
+        return crcs(data)
+
+    monkeypatch.setattr(checksums, "_crcs", counted)
+    return found
+
+
+def test_files_that_were_right_are_not_read_again(copied: Package, read: list[int]) -> None:
+    open_llm(copied.model).close()
+    sizes = sorted(path.stat().st_size for path in (copied.weight, copied.embed, copied.tokenizer))
+    assert sorted(read) == sizes
+    open_llm(copied.model).close()
+    assert sorted(read) == sizes, "the second time something was read"
+    open_llm(copied.model, verify=True).close()
+    assert sorted(read) == sorted(2 * sizes)
+    checksums.check_beside(ModelFile(copied.model), copied, weights=True)  # as rknnlite check does
+    assert sorted(read) == sorted(3 * sizes)
+
+
+@pytest.mark.parametrize("how", ["in place", "time put back", "by rename", "copied over"])
+def test_damage_that_happens_later_is_found(copied: Package, read: list[int], how: str) -> None:
+    open_llm(copied.model).close()
+    weight = copied.weight
+    before = weight.stat()
+    place = before.st_size - 500
+    if how in ("in place", "time put back"):
+        with weight.open("r+b") as file:
+            file.seek(place)
+            byte = file.read(1)[0]
+            file.seek(place)
+            file.write(bytes([byte ^ 1]))
+    else:
+        other = weight.with_suffix(".new")
+        shutil.copy2(weight, other)
+        _flip(other, place)
+        if how == "by rename":
+            other.replace(weight)
+        else:
+            shutil.copyfile(other, weight)
+    if how != "copied over":
+        os.utime(weight, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(ModelInvalid, match="damaged between byte"):
+        open_llm(copied.model)
+    with pytest.raises(ModelInvalid, match="damaged between byte"):
+        open_llm(copied.model)
+
+
+def test_a_file_that_changed_a_moment_ago_is_not_remembered(
+    copied: Package, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verified, "_SETTLED", 3600.0)
+    open_llm(copied.model).close()
+    open_llm(copied.model).close()
+    assert len(read) == 6
+
+
+def test_what_is_remembered_is_bounded_and_survives_rubbish(
+    tmp_path: Path, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verified, "_MOST", 3)
+    kept = tmp_path / "cache" / "verified"
+    kept.parent.mkdir(mode=0o700)
+    kept.write_bytes(b"\xff\x00rubbish without an end")
+    files = []
+    for number in range(5):
+        path = tmp_path / f"file{number}"
+        path.write_bytes(bytes([number]) * 100)
+        file = ModelFile(path)
+        checksums.check_sum(file, checksums.file_sum(file))
+        files.append(file)
+    sums = [checksums.file_sum(file) for file in files]
+    assert [verified.is_known(file, wanted) for file, wanted in zip(files, sums)] == [False] * 2 + [True] * 3
+    assert not verified.is_known(files[4], sums[3]), "other checksums are other contents"
+    kept.parent.chmod(0o777)
+    assert not verified.is_known(files[4], sums[4]), "others may have written there"
+    kept.parent.chmod(0o700)
+    assert not verified.is_known(ModelFile(b"bytes"), sums[4])

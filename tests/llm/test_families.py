@@ -191,6 +191,37 @@ def test_what_is_not_understood_is_refused_by_name(
         export_llm(tmp_path / "hf", tmp_path / "p")
 
 
+@pytest.mark.parametrize(
+    ("name", "more", "wrong"),
+    [
+        (
+            "phi4-mini",
+            {"full_attn_mod": 1, "interpolate_factor": 1, "lm_head_bias": False},
+            {"interpolate_factor": 2},
+        ),
+        (
+            "lfm2",
+            {"block_mlp_init_scale": 1.0, "num_heads": 6, "theta": 1e6, "use_pos_enc": True},
+            {"theta": 2e6},
+        ),
+        (
+            "smollm2",
+            {"is_llama_config": True, "rope_interleaved": False, "pretraining_tp": 1},
+            {"rope_interleaved": True},
+        ),
+        ("gemma3", {"cache_implementation": "hybrid", "attn_logit_softcapping": None}, {"alibi": True}),
+    ],
+)
+def test_fields_of_published_files_are_known(name: str, more: dict, wrong: dict) -> None:
+    """They change nothing with the values that published models have, and are refused with others."""
+    from rknnlite.llm.config import architecture
+
+    config = json.loads(str(np.load(DATA / f"{name}.npz")["config"]))
+    assert architecture({**config, **more}) == architecture(config)
+    with pytest.raises(ModelUnsupported, match=f"{next(iter(wrong))} is"):
+        architecture({**config, **wrong})
+
+
 def test_a_tensor_that_nobody_computes_is_refused(tmp_path: Path) -> None:
     """The model has biases and its config.json does not say so."""
     write_family("llama-linear", tmp_path / "hf")

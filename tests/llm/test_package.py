@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +18,9 @@ from hypothesis import strategies as st
 from rknnlite.errors import ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats import llm as container
-from rknnlite.formats.safetensors import SafeTensors, write_safetensors
-from rknnlite.llm import Package, Tokenizer, export_llm, open_llm
+from rknnlite.formats.safetensors import SafeTensors, filling, write_safetensors
+from rknnlite.llm import Package, Tokenizer, export_llm, export_weights, open_llm, published
+from rknnlite.llm.weights import pack
 from rknnlite.spi.llm import KvDtype, KvStore
 from tests.llm.conftest import Maker
 from tests.support.llm_models import HIDDEN, VOCAB, write_model
@@ -222,3 +225,67 @@ def test_a_pipe_among_the_weights_is_refused_without_waiting(tmp_path: Path, exa
     os.mkfifo(folder / "more.safetensors")
     with pytest.raises(ModelInvalid, match=r"more\.safetensors: it is a pipe"):
         export_llm(folder, tmp_path / "out", weights="f32")
+
+
+@pytest.mark.parametrize("weights", ["f32", "bf16", "w8", "w4"])
+def test_pieces_make_the_same_files_as_a_whole(
+    tmp_path: Path, weights: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_model(tmp_path / "hf", "qwen3", vocab_size=700)
+    whole = export_llm(tmp_path / "hf", tmp_path / "whole", weights)
+    monkeypatch.setattr(export_weights, "_PIECE", 1)
+    monkeypatch.setattr(published, "_BLOCK", 1)
+    pieces = export_llm(tmp_path / "hf", tmp_path / "pieces", weights)
+    for ours, theirs in zip(pieces.files()[:3], whole.files()):
+        assert ours.read_bytes() == theirs.read_bytes(), ours
+    file = SafeTensors(ModelFile(whole.weight).data)
+    wanted = pack("m", SafeTensors(ModelFile(tmp_path / "hf" / "model.safetensors").data).float32(
+        "model.layers.1.mlp.down_proj.weight"), weights)  # fmt: skip
+    assert np.array_equal(file["layers.1.down"], wanted["m"][1])
+
+
+def test_a_file_whose_tensors_are_not_full_is_not_written(tmp_path: Path) -> None:
+    def write(count: int, **metadata: str) -> None:
+        with filling(tmp_path / "x", {"a": ("F32", (4,)), "b": ("I8", (2,))}, {"id": "00"}) as file:
+            file.add("b", np.ones(2, np.int8))
+            for _ in range(count):
+                file.add("a", np.ones(2, np.float32))
+            file.end(**metadata)
+
+    with pytest.raises(ValueError, match="8 bytes of tensors were not written"):
+        write(1)
+    with pytest.raises(ValueError, match=r"the metadata \['id'\] have another length"):
+        write(2, id="x" * 100)
+    assert list(tmp_path.iterdir()) == []
+    write(2, id="12")
+    found = SafeTensors(ModelFile(tmp_path / "x").data)
+    assert found.metadata == {"id": "12"}
+    assert found["a"].tolist() == [1, 1, 1, 1]
+
+
+MEMORY = """
+import json, sys, tracemalloc
+from rknnlite.llm import export_llm
+calls = []
+tracemalloc.start()
+export_llm(sys.argv[1], sys.argv[2], sys.argv[3], progress=lambda *call: calls.append(call))
+print(json.dumps([tracemalloc.get_traced_memory()[1], len(calls), calls[-1]]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["f32", "f16", "w8", "w4"])
+def test_export_holds_no_more_than_its_largest_tensor_and_a_half(tmp_path: Path, weights: str) -> None:
+    """The mapped files do not count. The largest tensor is that of the source, float16, 69 MB; layers are small."""
+    size = {"vocab_size": 60000, "hidden_size": 576, "intermediate_size": 64}
+    write_model(tmp_path / "hf", "qwen2", **size)
+    path = tmp_path / "hf" / "model.safetensors"
+    source = SafeTensors(memoryview(path.read_bytes()))
+    half = {name: ("F16", source[name].astype(np.float16)) for name in source.names}
+    write_safetensors(path, half, {"format": "pt"})
+    largest = max(array.nbytes for _, array in half.values())
+    command = [sys.executable, "-c", MEMORY, str(tmp_path / "hf"), str(tmp_path / "out"), weights]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak, calls, last = json.loads(done.stdout)
+    assert peak < 1.5 * largest, f"{peak / 1e6:.0f} MB, the largest tensor has {largest / 1e6:.0f} MB"
+    assert (calls, last[2]) == (last[1], "head"), "progress is told matrix by matrix"

@@ -17,6 +17,8 @@ __all__ = ["NAMES", "chosen"]
 
 NAMES = ("numpy", "onnxruntime", "openvino")
 _DEFAULT = "onnxruntime"
+_LANGUAGE_MODELS_ONLY = ("native",)
+"""Engines of ``llm.compiled``, which choose nothing here when ``RKNNLITE_ENGINE`` names them."""
 
 
 def chosen(given: Any) -> Optional[Engine]:
@@ -26,6 +28,8 @@ def chosen(given: Any) -> Optional[Engine]:
     not installed.
     """
     asked = given if given is not None else config.get("engine") or None
+    if given is None and asked in _LANGUAGE_MODELS_ONLY:
+        asked = None
     if asked is None:
         return _engine(_DEFAULT) if _lacking(_DEFAULT) == "" else None
     if asked not in NAMES:

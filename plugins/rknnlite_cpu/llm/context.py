@@ -18,8 +18,10 @@ from rknnlite.llm.engine import EngineContext
 from rknnlite.llm.package import Package
 from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
 
+from .compiled import chosen
 from .draft import Draft
 from .engine import CpuEngine
+from .linear import make_linear
 from .session import CpuLlmSession
 
 __all__ = ["CpuLlmContext"]
@@ -33,7 +35,8 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
     """See ``LlmContext``; outputs are float16 as on the coprocessor, callbacks get what was computed, in float32.
 
     Options: ``draft``, the prefix of a package whose model guesses tokens (``LlmParams.speculate``); ``prefill_chunk``,
-    tokens that are prefilled at a time; ``verify`` False leaves out the checksums of the files.
+    tokens that are prefilled at a time; ``engine``, what multiplies (``numpy``, ``native``); ``verify`` False leaves out the
+    checksums of the files, True compares those that were compared before, too.
     """
 
     def __init__(self, file: ModelFile, weights: ModelFile | None, options: LlmOptions) -> None:
@@ -42,12 +45,15 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         _check_mask(model, options.core_mask)
         chunk = _positive("prefill_chunk", options.extra.get("prefill_chunk", _CHUNK))
         weights = weights or _beside(file)
-        super().__init__(CpuEngine(model, weights, chunk))
-        if options.extra.get("verify", True):
-            _verify(file, weights)
+        products = chosen(options.extra.get("engine"))
+        make = make_linear if products is None else products.linear
+        super().__init__(CpuEngine(model, weights, chunk, make))
+        verify = options.extra.get("verify")
+        if verify is None or verify:
+            _verify(file, weights, again=verify is not None)
         self._draft: Draft | None = None
         if options.extra.get("draft") is not None:
-            self._draft = Draft(options.extra["draft"], model, chunk)
+            self._draft = Draft(options.extra["draft"], model, chunk, make)
             self._engine.speculate = _GUESSES
 
     @property
@@ -121,12 +127,12 @@ def _positive(name: str, value: object) -> int:
     return value
 
 
-def _verify(file: ModelFile, weights: ModelFile) -> None:
+def _verify(file: ModelFile, weights: ModelFile, again: bool) -> None:
     """Compare the files of a package with what was exported; raises ModelInvalid naming the one that changed."""
     if file.llm.sums is not None:
-        check_sum(weights, file.llm.sums.weight)
+        check_sum(weights, file.llm.sums.weight, again)
     if file.path is not None:
-        check_beside(file, Package.of(file.path))
+        check_beside(file, Package.of(file.path), again=again)
 
 
 def _beside(file: ModelFile) -> ModelFile:

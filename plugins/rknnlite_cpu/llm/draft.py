@@ -15,6 +15,7 @@ from rknnlite.llm.package import EmbedTable, Package
 
 from .cache import KvCache
 from .engine import CpuEngine
+from .linear import Maker, make_linear
 
 __all__ = ["Draft", "DraftGuesser"]
 
@@ -22,7 +23,7 @@ __all__ = ["Draft", "DraftGuesser"]
 class Draft:
     """The model and its embeddings, shared by all sessions."""
 
-    def __init__(self, prefix: Any, model: LlmModel, chunk: int) -> None:
+    def __init__(self, prefix: Any, model: LlmModel, chunk: int, make: Maker = make_linear) -> None:
         """Open the package ``prefix`` to guess for ``model``. Raises ModelInvalid, ModelUnsupported or ParamInvalid."""
         package = Package.of(prefix)
         for path in (package.model, package.weight, package.embed):
@@ -30,7 +31,7 @@ class Draft:
                 raise ModelInvalid(f"draft {prefix}: {path} is not there; export the model again")
         draft = ModelFile(package.model).llm
         _check_vocabulary(draft, model)
-        self.engine = CpuEngine(draft, ModelFile(package.weight), chunk)
+        self.engine = CpuEngine(draft, ModelFile(package.weight), chunk, make)
         _ = self.engine.steps  # of a model that generates text
         self.embed = EmbedTable(
             package.embed, draft.arch.vocab_size, draft.arch.hidden, package.embed_sample()

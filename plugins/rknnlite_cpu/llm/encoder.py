@@ -16,7 +16,7 @@ from rknnlite.formats.safetensors import SafeTensors
 from ..kernels.parallel import BLOCK_ELEMENTS, matmul, run_blocks
 from ..kernels.threads import cores, limited
 from .functions import ACTIVATIONS, layer_normed
-from .linear import Linear
+from .linear import Linear, Maker, make_linear
 from .reader import WeightReader
 
 __all__ = ["Encoder"]
@@ -44,10 +44,10 @@ class _Layer:
 class Encoder:
     """A transformer that looks both ways (see ``Architecture``), on the weights of a package."""
 
-    def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
+    def __init__(self, model: LlmModel, weights: SafeTensors, make: Maker = make_linear) -> None:
         """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid."""
         self.arch = arch = model.arch
-        found = WeightReader(model, weights)
+        found = WeightReader(model, weights, make)
         self._layers = [_Layer(**found.layer(i)) for i in range(arch.layers)]
         self._norm, self._norm_bias = found.vector("embed_norm"), found.vector("embed_norm_bias")
         self._positions = found.table("positions")

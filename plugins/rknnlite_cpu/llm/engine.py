@@ -21,6 +21,7 @@ from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .embedding import EmbeddingPass
 from .encoder import Encoder
+from .linear import Maker, make_linear
 from .lora import Adapter
 from .model import Decoder
 from .steps import Steps
@@ -31,19 +32,20 @@ _MOST_GUESSES = 15  # with the chosen token 16 rows, whose products are made as 
 
 
 class CpuEngine(LlmEngine):
-    """The decoder on its weights, and what sessions ask about the model. ``chunk``: tokens prefilled at a time.
+    """The decoder on its weights, and what sessions ask about the model.
 
-    ``speculate``: tokens that are guessed where nobody says how many.
+    ``chunk``: tokens prefilled at a time; ``make``: what wraps a matrix; ``speculate``: tokens that are guessed
+    where nobody says how many.
     """
 
-    def __init__(self, model: LlmModel, weights: ModelFile, chunk: int) -> None:
+    def __init__(self, model: LlmModel, weights: ModelFile, chunk: int, make: Maker = make_linear) -> None:
         """Raises ModelInvalid when model and weights do not belong together."""
         super().__init__()
         self.model, self.chunk = model, chunk
         self._weights = weights
         weights.check()
         tensors = SafeTensors(weights.data, weights.label)
-        network = Encoder(model, tensors) if model.arch.encoder else Decoder(model, tensors)
+        network = (Encoder if model.arch.encoder else Decoder)(model, tensors, make)
         self.embedding = EmbeddingPass(model, network, tensors, chunk)
         self._steps = Steps(network) if isinstance(network, Decoder) and model.arch.causal else None
         self.closed = False

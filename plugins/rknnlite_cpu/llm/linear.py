@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import threading
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from rknnlite.formats.llm_weights import COLUMNS, GROUP, WEIGHT_TYPES, Widen, ti
 
 from ..kernels.parallel import matmul, parts_of, run_blocks
 
-__all__ = ["Linear", "Scratch", "half_bits", "make_linear"]
+__all__ = ["Linear", "Maker", "Scratch", "half_bits", "make_linear", "padded"]
 
 Array = NDArray[Any]
 
@@ -69,6 +70,11 @@ def half_bits(source: Array, out: Array) -> None:
     np.copyto(bits, source)
     np.left_shift(bits, 13, out=bits)
     np.bitwise_and(bits, _F16_MASK, out=bits)
+
+
+def padded(x: Array, width: int) -> Array:
+    """Rows (m, inputs) with zeros behind them, (m, width): the last tile has weights for so many inputs."""
+    return x if x.shape[1] == width else np.pad(x, ((0, 0), (0, width - x.shape[1])))
 
 
 class Linear(ABC):
@@ -128,12 +134,9 @@ class Tiled(Linear):
         return self._few(rows) if self._scale is not None and len(x) <= _FEW else self._many(rows)
 
     def _padded(self, x: Array) -> Array:
-        width = self._down * GROUP
         if self.before != 1:
             x = x / self.before
-        if width != self.inputs:
-            x = np.pad(x, ((0, 0), (0, width - self.inputs)))
-        return x
+        return padded(x, self._down * GROUP)
 
     def _one(self, x: Array) -> Array:
         """Cores share the inputs, which always divide evenly; each sums over its groups."""
@@ -214,3 +217,7 @@ def make_linear(weights: str, array: Array, scale: Array | None, inputs: int, ou
     if array.dtype == np.float16:
         return Half(array, inputs, outputs)
     return Tiled(array, inputs, outputs, kind.widen, scale)
+
+
+Maker = Callable[[str, Array, Optional[Array], int, int], Linear]
+"""What is called as ``make_linear``."""

@@ -21,6 +21,7 @@ from .attention import Attention, Parts, ShortConv
 from .cache import KvCache
 from .chunk import Chunk
 from .functions import Normed, capped, make_norm
+from .linear import Maker, make_linear
 from .lora import adapting
 from .network import Mixture, Network
 from .reader import WeightReader
@@ -45,10 +46,10 @@ class _Layer:
 class Decoder:
     """A transformer (see ``Architecture``) on the weights of a package."""
 
-    def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
+    def __init__(self, model: LlmModel, weights: SafeTensors, make: Maker = make_linear) -> None:
         """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid."""
         self.arch = arch = model.arch
-        found = WeightReader(model, weights)
+        found = WeightReader(model, weights, make)
         self._layers = [_layer(arch, found, i) for i in range(arch.layers)]
         ends = found.ends()
         self._norm, self._embed_norm = _norm(arch, ends, "norm"), _norm(arch, ends, "embed_norm")

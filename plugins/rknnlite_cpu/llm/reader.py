@@ -12,7 +12,7 @@ from rknnlite.formats.llm_weights import WEIGHT_TYPES
 from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm.weights import layer_matrices, layer_tables, layer_vectors, matrices, tables, vectors
 
-from .linear import Linear, make_linear
+from .linear import Linear, Maker, make_linear
 from .lora import Adapted
 
 __all__ = ["WeightReader"]
@@ -23,9 +23,9 @@ Array = NDArray[Any]
 class WeightReader:
     """Weights by name, checked against what the architecture needs."""
 
-    def __init__(self, model: LlmModel, weights: SafeTensors) -> None:
-        """Raises ModelInvalid when the file is that of another model."""
-        self._model, self._weights = model, weights
+    def __init__(self, model: LlmModel, weights: SafeTensors, make: Maker = make_linear) -> None:
+        """``make``: what wraps a matrix. Raises ModelInvalid when the file is that of another model."""
+        self._model, self._weights, self._make = model, weights, make
         if weights.metadata.get("package") != model.package_id:
             raise ModelInvalid(
                 f"{weights.label} belongs to package {shown(weights.metadata.get('package', 'unknown'))}, the model "
@@ -66,7 +66,7 @@ class WeightReader:
         kind, size = WEIGHT_TYPES[self._model.weights], self._matrices[name]
         array = self._checked(name, kind.element, kind.shape(*size))
         scale = self._checked(f"{name}.scale", "F16", kind.scale_shape(*size)) if kind.scaled else None
-        return make_linear(kind.name, array, scale, *size)
+        return self._make(kind.name, array, scale, *size)
 
     def _checked(self, name: str, dtype: str, shape: tuple[int, ...]) -> Array:
         array = self._weights[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ... import config
 from ..._faces import vendor_files
 from ..._version import __version__
 from ...extras import EXTRAS
+from ...native.buildcache import compiler
 from .finding import Finding, Level
 
 __all__ = ["configuration", "extras", "packages"]
@@ -32,6 +34,15 @@ def packages() -> Iterator[Finding]:
     versions = f"rknnlite {__version__}, Python {platform.python_version()}, numpy {np.__version__}"
     yield Finding(topic, Level.OK, f"{versions}, {platform.machine()}, {_CORE}")
     yield from extras()
+    yield from _compiler(topic)
+
+
+def _compiler(topic: str) -> Iterator[Finding]:
+    """Whether helper libraries can be built."""
+    name = compiler()
+    if shutil.which(name) is None:
+        text = f"no C compiler ({name}): numpy multiplies the weights of language models on the CPU, several times slower"
+        yield Finding(topic, Level.INFO, text, "if you need it: sudo apt install gcc libc6-dev")
 
 
 def extras() -> Iterator[Finding]:

@@ -86,6 +86,13 @@ def test_the_installed_engine_is_the_default(monkeypatch: pytest.MonkeyPatch) ->
         assert islands(context)
 
 
+def test_the_engine_of_language_models_chooses_nothing_for_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RKNNLITE_ENGINE", "native")
+    assert isinstance(choice.chosen(None), OnnxRuntime)
+    with pytest.raises(ParamInvalid, match="engine 'native' is unknown"):
+        choice.chosen("native")
+
+
 def test_importing_and_opening_loads_no_engine() -> None:
     import subprocess
     import sys
