@@ -15,7 +15,7 @@ from ..errors import ModelInvalid, ParamInvalid
 from ..files.writing import write_file, writing
 from ..formats import ModelFile
 from ..formats import llm as container
-from ..formats.llm import Architecture, FileSums, KvFormat, LlmModel
+from ..formats.llm import KV_GROUPS, Architecture, FileSums, KvFormat, LlmModel
 from ..formats.llm_families import FAMILIES, Pooling
 from ..formats.llm_weights import GROUP, WEIGHT_TYPES
 from ..spi.llm import KvDtype
@@ -34,10 +34,18 @@ __all__ = ["KV_CACHES", "export_llm"]
 _MAX_CONTEXT = 4096  # without a word from the user; a cache is allocated whole
 
 KV_CACHES = {
-    "f32": KvFormat(KvDtype.UNDEFINED, 0),
-    "f16": KvFormat(KvDtype.FLOAT16, 0),
-    "int8": KvFormat(KvDtype.INT8_TO_F16, 16),
-    "int4": KvFormat(KvDtype.INT4_TO_F16, 16),
+    name: KvFormat(dtype, KV_GROUPS[dtype])
+    for name, dtype in (
+        ("f32", KvDtype.UNDEFINED),
+        ("f16", KvDtype.FLOAT16),
+        ("int8", KvDtype.INT8_TO_F16),
+        ("int4", KvDtype.INT4_TO_F16),
+        ("int4-f8", KvDtype.INT4_TO_F8),
+        ("float8", KvDtype.FLOAT8_TO_F16),
+        ("float8-f8", KvDtype.FLOAT8_TO_F8),
+        ("float4", KvDtype.FLOAT4_TO_F16),
+        ("float4-f8", KvDtype.FLOAT4_TO_F8),
+    )
 }
 """Names of the KV cache formats, as the command line spells them."""
 
@@ -60,7 +68,8 @@ def export_llm(
             may be quantised by GPTQ or AWQ; they are widened, and packed as ``weights`` says.
         prefix: path of the package without suffix.
         weights: ``f32``, ``f16``, ``bf16``, or ``w8``/``w4`` (integers with a scale per 32 weights).
-        kvcache: ``f32``, ``f16``, ``int8`` or ``int4``; None: ``f32`` with ``f32`` weights, else ``f16``.
+        kvcache: a name of ``KV_CACHES``: ``f32``, ``f16``, ``int8``, ``int4``, ``float8``, ``float4``, and the last three with
+            ``-f8`` behind them, computed in FP8; None: ``f32`` with ``f32`` weights, else ``f16``.
         max_context: tokens of the KV cache, of a text for embeddings; at most what the model was trained for. None: that, up
             to 4096, and for embeddings as sentence-transformers say.
         core_num: cores of the coprocessor that is played; a core mask must name as many.

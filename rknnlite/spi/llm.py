@@ -10,6 +10,7 @@ those of the RKNN3 C API 1.0.
 from __future__ import annotations
 
 import abc
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -43,7 +44,10 @@ from .llm_types import (
     LlmOutput,
     LlmParams,
     LlmResult,
+    LlmState,
+    LlmTraits,
     OutputState,
+    RunSummary,
     SamplingParams,
     TaskType,
     VocabInfo,
@@ -148,72 +152,6 @@ class LlmConfig:
     core_num: int = 8
 
 
-@dataclass(frozen=True)
-class LlmState:
-    """Counters of a session (``RKLLMRunState``): tokens in the cache, its size, and those of the last run.
-
-    Examples:
-        >>> from rknnlite.llm import Chat
-        >>> with Chat("examples/llm_chat/models/tiny") as chat:
-        ...     chat.session.state().n_total_tokens
-        0
-    """
-
-    n_total_tokens: int
-    n_max_tokens: int
-    n_decode_tokens: int
-    n_prefill_tokens: int
-    kvcache_policy: KvPolicy
-    loras_enabled: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """How a run went; times are ``time.perf_counter`` seconds, ``first_token`` is when prefill was done.
-
-    ``n_cached_tokens`` of the conversation were in the KV cache already and are not among ``n_prefill_tokens``.
-
-    Examples:
-        >>> from rknnlite.llm import Chat
-        >>> with Chat("examples/llm_chat/models/tiny") as chat:
-        ...     answer = chat.ask("What is 1 + 2?", max_new_tokens=4)
-        ...     chat.last.first_token <= chat.last.end
-        True
-    """
-
-    state: CallState
-    n_prefill_tokens: int
-    n_decode_tokens: int
-    start: float
-    first_token: float
-    end: float
-    n_cached_tokens: int = 0
-
-
-@dataclass(frozen=True)
-class LlmTraits:
-    """What the callers of a backend need not bring, and what they cannot have.
-
-    Attributes:
-        own_embeddings: the runtime has the embedding table; tokens need no embed callback.
-        own_text: the runtime has a tokenizer; text needs no tokenizer callback, and results come with their text.
-        host_sampling: the sampling callback is called; without it answers cannot be bound by rules or seeds.
-        sessions: the most sessions at a time, 0: any number.
-        kvcache_policies: what ``set_kvcache_policy`` takes.
-
-    Examples:
-        >>> with rknnlite.open_llm("examples/llm_chat/models/tiny.rknn") as model:
-        ...     model.traits.own_text
-        False
-    """
-
-    own_embeddings: bool = False
-    own_text: bool = False
-    host_sampling: bool = True
-    sessions: int = 0
-    kvcache_policies: tuple[KvPolicy, ...] = tuple(KvPolicy)
-
-
 class LlmOptions(Options):
     """How a language model is opened; ``core_mask`` 0 leaves the choice too, ``soc`` is the coprocessor that is meant.
 
@@ -315,6 +253,21 @@ class LlmSession(abc.ABC):
     def set_llm_param(self, params: LlmParams | Sequence[LlmParams]) -> None:
         """Replace the parameters; ``max_context_len`` may not change while the cache holds tokens."""
 
+    def enable_lora(self, name: str, scale: float = 1.0) -> None:
+        """Use an adapter that ``LlmContext.init_loras`` made known, times ``scale``; on the CPU the KV cache is cleared.
+
+        Several may be in use; ``state`` tells which. Raises ParamInvalid for an unknown one.
+        """
+        raise ModelUnsupported(f"{type(self).__name__} has no adapters; choose the backend cpu")
+
+    def disable_lora(self, name: str) -> None:
+        """Use an adapter no more; the KV cache is cleared as by ``enable_lora``."""
+        raise ModelUnsupported(f"{type(self).__name__} has no adapters; choose the backend cpu")
+
+    def loras(self) -> tuple[tuple[str, float], ...]:
+        """All adapters of the model with their scales; those in use are in ``state``."""
+        return ()
+
     @abc.abstractmethod
     def close(self) -> None:
         """Stop a run under way, wait for its end and free the cache; may be called again. No callback follows."""
@@ -402,6 +355,14 @@ class LlmContext(abc.ABC):
         raise ModelUnsupported(
             f"backend {self.backend_name} gives no logits of whole texts; a session gives one at a time"
         )
+
+    def init_loras(self, source: str | os.PathLike[str] | bytes) -> None:
+        """Make adapters known, which sessions then enable by name.
+
+        On the CPU ``source`` is a folder as PEFT saves it, or a folder of such folders, whose names are those of the adapters;
+        on a device a file of the vendor's. Raises ModelInvalid or ModelUnsupported for what does not fit or is not computed.
+        """
+        raise ModelUnsupported(f"backend {self.backend_name} computes no adapters; choose the backend cpu")
 
     @abc.abstractmethod
     def close(self) -> None:

@@ -23,7 +23,10 @@ __all__ = [
     "LlmOutput",
     "LlmParams",
     "LlmResult",
+    "LlmState",
+    "LlmTraits",
     "OutputState",
+    "RunSummary",
     "SamplingParams",
     "TaskType",
     "VocabInfo",
@@ -135,7 +138,9 @@ class VocabInfo:
 class LlmParams:
     """Parameters of a session, for one logits output; ``logits_name`` is empty where there is one only.
 
-    ``max_context_len`` in tokens; 0 takes the model's.
+    ``max_context_len`` in tokens; 0 takes the model's. ``speculate``: so many tokens (0 to 15) are guessed at most and checked
+    in one pass through the weights, on the CPU reference; other backends compute one by one. None: 4 where the model was
+    opened with a ``draft``, else 0. Answers are the same, see ``RunSummary.n_accepted_tokens`` for what it brings.
 
     Examples:
         >>> LlmParams(max_context_len=512, sampling=SamplingParams(top_k=1)).max_context_len
@@ -146,6 +151,7 @@ class LlmParams:
     sampling: SamplingParams = SamplingParams()
     vocab: VocabInfo = VocabInfo()
     logits_name: str = ""
+    speculate: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -185,3 +191,83 @@ class LlmOutput:
 
     attr: TensorAttr
     data: Array
+
+
+@dataclass(frozen=True)
+class LlmState:
+    """Counters of a session (``RKLLMRunState``): tokens in the cache, its size, and those of the last run.
+
+    Examples:
+        >>> from rknnlite.llm import Chat
+        >>> with Chat("examples/llm_chat/models/tiny") as chat:
+        ...     chat.session.state().n_total_tokens
+        0
+    """
+
+    n_total_tokens: int
+    n_max_tokens: int
+    n_decode_tokens: int
+    n_prefill_tokens: int
+    kvcache_policy: KvPolicy
+    loras_enabled: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """How a run went; times are ``time.perf_counter`` seconds, ``first_token`` is when prefill was done.
+
+    ``n_cached_tokens`` of the conversation were in the KV cache already and are not among ``n_prefill_tokens``.
+    ``n_guessed_tokens`` were computed ahead, and ``n_accepted_tokens`` of them were chosen (``LlmParams.speculate``).
+
+    Examples:
+        >>> from rknnlite.llm import Chat
+        >>> with Chat("examples/llm_chat/models/tiny") as chat:
+        ...     answer = chat.ask("What is 1 + 2?", max_new_tokens=4)
+        ...     chat.last.first_token <= chat.last.end
+        True
+    """
+
+    state: CallState
+    n_prefill_tokens: int
+    n_decode_tokens: int
+    start: float
+    first_token: float
+    end: float
+    n_cached_tokens: int = 0
+    n_guessed_tokens: int = 0
+    n_accepted_tokens: int = 0
+
+    @property
+    def acceptance(self) -> float:
+        """Share of the guesses that were chosen, 0 to 1; 0 without guesses."""
+        return self.n_accepted_tokens / self.n_guessed_tokens if self.n_guessed_tokens else 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens per second behind the first; 0 for fewer than two."""
+        seconds = self.end - self.first_token
+        return (self.n_decode_tokens - 1) / seconds if self.n_decode_tokens > 1 and seconds > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class LlmTraits:
+    """What the callers of a backend need not bring, and what they cannot have.
+
+    Attributes:
+        own_embeddings: the runtime has the embedding table; tokens need no embed callback.
+        own_text: the runtime has a tokenizer; text needs no tokenizer callback, and results come with their text.
+        host_sampling: the sampling callback is called; without it answers cannot be bound by rules or seeds.
+        sessions: the most sessions at a time, 0: any number.
+        kvcache_policies: what ``set_kvcache_policy`` takes.
+
+    Examples:
+        >>> with rknnlite.open_llm("examples/llm_chat/models/tiny.rknn") as model:
+        ...     model.traits.own_text
+        False
+    """
+
+    own_embeddings: bool = False
+    own_text: bool = False
+    host_sampling: bool = True
+    sessions: int = 0
+    kvcache_policies: tuple[KvPolicy, ...] = tuple(KvPolicy)

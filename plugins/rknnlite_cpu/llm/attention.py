@@ -75,9 +75,11 @@ class Attention:
         store = cache.layers[self._number]
         queries, keys, values = self._split(qkv)
         keys, values = store.rounded(self._turned(keys, chunk)), store.rounded(values)
-        if len(qkv) == 1:  # what a single token drops it cannot see: store first, the cache is all there is
+        if (
+            len(qkv) == 1 or cache.stepwise
+        ):  # what a token drops it cannot see: store first, the cache is all there is
             cache.store(self._number, keys, values)
-            used = min(cache.total + 1, cache.size)
+            used = min(cache.total + len(qkv), cache.size)
             all_keys, all_values = store.keys(used), store.values(used)
         else:  # early tokens of the chunk still see what late ones overwrite
             all_keys = np.concatenate([store.keys(cache.used), keys], axis=1)

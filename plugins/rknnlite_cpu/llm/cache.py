@@ -18,6 +18,7 @@ from rknnlite.formats.llm import Architecture, KvFormat
 from rknnlite.formats.llm_arch import Mixer
 from rknnlite.tensor import KvDtype
 
+from .lora import Enabled
 from .stores import Store, make_store
 
 __all__ = ["KvCache"]
@@ -29,6 +30,8 @@ class KvCache:
     """Keys and values of every layer. ``total`` counts all tokens ever stored since the last clearing.
 
     ``reach``: tokens that are known to come, which rotary embeddings that go by their number need to know beforehand.
+    ``stepwise``: tokens of one piece see each other as they are stored, as they would one by one (``Steps.ahead``).
+    ``adapters``: what belongs to the weights for all tokens here.
     """
 
     def __init__(self, arch: Architecture, form: KvFormat, size: int) -> None:
@@ -40,6 +43,9 @@ class KvCache:
         self._marks: list[
             tuple[int, int]
         ] = []  # tokens stored, position of a text behind them: where the two differ
+        self.stepwise = False
+        self.adapters: Enabled = ()
+        self._group = form.group
         self._rope, self._moving, self._border = arch.rope, arch.rope.moving, arch.rope.original_max_position
         self.layers = [_store(arch, form, size, layer) for layer in range(arch.layers)]
 
@@ -61,6 +67,18 @@ class KvCache:
     def room(self) -> int:
         """Tokens that can be added in one piece."""
         return self.ring if self.ring and self.total >= self.size else self.size - self.total
+
+    def guesses(self) -> int:
+        """Tokens behind the next one that may be stored and forgotten again without a trace.
+
+        None where something would be dropped, a group of keys be quantised, or a rotary embedding move.
+        """
+        room = self.size - self.total - 1
+        if self._group:
+            room = min(room, self._group - 2 - self.total % self._group)
+        if self._moving:
+            room = min(room, self._border - self.total - 1)
+        return max(0, room)
 
     def truncate(self, total: int) -> None:
         """Forget all but the first ``total`` tokens; only before anything was dropped, or within ``keep``."""

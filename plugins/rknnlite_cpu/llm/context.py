@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from rknnlite.llm.package import Package
 from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
 
 from .compiled import chosen
+from .draft import Draft
 from .engine import CpuEngine
 from .linear import make_linear, observed
 from .session import CpuLlmSession
@@ -25,15 +27,17 @@ from .session import CpuLlmSession
 __all__ = ["CpuLlmContext"]
 
 _CHUNK = 256
+_GUESSES = 4  # with a draft, where nobody says how many
 _ALL_CORES = 0xFF  # a coprocessor has eight
 
 
 class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
     """See ``LlmContext``; outputs are float16 as on the coprocessor, callbacks get what was computed, in float32.
 
-    Options: ``prefill_chunk``, tokens that are prefilled at a time; ``engine``, what multiplies (``numpy``, ``native``);
-    ``observe``, called with the name of a matrix and float32 (n, inputs) before each product;
-    ``verify`` False leaves out the checksums of the files, True compares those that were compared before, too.
+    Options: ``draft``, the prefix of a package whose model guesses tokens (``LlmParams.speculate``); ``prefill_chunk``,
+    tokens that are prefilled at a time; ``engine``, what multiplies (``numpy``, ``native``); ``observe``, called with the
+    name of a matrix and float32 (n, inputs) before each product; ``verify`` False leaves out the checksums of the files,
+    True compares those that were compared before, too.
     """
 
     def __init__(self, file: ModelFile, weights: ModelFile | None, options: LlmOptions) -> None:
@@ -51,6 +55,10 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         verify = options.extra.get("verify")
         if verify is None or verify:
             _verify(file, weights, again=verify is not None)
+        self._draft: Draft | None = None
+        if options.extra.get("draft") is not None:
+            self._draft = Draft(options.extra["draft"], model, chunk, make)
+            self._engine.speculate = _GUESSES
 
     @property
     def backend_name(self) -> str:
@@ -62,7 +70,21 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         return self._engine.model
 
     def _new_session(self, params: LlmParams | Sequence[LlmParams], callbacks: LlmCallbacks) -> CpuLlmSession:
-        return CpuLlmSession(self._engine, self._engine.checked(params), callbacks)
+        return CpuLlmSession(self._engine, self._engine.checked(params), callbacks, self._draft)
+
+    def init_loras(self, source: str | os.PathLike[str] | bytes) -> None:
+        """A folder as PEFT saves it, or one of such folders; the names of the folders are those of the adapters."""
+        from .peft import read_adapter  # few programs have adapters
+
+        _ = self._engine.steps
+        self._engine.check_open()
+        folder = Path(os.fsdecode(source))
+        alone = (folder / "adapter_config.json").exists()
+        found = [folder] if alone else sorted(path.parent for path in folder.glob("*/adapter_config.json"))
+        if not found:
+            raise ModelInvalid(f"{folder}: no adapter_config.json there, nor in the folders in it")
+        read = [read_adapter(path, self.model) for path in found]
+        self._engine.adapters.update({adapter.name: adapter for adapter in read})
 
     def embed(self, texts: Sequence[Sequence[int]], embed: EmbedCallback) -> NDArray[Any]:
         engine = self._engine
@@ -99,6 +121,8 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
 
     def close(self) -> None:
         self._engine.closed = True
+        if self._draft is not None:
+            self._draft.engine.closed = True
         self._close_sessions()
 
 

@@ -26,6 +26,7 @@ from rknnlite.spi.llm import (
 
 from .cache import KvCache
 from .feed import UNKNOWN, Feed, media_feed
+from .lora import Enabled
 
 __all__ = ["Conversation", "Feed"]
 
@@ -43,6 +44,7 @@ class Conversation:
         self._system_text: tuple[str, Array] | None = None  # the last one, so that it is tokenised once
         self._cache: KvCache | None = None
         self._size = size
+        self.adapters: Enabled = ()
         self.reset()
 
     def reset(self) -> None:
@@ -66,6 +68,7 @@ class Conversation:
                     f"model {self.model.name}: no memory for a KV cache of {self._size} tokens ({error}); open the session "
                     "with a smaller max_context_len"
                 ) from None
+            self._cache.adapters = self.adapters
         return self._cache
 
     @property
@@ -88,6 +91,15 @@ class Conversation:
                 "tokens; clear it first"
             )
         self._size, self._cache = size, None
+
+    def adapt(self, adapters: Enabled) -> None:
+        """Use these adapters from now on; what others had a say in is forgotten."""
+        if adapters == self.adapters:
+            return
+        self.reset()
+        self.adapters = adapters
+        if self._cache is not None:
+            self._cache.adapters = adapters
 
     def free(self) -> None:
         """Give the memory back."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
+
 from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.formats.llm import LlmModel
@@ -20,16 +22,20 @@ from rknnlite.tensor import DType, Layout, TensorAttr
 from .embedding import EmbeddingPass
 from .encoder import Encoder
 from .linear import Maker, make_linear
+from .lora import Adapter
 from .model import Decoder
 from .steps import Steps
 
 __all__ = ["CpuEngine"]
 
+_MOST_GUESSES = 15  # with the chosen token 16 rows, whose products are made as those of one are
+
 
 class CpuEngine(LlmEngine):
     """The decoder on its weights, and what sessions ask about the model.
 
-    ``chunk``: tokens prefilled at a time; ``make``: what wraps a matrix.
+    ``chunk``: tokens prefilled at a time; ``make``: what wraps a matrix; ``speculate``: tokens that are guessed
+    where nobody says how many.
     """
 
     def __init__(self, model: LlmModel, weights: ModelFile, chunk: int, make: Maker = make_linear) -> None:
@@ -43,6 +49,8 @@ class CpuEngine(LlmEngine):
         self.embedding = EmbeddingPass(model, network, tensors, chunk)
         self._steps = Steps(network) if isinstance(network, Decoder) and model.arch.causal else None
         self.closed = False
+        self.speculate = 0
+        self.adapters: dict[str, Adapter] = {}
         self._runners: set[int] = set()
 
     @property
@@ -161,7 +169,15 @@ class CpuEngine(LlmEngine):
             raise ParamInvalid(
                 f"max_context_len is {size}, the KV cache is stored in groups of {group} tokens"
             )
-        return replace(given[0], max_context_len=size // group * group)
+        return replace(given[0], max_context_len=size // group * group, speculate=self._guesses(given[0]))
+
+    def _guesses(self, params: LlmParams) -> int:
+        count = self.speculate if params.speculate is None else params.speculate
+        if not isinstance(count, (int, np.integer)) or not 0 <= count <= _MOST_GUESSES:
+            raise ParamInvalid(
+                f"speculate is {count!r}, must be 0 to {_MOST_GUESSES} tokens, or None for what the model was opened with"
+            )
+        return int(count)
 
     def _check_vocab(self, params: LlmParams) -> None:
         size = self.model.arch.vocab_size
@@ -171,6 +187,13 @@ class CpuEngine(LlmEngine):
         wrong = [i for i in (*vocab.special_eos_ids, *vocab.special_bos_ids) if not -1 <= i < size]
         if wrong:
             raise ParamInvalid(f"special token {wrong[0]} is not in the vocabulary 0..{size - 1}")
+
+    def adapter(self, name: str) -> Adapter:
+        """An adapter by its name; raises ParamInvalid."""
+        if name not in self.adapters:
+            known = ", ".join(sorted(self.adapters)) or "none; see LlmContext.init_loras"
+            raise ParamInvalid(f"model {self.model.name} has no adapter {name!r}; it has {known}")
+        return self.adapters[name]
 
     def chat_template(self, stopping: Callable[[], bool]) -> ChatTemplate:
         """The model's template, whose renderings ``stopping`` ends; plain text when it has none."""

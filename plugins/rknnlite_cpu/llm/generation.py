@@ -26,6 +26,7 @@ from rknnlite.spi.llm import (
 )
 from rknnlite.tensor import TensorAttr
 
+from .ahead import Ahead, Guesser
 from .conversation import Conversation, Feed
 from .steps import Steps
 
@@ -55,6 +56,7 @@ class Generation:
         outputs: list[TensorAttr],
         stopping: Callable[[], bool],
         chunk: int,
+        guesser: Guesser | None = None,
     ) -> None:
         self._steps, self._talk, self._params, self._sampler = steps, talk, params, sampler
         self._calls, self._attrs, self._stopping, self._chunk = calls, outputs, stopping, chunk
@@ -64,6 +66,9 @@ class Generation:
             talk.model.eos_ids
         )
         self._counts: Counter[int] = Counter()
+        self._ahead = (
+            Ahead(steps, talk, calls, guesser, params.speculate) if guesser and params.speculate else None
+        )
 
     def run(self, feed: Feed, infer: InferParams, counters: Counters) -> RunSummary:
         """Returns how it ended; the final state has been reported then."""
@@ -79,8 +84,10 @@ class Generation:
             state = self._decode(logits, infer.max_new_tokens, counters)
         self._flush()
         self._calls.result(LlmResult(), state)
+        guessed, accepted = (self._ahead.guessed, self._ahead.accepted) if self._ahead else (0, 0)
+        end = time.perf_counter()
         return RunSummary(
-            state, counters.prefill, counters.decode, start, first, time.perf_counter(), feed.cached
+            state, counters.prefill, counters.decode, start, first, end, feed.cached, guessed, accepted
         )
 
     def _prefill(self, feed: Feed, counters: Counters) -> Array | None:
@@ -110,7 +117,10 @@ class Generation:
                 state = self._step(logits, limit, counters)
                 if state is not None:
                     break
-                hidden, logits = self._one_more()
+                if self._ahead is None:
+                    hidden, logits = self._one_more()
+                else:
+                    hidden, logits = self._ahead.step(limit - counters.decode, self._one_more)
                 self._show(hidden, logits, OutputState.DECODE_PROCESSING)
         if hidden is not None:
             self._show(hidden, logits, OutputState.DECODE_FINISHED)

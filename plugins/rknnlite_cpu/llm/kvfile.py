@@ -82,13 +82,14 @@ def _identity(talk: Conversation) -> dict[str, Any]:
         "model": talk.model.package_id,
         "kvcache": talk.model.kv.dtype.name,
         "max_context_len": talk.size,
+        "loras": [[adapter.name, scale, adapter.digest] for adapter, scale in talk.adapters],
     }
 
 
 def _restore(talk: Conversation, header: dict[str, Any], data: memoryview, path: str) -> None:
     """Check all there is, then take it over; raises before anything of the conversation has changed."""
     for key, mine in _identity(talk).items():
-        if header.get(key) != mine:
+        if header.get(key, [] if key == "loras" else None) != mine:
             raise ModelInvalid(
                 f"{path}: the KV cache has {key} {shown(header.get(key))}, this session {mine!r}"
             )

@@ -22,6 +22,7 @@ from .cache import KvCache
 from .chunk import Chunk
 from .functions import Normed, capped, make_norm
 from .linear import Maker, make_linear
+from .lora import adapting
 from .network import Mixture, Network
 from .reader import WeightReader
 from .rows import Rows
@@ -68,7 +69,8 @@ class Decoder:
         x = np.concatenate([rows.embeds for rows, _ in given])
         if self.arch.scales.embed != 1:
             x *= np.float32(self.arch.scales.embed)
-        with limited(cores()):
+        adapters = [(place, cache.adapters) for place, (_, cache) in zip(places, parts)]
+        with limited(cores()), adapting(adapters):
             x = self._embed_norm(x)
             for number, layer in enumerate(self._layers):
                 self._step(layer, x, list(zip(places, chunks)))

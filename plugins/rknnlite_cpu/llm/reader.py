@@ -12,6 +12,7 @@ from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm.weights import layer_matrices, layer_tables, layer_vectors, matrices, tables, vectors
 
 from .linear import Linear, Maker, make_linear
+from .lora import Adapted
 
 __all__ = ["WeightReader"]
 
@@ -40,7 +41,10 @@ class WeightReader:
         """Products, vectors and tables of a layer by name."""
         prefix, arch = f"layers.{number}.", self._model.arch
         return {
-            **{name: self.matrix(prefix + name) for name in layer_matrices(arch, number)},
+            **{
+                name: Adapted(prefix + name, self.matrix(prefix + name))
+                for name in layer_matrices(arch, number)
+            },
             **{name: self.vector(prefix + name) for name in layer_vectors(arch, number)},
             **{name: self.table(prefix + name) for name in layer_tables(arch, number)},
         }

@@ -30,7 +30,9 @@ from rknnlite.spi.llm import (
 )
 
 from . import kvfile
+from .ahead import Guesser, Lookup
 from .conversation import Conversation
+from .draft import Draft, DraftGuesser
 from .engine import CpuEngine
 from .feed import check_aux
 from .generation import Counters, Generation
@@ -45,8 +47,12 @@ class CpuLlmSession(GuardedSession):
 
     _engine: CpuEngine
 
-    def __init__(self, engine: CpuEngine, params: LlmParams, callbacks: LlmCallbacks) -> None:
+    def __init__(
+        self, engine: CpuEngine, params: LlmParams, callbacks: LlmCallbacks, draft: Draft | None = None
+    ) -> None:
         super().__init__(engine, callbacks)
+        self._draft = draft
+        self._drafting: DraftGuesser | None = None
         self._counters = Counters()
         self._literal: LiteralTemplate | None = None
         self._template: ChatTemplate | None = None
@@ -75,9 +81,26 @@ class CpuLlmSession(GuardedSession):
         checked = self._engine.checked(params)
         with self._using("set_llm_param"):
             self._talk.resize(checked.max_context_len)
+            if checked.max_context_len != self._params.max_context_len:
+                self._drafting = None
             if checked.sampling != self._params.sampling:
                 self._sampler = Sampler(checked.sampling)
             self._params = checked
+
+    def enable_lora(self, name: str, scale: float = 1.0) -> None:
+        with self._using("enable_lora"):
+            others = [one for one in self._talk.adapters if one[0].name != name]
+            if not isinstance(scale, (int, float, np.number)) or not np.isfinite(scale):
+                raise ParamInvalid(f"scale of adapter {name!r} is {scale!r}, must be a finite number")
+            self._talk.adapt((*others, (self._engine.adapter(name), float(scale))))
+
+    def disable_lora(self, name: str) -> None:
+        with self._using("disable_lora"):
+            self._engine.adapter(name)
+            self._talk.adapt(tuple(one for one in self._talk.adapters if one[0].name != name))
+
+    def loras(self) -> tuple[tuple[str, float], ...]:
+        return tuple((name, 1.0) for name in sorted(self._engine.adapters))
 
     # -- cache --------------------------------------------------------------------------------------------
 
@@ -95,7 +118,8 @@ class CpuLlmSession(GuardedSession):
 
     def state(self) -> LlmState:
         talk, counters = self._talk, self._counters
-        return LlmState(talk.used, talk.size, counters.decode, counters.prefill, talk.policy)
+        loras = tuple((adapter.name, scale) for adapter, scale in talk.adapters)
+        return LlmState(talk.used, talk.size, counters.decode, counters.prefill, talk.policy, loras)
 
     def cached(self, tokens: Sequence[int]) -> int:
         with self._using("cached"):
@@ -159,8 +183,18 @@ class CpuLlmSession(GuardedSession):
             engine.outputs,
             self._stop.is_set,
             engine.chunk,
+            self._guesser() if self._params.speculate else None,
         )
         return generation.run(feed, params, self._counters)
+
+    def _guesser(self) -> Guesser:
+        """The draft, which remembers what it has read; without one, what stands in the conversation."""
+        if self._draft is None:
+            return Lookup()
+        self._draft.engine.check_weights()
+        if self._drafting is None:
+            self._drafting = self._draft.guesser(self._params.max_context_len)
+        return self._drafting
 
     def _chat_template(self) -> ChatTemplate:
         if self._literal is not None:
@@ -170,4 +204,5 @@ class CpuLlmSession(GuardedSession):
         return self._template
 
     def _release(self) -> None:
+        self._drafting = None
         self._talk.free()

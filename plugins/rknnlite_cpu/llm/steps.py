@@ -31,12 +31,22 @@ _PATIENCE = 0.1
 class _Entry:
     """What one session wants computed."""
 
-    def __init__(self, rows: Rows, cache: KvCache, wants_logits: bool) -> None:
-        self.rows, self.cache, self.wants_logits = rows, cache, wants_logits
+    def __init__(self, rows: Rows, cache: KvCache, wants_logits: bool, guesses: bool = False) -> None:
+        self.rows, self.cache, self.wants_logits, self.guesses = rows, cache, wants_logits, guesses
         self.hidden: Optional[Array] = None
         self.logits: Optional[Array] = None
         self.error: Optional[Exception] = None
         self.done = False
+
+    @property
+    def alone(self) -> bool:
+        """A chunk of a prompt, which is enough work by itself."""
+        return len(self.rows) > 1 and not self.guesses
+
+    @property
+    def heads(self) -> int:
+        """How many of the last hidden states become logits."""
+        return (len(self.rows) if self.guesses else 1) if self.wants_logits else 0
 
 
 class Steps:
@@ -66,11 +76,26 @@ class Steps:
         self, rows: Union[Array, Rows], cache: KvCache, wants_logits: bool = True
     ) -> tuple[Array, Optional[Array]]:
         """Hidden states (n, hidden) of some tokens behind the cache, and the logits (vocab,) of the last one."""
-        entry = _Entry(Rows.of(rows), cache, wants_logits)
+        return self._through(_Entry(Rows.of(rows), cache, wants_logits))
+
+    def ahead(self, embeds: Array, cache: KvCache) -> tuple[Array, Array]:
+        """As ``forward`` for a token and guesses of those behind it: logits (n, vocab) behind every one, as if they came singly.
+
+        Of the cache's policy nothing may happen meanwhile: there is room, and no group of keys gets full.
+        """
+        cache.stepwise = True
+        try:
+            hidden, logits = self._through(_Entry(Rows.of(embeds), cache, True, guesses=True))
+        finally:
+            cache.stepwise = False
+        assert logits is not None
+        return hidden, logits
+
+    def _through(self, entry: _Entry) -> tuple[Array, Optional[Array]]:
         with self._turn:
             self._waiting.append(entry)
             self._turn.notify_all()
-        before = cache.total
+        before = entry.cache.total
         try:
             while True:
                 group = self._lead_or_follow(entry)
@@ -115,13 +140,13 @@ class Steps:
             return []
 
     def _all_there(self) -> bool:
-        return len(self._waiting[0].rows) > 1 or len(self._waiting) >= min(self._decoding, _MOST)
+        return self._waiting[0].alone or len(self._waiting) >= min(self._decoding, _MOST)
 
     def _begin(self) -> list[_Entry]:
-        """The next pass: a chunk of a prompt alone, or single tokens together."""
+        """The next pass: a chunk of a prompt alone, or single tokens, and guesses behind them, together."""
         self._computing = True
         first = self._waiting[0]
-        together = [first] if len(first.rows) > 1 else [e for e in self._waiting if len(e.rows) == 1][:_MOST]
+        together = [first] if first.alone else [e for e in self._waiting if not e.alone][:_MOST]
         self._waiting = [e for e in self._waiting if e not in together]
         return together
 
@@ -129,11 +154,13 @@ class Steps:
         start = time.monotonic()
         try:
             hidden = self._decoder.forward([(entry.rows, entry.cache) for entry in group])
-            ends = [rows[-1:] for rows, entry in zip(hidden, group) if entry.wants_logits]
-            logits = iter(self._decoder.logits(ends) if ends else ())
+            ends = [rows[-entry.heads :] for rows, entry in zip(hidden, group) if entry.heads]
+            logits, place = self._decoder.logits(ends) if ends else None, 0
             for entry, rows in zip(group, hidden):
                 entry.hidden = rows
-                entry.logits = next(logits) if entry.wants_logits else None
+                if logits is not None and entry.heads:
+                    entry.logits = logits[place : place + entry.heads] if entry.guesses else logits[place]
+                    place += entry.heads
                 entry.done = True
         except Exception as error:  # of all who took part
             for entry in group:

@@ -1,4 +1,4 @@
-"""How one layer's keys and values are kept: float32, float16, int8 or int4 in groups.
+"""How one layer's keys and values are kept: float32, float16, or numbers of eight and four bits in groups.
 
 A store has ``slots`` places, one per token. Keys are grouped along tokens per channel, values along channels
 per token, scales are float16 and symmetric (RKNN3 user guide, 4.5). A key group is quantised when its last slot
@@ -8,7 +8,7 @@ has been filled; the keys of the group that is being filled lie in a float16 tai
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from rknnlite.formats.llm import KvFormat
 from rknnlite.spi.llm import KvDtype
 
+from .cache_codes import Code, code_of, to_fp8
 from .linear import half_bits
 
 __all__ = ["Store", "make_store"]
 
 Array = NDArray[Any]
+Rounded = Callable[[Array], Array]
 _HALF_SCALE = np.float32(2.0**112)
 _LARGEST_HALF = np.float32(65504)
 
@@ -104,12 +106,14 @@ class Half(Store):
 
 
 class Grouped(Store):
-    """int8, or int4 with two codes per byte (the first half of the channels in the low nibbles)."""
+    """Eight bits, or four with two codes per byte (the first half of the channels in the low nibbles).
 
-    def __init__(self, heads: int, slots: int, dim: int, group: int, bits: int) -> None:
-        self._group, self._bits = group, bits
-        self._top = np.float32(127 if bits == 8 else 7)
-        width = dim if bits == 8 else dim // 2
+    ``computed`` rounds what is read to the numbers that the NPU multiplies.
+    """
+
+    def __init__(self, heads: int, slots: int, dim: int, group: int, code: Code, computed: Rounded) -> None:
+        self._group, self._code, self._bits, self._computed = group, code, code.bits, computed
+        width = dim if code.bits == 8 else dim // 2
         self._key_codes = np.zeros((heads, slots // group, group, width), np.int8)
         self._key_scales = np.zeros((heads, slots // group, 1, dim), np.float16)
         self._tail = np.zeros((heads, group, dim), np.float16)
@@ -118,7 +122,7 @@ class Grouped(Store):
         self._value_scales = np.zeros((heads, slots, -(-dim // group), 1), np.float16)
 
     def rounded(self, values: Array) -> Array:
-        return _widen(_to_half(values))
+        return self._computed(_widen(_to_half(values)))
 
     def put(self, slot: int, keys: Array, values: Array) -> None:
         count = keys.shape[1]
@@ -147,10 +151,10 @@ class Grouped(Store):
             self._tail[:, :inside] = keys[:, :inside]
 
     def _quantise(self, values: Array, axis: int) -> tuple[Array, Array]:
-        scales = (np.abs(values).max(axis=axis, keepdims=True) / self._top).astype(np.float16)
+        scales = (np.abs(values).max(axis=axis, keepdims=True) / self._code.top).astype(np.float16)
         divisor = scales.astype(np.float32)
         divisor[divisor == 0] = 1
-        return np.clip(np.rint(values / divisor), -self._top, self._top).astype(np.int8), scales
+        return self._code.encode(np.clip(values / divisor, -self._code.top, self._code.top)), scales
 
     def _packed(self, codes: Array) -> Array:
         if self._bits == 8:
@@ -160,11 +164,11 @@ class Grouped(Store):
 
     def _unpacked(self, codes: Array) -> Array:
         if self._bits == 8:
-            return codes.astype(np.float32)
+            return self._code.decode(codes)
         half = codes.shape[-1]
         out = np.empty((*codes.shape[:-1], 2 * half), np.float32)
-        out[..., :half] = (codes << np.int8(4)) >> np.int8(4)
-        out[..., half:] = codes >> np.int8(4)
+        out[..., :half] = self._code.decode((codes << np.int8(4)) >> np.int8(4))
+        out[..., half:] = self._code.decode(codes >> np.int8(4))
         return out
 
     def keys(self, used: int) -> Array:
@@ -176,14 +180,14 @@ class Grouped(Store):
         start = number * self._group
         if inside and start < used:
             keys[:, start : start + inside] = _widen(self._tail[:, :inside])
-        return keys[:, :used]
+        return self._computed(keys[:, :used])
 
     def values(self, used: int) -> Array:
         values = self._unpacked(self._value_codes[:, :used])
         scales = _widen(self._value_scales[:, :used])
         grouped = values.reshape(*values.shape[:2], scales.shape[2], self._group)
         grouped *= scales
-        return values
+        return self._computed(values)
 
     def arrays(self, used: int) -> list[Array]:
         groups = -(-used // self._group)
@@ -199,6 +203,10 @@ class Grouped(Store):
         number, inside = arrays[3].tolist()
         if not (0 <= number <= self._key_codes.shape[1] and 0 <= inside <= self._group):
             raise ValueError(f"{inside} keys wait in group {number}")
+
+
+def _same(values: Array) -> Array:
+    return values
 
 
 def _to_half(values: Array) -> Array:
@@ -218,4 +226,5 @@ def make_store(form: KvFormat, heads: int, slots: int, dim: int) -> Store:
         return Float(heads, slots, dim)
     if form.dtype == KvDtype.FLOAT16:
         return Half(heads, slots, dim)
-    return Grouped(heads, slots, dim, form.group, 8 if form.dtype == KvDtype.INT8_TO_F16 else 4)
+    stored, computed = form.dtype.name.lower().split("_to_")
+    return Grouped(heads, slots, dim, form.group, code_of(stored), to_fp8 if computed == "f8" else _same)
