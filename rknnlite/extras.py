@@ -62,6 +62,7 @@ EXTRAS = {
             ("python3-jinja2",),
             "tokenizers",
         ),
+        Extra("gguf", "GGUF files into export-llm", ("gguf",), (), "gguf"),
         Extra("constraints", "answers bound to a schema or a grammar", ("llguidance",), (), "llguidance"),
         Extra(
             "fast",

@@ -45,7 +45,10 @@ class ExportLlm(Command):
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "source", type=Path, metavar="HF_DIR", help="config.json, *.safetensors, tokenizer.json"
+            "source",
+            type=Path,
+            metavar="HF_DIR",
+            help="config.json, *.safetensors, tokenizer.json; or a GGUF file",
         )
         parser.add_argument(
             "prefix", type=Path, metavar="PREFIX", help="writes PREFIX.rknn, PREFIX.weight, ..."

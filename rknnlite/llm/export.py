@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from .checksums import file_sum
 from .composed import language_part
 from .config import architecture
 from .export_weights import Progress, write_weights
+from .gguf_import import is_gguf, unpack_gguf
 from .package import Package, sample_digest
 from .published import Source, embedding_of, longest_text, read_object
 from .quantised import packing_of
@@ -65,7 +67,8 @@ def export_llm(
 
     Args:
         hf_dir: directory with ``config.json``, ``*.safetensors`` and, for text, ``tokenizer.json`` or ``tokenizer.model``. Matrices
-            may be quantised by GPTQ or AWQ; they are widened, and packed as ``weights`` says.
+            may be quantised by GPTQ or AWQ; they are widened, and packed as ``weights`` says. Or a GGUF file, which is unpacked to
+            float32 beside the package for the time of the export.
         prefix: path of the package without suffix.
         weights: ``f32``, ``f16``, ``bf16``, or ``w8``/``w4`` (integers with a scale per 32 weights).
         kvcache: a name of ``KV_CACHES``: ``f32``, ``f16``, ``int8``, ``int4``, ``float8``, ``float4``, and the last three with
@@ -85,6 +88,15 @@ def export_llm(
         ParamInvalid: illegal arguments.
     """
     source, package = Path(hf_dir), Package.of(prefix)
+    if is_gguf(source):
+        package.model.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=package.model.parent) as room:
+            folder = Path(room) / source.stem
+            folder.mkdir()
+            unpack_gguf(source, folder)
+            return export_llm(
+                folder, prefix, weights, kvcache, max_context, core_num, progress, pooling, normalise
+            )
     _check_choice("weights", weights, tuple(WEIGHT_TYPES))
     if pooling is not None:
         _check_choice("pooling", pooling, tuple(kind.value for kind in Pooling))

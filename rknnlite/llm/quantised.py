@@ -48,9 +48,9 @@ def packing_of(config: Mapping[str, Any]) -> Optional[Packing]:
     widths = {"gptq": (2, 4, 8), "awq": (4,)}
     if method not in known or form not in known[method] or bits not in widths[method]:
         raise ModelUnsupported(
-            f"config.json: weights quantised by {shown(method)} (format {shown(form)}, {shown(bits)} bits) are not read here; "
-            "there are gptq of 2, 4 and 8 bits and awq of 4 bits (gemm). "
-            "Export the model that was quantised, with --weights w4 or w8"
+            f"config.json: quantization_config: weights quantised by {shown(method)} (format {shown(form)}, {shown(bits)} bits) are not read here; "
+            "there are gptq of 2, 4 and 8 bits and awq of 4 bits (gemm). Export the model that was quantised, with "
+            "--weights w4 or w8"
         )
     if type(group) is not int or group == 0 or group < -1:
         raise ModelInvalid(f"config.json: quantization_config has group_size {shown(group)}")

@@ -46,6 +46,7 @@ EXTRAS = {
     "rknnlite.llm.sandbox": {"jinja2"},
     "rknnlite.layout": {"cv2"},  # faster interleaving; numpy's own otherwise
     "rknnlite.llm.tokenizer": {"tokenizers"},
+    "rknnlite.llm.gguf_import": {"gguf"},
     "rknnlite.llm.grammar_library": {"llguidance"},
     "rknnlite.protocol.messages": {"google"},
 }
