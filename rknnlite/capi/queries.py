@@ -67,8 +67,8 @@ def _versions(opened: Context) -> abi.SdkVersion:
 
     The vendor's wheel splits the whole text at its points: there are two.
     """
-    api, driver, library = opened.versions
-    if not library:
+    api, driver, _ = opened.versions
+    if not api[:1].isdigit():
         api, driver = (f"{n} ({text.replace('.', '-')})" for n, text in ((_API, api), (_DRIVER, driver)))
     return abi.SdkVersion(api.encode()[:255], driver.encode()[:255])
 
