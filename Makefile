@@ -22,7 +22,7 @@ CPU_LIMIT ?= 480
 
 # What tests of custom operators, of programs in other languages, of completion and of proxies need beside Python; without
 # them those tests are skipped.
-PACKAGES := gcc g++ clang golang-go rustc libopencv-dev cmake strace gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+PACKAGES := gcc g++ clang golang-go rustc libopencv-dev cmake strace gcc-aarch64-linux-gnu libc6-dev-arm64-cross libc6-dev-armhf-cross \
 	gcc-arm-linux-gnueabihf libc6-dev valgrind pocl-opencl-icd ocl-icd-opencl-dev opencl-headers \
 	qemu-user gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf \
 	zsh fish chromium nginx-light haproxy pkg-config

@@ -50,5 +50,8 @@ class Frame:
 
 
 def to_float(value: Array, tensor: Tensor) -> Array:
-    """Runtime value -> real value in float32, a copy."""
-    return np.array(decode(value, tensor), np.float32, order="C")
+    """Runtime value -> real value in float32, a copy. No integer is a negative zero, though its runtime value may be."""
+    real = decode(value, tensor)
+    if tensor.quant is not None:
+        return np.asarray(np.add(real, np.float32(0), dtype=np.float32, order="C"))
+    return np.array(real, np.float32, order="C")

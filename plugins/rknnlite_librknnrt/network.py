@@ -111,7 +111,11 @@ class Network:
         given = {item.index: attr_of(item) for item in structs}
         if sorted(given) != list(range(count)):
             raise ParamInvalid(f"shapes are given for inputs {sorted(given)}, must be 0 to {count - 1}")
-        self._opened.set_shapes([given[index].dims for index in range(count)])
+        try:
+            self._opened.set_shapes([given[index].dims for index in range(count)])
+        except ParamInvalid as error:
+            error.code = RknnError.code  # -1: what librknnrt answers to shapes that the model has not
+            raise
         self._inputs, self._given = None, False
 
     # -- frames -------------------------------------------------------------------------------------------

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from rknnlite_cpu.ops.functions import hard_sigmoid
 
+import rknnlite
 from rknnlite.graph.tables import elu_alpha, hard_sigmoid_line
+from rknnlite.tensor import DType
+from tests.custom_ops.models import DUAL, PlainDual
 from tests.support.corpus import open_cpu
 from tests.support.swept import FOLDER, arrays, model
 
@@ -47,3 +52,27 @@ def test_a_line_that_is_no_short_number_stays_as_it_was_read() -> None:
 def test_alpha_of_a_fused_elu_is_read_to_four_places() -> None:
     x = (32 * np.arange(513) - 16384) / 3276.8
     assert elu_alpha(np.trunc(32768 * 0.8825 * np.exp(x) - 32768)) == 0.8825
+
+
+@pytest.mark.parametrize("engine", ["numpy", "onnxruntime"])
+def test_no_integer_is_a_negative_zero(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    """Engines leave zeros of either sign; what they stand for is one integer, and the vendor's float of it is 0.0."""
+    if engine == "onnxruntime":
+        pytest.importorskip("onnxruntime")
+    monkeypatch.setenv("RKNNLITE_ENGINE", engine)
+    images = [np.random.default_rng(i).integers(0, 256, (1, 32, 32, 3)).astype(np.uint8) for i in range(2)]
+    with rknnlite.open(DUAL, backend="cpu", custom_ops=[PlainDual()]) as context:
+        outputs = context.infer(images)
+    with rknnlite.open(DUAL, backend="cpu", custom_ops=[PlainDual()]) as context:
+        for attr, image in zip(context.native_inputs, images):
+            mem = context.create_mem(image.nbytes)
+            mem.ndarray[:] = image.ravel()
+            context.bind(dataclasses.replace(attr, dtype=DType.UINT8), mem)
+        results = [context.create_mem(attr.n_elems * 4) for attr in context.outputs]
+        for attr, mem in zip(context.outputs, results):
+            context.bind(dataclasses.replace(attr, dtype=DType.FLOAT32), mem)
+        context.run()
+        bound = [np.frombuffer(mem.ndarray, np.float32).copy() for mem in results]
+    for values, same in zip(outputs, bound):
+        assert np.array_equal(values.ravel(), same) and (values == 0).any()
+        assert not np.signbit(values[values == 0]).any() and not np.signbit(same[same == 0]).any()

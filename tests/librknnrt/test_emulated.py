@@ -14,16 +14,17 @@ from tests.librknnrt.clients import PROGRAMS, environment, run
 from tests.librknnrt.goldens import inferred, pixels, write
 from tests.support.needs import needs
 
-TRIPLET = "aarch64-linux-gnu"
+TRIPLETS = {"aarch64-linux-gnu": "qemu-aarch64", "arm-linux-gnueabihf": "qemu-arm"}
 
 
 @pytest.mark.slow
-def test_a_boards_program_runs_here(tmp_path: Path) -> None:
+@pytest.mark.parametrize("triplet", TRIPLETS)
+def test_a_boards_program_runs_here(tmp_path: Path, triplet: str) -> None:
     """Its operators are emulated, and called back by a process that is not."""
-    needs(f"gcc-{TRIPLET}", "qemu-user")
-    if not Path("/usr", TRIPLET, "include", "stdio.h").is_file():
-        pytest.skip(f"needs the C library of gcc-{TRIPLET}")
-    compiler, library, program = f"{TRIPLET}-gcc", tmp_path / "librknnrt.so", tmp_path / "program"
+    needs(f"gcc-{triplet}", "qemu-user")
+    if not Path("/usr", triplet, "include", "stdio.h").is_file():
+        pytest.skip(f"needs the C library of gcc-{triplet}")
+    compiler, library, program = f"{triplet}-gcc", tmp_path / "librknnrt.so", tmp_path / "program"
     subprocess.run(recipe.command([compiler], library, __version__), check=True)
     words = [
         compiler,
@@ -39,6 +40,6 @@ def test_a_boards_program_runs_here(tmp_path: Path) -> None:
     images = [write(tmp_path, f"in{i}", pixels(i, 1, 32, 32, 3)) for i in range(2)]
     for i, output in enumerate(inferred(DUAL, images, custom_ops=[PlainDual()])[0]):
         write(tmp_path, f"out{i}", output)
-    emulator = ["qemu-aarch64", "-L", f"/usr/{TRIPLET}", "-E", f"LD_LIBRARY_PATH={tmp_path}"]
+    emulator = [TRIPLETS[triplet], "-L", f"/usr/{triplet}", "-E", f"LD_LIBRARY_PATH={tmp_path}"]
     variables = {name: value for name, value in environment(library).items() if name != "LD_LIBRARY_PATH"}
     run([*emulator, program, DUAL, tmp_path], env=variables)

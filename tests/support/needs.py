@@ -37,6 +37,7 @@ COMMANDS = {
     "valgrind": ("valgrind",),
     "strace": ("strace",),
     "gcc-aarch64-linux-gnu": ("aarch64-linux-gnu-gcc",),
+    "gcc-arm-linux-gnueabihf": ("arm-linux-gnueabihf-gcc",),
     "qemu-user": ("qemu-aarch64",),
     "pkg-config": ("pkg-config",),
 }
