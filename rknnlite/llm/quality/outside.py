@@ -24,7 +24,9 @@ import json, sys
 out = sys.stdout.buffer
 sys.stdout = sys.stderr
 import torch, transformers
-model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1], torch_dtype=torch.float32).eval()
+transformers.utils.logging.disable_progress_bar()
+kind = "dtype" if int(transformers.__version__.split(".")[0]) >= 5 else "torch_dtype"
+model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1], **{kind: torch.float32}).eval()
 out.write(b"ready\\n"); out.flush()
 for line in sys.stdin:
     with torch.no_grad():
