@@ -79,7 +79,7 @@ def fill_param(param: Any, abi: Revision, start: Start, kept: Kept) -> None:
         param.skip_special_token = start.skip_special_token
     if hasattr(param, "is_async"):
         param.is_async = False
-    if hasattr(param, "img_start"):
+    if hasattr(param, "img_start") and any(start.image_tags):  # else the library's own
         for name, tag in zip(("img_start", "img_end", "img_content"), start.image_tags):
             _text(param, name, tag, kept)
     if abi.RKLLMExtendParam is not None:
