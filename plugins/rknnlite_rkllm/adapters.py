@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rknnlite.abi.rkllm import Revision, versions_with
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
 from rknnlite.llm.guarded_session import GuardedSession
 
@@ -20,6 +21,7 @@ __all__ = ["Adapters"]
 class Adapters(GuardedSession):
     """Part of a session."""
 
+    _abi: Revision
     _lora = ""
     _loras: tuple[str, ...] = ()
     _save = ""
@@ -56,6 +58,9 @@ class Adapters(GuardedSession):
 
     def save_prompt_cache(self, path: str | os.PathLike[str]) -> None:
         """Have the next run write its KV cache to a file when it ends; models with full attention in all layers only."""
+        if self._abi.RKLLMPromptCacheParam is None:
+            needed = versions_with(lambda abi: abi.RKLLMPromptCacheParam is not None)
+            raise ParamInvalid(f"librkllmrt {self._abi.name} saves no prompt cache; that needs {needed}")
         with self._using("save_prompt_cache"):
             if not Path(path).parent.is_dir():
                 raise ParamInvalid(f"there is no folder {Path(path).parent} for the prompt cache")

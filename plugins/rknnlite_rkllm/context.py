@@ -38,6 +38,7 @@ class RkllmContext(EngineContext[RkllmEngine, RkllmSession]):
             own_embeddings=True,
             own_text=True,
             host_sampling=False,
+            media_beside_tokens=False,
             sessions=self._engine.settings.sessions,
             kvcache_policies=(KvPolicy.DEFAULT, KvPolicy.RECURRENT),
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite import config
-from rknnlite.abi.rkllm import REVISIONS
+from rknnlite.abi.rkllm import REVISIONS, versions_with
 from rknnlite.abi.rkllm_params import DEFAULTS, RKLLMDefaultParamSpace
 from rknnlite.native.crash import named
 from rknnlite.native.library import FunctionMissing, OncePerFile, Search, check_elf, open_library
@@ -82,7 +82,8 @@ class Api:
         if bound is None:
             if not self.has(name):
                 raise FunctionMissing(
-                    f"librkllmrt {self.identity.version} has no {name}; it needs a later version"
+                    f"librkllmrt {self.identity.version} has no {name}; it needs "
+                    + versions_with(lambda abi: name in abi.exports)
                 )
             function = self.abi.functions[name].bind(getattr(self._dll, name))
             bound = self._bound[name] = named(f"backend rkllm, {self.identity.path}", name, function)

@@ -273,6 +273,9 @@ class RkllmSession(Adapters):
             raise ParamInvalid(f"max_new_tokens is {params.max_new_tokens}, must be 1 or more")
         wanted = calls.given.outputs if calls.given.output is not None else ()
         mode = _OUTPUTS[tuple(wanted)]
+        if wanted and self._abi.RKLLMInferMode is None:
+            needed = "hidden states need 1.1.0, logits 1.2.0 or later"
+            raise ParamInvalid(f"librkllmrt {self._engine.version} gives neither; {needed}")
         if params.prefill_only and (mode is Mode.GENERATE or not self._abi.callback_returns):
             raise ParamInvalid(
                 "prefill_only needs an output callback for logits or hidden states, and librkllmrt 1.2.1 or later; to compute a "

@@ -10,7 +10,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.abi.rkllm import Revision
+from rknnlite.abi.rkllm import Revision, versions_with
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi.llm import InputKind, LlmParams, SamplingParams
 
@@ -79,18 +79,15 @@ def fill_param(param: Any, abi: Revision, start: Start, kept: Kept) -> None:
         param.skip_special_token = start.skip_special_token
     if hasattr(param, "is_async"):
         param.is_async = False
-    if hasattr(param, "img_start"):
+    if hasattr(param, "img_start") and any(start.image_tags):  # else the library's own
         for name, tag in zip(("img_start", "img_end", "img_content"), start.image_tags):
             _text(param, name, tag, kept)
     if abi.RKLLMExtendParam is not None:
         _fill_extend(param.extend_param, abi, start)
     else:
-        unset = Start("", 0, 0, start.sampling)
-        wanted = [
-            name for name in ("base_domain_id", "n_batch", "cross_attention") if getattr(start, name) != getattr(unset, name)
-        ]  # fmt: skip
-        if wanted:
-            raise ParamInvalid(f"librkllmrt {abi.name} has no {', '.join(wanted)}; it needs 1.1 or later")
+        _set(param, abi, "base_domain_id", start.base_domain_id, start.base_domain_id != 0)
+        _set(param, abi, "n_batch", start.n_batch, start.n_batch != 1)
+        _set(param, abi, "use_cross_attn", start.cross_attention, start.cross_attention)
 
 
 def _fill_extend(extend: Any, abi: Revision, start: Start) -> None:
@@ -110,7 +107,13 @@ def _set(struct: Any, abi: Revision, name: str, value: Any, wanted: bool) -> Non
         if value is not None:
             setattr(struct, name, value)
     elif wanted:
-        raise ParamInvalid(f"librkllmrt {abi.name} has no {name}; it needs a later version")
+        raise ParamInvalid(f"librkllmrt {abi.name} has no {name}; it needs {_versions(name)}")
+
+
+def _versions(member: str) -> str:
+    """Which versions have a member of the parameters."""
+    places = ("RKLLMParam", "RKLLMExtendParam", "RKLLMInferParam")
+    return versions_with(lambda abi: any(abi.has_field(place, member) for place in places))
 
 
 def input_structs(abi: Revision, inputs: tuple[Given, ...], kept: Kept) -> Any:

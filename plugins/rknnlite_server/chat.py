@@ -121,7 +121,7 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
     bound = await asyncio.to_thread(model.constraint, rule, tools, model.thinks_first(tokens, thinking))
     work = Work(
         tuple(tokens), shared.sampling, room(body, model, len(tokens)), shared.stop,
-        bound, shared.top, model.media.input_of(said, tokens),
+        bound, shared.top, model.media.input_of(said, tokens, model.prompt_text(said)),
         answer_decoder(model.tokenizer, model.form, bool(tools.offered)),
     )  # fmt: skip
     return ChatRequest(model, work, shared, tools, model.opens_thought(tokens))

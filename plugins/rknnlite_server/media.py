@@ -7,7 +7,7 @@ import base64
 import binascii
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Optional, Protocol
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rknnlite
+from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.files.pictures import decode_picture
 from rknnlite.formats import ModelFile
@@ -42,8 +43,10 @@ class Media(Protocol):
     async def attached(self, said: MessagesInput, messages: Sequence[Mapping[str, Any]]) -> MessagesInput:
         """The conversation with the embeddings of its pictures and sounds; raises ApiError for what cannot be."""
 
-    def input_of(self, said: MessagesInput, tokens: Sequence[int]) -> Optional[MultimodalInput]:
-        """The input of a run where tokens alone do not do."""
+    def input_of(
+        self, said: MessagesInput, tokens: Sequence[int], text: Optional[Callable[[], str]]
+    ) -> Optional[MultimodalInput]:
+        """The input of a run where tokens alone do not do; ``text`` makes the prompt where tokens do not go with images."""
 
     def close(self) -> None:
         """Release the encoders; may be called again."""
@@ -60,7 +63,9 @@ class NoMedia:
             )
         return said
 
-    def input_of(self, said: MessagesInput, tokens: Sequence[int]) -> Optional[MultimodalInput]:
+    def input_of(
+        self, said: MessagesInput, tokens: Sequence[int], text: Optional[Callable[[], str]]
+    ) -> Optional[MultimodalInput]:
         """See ``Media``."""
         return None
 
@@ -69,7 +74,7 @@ class NoMedia:
 
 
 class Pictures:
-    """The encoder of images beside a language model of some embedding width."""
+    """The encoder of images beside a language model of some embedding width; 0: that of the encoder's rows."""
 
     def __init__(self, settings: ModelSettings, model: str, weight: str, width: int) -> None:
         """``model`` and ``weight`` are paths; raises what ``rknnlite.open`` raises, ModelInvalid, ParamInvalid."""
@@ -82,7 +87,10 @@ class Pictures:
         options: dict[str, Any] = {"device_id": settings.device_id} if settings.device_id else {}
         if weight:
             options["weights"] = ModelFile(weight)
-        self._encoder = rknnlite.open(model, backend=settings.backend or None, **options)
+        backend = (
+            settings.backend if settings.backend and plugins.backend(settings.backend).runs_networks else None
+        )
+        self._encoder = rknnlite.open(model, backend=backend, **options)
         try:
             self._size, self.tokens = self._shape(model)
         except BaseException:
@@ -102,6 +110,7 @@ class Pictures:
             raise ParamInvalid(
                 f"{model} takes pictures of {dims[2]} x {dims[1]}, --img-width and --img-height say {size[0]} x {size[1]}"
             )
+        self._width = self._width or int(outputs[0].dims[-1])
         elements = int(np.prod(outputs[0].dims))
         if elements % self._width:
             raise ModelInvalid(
@@ -131,9 +140,15 @@ class Pictures:
         )
         return replace(said, image=block)
 
-    def input_of(self, said: MessagesInput, tokens: Sequence[int]) -> Optional[MultimodalInput]:
+    def input_of(
+        self, said: MessagesInput, tokens: Sequence[int], text: Optional[Callable[[], str]]
+    ) -> Optional[MultimodalInput]:
         """See ``Media``."""
-        return None if said.image is None else MultimodalInput(tokens=list(tokens), image=said.image)
+        if said.image is None:
+            return None
+        if text is not None:
+            return MultimodalInput(text(), image=said.image)
+        return MultimodalInput(tokens=list(tokens), image=said.image)
 
     def _embedded(self, part: Mapping[str, Any]) -> Array:
         """Embeddings (tokens, width) float32 of one picture."""

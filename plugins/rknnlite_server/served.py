@@ -59,6 +59,8 @@ class ServedModel:
         self.ran: Callable[[float, Future[RunSummary]], None] = lambda arrived, run: None
         package = _package(settings)
         extra = {"device_id": settings.device_id} if settings.device_id else {}
+        if settings.model2 and _is_rkllm(settings):
+            extra["image_tags"] = (settings.img_start, settings.img_end, settings.img_content)
         weight = None if package.is_one_file else _path(settings.weight) or str(package.weight)
         self.context = open_llm(_path(settings.model), weight, backend=settings.backend or None, **extra)
         try:
@@ -87,6 +89,8 @@ class ServedModel:
         session = self.context.session(self.params(self.settings.sampling), self.callbacks)
         if KvPolicy.NORMAL in self.context.traits.kvcache_policies:
             session.set_kvcache_policy(KvPolicy.NORMAL)
+        if self.settings.model2 and not self.context.traits.media_beside_tokens:
+            session.set_chat_template("", "", "")  # prompts with images are rendered here
         return session
 
     def params(self, sampling: SamplingParams) -> LlmParams:
@@ -97,6 +101,12 @@ class ServedModel:
         """The tokens of a conversation; takes time, so not in the event loop. Raises ParamInvalid, InputInvalid."""
         text = self.template.conversation(messages, []).text
         return self.tokenizer.encode(expanded(text, messages))
+
+    def prompt_text(self, messages: MessagesInput) -> Callable[[], str] | None:
+        """What makes the text of a conversation, where images do not go with tokens; else None."""
+        if self.context.traits.media_beside_tokens:
+            return None
+        return lambda: self.template.conversation(messages, []).text
 
     def constraint(
         self, rule: Rule | None, tools: Tools, thinking: bool = False
@@ -228,12 +238,17 @@ class ServedModel:
 
 def _package(settings: ModelSettings) -> Package:
     """The model and what lies beside it. Raises ParamInvalid: nothing lies beside a file descriptor."""
-    needed = () if Path(_path(settings.model)).suffix == ".rkllm" else ("weight", "embed", "vocab")
+    needed = () if _is_rkllm(settings) else ("weight", "embed", "vocab")
     missing = [name for name in needed if not getattr(settings, name)]
     if missing and _path(settings.model) != settings.model:
         raise ParamInvalid(f"{settings.name}: {missing[0]} is missing; nothing lies beside a file descriptor")
     path = Path(_path(settings.model))
     return replace(Package.of(path), model=path)
+
+
+def _is_rkllm(settings: ModelSettings) -> bool:
+    """Whether a model is one file for librkllmrt, which is opened with the tags of its images."""
+    return Path(_path(settings.model)).suffix == ".rkllm"
 
 
 def _path(given: str) -> str:

@@ -22,7 +22,7 @@ from . import rkllm_results as results
 from .rkllm_results import CallbackReturn
 from .signature import Signature
 
-__all__ = ["REVISIONS", "VERSIONS", "Revision", "revision_of"]
+__all__ = ["REVISIONS", "VERSIONS", "Revision", "revision_of", "versions_with"]
 
 _POINTER: Callable[[Any], Any] = ct.POINTER
 _HANDLE, _TEXT, _STATUS = ct.c_void_p, ct.c_char_p, ct.c_int
@@ -239,6 +239,13 @@ REVISIONS = {abi.name: abi for abi in (_100, _101, _110, _120, _121B1, _121, _13
 """The seven layouts by name, oldest first."""
 VERSIONS = {version: abi for abi in REVISIONS.values() for version in abi.versions}
 """The layout of every known version."""
+
+
+def versions_with(has: Callable[[Revision], bool]) -> str:
+    """In words, the versions of which something is true: ``1.2.1 or later``."""
+    found = [abi for abi in REVISIONS.values() if has(abi)]
+    last = found[-1].versions[-1]
+    return f"{found[0].name} {'or later' if last in tuple(REVISIONS.values())[-1].versions else 'to ' + last}"
 
 
 def revision_of(version: str) -> Revision:

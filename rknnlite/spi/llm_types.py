@@ -257,6 +257,7 @@ class LlmTraits:
         own_embeddings: the runtime has the embedding table; tokens need no embed callback.
         own_text: the runtime has a tokenizer; text needs no tokenizer callback, and results come with their text.
         host_sampling: the sampling callback is called; without it answers cannot be bound by rules or seeds.
+        media_beside_tokens: images go with tokens that hold their places; else with a text that has their tags.
         sessions: the most sessions at a time, 0: any number.
         kvcache_policies: what ``set_kvcache_policy`` takes.
 
@@ -269,5 +270,6 @@ class LlmTraits:
     own_embeddings: bool = False
     own_text: bool = False
     host_sampling: bool = True
+    media_beside_tokens: bool = True
     sessions: int = 0
     kvcache_policies: tuple[KvPolicy, ...] = tuple(KvPolicy)

@@ -56,7 +56,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     before = Steps._through
 
     def counted(self: Any, entry: Any) -> Any:
-        sizes.append(len(entry.embeds))
+        sizes.append(len(entry.rows))
         return before(self, entry)
 
     monkeypatch.setattr(Steps, "_through", counted)
