@@ -48,7 +48,8 @@ def packing_of(config: Mapping[str, Any]) -> Optional[Packing]:
     widths = {"gptq": (2, 4, 8), "awq": (4,)}
     if method not in known or form not in known[method] or bits not in widths[method]:
         raise ModelUnsupported(
-            f"config.json: quantization_config: weights quantised by {shown(method)} (format {shown(form)}, {shown(bits)} bits) are not read here; "
+            f"config.json: quantization_config: weights quantised by {shown(method)} "
+            f"(format {shown(form)}, {shown(bits)} bits) are not read here; "
             "there are gptq of 2, 4 and 8 bits and awq of 4 bits (gemm). Export the model that was quantised, with "
             "--weights w4 or w8"
         )
