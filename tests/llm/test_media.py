@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -225,16 +223,6 @@ def test_the_last_token_of_an_answer_is_no_place_for_an_image(tmp_path: Path) ->
         talk.session.set_llm_param(only)
         talk.run(said.inputs(case.talks[0][0], "0.0"), 2)
         assert np.isfinite(talk.run(said.inputs(case.talks[0][0], "0.0"), 2, keep=True)).all()
-
-
-@pytest.mark.slow
-def test_all_models_against_transformers_itself(tmp_path: Path) -> None:
-    """The whole comparison of ``tools/llm_media``, float encoders included."""
-    pytest.importorskip("torch", reason="needs the package torch")
-    pytest.importorskip("transformers", reason="needs the package transformers")
-    command = [sys.executable, "-m", "tools.llm_media", "--python", sys.executable, "--keep", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 FLAT = {

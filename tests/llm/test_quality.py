@@ -122,11 +122,3 @@ def test_an_interpreter_without_transformers_is_told(tmp_path: Path) -> None:
         transformers_reader(sys.executable, tmp_path),
     ):
         pass
-
-
-def test_transformers_read_as_the_source_does(made: dict[str, Path]) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    found = evaluate(TRAINED, [made["w8"]], TEXT, Settings(32, 200, python=sys.executable))[-1]
-    assert found.name == "transformers"
-    assert found.all.kl_max < 1e-6 and found.all.top1 == 1

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from rknnlite.llm import Embedder, EmbedTable, Package, Tokenizer, export_llm, open_llm
+from rknnlite.llm.quality import Settings, evaluate
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
 from tests.llm.conftest import Recorder
 from tests.llm.make_goldens import hidden_states, plain_greedy
+from tests.llm.test_quality import TEXT, TRAINED
 from tests.support.corpus import ROOT
 from tests.support.embedding_models import SENTENCES, TOKENIZERS, write_encoder
 
@@ -153,3 +155,18 @@ def test_every_family_agrees_anew(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.mark.slow
+def test_media_models_against_transformers_itself(tmp_path: Path) -> None:
+    """The whole comparison of ``tools/llm_media``, float encoders included."""
+    command = [sys.executable, "-m", "tools.llm_media", "--python", sys.executable, "--keep", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_transformers_read_a_checkpoint_as_the_source_does(tmp_path: Path) -> None:
+    export_llm(TRAINED, tmp_path / "w8", "w8")
+    found = evaluate(TRAINED, [tmp_path / "w8"], TEXT, Settings(32, 200, python=sys.executable))[-1]
+    assert found.name == "transformers"
+    assert found.all.kl_max < 1e-6 and found.all.top1 == 1
