@@ -57,7 +57,12 @@ class ExportLlm(Command):
             "--weights", choices=(*WEIGHT_TYPES, AUTO), default="f16",
             help="default: f16; auto: w4, and w8 where --max-kl (0.05) needs it, which is measured",
         )  # fmt: skip
-        parser.add_argument("--kvcache", choices=tuple(KV_CACHES), help="default: f16; f32 with f32 weights")
+        parser.add_argument(
+            "--kvcache",
+            choices=tuple(KV_CACHES),
+            metavar="TYPE",
+            help=f"{', '.join(KV_CACHES)} (default: f16; f32 with f32 weights)",
+        )
         parser.add_argument(
             "--max-context",
             type=int,

@@ -43,6 +43,7 @@ NEEDS = {
     "llm_chat/stop.py": "jinja2",
     "llm_chat/test.py": "jinja2",
     "resnet18/test.py": "opencv-python-headless",
+    "rkllm_chat/test.py": ".rkllm files",
     "rknn1/test.py": "opencv-python-headless",
     "video_pipeline/make_video.py": "opencv-python-headless",
     "video_pipeline/test.py": "opencv-python-headless",

@@ -67,7 +67,7 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
     """``opened("1.2.3", "op count", in_process=True)``: a context; what belongs to it is gone at the end."""
     if compiler() is None:
         pytest.skip("no C compiler is installed")
-    threads, contexts = set(threading.enumerate()), []
+    before, contexts = present(), []
 
     def make(version: str = "1.2.3", *lines: str, name: str = "model.rkllm", **options: Any) -> LlmContext:
         path = tmp_path / name
@@ -79,20 +79,32 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
     yield make
     for context in contexts:
         context.close()
-    nothing_left(threads)
+    nothing_left(before)
 
 
-def nothing_left(threads: set[threading.Thread]) -> None:
+def present() -> set[object]:
+    """Processes and threads that there are: of this test, or of others before it."""
+    return {*threading.enumerate(), *psutil.Process().children()}
+
+
+def nothing_left(before: set[object]) -> None:
     """No process and none of our threads that was not there before, within a moment."""
     gc.collect()
     end = time.monotonic() + 5
     while time.monotonic() < end:
-        children = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
-        left = [t for t in set(threading.enumerate()) - threads if t.name.startswith("rknnlite")]
+        children = [c for c in psutil.Process().children() if c not in before and _lives(c)]
+        left = [t for t in threading.enumerate() if t not in before and t.name.startswith("rknnlite")]
         if not left and not children:
             return
         time.sleep(0.02)
     raise AssertionError(f"left over: {children} {left}")
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def talking(context: LlmContext, heard: Heard | None = None, **params: Any) -> LlmSession:

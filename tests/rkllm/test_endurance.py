@@ -24,7 +24,7 @@ from rknnlite.spi.llm import (
     LlmSession,
     PromptInput,
 )
-from tests.rkllm.conftest import Opener, nothing_left
+from tests.rkllm.conftest import Opener, nothing_left, present
 
 RUNS, TOKENS, GROWTH_KIB = 1000, 60, 6 * 1024
 EXPECTED = " ".join(map(str, range(1, 1000)))
@@ -128,7 +128,7 @@ def test_runs_of_all_ends(
     control = tmp_path / "control"
     control.write_text("token_us=100")
     monkeypatch.setenv("RKLLM_DOUBLE_CONTROL", str(control))
-    before = set(threading.enumerate())
+    before = present()
     files = psutil.Process().num_fds()
     context = opened(version, "op count", "token_us 100")
     ends = Runs(context, control, seed=1)
