@@ -43,7 +43,6 @@ NEEDS = {
     "llm_chat/stop.py": "jinja2",
     "llm_chat/test.py": "jinja2",
     "resnet18/test.py": "opencv-python-headless",
-    "rkllm_chat/test.py": ".rkllm files",
     "rknn1/test.py": "opencv-python-headless",
     "video_pipeline/make_video.py": "opencv-python-headless",
     "video_pipeline/test.py": "opencv-python-headless",
@@ -67,7 +66,7 @@ def run(program: str, folder: Path, hidden: str = EXTRAS, path: str = "") -> sub
 
 
 def test_every_example_is_tried() -> None:
-    tried = {program.partition("/")[0] for program in NEEDS}
+    tried = {program.partition("/")[0] for program in NEEDS} | {"rkllm_chat"}
     assert tried == {path.parent.name for path in EXAMPLES.glob("*/test.py")}
 
 
@@ -81,6 +80,13 @@ def test_a_sentence_says_what_is_missing(program: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     assert len(said) == 1, done.stderr
     assert "pip install" in said[0] or "apt install" in said[0]
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_example_without_a_model_of_its_own_asks_for_one(tmp_path: Path) -> None:
+    done = run("rkllm_chat/test.py", tmp_path)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "name one: python test.py MODEL.rkllm" in done.stderr
     assert not list(tmp_path.iterdir())
 
 
