@@ -41,6 +41,7 @@ def test_as_many_matrices_are_wide_as_the_divergence_needs(mixed: Mixed) -> None
 
 
 def test_a_mixed_package_says_what_it_is_and_runs(mixed: Mixed) -> None:
+    pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")
     model = ModelFile(mixed.package.model).llm
     assert (model.weights, model.chosen) == ("auto", mixed.chosen)
     tensors = SafeTensors(ModelFile(mixed.package.weight).data)

@@ -1,5 +1,7 @@
 /* What programs allow themselves: sizes beyond the data, NCHW, outputs without an index, in another order, or not all. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 
 #include "check.h"
 
