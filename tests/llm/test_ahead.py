@@ -35,6 +35,8 @@ from tests.llm.family_goldens import CASES
 from tests.llm.test_families import exported, table_of
 from tests.support.llm_models import VOCAB, write_model
 
+pytestmark = pytest.mark.slow
+
 PLAIN = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
 ALONE = replace(PLAIN, speculate=0)
 GUESSING = replace(PLAIN, speculate=7)

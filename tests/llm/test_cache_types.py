@@ -26,6 +26,8 @@ from tests.llm.conftest import Maker, Recorder, embed_of
 from tests.llm.test_decoder import Engine
 from tests.support.llm_models import VOCAB
 
+pytestmark = pytest.mark.slow
+
 NARROW = [name for name in KV_CACHES if name not in ("f32", "f16")]
 ADDED = [name for name in NARROW if name not in ("int8", "int4")]
 NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))

@@ -16,6 +16,8 @@ from rknnlite.llm import Package, Tokenizer, export_llm
 from rknnlite.llm.gguf_import import _ENDS, _KEYS, _LAYER
 from tests.support.llm_models import config, weights
 
+pytestmark = pytest.mark.slow
+
 gguf = pytest.importorskip("gguf", reason="needs the package gguf (extra gguf)")
 SIZES = {
     "hidden_size": 256,

@@ -18,6 +18,8 @@ from tests.llm.family_goldens import write_family
 from tests.llm.test_families import Talk
 from tests.support.llm_models import write_model
 
+pytestmark = pytest.mark.slow
+
 FAMILIES = ["qwen2", "phi3", "gemma3", "glm4", "internlm2", "lfm2", "qwen3-moe", "llama-3"]
 PROMPT = np.array([3, 1, 4, 1, 5, 9, 2, 6])
 

@@ -32,6 +32,8 @@ from rknnlite.spi.llm import (
 )
 from tests.llm.media_goldens import CASES, MARKERS, Case, Turn, write_model
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FIRST_MARKER, VOCAB = 150, 160
 PARAMS = LlmParams(

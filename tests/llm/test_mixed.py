@@ -20,6 +20,8 @@ from rknnlite.llm.quality.readers import source_reader
 from tests.llm.conftest import Maker
 from tests.support.llm_models import SlowDecoder, write_model
 
+pytestmark = pytest.mark.slow
+
 TRAINED = Path("examples/llm_chat/trained")
 TEXT = [Text("sums", "What is 12 + 30? What is 47 + 38? Say it, please. " * 8)]
 

@@ -17,6 +17,8 @@ from rknnlite.llm.quality.readers import _one_by_one, exact_type, package_reader
 from tests.llm.conftest import Maker, embed_of
 from tests.support.llm_models import HIDDEN, VOCAB, SlowDecoder, write_model
 
+pytestmark = pytest.mark.slow
+
 TRAINED = Path("examples/llm_chat/trained")
 FEW = Settings(context=32, tokens=200)
 TEXT = [Text("sums", "What is 12 + 30? What is 47 + 38? " * 6)]

@@ -15,6 +15,8 @@ from rknnlite.llm import Package, export_llm
 from rknnlite.llm.quantised import packing_of
 from tests.support.llm_models import config, weights
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"hidden_size": 64, "intermediate_size": 128}
 ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 """The output that AWQ puts into each four bits of an int32, from the lowest up."""

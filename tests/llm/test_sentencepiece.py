@@ -13,6 +13,8 @@ from rknnlite.llm.tokens.pipeline import PlainTokenizer
 from rknnlite.llm.tokens.sentencepiece import published, read_sentencepiece
 from tests.support.llm_models import write_model
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parent / "data" / "sentencepiece"
 """Models that SentencePiece 0.2.3 trained with ``tests.support.texts.corpus``, and its ids of texts (none that spells a byte's
 token out: SentencePiece takes that for text, the package ``tokenizers`` for the token)."""

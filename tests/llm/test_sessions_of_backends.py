@@ -36,6 +36,8 @@ from tests.doubles.rkllm.standin import build, model
 from tests.llm.conftest import Maker, Recorder, embed_of
 from tests.support.llm_models import VOCAB
 
+pytestmark = pytest.mark.slow
+
 ENDLESS = InferParams(max_new_tokens=10**6)
 NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
 NATIVE = ("rkllm 1.2.3", "rkllm 1.3.0", "rkllm 1.3.0 in process")

@@ -20,6 +20,8 @@ from rknnlite.llm.tokens.gguf import SPLITS
 from rknnlite.llm.tokens.pipeline import PlainTokenizer
 from tests.support.texts import corpus, strings
 
+pytestmark = pytest.mark.slow
+
 tokenizers = pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
 MARK = "\u2581"
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]

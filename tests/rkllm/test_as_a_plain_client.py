@@ -14,6 +14,8 @@ from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import build, model, records
 from tests.rkllm.raw import Client, said
 
+pytestmark = pytest.mark.slow
+
 if compiler() is None:
     pytest.skip("no C compiler is installed", allow_module_level=True)
 

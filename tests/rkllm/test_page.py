@@ -27,6 +27,8 @@ from rknnlite.spi.llm import (
 )
 from tests.rkllm.conftest import Heard, Opener, talking
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[2] / "docs" / "rkllm.md").read_text(encoding="utf-8")
 TAGS = ("<s>", "<e>", "<p>")
 FEW = InferParams(max_new_tokens=2)

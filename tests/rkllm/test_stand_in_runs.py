@@ -18,6 +18,8 @@ from tests.doubles.rkllm.standin import model, records
 
 from .raw import Client, Event, said
 
+pytestmark = pytest.mark.slow
+
 if compiler() is None:
     pytest.skip("no C compiler is installed", allow_module_level=True)
 
