@@ -18,7 +18,7 @@ __all__ = [
 LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknn3_api.so"
 CLIENT, _CLIENT3, INCLUDE = (Path(__file__).with_name(name) for name in ("client", "client3", "include"))
 """Sources of the libraries, and the headers that programs are compiled with."""
-_SHARED = ("channel.c", "orphan.c", "process.c", "wire.c")
+_SHARED = ("channel.c", "given.c", "learned.c", "orphan.c", "process.c", "wire.c")
 _SOURCES = {
     LIBRARY: ((CLIENT, "*.c"),),
     RKNN3_LIBRARY: ((_CLIENT3, "*.c"), *((CLIENT, name) for name in _SHARED)),

@@ -123,12 +123,12 @@ struct channel *channel_take(const char *function, uint64_t id, int *code)
     return channel;
 }
 
-/* As channel_take, for what is done on the side: none that is open, nothing said. */
+/* As channel_take, for what is done on the side: none that is open, or this thread is in a call of it; nothing said. */
 struct channel *channel_look(uint64_t id)
 {
     pthread_mutex_lock(&list_lock);
     struct channel *channel = find(id);
-    bool usable = channel && channel->sock >= 0 && !channel->broken;
+    bool usable = channel && channel->sock >= 0 && !channel->broken && !is_calling(channel);
     if (usable)
         channel->users++;
     pthread_mutex_unlock(&list_lock);

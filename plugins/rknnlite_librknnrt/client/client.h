@@ -70,6 +70,11 @@ bool wire_recv(int sock, void *bytes, size_t size, int *fds, int *n_fds);
 size_t wire_recv_ahead(int sock, void *bytes, size_t size, size_t room, int *fds, int *n_fds);
 int wire_memory(size_t size); /* a descriptor of fresh memory, -1 */
 
+/* -- given.c: what programs hand over --------------------------------------------------------------- */
+
+int given_bytes(const void *bytes, uint64_t size); /* a descriptor of a copy, -1 */
+char *given_path(const char *path); /* meaning the same in the server, which began in another folder; the caller frees it */
+
 /* -- channel.c: one conversation ------------------------------------------------------------------ */
 
 struct operators;
@@ -121,6 +126,18 @@ void channel_publish(struct channel *channel); /* the program may use its number
 void channel_drop(struct channel *channel);    /* take out of the list and give back; it is taken */
 int channel_talk(struct channel *channel, struct talk *talk); /* one call; what failed is said */
 bool channel_is_open(uint64_t id);
+
+/* -- learned.c: which contexts know a memory ---------------------------------------------------------- */
+
+struct learned {
+    struct learned *next;
+    uint64_t channel;
+};
+
+bool learned_has(const struct learned *learned, uint64_t channel);
+void learned_add(struct learned **list, uint64_t channel);
+void learned_leave(struct learned **list, uint64_t channel);
+void learned_end(struct learned **list, const char *function, uint64_t memory); /* it is gone: tell them all */
 
 /* -- context.c ------------------------------------------------------------------------------------ */
 

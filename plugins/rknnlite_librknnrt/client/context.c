@@ -2,7 +2,6 @@
 #include "client.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,43 +48,11 @@ static const struct answer *remembered(const struct channel *channel, uint32_t c
 
 /* -- opening --------------------------------------------------------------------------------------- */
 
-/* The model's bytes as memory that the server can map. A bad address is an error here, not a crash. */
-static int shared_copy(const char *bytes, size_t size)
-{
-    int fd = wire_memory(0);
-    for (size_t done = 0; fd >= 0 && done < size;) {
-        ssize_t written = write(fd, bytes + done, size - done);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            close(fd);
-            return -1;
-        }
-        done += (size_t)written;
-    }
-    return fd;
-}
-
-/* A path that means the same in the server, which began in the folder where this process was then. */
-static char *whole_path(const char *path)
-{
-    char folder[PATH_MAX];
-    if (path[0] == '/' || !getcwd(folder, sizeof folder))
-        return strdup(path);
-    char *whole = malloc(strlen(folder) + strlen(path) + 2);
-    if (whole) {
-        strcpy(whole, folder);
-        strcat(whole, "/");
-        strcat(whole, path);
-    }
-    return whole;
-}
-
 static int open_model(struct channel *channel, const char *model, uint32_t size, uint32_t flag, uint64_t master)
 {
     struct talk talk = {.function = "rknn_init", .call = CALL_INIT, .args = {flag, size, master}};
-    char *path = size ? NULL : whole_path(model);
-    int fd = size ? shared_copy(model, size) : -1;
+    char *path = size ? NULL : given_path(model);
+    int fd = size ? given_bytes(model, size) : -1;
     int code;
     if (size && fd < 0) {
         code = failed(talk.function, RKNN_ERR_MODEL_INVALID, "the %u bytes of the model cannot be read: %s", size, strerror(errno));

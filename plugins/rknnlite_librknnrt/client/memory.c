@@ -11,11 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct learned {
-    struct learned *next;
-    uint64_t channel;
-};
-
 struct memory {
     rknn_tensor_mem mem; /* what the program sees; found by its address, which is never read before */
     struct memory *next;
@@ -178,14 +173,6 @@ static struct memory **find(const rknn_tensor_mem *mem)
     return at;
 }
 
-static bool has_learned(const struct memory *memory, uint64_t channel)
-{
-    const struct learned *learned = memory->learned;
-    while (learned && learned->channel != channel)
-        learned = learned->next;
-    return learned != NULL;
-}
-
 int memory_known(struct channel *channel, const char *function, const rknn_tensor_mem *mem, uint64_t *id)
 {
     pthread_mutex_lock(&lock);
@@ -194,7 +181,7 @@ int memory_known(struct channel *channel, const char *function, const rknn_tenso
     struct talk talk = {.function = function, .call = CALL_MEMORY, .fds = &fd, .n_fds = 1};
     bool known = false;
     if (memory) {
-        known = has_learned(memory, channel->id);
+        known = learned_has(memory->learned, channel->id);
         *id = talk.args[0] = memory->id;
         talk.args[1] = memory->mem.size;
         talk.args[2] = (uint64_t)memory->mem.offset;
@@ -208,19 +195,11 @@ int memory_known(struct channel *channel, const char *function, const rknn_tenso
     } else if (!known) {
         code = channel_talk(channel, &talk);
         free(talk.answer);
-        struct learned *learned = code ? NULL : malloc(sizeof *learned);
-        if (learned) {
-            learned->channel = channel->id;
-            pthread_mutex_lock(&lock);
-            memory = *find(mem);
-            if (memory) {
-                learned->next = memory->learned;
-                memory->learned = learned;
-            } else {
-                free(learned);
-            }
-            pthread_mutex_unlock(&lock);
-        }
+        pthread_mutex_lock(&lock);
+        memory = code ? NULL : *find(mem);
+        if (memory)
+            learned_add(&memory->learned, channel->id);
+        pthread_mutex_unlock(&lock);
     }
     if (fd >= 0)
         close(fd);
@@ -229,11 +208,6 @@ int memory_known(struct channel *channel, const char *function, const rknn_tenso
 
 static void free_memory(struct memory *memory)
 {
-    while (memory->learned) {
-        struct learned *next = memory->learned->next;
-        free(memory->learned);
-        memory->learned = next;
-    }
     if (memory->mapped)
         munmap(memory->mapped, memory->mapped_size);
     close(memory->fd);
@@ -251,15 +225,7 @@ PUBLIC int rknn_destroy_mem(rknn_context ctx, rknn_tensor_mem *mem)
     if (!memory)
         return failed("rknn_destroy_mem", RKNN_ERR_PARAM_INVALID,
                       "there is no rknn_tensor_mem at %p; it was destroyed, or never made", (void *)mem);
-    for (struct learned *learned = memory->learned; learned; learned = learned->next) {
-        struct channel *channel = channel_look(learned->channel);
-        if (channel) {
-            struct talk talk = {.function = "rknn_destroy_mem", .call = CALL_FORGET, .args = {memory->id}};
-            channel_talk(channel, &talk);
-            free(talk.answer);
-            channel_let_go(channel);
-        }
-    }
+    learned_end(&memory->learned, "rknn_destroy_mem", memory->id);
     free_memory(memory);
     return RKNN_SUCC;
 }
@@ -268,15 +234,7 @@ void memory_leave(uint64_t channel)
 {
     pthread_mutex_lock(&lock);
     for (struct memory *memory = list; memory; memory = memory->next)
-        for (struct learned **at = &memory->learned; *at;) {
-            struct learned *learned = *at;
-            if (learned->channel != channel) {
-                at = &learned->next;
-                continue;
-            }
-            *at = learned->next;
-            free(learned);
-        }
+        learned_leave(&memory->learned, channel);
     pthread_mutex_unlock(&lock);
 }
 
@@ -383,7 +341,7 @@ PUBLIC int rknn_mem_sync(rknn_context context, rknn_tensor_mem *mem, rknn_mem_sy
     for (struct learned *learned = memory ? memory->learned : NULL; learned && count < 15; learned = learned->next)
         ids[count++] = learned->channel;
     uint64_t own = memory ? (context ? context : memory->owner) : 0;
-    if (own && !has_learned(memory, own)) /* synced before it is bound */
+    if (own && !learned_has(memory->learned, own)) /* synced before it is bound */
         ids[count++] = own;
     pthread_mutex_unlock(&lock);
     if (!memory)

@@ -11,11 +11,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct learned {
-    struct learned *next;
-    uint64_t channel;
-};
-
 struct memory {
     rknn3_tensor_mem mem; /* what the program sees; found by its address, which is never read before */
     struct memory *next;
@@ -149,18 +144,7 @@ PUBLIC int rknn3_destroy_mem(rknn3_context context, rknn3_tensor_mem *mem)
     struct memory *memory = take_out(mem);
     if (!memory)
         return unknown("rknn3_destroy_mem", mem);
-    while (memory->learned) {
-        struct learned *learned = memory->learned;
-        struct channel *channel = channel_look(learned->channel);
-        if (channel) {
-            struct talk talk = {.function = "rknn3_destroy_mem", .call = CALL_FORGET, .args = {memory->id}};
-            channel_talk(channel, &talk);
-            free(talk.answer);
-            channel_let_go(channel);
-        }
-        memory->learned = learned->next;
-        free(learned);
-    }
+    learned_end(&memory->learned, "rknn3_destroy_mem", memory->id);
     munmap(memory->mapped, memory->mapped_size);
     close(memory->fd);
     free(memory);
@@ -210,28 +194,12 @@ uint64_t memory3_size(const rknn3_tensor_mem *mem)
     return size;
 }
 
-static bool has_learned(const struct memory *memory, uint64_t channel)
-{
-    const struct learned *learned = memory->learned;
-    while (learned && learned->channel != channel)
-        learned = learned->next;
-    return learned != NULL;
-}
-
 static void remember(const rknn3_tensor_mem *mem, uint64_t channel)
 {
-    struct learned *learned = malloc(sizeof *learned);
-    if (!learned)
-        return;
     pthread_mutex_lock(&lock);
     struct memory *memory = *find(mem);
-    if (memory) {
-        learned->channel = channel;
-        learned->next = memory->learned;
-        memory->learned = learned;
-    } else {
-        free(learned);
-    }
+    if (memory)
+        learned_add(&memory->learned, channel);
     pthread_mutex_unlock(&lock);
 }
 
@@ -243,7 +211,7 @@ int memory3_known(struct channel *channel, const char *function, const rknn3_ten
         pthread_mutex_unlock(&lock);
         return unknown(function, mem);
     }
-    bool known = has_learned(memory, channel->id);
+    bool known = learned_has(memory->learned, channel->id);
     int fd = known ? -1 : fcntl(memory->fd, F_DUPFD_CLOEXEC, 3);
     struct talk talk = {.function = function, .call = CALL_MEMORY, .args = {memory->id, memory->size, memory->offset}};
     *id = memory->id;
@@ -265,15 +233,7 @@ void memory3_leave(uint64_t channel)
 {
     pthread_mutex_lock(&lock);
     for (struct memory *memory = list; memory; memory = memory->next)
-        for (struct learned **at = &memory->learned; *at;) {
-            struct learned *learned = *at;
-            if (learned->channel != channel) {
-                at = &learned->next;
-                continue;
-            }
-            *at = learned->next;
-            free(learned);
-        }
+        learned_leave(&memory->learned, channel);
     pthread_mutex_unlock(&lock);
 }
 

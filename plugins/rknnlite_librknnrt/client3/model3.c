@@ -2,7 +2,6 @@
 #include "rknn3.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,37 +66,6 @@ int context_tell(rknn3_context context, struct talk *talk)
     talk->answer = NULL;
     channel_let_go(channel);
     return code;
-}
-
-int shared_bytes(const void *bytes, uint64_t size)
-{
-    int fd = wire_memory(0);
-    for (uint64_t done = 0; fd >= 0 && done < size;) {
-        ssize_t written = write(fd, (const char *)bytes + done, size - done > 1u << 30 ? 1u << 30 : (size_t)(size - done));
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            close(fd);
-            return -1;
-        }
-        done += (uint64_t)written;
-    }
-    return fd;
-}
-
-/* A path that means the same in the server, which began in the folder where this process was then. */
-char *whole_path(const char *path)
-{
-    char folder[PATH_MAX];
-    if (path[0] == '/' || !getcwd(folder, sizeof folder))
-        return strdup(path);
-    char *whole = malloc(strlen(folder) + strlen(path) + 2);
-    if (whole) {
-        strcpy(whole, folder);
-        strcat(whole, "/");
-        strcat(whole, path);
-    }
-    return whole;
 }
 
 /* -- opening and closing ------------------------------------------------------------------------------ */
@@ -179,7 +147,7 @@ PUBLIC int rknn3_load_model_from_path(rknn3_context context, const char *model_p
     struct pack pack = {0};
     if (!model_path)
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "model_path is NULL");
-    char *model = whole_path(model_path), *weight = weight_path && *weight_path ? whole_path(weight_path) : NULL;
+    char *model = given_path(model_path), *weight = weight_path && *weight_path ? given_path(weight_path) : NULL;
     pack_text(&pack, model);
     pack_text(&pack, weight);
     talk.payload = pack.bytes;
@@ -199,7 +167,7 @@ PUBLIC int rknn3_load_model_from_data(rknn3_context context, const void *model_d
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "%llu bytes of a model at %p",
                       (unsigned long long)model_size, model_data);
     bool weights = weight_data && weight_size;
-    int fds[2] = {shared_bytes(model_data, model_size), weights ? shared_bytes(weight_data, weight_size) : -1};
+    int fds[2] = {given_bytes(model_data, model_size), weights ? given_bytes(weight_data, weight_size) : -1};
     int code;
     if (fds[0] < 0 || (weights && fds[1] < 0)) {
         code = failed(talk.function, RKNN3_ERR_MODEL_INVALID, "the %llu bytes of the %s cannot be read: %s",
@@ -243,7 +211,7 @@ PUBLIC int rknn3_register_custom_ops_plugins(rknn3_context ctx, const char *plug
     struct talk talk = {.function = "rknn3_register_custom_ops_plugins", .call = CALL3_PLUGIN};
     if (!plugin_path)
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "plugin_path is NULL");
-    char *path = whole_path(plugin_path);
+    char *path = given_path(plugin_path);
     talk.payload = path;
     talk.size = path ? strlen(path) : 0;
     int code = context_tell(ctx, &talk);

@@ -28,8 +28,6 @@ struct channel *context_take(const char *function, rknn3_context context, int *c
 int context_tell(rknn3_context context, struct talk *talk); /* take, talk, let go; the answer is freed */
 bool is_later(rknn3_context context);
 void program_is_later(rknn3_context context);
-int shared_bytes(const void *bytes, uint64_t size); /* a descriptor of a copy, -1 */
-char *whole_path(const char *path);
 int refused(const char *function, rknn3_context context, const char *why);
 
 /* -- memory3.c ------------------------------------------------------------------------------------ */

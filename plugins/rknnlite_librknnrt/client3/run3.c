@@ -81,7 +81,7 @@ PUBLIC int rknn3_dump_features(rknn3_context context, const rknn3_tensor inputs[
     struct talk talk = {.function = "rknn3_dump_features", .call = CALL3_DUMP};
     if (!dump_dir)
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "dump_dir is NULL");
-    char *folder = whole_path(dump_dir);
+    char *folder = given_path(dump_dir);
     int code = with_tensors(context, &talk, folder, inputs, n_inputs, outputs, n_outputs);
     free(talk.answer);
     free(folder);

@@ -340,7 +340,7 @@ static int with_path(rknn3_session *session, const char *function, uint32_t call
     struct pack pack = {0};
     if (!path)
         return failed(function, RKNN3_ERR_ARGUMENT_INVALID, "the path is NULL");
-    char *whole = whole_path(path);
+    char *whole = given_path(path);
     pack_text(&pack, whole);
     free(whole);
     return tell_pack(session, &talk, &pack);
@@ -370,7 +370,7 @@ int rknn3_session_load_kvcache_from_data(rknn3_session *session, const void *dat
 {
     struct talk talk = {.function = "rknn3_session_load_kvcache_from_data", .call = CALL3_SESSION_LOAD, .args = {(uint64_t)size}};
     program_is_later(context_of(session));
-    int fd = data && size > 0 ? shared_bytes(data, (uint64_t)size) : -1;
+    int fd = data && size > 0 ? given_bytes(data, (uint64_t)size) : -1;
     if (fd < 0)
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "%lld bytes at %p", (long long)size, data);
     talk.fds = &fd;

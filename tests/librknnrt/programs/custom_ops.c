@@ -6,6 +6,8 @@ static char events[256];
 static int fail_in_compute;
 static float alpha_seen;
 static void *private_seen;
+static rknn_context synced_for;
+static rknn_tensor_mem *synced;
 
 static void note(const char *event)
 {
@@ -53,6 +55,8 @@ static int op_prepare(rknn_custom_op_context *context, rknn_custom_op_tensor *in
     (void)in, (void)out;
     note("prepare");
     CHECK(context->priv_data == private_seen && n_in == 2 && n_out == 2);
+    if (synced) /* memory of the very context that runs */
+        OK(rknn_mem_sync(synced_for, synced, RKNN_MEMORY_SYNC_BIDIRECTIONAL));
     return 0;
 }
 
@@ -158,8 +162,12 @@ int main(int argc, char **argv)
     expect("init ");
     memset(ops, 0, sizeof ops); /* what was registered was copied */
     CHECK(alpha_seen == 0.5f);
+    synced_for = context;
+    CHECK((synced = rknn_create_mem(context, 64)) != NULL);
     CODE(0, infer(context, argv[2], golden));
     expect("prepare compute ");
+    OK(rknn_destroy_mem(context, synced));
+    synced = NULL;
     CODE(0, infer(context, argv[2], golden));
     expect("prepare compute ");
     fail_in_compute = 1;
