@@ -11,9 +11,9 @@ import numpy as np
 
 from rknnlite import config
 from rknnlite.abi.init_flags import options_of
-from rknnlite.abi.rknn_api import MemSync, Query
+from rknnlite.abi.rknn_api import SYNC_DIRECTIONS, MemSync, Query
 from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
-from rknnlite.capi import answer, attr_of, perf_text
+from rknnlite.capi import Frames, answer, attr_of, perf_text, shapes_of
 from rknnlite.errors import ContextInvalid, ModelInvalid, ModelUnsupported, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
@@ -27,10 +27,6 @@ from .staging import StagedInputs, StagedOutputs
 
 __all__ = ["Network"]
 
-_DIRECTIONS = {
-    MemSync.TO_DEVICE: "to_device", MemSync.FROM_DEVICE: "from_device", MemSync.BIDIRECTIONAL: "both",
-}  # fmt: skip
-
 
 class Network:
     """Serves one context of the CPU reference."""
@@ -41,7 +37,7 @@ class Network:
         self._inputs: Optional[StagedInputs] = None
         self._given = False  # inputs, or memory bound to one
         self._outputs = StagedOutputs()
-        self._frame = -1  # the last one that began
+        self._frames = Frames(opened)
         self._asks: Optional[Wire] = None  # where callbacks are asked for
 
     @classmethod
@@ -103,16 +99,13 @@ class Network:
         self._opened.set_batch_core_num(ct.c_int32(request.args[0] & 0xFFFFFFFF).value)
 
     def _shapes(self, request: Request) -> None:
-        count = request.args[0]
-        if count != len(self._opened.inputs):
-            raise ParamInvalid(f"{count} shapes given, the model has {len(self._opened.inputs)} inputs")
-        step = ct.sizeof(TensorAttrStruct)
-        structs = [TensorAttrStruct.from_buffer_copy(request.payload, i * step) for i in range(count)]
-        given = {item.index: attr_of(item) for item in structs}
-        if sorted(given) != list(range(count)):
-            raise ParamInvalid(f"shapes are given for inputs {sorted(given)}, must be 0 to {count - 1}")
+        structs = [
+            TensorAttrStruct.from_buffer_copy(request.payload, at)
+            for at in range(0, len(request.payload), ct.sizeof(TensorAttrStruct))
+        ]
+        shapes = shapes_of(structs, self._opened)
         try:
-            self._opened.set_shapes([given[index].dims for index in range(count)])
+            self._opened.set_shapes(shapes)
         except ParamInvalid as error:
             error.code = RknnError.code  # -1: what librknnrt answers to shapes that the model has not
             raise
@@ -153,32 +146,20 @@ class Network:
         elif not self._given:
             self._set_zeros()
         try:
-            self._compute(extended != 0, not flags & RunFlag.NON_BLOCK, timeout)
+            if extended:
+                self._frames.begin(timeout, block=not flags & RunFlag.NON_BLOCK)
+            else:
+                self._frames.run()
         except ModelUnsupported as error:
             error.code = (
                 RknnError.code
             )  # an operator that nobody computes is found in the run: -1 (librknnrt 1.6.0)
             raise
-        return self._delivered() if flags & RunFlag.WITH_OUTPUTS else Answer(args=(self._frame,))
-
-    def _compute(self, extended: bool, block: bool, timeout: int) -> None:
-        if not extended:
-            self._opened.run()
-            self._frame += 1
-            return
-        self._frame = self._opened.start(timeout)
-        if block:
-            self._opened.wait(self._frame, timeout)
+        return self._delivered() if flags & RunFlag.WITH_OUTPUTS else Answer(args=(self._frames.last,))
 
     def _wait(self, request: Request) -> None:
         extended, frame, timeout = request.args[:3]
-        if not extended:
-            frame = self._frame
-        if frame < 0:
-            raise ParamInvalid(
-                "there is no frame to wait for: call rknn_run with non_block in its extend first"
-            )
-        self._opened.wait(frame, timeout)
+        self._frames.wait(frame if extended else None, timeout)
 
     def _fetch(self, request: Request) -> Answer:
         self._outputs.ask(self._opened, request.payload)
@@ -189,9 +170,7 @@ class Network:
         outputs.fetch(self._opened)
         places, outputs.places_to_send = outputs.places_to_send, b""
         fds, outputs.fd_to_send = tuple(outputs.fd_to_send), []
-        fetched = self._opened.frame_id
-        frame = max(self._frame, 0) if fetched is None else fetched
-        return Answer(places, (frame, 1, outputs.size), fds)
+        return Answer(places, (self._frames.fetched, 1, outputs.size), fds)
 
     # -- memory -------------------------------------------------------------------------------------------
 
@@ -210,7 +189,7 @@ class Network:
 
     def _sync(self, request: Request) -> None:
         number, mode = request.args[:2]
-        self._opened.sync(self._memories.find(number), _DIRECTIONS[MemSync(mode)])
+        self._opened.sync(self._memories.find(number), SYNC_DIRECTIONS[MemSync(mode)])
 
     # -- operators ----------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.abi.rknn_op import SKIP_CUSTOM_OP_COMPUTE
-from rknnlite.capi import attr_struct
+from rknnlite.capi import attr_struct, attribute_value
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin
 from rknnlite.tensor import DType
@@ -134,15 +134,6 @@ class _Node:
 
 def _attributes(attrs: Any) -> Iterator[bytes]:
     for key, value in attrs.items():
-        stored, name = _stored(value), key.encode()[:255]
+        stored, name = attribute_value(value), key.encode()[:255]
         data = stored.tobytes()
         yield _ATTRIBUTE.pack(len(name), DType.from_numpy(stored.dtype), stored.size, len(data)) + name + data
-
-
-def _stored(value: Any) -> Array:
-    """An attribute as the runtime shows it: int64, float32, bool, or the bytes of a text."""
-    if isinstance(value, str):
-        return np.frombuffer(value.encode(), np.uint8)
-    array = np.atleast_1d(np.asarray(value))
-    kinds = {"i": np.int64, "f": np.float32, "b": np.bool_}
-    return array.astype(kinds.get(array.dtype.kind, np.float32))

@@ -13,6 +13,7 @@ from .rknn_op import CONTEXT, MAX_DIMS, MAX_NAME
 __all__ = [
     "MAX_CHANNELS",
     "MAX_DYNAMIC_SHAPES",
+    "SYNC_DIRECTIONS",
     "CoreMask",
     "CustomString",
     "InitExtend",
@@ -117,6 +118,12 @@ class MemSync(enum.IntEnum):
     TO_DEVICE = 1
     FROM_DEVICE = 2
     BIDIRECTIONAL = 3
+
+
+SYNC_DIRECTIONS = {
+    MemSync.TO_DEVICE: "to_device", MemSync.FROM_DEVICE: "from_device", MemSync.BIDIRECTIONAL: "both",
+}  # fmt: skip
+"""As ``Context.sync`` names them."""
 
 
 class MemSource(enum.IntEnum):

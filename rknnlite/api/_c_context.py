@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..abi import rknn_api as abi
 from ..abi.rknn_api import Query
 from ..abi.rknn_op import OutputStruct, TensorAttrStruct
-from ..capi import answer, attr_of, input_of, perf_text
+from ..capi import Frames, answer, input_of, perf_text, shapes_of
 from ..errors import InputInvalid, OutputInvalid, ParamInvalid
 from ..spi import Context
 from ._c_pointers import address, struct_at, structs_at
@@ -29,7 +29,7 @@ class CContext:
             int, NDArray[Any]
         ] = {}  # outputs that the program has not released, by their address
         self._perf: Any = None  # the text that the last answer to PERF_DETAIL points to
-        self._frame = -1  # the last one that ``run`` has begun
+        self._frames = Frames(opened)
 
     # -- questions ----------------------------------------------------------------------------------------
 
@@ -60,38 +60,27 @@ class CContext:
 
     def set_shapes(self, count: int, attrs: Any) -> None:
         """Choose the shapes of a dynamic model."""
-        if count != len(self.opened.inputs):
+        if count != len(self.opened.inputs):  # before so many are read
             raise ParamInvalid(f"{count} shapes given, the model has {len(self.opened.inputs)} inputs")
-        given = {struct.index: attr_of(struct) for struct in structs_at(TensorAttrStruct, attrs, count)}
-        if sorted(given) != list(range(count)):
-            raise ParamInvalid(f"shapes are given for inputs {sorted(given)}, must be 0 to {count - 1}")
-        self.opened.set_shapes([given[index].dims for index in range(count)])
+        self.opened.set_shapes(shapes_of(structs_at(TensorAttrStruct, attrs, count), self.opened))
 
     # -- runs ---------------------------------------------------------------------------------------------
 
     def run(self, extend: Any) -> None:
         """Run once; with ``extend`` as it says, which is told the number of the frame."""
         if not extend:
-            self.opened.run()
-            self._frame += 1
+            self._frames.run()
             return
         told = struct_at(abi.RunExtend, extend)
-        limit = max(0, told.timeout_ms)
-        told.frame_id = self._frame = self.opened.start(limit)
-        if not told.non_block:
-            self.opened.wait(self._frame, limit)
+        told.frame_id = self._frames.begin(max(0, told.timeout_ms), block=not told.non_block)
 
     def wait(self, extend: Any) -> None:
         """Wait for the frame that ``extend`` names; without, for the last one."""
         if extend:
             told = struct_at(abi.RunExtend, extend)
-            self.opened.wait(told.frame_id, max(0, told.timeout_ms))
-        elif self._frame < 0:
-            raise ParamInvalid(
-                "there is no frame to wait for: call rknn_run with non_block in its extend first"
-            )
+            self._frames.wait(told.frame_id, max(0, told.timeout_ms))
         else:
-            self.opened.wait(self._frame)
+            self._frames.wait()
 
     # -- outputs ------------------------------------------------------------------------------------------
 
@@ -107,8 +96,7 @@ class CContext:
         for index, output in enumerate(asked):
             self._deliver(output, (floats if output.want_float else stored)[index], index)
         if told is not None:
-            frame = self.opened.frame_id
-            told.frame_id = max(self._frame, 0) if frame is None else frame
+            told.frame_id = self._frames.fetched
 
     def _deliver(self, output: OutputStruct, data: NDArray[Any], index: int) -> None:
         data = np.ascontiguousarray(data)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._faces.log import FaceLog
-from ..abi.rknn_api import MemSource, MemSync
+from ..abi.rknn_api import SYNC_DIRECTIONS, MemSource, MemSync
 from ..abi.rknn_op import CONTEXT, CustomOpStruct, OutputStruct, TensorAttrStruct, TensorMem
 from ..capi import attr_of
 from ..errors import ContextInvalid, ParamInvalid, RknnError
@@ -24,9 +24,6 @@ from ._c_pointers import address, c_function, number, struct_at, structs_at
 
 __all__ = ["CFunctions", "RKNNOutput"]
 
-_DIRECTIONS = {
-    MemSync.TO_DEVICE: "to_device", MemSync.FROM_DEVICE: "from_device", MemSync.BIDIRECTIONAL: "both",
-}  # fmt: skip
 _numbers = itertools.count(1)
 
 
@@ -201,10 +198,10 @@ class CFunctions:
 
         def work() -> None:
             found = self._memories.find(mem)
-            if number(mode) not in _DIRECTIONS:
+            if number(mode) not in SYNC_DIRECTIONS:
                 raise ParamInvalid(f"mode is {number(mode)}; 1 is to the device, 2 from the device, 3 both")
             opened = self._context(context).opened if number(context) else self._owner(found)
-            opened.sync(found.memory, _DIRECTIONS[MemSync(number(mode))])
+            opened.sync(found.memory, SYNC_DIRECTIONS[MemSync(number(mode))])
 
         return self._code("rknn_mem_sync", work)
 

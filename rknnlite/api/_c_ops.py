@@ -11,11 +11,10 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..abi import rknn_op as abi
-from ..capi import attr_struct
+from ..capi import attr_struct, attribute_value
 from ..errors import ParamInvalid, RknnError
 from ..spi.custom_op import CustomOp, OpContext, UseBuiltin
 from ..tensor import DType, TensorAttr
@@ -89,21 +88,12 @@ def read_attr(op_ctx: Any, name: bytes, answer: Any) -> None:
     node, key = _nodes.get(context.internal_ctx), bytes(name).decode()
     found.name, found.n_elems, found.data = key.encode(), 0, None
     if node is not None and key in node.attrs:
-        value = node.kept.setdefault(key, _stored(node.attrs[key]))
+        value = node.kept.setdefault(key, attribute_value(node.attrs[key]))
         found.dtype, found.n_elems, found.data = (
             DType.from_numpy(value.dtype),
             value.size,
             value.ctypes.data,
         )
-
-
-def _stored(value: Any) -> Array:
-    """An attribute as the runtime shows it: int64, float32, bool, or the bytes of a text."""
-    if isinstance(value, str):
-        return np.frombuffer(value.encode(), np.uint8)
-    array = np.atleast_1d(np.asarray(value))
-    kinds = {"i": np.int64, "f": np.float32, "b": np.bool_}
-    return array.astype(kinds.get(array.dtype.kind, np.float32))
 
 
 def _tensors(attrs: Sequence[TensorAttr]) -> Any:

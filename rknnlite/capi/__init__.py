@@ -3,8 +3,18 @@ in other languages."""
 
 from __future__ import annotations
 
-from .attrs import attr_of, attr_struct
+from .attrs import attr_of, attr_struct, attribute_value, shapes_of
+from .frames import Frames
 from .inputs import input_of
 from .queries import answer, perf_text
 
-__all__ = ["answer", "attr_of", "attr_struct", "input_of", "perf_text"]
+__all__ = [
+    "Frames",
+    "answer",
+    "attr_of",
+    "attr_struct",
+    "attribute_value",
+    "input_of",
+    "perf_text",
+    "shapes_of",
+]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from ..abi.rknn_op import MAX_DIMS, MAX_NAME, TensorAttrStruct
 from ..errors import ParamInvalid
+from ..spi import Context
 from ..tensor import DType, Layout, TensorAttr
 
-__all__ = ["QNT_AFFINE", "QNT_NONE", "attr_of", "attr_struct"]
+__all__ = ["QNT_AFFINE", "QNT_NONE", "attr_of", "attr_struct", "attribute_value", "shapes_of"]
 
 QNT_NONE, QNT_AFFINE = 0, 2
 """``qnt_type`` of tensors that are not quantised, and of those with scale and zero point."""
@@ -58,3 +65,23 @@ def attr_of(struct: TensorAttrStruct) -> TensorAttr:
         size_with_stride=struct.size_with_stride,
         pass_through=bool(struct.pass_through),
     )
+
+
+def shapes_of(structs: Sequence[TensorAttrStruct], opened: Context) -> list[tuple[int, ...]]:
+    """What ``rknn_set_input_shapes`` chooses, one shape per input in their order; raises ParamInvalid."""
+    count = len(structs)
+    if count != len(opened.inputs):
+        raise ParamInvalid(f"{count} shapes given, the model has {len(opened.inputs)} inputs")
+    given = {struct.index: attr_of(struct) for struct in structs}
+    if sorted(given) != list(range(count)):
+        raise ParamInvalid(f"shapes are given for inputs {sorted(given)}, must be 0 to {count - 1}")
+    return [given[index].dims for index in range(count)]
+
+
+def attribute_value(value: Any) -> NDArray[Any]:
+    """An attribute as the runtime shows it: int64, float32, bool, or the bytes of a text."""
+    if isinstance(value, str):
+        return np.frombuffer(value.encode(), np.uint8)
+    array = np.atleast_1d(np.asarray(value))
+    kinds = {"i": np.int64, "f": np.float32, "b": np.bool_}
+    return array.astype(kinds.get(array.dtype.kind, np.float32))
