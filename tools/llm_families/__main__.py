@@ -17,10 +17,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "sweep")]
 
-from compare import Result, compare, write_results
-from table import write_table
+from compare import Result, compare, write_results  # noqa: E402
+from table import write_table  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 

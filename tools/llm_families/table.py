@@ -5,18 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from compare import Result
+from page import put
 
 __all__ = ["write_table"]
-
-_BEGIN, _END = "<!-- families: begin -->", "<!-- families: end -->"
 
 
 def write_table(results: list[Result], path: Path) -> None:
     """Write the rows between the marks of a document anew."""
-    text = path.read_text()
-    before, rest = text.split(_BEGIN)
-    after = rest.split(_END)[1]
-    path.write_text(f"{before}{_BEGIN}\n{_rows(results)}{_END}{after}")
+    put(path, "families", _rows(results))
 
 
 def _rows(results: list[Result]) -> str:

@@ -18,11 +18,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "sweep")]
 
-from cases import CASES
-from compare import Result, compare, encode, write_results
-from table import write_table
+from cases import CASES  # noqa: E402
+from compare import Result, compare, encode, write_results  # noqa: E402
+from table import write_table  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 

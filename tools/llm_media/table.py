@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from compare import Result
+from page import put
 
 __all__ = ["write_table"]
-
-_BEGIN, _END = "<!-- media: begin -->", "<!-- media: end -->"
 
 
 def write_table(results: list[Result], path: Path) -> None:
     """Write the rows between the marks of a document anew."""
-    text = path.read_text()
-    before, rest = text.split(_BEGIN)
-    path.write_text(f"{before}{_BEGIN}\n{_rows(results)}{_END}{rest.split(_END)[1]}")
+    put(path, "media", _rows(results))
 
 
 def _rows(results: list[Result]) -> str:
