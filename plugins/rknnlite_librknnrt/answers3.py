@@ -19,7 +19,7 @@ from rknnlite.abi.rknn3_types import (
     RKNN3ShapeConfig,
 )
 from rknnlite.abi.rknn3_v104 import RKNN3QueryCmd as Cmd
-from rknnlite.capi.rknn3_attrs import tensor_attr
+from rknnlite.capi.rknn3_attrs import config_numbers, tensor_attr
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.spi import Context
 from rknnlite.spi.llm import LlmConfig, LlmContext
@@ -226,17 +226,7 @@ def _config(model: LlmConfig, room: int) -> Answer:
     """The structure without its texts, then both of them."""
     kinds = [abi.RKNN3LLMConfig for abi in _REVISIONS]
     revision = _revision(Cmd.RKNN3_QUERY_LLM_CONFIG, room, kinds)
-    told = kinds[revision](
-        vocab_size=model.vocab_size,
-        embedding_dim=model.embedding_dim,
-        max_ctx_len=model.max_ctx_len,
-        max_position_embeddings=model.max_position_embeddings,
-        kvcache_store_method=int(model.kvcache_store_method),
-        kvcache_dtype=int(model.kvcache_dtype),
-        kvcache_group_size=model.kvcache_group_size,
-        kvcache_residual_depth=model.kvcache_residual_depth,
-        task_type=int(model.task_type),
-    )
+    told = kinds[revision](**config_numbers(model))
     texts = b"".join(
         text.encode().replace(b"\0", b"") + b"\0" for text in (model.chat_template, model.model_type)
     )

@@ -1,8 +1,9 @@
-"""Tensor attributes of the core as the structures of the C ABI."""
+"""Tensor attributes and configurations of the core as the structures of the C ABI."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..abi.rknn3_enums import RKNN3_MAX_DIMS, RKNN3_MAX_NAME_LEN, RKNN3TensorLayout, RKNN3TensorQntType
 from ..abi.rknn3_types import RKNN3TensorAttr
@@ -10,7 +11,10 @@ from ..abi.rknn3_v104 import RKNN3TensorType
 from ..errors import ModelUnsupported
 from ..tensor import Layout, TensorAttr
 
-__all__ = ["tensor_attr", "tensor_attrs"]
+if TYPE_CHECKING:
+    from ..spi.llm import LlmConfig
+
+__all__ = ["config_numbers", "tensor_attr", "tensor_attrs"]
 
 _LAYOUTS = {
     Layout.UNDEFINED: RKNN3TensorLayout.RKNN3_TENSOR_UNDEFINED,
@@ -50,3 +54,18 @@ def tensor_attr(attr: TensorAttr, buffer: TensorAttr | None = None) -> RKNN3Tens
         result.stride[i] = stride // 8
         stride *= dim
     return result
+
+
+def config_numbers(config: LlmConfig) -> dict[str, int]:
+    """The fields of ``RKNN3LLMConfig`` that are numbers."""
+    return {
+        "vocab_size": config.vocab_size,
+        "embedding_dim": config.embedding_dim,
+        "max_ctx_len": config.max_ctx_len,
+        "max_position_embeddings": config.max_position_embeddings,
+        "kvcache_store_method": int(config.kvcache_store_method),
+        "kvcache_dtype": int(config.kvcache_dtype),
+        "kvcache_group_size": config.kvcache_group_size,
+        "kvcache_residual_depth": config.kvcache_residual_depth,
+        "task_type": int(config.task_type),
+    }

@@ -21,6 +21,7 @@ from ..abi.rknn3_types import (
     RKNN3ShapeConfig,
     RKNN3TensorAttr,
 )
+from ..capi.rknn3_attrs import config_numbers
 from ..errors import ParamInvalid
 from ..layout import nhwc_to_nchw_shape
 from .rknn3_runtime import RKNN3Runtime, list_devices
@@ -138,16 +139,8 @@ def _llm_config(runtime: RKNN3Runtime, index: int) -> RKNN3LLMConfig:
     config = runtime.llm().config
     return RKNN3LLMConfig(
         chat_template=config.chat_template.encode(),
-        vocab_size=config.vocab_size,
-        embedding_dim=config.embedding_dim,
-        max_ctx_len=config.max_ctx_len,
-        max_position_embeddings=config.max_position_embeddings,
-        kvcache_store_method=int(config.kvcache_store_method),
-        kvcache_dtype=int(config.kvcache_dtype),
-        kvcache_group_size=config.kvcache_group_size,
-        kvcache_residual_depth=config.kvcache_residual_depth,
         model_type=config.model_type.encode(),
-        task_type=int(config.task_type),
+        **config_numbers(config),
     )
 
 
