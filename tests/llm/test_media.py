@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_cpu.llm.ahead import Lookup
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
@@ -49,6 +51,7 @@ class Talk:
 
     def __init__(self, context: LlmContext, package: Package) -> None:
         self.logits: list[np.ndarray] = []
+        self.accepted = 0
         table = EmbedTable(package.embed, context.config.vocab_size, context.config.embedding_dim)
         self.session = context.session(
             PARAMS,
@@ -63,8 +66,20 @@ class Talk:
 
     def run(self, inputs: list[LlmInput], count: int = 1, keep: bool = False) -> np.ndarray:
         self.logits.clear()
-        self.session.run(inputs, InferParams(max_new_tokens=count, keep_history=keep))
+        summary = self.session.run(inputs, InferParams(max_new_tokens=count, keep_history=keep))
+        self.accepted = summary.n_accepted_tokens
         return np.array(self.logits)
+
+
+class Foreseen:
+    """Guesses an answer that is known."""
+
+    def __init__(self, answer: list[int]) -> None:
+        self._answer = answer
+
+    def guess(self, tokens: Sequence[int], count: int) -> list[int]:
+        chosen = [k for k in range(1, len(self._answer) + 1) if list(tokens[-k:]) == self._answer[:k]]
+        return self._answer[max(chosen) : max(chosen) + count] if chosen else []
 
 
 class Said:
@@ -144,6 +159,27 @@ def test_a_saved_conversation_goes_on_where_it_stood(name: str, tmp_path: Path) 
         other.session.load_kvcache(str(tmp_path / "kv"))
         logits = other.run(said.inputs(turns[1], f"{number}.1"), 4, keep=True)
     assert np.abs(logits[-1] - golden[f"logits{number}.1"]).max() < 2e-3
+
+
+@pytest.mark.parametrize("name", list(BY_NAME))
+def test_guessed_tokens_stand_where_others_would_behind_media(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position of a text behind images is not the number of its tokens."""
+    case = BY_NAME[name]
+    golden, package = exported(name, tmp_path)
+    with open_llm(package.model) as context:
+        for step in range(len(case.talks[0])):
+            said, found = [], []
+            for ahead in (0, 6):
+                talk, given = Talk(context, package), Said(case, golden)
+                for number, turn in enumerate(case.talks[0][: step + 1]):
+                    last = number == step
+                    talk.session.set_llm_param(replace(PARAMS, speculate=ahead if last else 0))
+                    found = talk.run(given.inputs(turn, f"0.{number}"), 40 if last else 3, keep=number > 0)
+                said.append(found[:, :FIRST_MARKER].argmax(axis=1).tolist())
+                monkeypatch.setattr(Lookup, "guess", Foreseen(said[0]).guess)
+            assert said[0] == said[1] and talk.accepted > 0
 
 
 def test_the_same_picture_of_another_size_is_another_picture(tmp_path: Path) -> None:
