@@ -91,19 +91,25 @@ class QuantisedMatrix:
         return outputs, inputs
 
     def __getitem__(self, key: Any) -> Array:
-        part: Array = self._whole()[key]
+        """``[...]``, or a slice of outputs and maybe one of inputs, without steps; nothing else is widened."""
+        every = slice(None)
+        outputs, inputs = (every, every) if key is ... else key if isinstance(key, tuple) else (key, every)
+        first, last, _ = outputs.indices(self.shape[0])
+        part: Array = self._widened(first, max(first, last))[:, inputs]
         return part
 
-    def _whole(self) -> Array:
-        """The matrix in float32."""
-        inputs = self.shape[1]
+    def _widened(self, first: int, last: int) -> Array:
+        """Outputs ``first`` to ``last`` in float32."""
+        inputs, packed = self.shape[1], 32 // self._packing.bits
         awq = self._packing.method == "awq"
-        codes = self._columns(self._q) if awq else self._rows(self._q)
-        zeros = self._columns(self._zeros)
+        words = slice(first // packed, -(-last // packed))  # that hold these outputs side by side
+        inside = slice(first - words.start * packed, last - words.start * packed)
+        codes = self._columns(self._q[:, words])[:, inside] if awq else self._rows(self._q[:, first:last])
+        zeros = self._columns(self._zeros[:, words])[:, inside]
         if self._packing.method == "gptq":
             zeros = zeros + 1
         groups = np.arange(inputs) // (self._packing.group or inputs) if self._index is None else self._index
-        values = (codes - zeros[groups]).astype(np.float32) * self._scales[...][groups]
+        values = (codes - zeros[groups]).astype(np.float32) * self._scales[:, first:last][groups]
         return np.ascontiguousarray(values.T)
 
     def _shifted(self, packed: Array, order: Array) -> Array:
@@ -116,7 +122,7 @@ class QuantisedMatrix:
     def _rows(self, packed: Array) -> Array:
         """Integers that lie one below the other in an int32."""
         found = self._shifted(packed, np.arange(32 // self._packing.bits))
-        return found.transpose(0, 2, 1).reshape(-1, packed.shape[1])
+        return found.transpose(0, 2, 1).reshape(len(packed) * found.shape[-1], packed.shape[1])
 
     def _columns(self, packed: Array) -> Array:
         """Integers that lie side by side in an int32."""

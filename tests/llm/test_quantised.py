@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
-from rknnlite.formats.safetensors import write_safetensors
+from rknnlite.formats import ModelFile
+from rknnlite.formats.safetensors import SafeTensors, write_safetensors
 from rknnlite.llm import Package, export_llm
-from rknnlite.llm.quantised import packing_of
+from rknnlite.llm.quantised import QuantisedMatrix, packing_of
 from tests.support.llm_models import config, weights
 
 pytestmark = pytest.mark.slow
@@ -89,6 +90,21 @@ def write_both(folder: Path, method: str, bits: int, group: int, shuffled: bool 
         write_safetensors(folder / place / "model.safetensors", tensors, {"format": "pt"})
         (folder / place / "config.json").write_text(json.dumps(says))
     return whole
+
+
+@pytest.mark.parametrize(("method", "bits"), [("awq", 4), ("gptq", 4), ("gptq_v2", 8), ("gptq", 2)])
+def test_a_piece_is_that_of_the_whole(method: str, bits: int, tmp_path: Path) -> None:
+    """Pieces begin and end inside of words, too."""
+    packing = packing_of(write_both(tmp_path, method, bits, 32))
+    assert packing is not None
+    file = SafeTensors(ModelFile(tmp_path / "small" / "model.safetensors").data)
+    stem = next(name for name in file.names if name.endswith(".qweight"))[: -len(".qweight")]
+    matrix = QuantisedMatrix(dict.fromkeys(file.names, file), stem, packing)
+    whole = matrix[...]
+    assert whole.shape == matrix.shape
+    for key in (slice(None), slice(3, 21), slice(8, 16), slice(5, 5), slice(matrix.shape[0] - 1, None)):
+        assert np.array_equal(matrix[key], whole[key])
+        assert np.array_equal(matrix[key, slice(7, 30)], whole[key, 7:30])
 
 
 @pytest.mark.parametrize(
