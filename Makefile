@@ -18,7 +18,7 @@ PYTEST_ARGS ?=
 PYTEST = -n auto $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
 BENCH ?= benchmarks/models
 FUZZ ?= 300
-CPU_LIMIT ?= 600
+CPU_LIMIT ?= 480
 
 # What tests of custom operators, of programs in other languages, of completion and of proxies need beside Python; without
 # them those tests are skipped.

@@ -222,6 +222,7 @@ def test_a_python_inside_another_program_is_refused(monkeypatch: pytest.MonkeyPa
 MANY = "from rknnlite_librknnrt import build; import ctypes; print(build.library()); ctypes.CDLL(str(build.library()))"
 
 
+@pytest.mark.slow
 def test_many_at_once_get_one_whole_library(tmp_path: Path) -> None:
     needs("gcc")
     environment = {

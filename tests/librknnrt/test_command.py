@@ -14,6 +14,8 @@ from rknnlite_librknnrt.headers import include_dir, pkg_config
 from tests.cli.conftest import Call, call
 from tests.support.needs import needs
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["call"]
 
 PROGRAM = """\

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.needs import needs
 
+pytestmark = pytest.mark.slow
+
 LIBRARY = "import ctypes, os; ctypes.CDLL('librknnrt.so').rknn_destroy; print(os.environ['RKNNLITE_PYTHON'])"
 
 

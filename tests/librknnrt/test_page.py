@@ -16,6 +16,8 @@ from tests.librknnrt.clients import interpreter
 from tests.support.corpus import EXAMPLES, ROOT
 from tests.support.needs import needs
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "c-programs.md").read_text("utf-8")
 MODEL = EXAMPLES / "resnet18" / "resnet18_for_RK3588.rknn"
 (PROGRAM,) = re.findall(r"^cat > main\.cc <<'END'\n(.*?)^END$", PAGE, re.MULTILINE | re.DOTALL)

@@ -15,6 +15,8 @@ from rknnlite_librknnrt.protocol import PROTOCOL_VERSION
 from tests.librknnrt.clients import PROGRAMS, environment, errors, library, program, run
 from tests.support.needs import needs
 
+pytestmark = pytest.mark.slow
+
 CLIENT = PROGRAMS / "client.py"
 Small = tuple[Path, Path]
 

@@ -48,6 +48,8 @@ from tests.librknnrt.goldens import pixels, write
 from tests.support.corpus import EXAMPLES, ROOT, genuine
 from tests.support.needs import needs
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = Path(__file__).parent / "programs3"
 TINY = EXAMPLES / "llm_chat" / "models" / "tiny"
 TOOLS = '[{"type": "function", "function": {"name": "now", "description": "the time"}}]'
@@ -307,6 +309,7 @@ def serving(folder: Path, words: list[Any]) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_text", [False, True])
 def test_the_chat_server(tmp_path: Path, as_text: bool) -> None:
     port, file = parameters(tmp_path)
@@ -317,6 +320,7 @@ def test_the_chat_server(tmp_path: Path, as_text: bool) -> None:
     assert process.returncode == 0, told
 
 
+@pytest.mark.slow
 def test_the_chat_server_ends_with_its_program(tmp_path: Path) -> None:
     _, file = parameters(tmp_path)
     with serving(tmp_path, [program("chat.c"), file]) as process:

@@ -41,6 +41,7 @@ def without_ziglang(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.slow
 def test_without_ziglang_the_compilers_that_are_here_are_taken(
     package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,8 @@ from rknnlite.spi.llm import (
 )
 from tests.llm.family_goldens import CASES, DATA, write_family
 
+pytestmark = pytest.mark.slow
+
 NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
 DECODERS = [case.name for case in CASES if not (case.embeds or case.scores)]
 SCORERS = [case.name for case in CASES if case.scores]

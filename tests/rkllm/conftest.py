@@ -12,12 +12,18 @@ from typing import Any
 import psutil
 import pytest
 
+from rknnlite.abi.rkllm import REVISIONS
 from rknnlite.llm import open_llm
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmContext, LlmParams, LlmResult, LlmSession
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import StandIn, build, model
 
 Opener = Callable[..., LlmContext]
+_ALWAYS = ("1.0.0", "1.2.3", "1.3.0")
+EVERY = [
+    name if name in _ALWAYS else pytest.param(name, marks=pytest.mark.slow, id=name) for name in REVISIONS
+]
+"""All layouts, from the oldest; with the fast tests run the first, the last and one between."""
 
 
 class Heard:

@@ -35,6 +35,8 @@ from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import build, model
 from tests.rkllm.conftest import Heard, Opener, talking
 
+pytestmark = pytest.mark.slow
+
 Modes = Callable[..., None]
 
 

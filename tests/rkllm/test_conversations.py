@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rknnlite.abi.rkllm import REVISIONS
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.llm import Chat
 from rknnlite.spi.llm import (
@@ -21,13 +20,14 @@ from rknnlite.spi.llm import (
     TokenInput,
 )
 from tests.doubles.rkllm.standin import build, records
-from tests.rkllm.conftest import Heard, Opener, talking
+from tests.rkllm.conftest import EVERY, Heard, Opener, talking
+
+pytestmark = pytest.mark.slow
 
 CHATML = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
 LONG = InferParams(max_new_tokens=600)
 KEEP = InferParams(max_new_tokens=600, keep_history=True)
-EVERY = list(REVISIONS)
 
 
 def user(text: str) -> dict[str, Any]:

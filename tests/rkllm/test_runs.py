@@ -10,7 +10,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from rknnlite.abi.rkllm import REVISIONS
 from rknnlite.errors import (
     ContextInvalid,
     DeviceUnmatch,
@@ -38,9 +37,10 @@ from rknnlite.spi.llm import (
     VocabInfo,
 )
 from tests.doubles.rkllm.standin import StandIn, build
-from tests.rkllm.conftest import Heard, Opener, talking
+from tests.rkllm.conftest import EVERY, Heard, Opener, talking
 
-EVERY = list(REVISIONS)
+pytestmark = pytest.mark.slow
+
 PLACES = pytest.mark.parametrize("in_process", [False, True], ids=["apart", "in process"])
 each = pytest.mark.parametrize("version", EVERY)
 with_inputs = pytest.mark.parametrize("version", EVERY[2:])

@@ -1,7 +1,7 @@
 """What the tests cost in CPU time, which also says something on a machine that has other things to do: a plugin of pytest.
 
-A run ends with one line for the tests that are not marked slow. ``--cpu-times 600`` adds a table and fails the run above
-600 s; between ``FAST`` and that it warns, because the same tests vary by a fifth from run to run.
+A run ends with one line for the tests that are not marked slow. ``--cpu-times 480`` adds a table and fails the run above
+480 s; between ``FAST`` and that it warns, because the same tests vary by a fifth from run to run.
 """
 
 from __future__ import annotations
