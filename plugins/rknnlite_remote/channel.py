@@ -123,7 +123,7 @@ class Channel:
 
     def error(self, error: Any, doing: str) -> RknnError:
         """What a ``grpc.RpcError`` stands for."""
-        return error_of(error, self.board.label, doing)
+        return error_of(error, self.board, doing)
 
     def close(self) -> None:
         """End all calls and connections; may be called again."""

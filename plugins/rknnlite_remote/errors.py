@@ -15,11 +15,13 @@ from rknnlite.errors import (
     RunTimeout,
 )
 from rknnlite.protocol.problems import CODE_KEY, ERROR_KEY, error_from
+from rknnlite_remote.boards import Board
 
 __all__ = ["NotThere", "error_of", "is_away", "is_busy", "typed"]
 
 _CODE = grpc.StatusCode
 _LONGEST = 2000
+_CERTIFICATE = "is the server's certificate the one that ca in remotes signed, still valid, and for this name (server_name)?"
 _AWAY = "is the board on, its server running (rknnlite serve), the address right?"
 
 
@@ -37,14 +39,15 @@ def is_busy(error: Any) -> bool:
     return error.code() is _CODE.RESOURCE_EXHAUSTED and _told(error, ERROR_KEY) != OutOfMemory.__name__
 
 
-def error_of(error: Any, label: str, doing: str) -> RknnError:
+def error_of(error: Any, board: Board, doing: str) -> RknnError:
     """The error that stands for a failed call.
 
     Args:
         error: a ``grpc.RpcError``.
-        label: the board.
+        board: the board.
         doing: what was asked of it.
     """
+    label = board.label
     code, text = error.code(), (error.details() or "")[:_LONGEST]
     kind = _told(error, ERROR_KEY)
     if code is _CODE.NOT_FOUND:
@@ -53,7 +56,11 @@ def error_of(error: Any, label: str, doing: str) -> RknnError:
         return typed(kind, f"board {label}: {text}", _told(error, CODE_KEY))
     where = f"board {label}: {doing} failed"
     if code is _CODE.UNAVAILABLE:
-        hint = _certificate(text) or _AWAY
+        hint = _CERTIFICATE if _is_about_encryption(text) else _AWAY
+        if (
+            board.encrypted and hint is _AWAY
+        ):  # of several numbers of a host, gRPC tells what the last one said
+            hint = f"{_AWAY} If so: {_CERTIFICATE}"
         return DeviceUnavailable(f"{where}: {text or 'nobody answers'}; {hint}")
     if code is _CODE.DEADLINE_EXCEEDED:
         return RunTimeout(
@@ -96,8 +103,6 @@ def _told(error: Any, key: str) -> str | None:
     return None
 
 
-def _certificate(text: str) -> str:
+def _is_about_encryption(text: str) -> bool:
     lowered = text.lower()
-    if "certificate" in lowered or "handshake" in lowered or "ssl" in lowered or "tls" in lowered:
-        return "is the server's certificate the one that ca in remotes signed, still valid, and for this name (server_name)?"
-    return ""
+    return any(word in lowered for word in ("certificate", "handshake", "ssl", "tls"))

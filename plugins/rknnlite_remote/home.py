@@ -141,4 +141,4 @@ def _made(channel: Channel, call: Callable[[], T], doing: str) -> T:
     try:
         return call()
     except grpc.RpcError as error:
-        raise error_of(error, channel.board.label, doing) from None
+        raise error_of(error, channel.board, doing) from None

@@ -9,8 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
+from rknnlite_remote.boards import Board
+from rknnlite_remote.errors import error_of
 
 import rknnlite
 from rknnlite import errors
@@ -95,6 +98,28 @@ def test_an_expired_certificate(tmp_path: Path, remotes: Any) -> None:
         remotes(f"remotes:\n  desk: {{address: 'localhost:{address.rpartition(':')[2]}', ca: {old}}}\n")
         with pytest.raises(errors.DeviceUnavailable, match=r"certificate.*still valid"):
             rknnlite.open(RESNET, device_id="desk")
+
+
+def test_an_encrypted_board_asks_for_its_certificate_whatever_grpc_heard_last() -> None:
+    """Of the numbers of a host gRPC tells about one: the board may have refused at one and not listen at the other."""
+
+    class Refused:
+        def code(self) -> Any:
+            return grpc.StatusCode.UNAVAILABLE
+
+        def details(self) -> str:
+            return "last error: ipv6:[::1]:8001: Connection refused"
+
+        def trailing_metadata(self) -> None:
+            return None
+
+    open_way, encrypted = (
+        error_of(Refused(), Board(("desk:8001",), tls=tls), "asking") for tls in (False, True)
+    )
+    assert "certificate" not in str(open_way)
+    for said in (str(open_way), str(encrypted)):
+        assert "Connection refused; is the board on" in said
+    assert "certificate" in str(encrypted) and "still valid" in str(encrypted)
 
 
 def certificate(folder: Path, days: int) -> tuple[Path, Path]:
