@@ -105,7 +105,8 @@ def test_each_file_of_the_page_is_tried() -> None:
     assert [title for title in FILES if f'"{title}"' not in here and title != ONCE] == []
 
 
-@pytest.mark.parametrize("recipe", [github, pytest.param(gitlab, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", [github, gitlab])
 def test_a_recipe(run: Run, recipe: Callable[[], tuple[list[str], dict[str, str]]]) -> None:
     """Without golden outputs it fails; once they are stored all of it passes."""
     lines, variables = recipe()

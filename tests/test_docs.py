@@ -37,15 +37,27 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+SLOW = (
+    "docs/c-programs.md",
+    "docs/cli.md",
+    "docs/insight.md",
+    "docs/llm.md",
+    "docs/plugin-authors.md",
+    "docs/server.md",
+)
+"""What they show takes more time than all other documents together."""
+
+
 def blocks(language: str) -> list[object]:
-    """Every block in a language with its document and line."""
+    """Every block in a language with its document and line; slow where programs are compiled, compared or served."""
     found = []
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
         for match in FENCE.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
             if match.group(1) == language:
-                found.append(pytest.param(match.group(2), id=f"{name(path)}:{line}"))
+                marks = [pytest.mark.slow] if language in ("python", "sh") and name(path) in SLOW else []
+                found.append(pytest.param(match.group(2), id=f"{name(path)}:{line}", marks=marks))
     return found
 
 

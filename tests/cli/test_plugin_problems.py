@@ -104,6 +104,7 @@ def test_what_merely_looks_like_a_hook_is_no_mistake(call: Call, install: Any) -
     assert not {e["name"]: e["problem"] for e in call("plugins", "--json").data}["mine"]
 
 
+@pytest.mark.slow
 def test_two_packages_with_one_operator(call: Call, install: Any) -> None:
     install(one=Offers(), two=Offers())
     for found in problems(call, "one", "two"):
@@ -112,6 +113,7 @@ def test_two_packages_with_one_operator(call: Call, install: Any) -> None:
     assert "is offered by several plugins" in missing_operator(call)
 
 
+@pytest.mark.slow
 def test_two_packages_of_one_name(call: Call, install: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from rknnlite import plugins
     from tests.support.entry_points import EntryPoint
@@ -128,6 +130,7 @@ def test_two_packages_of_one_name(call: Call, install: Any, monkeypatch: pytest.
 # -- folders of compiled operators --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_none(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("RKNNLITE_OP_PLUGINS", f"{tmp_path / 'file'}:{tmp_path / 'nowhere'}")
@@ -145,6 +148,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_folder_that_others_can_write(call: Call, folder: Path) -> None:
     (folder / "librkcst_mine.so").write_bytes(b"\x7fELF")
     folder.chmod(0o777)
@@ -153,6 +157,7 @@ def test_a_folder_that_others_can_write(call: Call, folder: Path) -> None:
     assert text in missing_operator(call)
 
 
+@pytest.mark.slow
 def test_a_broken_library_until_it_is_gone(call: Call, folder: Path) -> None:
     library = folder / "librkcst_broken.so"
     library.write_bytes(b"\x7fELF")
@@ -190,6 +195,7 @@ def rknnlite_command(folder: Path, *words: object, **variables: str) -> subproce
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_plugins_and_doctor_survive_a_crash_at_import(tmp_path: Path) -> None:
     site = packages(tmp_path, crashing=CRASH, late=LATE, fine="print('hello')\n")
     listed = rknnlite_command(site, "plugins", "--json")
@@ -225,6 +231,7 @@ def rknnlite_register_backends(register):
 """
 
 
+@pytest.mark.slow
 def test_doctor_survives_a_crash_in_a_probe(tmp_path: Path) -> None:
     site = packages(tmp_path, probing=PROBE)
     for words in (("doctor",), ("doctor", RESNET)):

@@ -215,6 +215,7 @@ def test_a_real_terminal(tmp_path: Path, rich: bool) -> None:
 # -- pipes -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["info", "devices", "plugins", "doctor"])
 def test_a_pipe_has_no_width(call: Call, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     words = [RESNET] if command == "info" else []

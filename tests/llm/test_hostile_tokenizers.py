@@ -55,6 +55,7 @@ def a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RKNNLITE_TOKENIZER_MS", "1000")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("a_second")
 def test_a_hostile_split_is_ended_and_named(tmp_path: Path) -> None:
     file = file_with(tmp_path, **split_by(HOSTILE))
@@ -67,6 +68,7 @@ def test_a_hostile_split_is_ended_and_named(tmp_path: Path) -> None:
     assert tokenizer.decode(tokenizer.encode("usable afterwards")) == "usable afterwards"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("a_second")
 def test_a_hostile_split_is_ended_without_the_package(tmp_path: Path) -> None:
     """``re`` knows no limit at all; here the process gets the plain tokenizer, as where nothing else is installed."""
@@ -78,6 +80,7 @@ def test_a_hostile_split_is_ended_without_the_package(tmp_path: Path) -> None:
             tokenizer.encode("a" * 200)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("a_second")
 def test_a_normalizer_that_doubles_without_end(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")

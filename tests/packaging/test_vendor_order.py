@@ -15,6 +15,8 @@ from tests.support.needs import needs
 
 from .project import ROOT
 
+pytestmark = pytest.mark.slow
+
 THIS, OTHER = "abi3", "cpython-37m-aarch64-linux-gnu"
 """Compiled modules that this Python would load, and such that it would not."""
 SAID = "rknnlite.api is mixed with the vendor's rknn-toolkit-lite2: both are imported as rknnlite, and in "

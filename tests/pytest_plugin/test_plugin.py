@@ -364,6 +364,7 @@ def test_nothing_and_scalars(tmp_path: Path) -> None:
 LOADED = "import sys\ndef test():\n    assert not [m for m in ('numpy', 'rknnlite') if m in sys.modules]\n"
 
 
+@pytest.mark.slow
 def test_a_session_without_models_loads_nothing_of_ours(run: Any) -> None:
     run(LOADED, "-p", "no:xdist", apart=True).assert_outcomes(passed=1)
 
@@ -386,6 +387,7 @@ def test_it_can_be_left_out(pytester: pytest.Pytester) -> None:
     done.stdout.fnmatch_lines(["*fixture 'rknn_open' not found*"])
 
 
+@pytest.mark.slow
 def test_pytest_finds_it_by_its_entry_point(pytester: pytest.Pytester) -> None:
     """As pip writes it down; loading it by name, too, does not register it twice."""
     info = pytester.path / "rknnlite-0.dist-info"

@@ -29,6 +29,8 @@ from tests.support.brothers import slow_unless
 
 from .conftest import MODEL, QUESTION, TINY, until
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 STREAM = {"messages": QUESTION, "stream": True}
 

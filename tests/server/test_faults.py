@@ -132,6 +132,7 @@ def test_no_session_is_lost_when_a_client_goes_away_before_it_begins(server: Ser
     assert model.pool.running == 0 and model.turnstile.running == 0
 
 
+@pytest.mark.slow
 def test_streams_that_are_left_end_at_once_one_after_the_other() -> None:
     with running(ServerSettings(models=(MODEL,), parallel=1)) as served:
         for _ in range(8):

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import resident
+
 __all__ = ["COLLECTION", "FAST", "CpuTime", "add_option"]
 
 FAST = 360.0
@@ -33,8 +35,8 @@ def add_option(parser: pytest.Parser) -> None:
 
 
 def spent() -> float:
-    """Seconds of CPU time: this process with all of its threads, and the children that have ended."""
-    return sum(os.times()[:4])
+    """Seconds of CPU time: this process with all of its threads, the children that have ended, resident interpreters."""
+    return sum(os.times()[:4]) + resident.spent()
 
 
 class CpuTime:

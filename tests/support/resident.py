@@ -24,7 +24,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Resident"]
+import psutil
+
+__all__ = ["Resident", "spent"]
 
 IMPORTED = (
     "PIL.Image",
@@ -62,6 +64,7 @@ IMPORTED = (
     "rknnlite_server.arguments",
     "rknnlite_server.command",
 )
+_HERE: list[psutil.Process] = []
 CALLER = '''\
 import _socket, array, json, os, sys
 def resident(*words):
@@ -99,9 +102,11 @@ class Resident:
         )  # fmt: skip
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"listens\n"
+        _HERE.append(psutil.Process(self._process.pid))
         return self
 
     def __exit__(self, *exc: object) -> None:
+        _HERE[:] = [process for process in _HERE if process.pid != self._process.pid]
         self._process.terminate()
         self._process.communicate()
         self._folder.cleanup()
@@ -119,6 +124,11 @@ class Resident:
         )  # fmt: skip
 
 
+def spent() -> float:
+    """Seconds of CPU time of the interpreters that are there, and of their copies; ``os.times`` has those that ended."""
+    return sum(sum(process.cpu_times()[:4]) for process in _HERE)
+
+
 # -- in the resident interpreter -----------------------------------------------------------------------------
 
 
@@ -133,6 +143,7 @@ def serve(address: str) -> None:
     door.bind(address)
     door.listen()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGCHLD, lambda *_: collect())
     sys.stdout.write("listens\n")
     sys.stdout.flush()
     try:
@@ -141,11 +152,11 @@ def serve(address: str) -> None:
             if not os.fork():
                 break
             link.close()
-            collect()
     except SystemExit:
         collect(0)
         raise
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
     door.close()
     answer(link, path)
 

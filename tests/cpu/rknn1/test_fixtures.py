@@ -94,6 +94,7 @@ def test_plates() -> None:
     assert cosine(ours(path, stored)[0], stored["sim0"]) >= 0.99998
 
 
+@pytest.mark.slow
 def test_text_detector_of_toolkit_173() -> None:
     """Against its ONNX: more of the text than the first interpreter found (32,261 of 33,415 pixels)."""
     path, stored = load("field/ocrdet_rv1126_tk173")
