@@ -252,7 +252,10 @@ PUBLIC int rknn_set_input_shapes(rknn_context ctx, uint32_t n_inputs, rknn_tenso
     return tell(function, ctx, CALL_SHAPES, n_inputs, attr, n_inputs * sizeof *attr);
 }
 
+/* Of one input alone: the count 0 says so. */
 PUBLIC int rknn_set_input_shape(rknn_context ctx, rknn_tensor_attr *attr)
 {
-    return rknn_set_input_shapes(ctx, 1, attr);
+    if (!attr)
+        return failed("rknn_set_input_shape", RKNN_ERR_PARAM_INVALID, "attr is NULL");
+    return tell("rknn_set_input_shape", ctx, CALL_SHAPES, 0, attr, sizeof *attr);
 }
