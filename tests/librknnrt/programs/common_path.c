@@ -76,6 +76,33 @@ static void half(const char *path, rknn_input *images, const char *folder, const
     OK(rknn_destroy(context));
 }
 
+/* The model as a part of a larger file. */
+static void within(const char *path, rknn_input *images, const char *folder, const char *const *names)
+{
+    size_t size;
+    void *model = load(NULL, path, &size);
+    char whole[512];
+    FILE *file = fopen(strcat(strcpy(whole, folder), "/whole"), "wb");
+    CHECK(file && fwrite("before", 6, 1, file) == 1 && fwrite(model, size, 1, file) == 1 && fwrite("behind", 6, 1, file) == 1);
+    fclose(file);
+    free(model);
+
+    rknn_context context = 0;
+    rknn_init_extend part;
+    memset(&part, 0, sizeof part);
+    part.real_model_size = (uint32_t)size;
+    part.real_model_offset = 13; /* a byte more than the file has */
+    CODE(RKNN_ERR_MODEL_INVALID, rknn_init(&context, whole, 0, 0, &part));
+    part.real_model_offset = -6;
+    CODE(RKNN_ERR_MODEL_INVALID, rknn_init(&context, whole, 0, 0, &part));
+    part.real_model_offset = 6;
+    OK(rknn_init(&context, whole, 0, 0, &part));
+    OK(rknn_inputs_set(context, 2, images));
+    OK(rknn_run(context, NULL));
+    fetch(context, folder, names);
+    OK(rknn_destroy(context));
+}
+
 static void infer(rknn_context context, rknn_input *inputs, const char *folder, const char *const *names, int want_float,
                   int prealloc)
 {
@@ -143,8 +170,10 @@ int main(int argc, char **argv)
         rknn_input turned[2] = {images[1], images[0]}; /* the index counts, not the place */
         infer(context, turned, folder, floats, 1, 0);
         one_by_one(context, images, folder, floats);
-        if (!from_memory)
+        if (!from_memory) {
             half(argv[1], images, folder, floats);
+            within(argv[1], images, folder, floats);
+        }
         for (int i = 0; i < 2; i++) {
             free(images[i].buf);
             free(reals[i].buf);
