@@ -88,15 +88,26 @@ class Bindings:
         """The shape has changed: everything is to be bound again."""
         self._bound.clear()
 
+    def clear_inputs(self) -> None:
+        """Inputs are given otherwise from now on."""
+        for key in [key for key in self._bound if key[0]]:
+            del self._bound[key]
+
     def unbind(self, mem: Memory) -> None:
         """A memory is closed: what it was bound to needs another before the next run."""
         for key in [key for key, (bound, _) in self._bound.items() if bound is mem]:
             del self._bound[key]
 
-    def begin(self, places: Sequence[Place], natives: Sequence[TensorAttr]) -> BoundFrame:
-        """What a frame that begins now reads and writes; raises ContextInvalid where something is missing."""
+    def begin(
+        self, places: Sequence[Place], natives: Sequence[TensorAttr], partly: bool = False
+    ) -> BoundFrame:
+        """What a frame that begins now reads and writes; raises ContextInvalid where something is missing.
+
+        Args:
+            partly: tensors without memory are the caller's business.
+        """
         missing = [p.label for p in places if (p.is_input, p.index) not in self._bound]
-        if missing:
+        if missing and not partly:
             raise ContextInvalid(
                 f"memory is bound to some tensors only; bind {', '.join(missing)} before running"
             )
@@ -134,9 +145,9 @@ class BoundFrame:
         natives: Sequence[TensorAttr],
     ) -> None:
         self._coherence, self._bound = coherence, bound
-        self.inputs = [self._input(i, native) for i, native in enumerate(natives)]
-        """What the common path would be given."""
-        memories = [bound[True, i][0].ndarray for i in range(len(natives))]
+        self.inputs = {i: self._input(i, native) for i, native in enumerate(natives) if (True, i) in bound}
+        """What the common path would be given, by the index of the input."""
+        memories = [bound[True, i][0].ndarray for i in self.inputs]
         self._unchanged = Unchanged(memories) if debugging() else None
 
     def _input(self, index: int, native: TensorAttr) -> Input:
@@ -155,6 +166,8 @@ class BoundFrame:
         stored: Optional[list[Array]] = None
         real: Optional[list[Array]] = None
         for index, native in enumerate(natives):
+            if (False, index) not in self._bound:
+                continue
             mem, attr = self._bound[False, index]
             if mem.closed:
                 raise ContextInvalid(

@@ -169,8 +169,7 @@ class CpuContext(RunningContext):
     def set_inputs(self, inputs: Sequence[Input]) -> None:
         with self.exclusive():
             self._opened.check_runs()
-            if self._bindings.bound:
-                raise ContextInvalid(MIXED)
+            self._check_path()
             by_index = {item.index: item for item in inputs}
             missing = [attr.name for attr in self.inputs if attr.index not in by_index]
             if missing or len(by_index) != len(self.inputs):
@@ -182,6 +181,8 @@ class CpuContext(RunningContext):
                 self.follow_shapes(inputs)
             ordered = [by_index[i] for i in range(len(by_index))]
             self._runs.inputs = [apart(values, item) for values, item in zip(self._fed(ordered), ordered)]
+            self._runs.given = self._runs.inputs
+            self._bindings.clear_inputs()
             self._common = True
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
@@ -190,14 +191,17 @@ class CpuContext(RunningContext):
         Waits for a frame that is under way, and raises what it raised.
         """
         with self.exclusive():
-            if self._bindings.bound:
-                raise ContextInvalid(MIXED)
+            self._check_path()
             frame = self._answer()
             if frame.post is not None:
                 from .postprocess import converted
 
                 return converted(frame.post, self.outputs, want_float)
             return frame.floats() if want_float else frame.elements()
+
+    def _check_path(self) -> None:
+        if self._bindings.bound and not self.mixed_paths:
+            raise ContextInvalid(MIXED)
 
     # -- figures ------------------------------------------------------------------------------------------
 

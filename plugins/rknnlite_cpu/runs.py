@@ -52,6 +52,8 @@ class Runs:
 
     inputs: Optional[list[list[Array]]] = None
     """Per input of the graph the values of the items of a batch."""
+    given: Optional[list[list[Array]]] = None
+    """Of them what ``set_inputs`` gave: what has no memory of its own is taken from here."""
     last: Optional[Frame] = None
     previous: Optional[Frame] = None
     count: int = 0
@@ -66,11 +68,11 @@ class Runs:
 
     def forget_inputs(self) -> None:
         """The shape has changed."""
-        self.inputs = self.seconds = self.table = None
+        self.inputs = self.given = self.seconds = self.table = None
 
     def drop_arrays(self) -> None:
         """The context is closed."""
-        self.inputs = self.last = self.previous = None
+        self.inputs = self.given = self.last = self.previous = None
 
     def begin(self) -> int:
         """The number of a frame that begins."""
@@ -131,7 +133,8 @@ class RunningContext(ZeroCopyContext):
                 self._settle()
             frame = self._begin()
             if frame.bound is not None:
-                frame.inputs = [apart(values, item) for values, item in zip(frame.inputs, frame.bound.inputs)]
+                for index, item in frame.bound.inputs.items():
+                    frame.inputs[index] = apart(frame.inputs[index], item)
             self._flight.begin(frame.number, self._make, frame)
         return frame.number
 
@@ -161,11 +164,24 @@ class RunningContext(ZeroCopyContext):
         held, runs = self._bindings.hold_internal(), self._runs
         bound = None
         if self._bindings.bound:
-            bound = self._bindings.begin(self._places(), self._attrs.native_inputs)
-            runs.inputs = self._fed(bound.inputs)
+            bound = self._bindings.begin(self._places(), self._attrs.native_inputs, self.mixed_paths)
+            runs.inputs = self._read(bound)
         if runs.inputs is None:
             raise ContextInvalid("set inputs before running")
         return FrameBegun(runs.begin(), self._shapes.current, runs.inputs, bound, held)
+
+    def _read(self, bound: BoundFrame) -> list[list[Array]]:
+        """Values of all inputs: what lies in bound memory now, and what was set for those that have none."""
+        feeds, given = self._shapes.current.feeds, self._runs.given
+        missing = [attr.name for i, attr in enumerate(self.inputs) if i not in bound.inputs]
+        if missing and given is None:
+            raise ContextInvalid(
+                f"memory is bound to some tensors only; bind or set {', '.join(missing)} before running"
+            )
+        return [
+            feed.values(bound.inputs[i]) if i in bound.inputs else (given or [])[i]
+            for i, feed in enumerate(feeds)
+        ]
 
     def _make(self, begun: FrameBegun) -> None:
         """Compute a frame, in whatever thread; others may call meanwhile what does not ``_settle``."""

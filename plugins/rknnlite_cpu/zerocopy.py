@@ -28,7 +28,8 @@ _NATIVE_NHWC = {AttrKind.NATIVE_NHWC_INPUT: True, AttrKind.NATIVE_NHWC_OUTPUT: F
 class ZeroCopyContext(Context):
     """Creates, imports and binds memory; a subclass says what the current inputs and outputs are.
 
-    A context keeps to one path: who has set inputs binds no memory, and who has bound memory sets no inputs.
+    A context keeps to one path: who has set inputs binds no memory, and who has bound memory sets no inputs. Unless
+    ``mixed_paths`` says so: then what came last counts for an input, and all outputs are to be had on both.
     """
 
     def __init__(self, bindings: Bindings) -> None:
@@ -85,7 +86,7 @@ class ZeroCopyContext(Context):
 
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
         with self.exclusive():
-            if self._common:
+            if self._common and not self.mixed_paths:
                 raise ContextInvalid(MIXED)
             if self._has_post:
                 raise ParamInvalid("a context with a post-process plugin has no zero-copy path")

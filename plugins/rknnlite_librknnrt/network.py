@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as ct
 import mmap
 import struct
+from collections.abc import Mapping
 from typing import Optional
 
 import numpy as np
@@ -13,12 +14,13 @@ from rknnlite import config
 from rknnlite.abi.init_flags import options_of
 from rknnlite.abi.rknn_api import SYNC_DIRECTIONS, MemSync, Query
 from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
-from rknnlite.capi import Frames, answer, attr_of, perf_text, shapes_of
+from rknnlite.capi import Frames, answer, attr_of, perf_text, shapes_of, shapes_with
 from rknnlite.errors import ContextInvalid, ModelInvalid, ModelUnsupported, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.runtime import open_model
 from rknnlite.spi import Context, Input
+from rknnlite.tensor import Layout, TensorAttr
 
 from .calls import Answer, Desks, Handler
 from .memories import Memories
@@ -33,9 +35,15 @@ class Network:
 
     def __init__(self, opened: Context) -> None:
         self._opened = opened
+        opened.mixed_paths = True
         self._memories = Memories(opened)
         self._inputs: Optional[StagedInputs] = None
-        self._given = False  # inputs, or memory bound to one
+        self._given = False  # all inputs, or memory bound to a tensor
+        self._gathered: dict[int, Input] = {}  # given by rknn_inputs_set, one call or several
+        self._bound: dict[str, tuple[TensorAttr, int]] = {}  # by name: how, and the memory's number
+        self._told = False  # that the two paths are mixed
+        self._unpadded: set[str] = set()  # inputs of which was told that rows have no padding
+        self._shaped: dict[int, tuple[int, ...]] = {}  # shapes of single inputs, the last one at the end
         self._outputs = StagedOutputs()
         self._frames = Frames(opened)
         self._asks: Optional[Wire] = None  # where callbacks are asked for
@@ -61,7 +69,7 @@ class Network:
         return {
             Call.QUERY: self._query, Call.CORE_MASK: self._core_mask, Call.BATCH_CORES: self._batch_cores,
             Call.SHAPES: self._shapes, Call.INPUTS: self._take_inputs, Call.RUN: self._run, Call.WAIT: self._wait,
-            Call.OUTPUTS: self._fetch, Call.MEMORY: self._memories.learn, Call.FORGET: self._memories.forget,
+            Call.OUTPUTS: self._fetch, Call.MEMORY: self._memories.learn, Call.FORGET: self._forget,
             Call.BIND: self._bind, Call.WEIGHTS: self._weights, Call.INTERNAL: self._internal, Call.SYNC: self._sync,
             Call.OPERATORS: self._operators,
         }  # fmt: skip
@@ -103,13 +111,19 @@ class Network:
             TensorAttrStruct.from_buffer_copy(request.payload, at)
             for at in range(0, len(request.payload), ct.sizeof(TensorAttrStruct))
         ]
-        shapes = shapes_of(structs, self._opened)
+        if structs and not request.args[0]:  # rknn_set_input_shape
+            shapes = shapes_with(structs[0], self._opened, self._shaped)
+        else:
+            shapes = shapes_of(structs, self._opened)
+            self._shaped = dict(enumerate(shapes))
         try:
             self._opened.set_shapes(shapes)
         except ParamInvalid as error:
             error.code = RknnError.code  # -1: what librknnrt answers to shapes that the model has not
             raise
         self._inputs, self._given = None, False
+        self._gathered.clear()
+        self._bound.clear()
 
     # -- frames -------------------------------------------------------------------------------------------
 
@@ -124,20 +138,38 @@ class Network:
         return Answer(self._inputs.needs)
 
     def _set_inputs(self) -> None:
+        """Inputs come in one call or in several; once there is something for each, they count."""
         if self._inputs is None:
             raise ContextInvalid("there are no inputs: call rknn_inputs_set")
-        self._opened.set_inputs(self._inputs.inputs)
+        gathered = {**self._gathered, **{item.index: item for item in self._inputs.inputs}}
+        attrs = self._opened.inputs
+        for index in gathered:
+            self._bound.pop(attrs[index].name, None)
+        if all(i in gathered or attr.name in self._bound for i, attr in enumerate(attrs)):
+            self._hand_over(gathered)
+        self._gathered = gathered
+
+    def _hand_over(self, gathered: Mapping[int, Input]) -> None:
+        """Zeros stand for inputs that are not given; those that have memory are bound to it again."""
+        natives = self._opened.native_inputs if len(gathered) < len(self._opened.inputs) else []
+        zeros = [
+            Input(i, np.zeros(native.dims, native.dtype.numpy), native.layout, pass_through=True)
+            for i, native in enumerate(natives)
+            if i not in gathered
+        ]
+        self._opened.set_inputs([*gathered.values(), *zeros])
+        for item in zeros:
+            attr, number = self._bound.get(self._opened.inputs[item.index].name, (None, 0))
+            if attr is not None:
+                self._opened.bind(attr, self._memories.find(number))
         self._given = True
 
     def _set_zeros(self) -> None:
         """A program may run before it has inputs, to warm up: the vendor's runtimes compute on what is there."""
-        logger.warning("rknn_run without inputs: it computes on zeros")
-        natives = self._opened.native_inputs
-        zeros = [np.zeros(native.dims, native.dtype.numpy) for native in natives]
-        self._opened.set_inputs(
-            [Input(i, zero, natives[i].layout, pass_through=True) for i, zero in enumerate(zeros)]
-        )
-        self._given = True
+        absent = [attr.name for i, attr in enumerate(self._opened.inputs) if i not in self._gathered]
+        which = f"input {', '.join(absent)}" if self._gathered else "inputs"
+        logger.warning("rknn_run without %s: it computes on zeros", which)
+        self._hand_over(self._gathered)
 
     def _run(self, request: Request) -> Answer:
         flags, extended, timeout = request.args[:3]
@@ -145,6 +177,8 @@ class Network:
             self._set_inputs()
         elif not self._given:
             self._set_zeros()
+        if self._bound and not self._told:
+            self._tell_mixed()
         try:
             if extended:
                 self._frames.begin(timeout, block=not flags & RunFlag.NON_BLOCK)
@@ -177,9 +211,38 @@ class Network:
     def _bind(self, request: Request) -> Answer:
         attr = attr_of(TensorAttrStruct.from_buffer_copy(request.payload))
         self._opened.bind(attr, self._memories.find(request.args[0]))
-        is_input = any(attr.name == known.name for known in self._opened.inputs)
+        index = next((i for i, known in enumerate(self._opened.inputs) if attr.name == known.name), None)
+        if index is not None:
+            self._gathered.pop(index, None)
+            self._tell_rows(attr, self._opened.native_inputs[index])
+        self._bound[attr.name] = (attr, request.args[0])
         self._given = True
-        return Answer(args=(int(is_input),))
+        return Answer(args=(int(index is not None),))
+
+    def _forget(self, request: Request) -> None:
+        self._bound = {name: kept for name, kept in self._bound.items() if kept[1] != request.args[0]}
+        self._memories.forget(request)
+
+    def _tell_mixed(self) -> None:
+        """Once: the manual keeps memory for tensors apart from ``rknn_inputs_set`` and ``rknn_outputs_get``."""
+        tensors = [*self._opened.inputs, *self._opened.outputs]
+        without = [attr.name for attr in tensors if attr.name not in self._bound]
+        self._told = bool(without)
+        if without:
+            logger.warning(
+                "rknn_run: memory is bound to some tensors only; %s go by rknn_inputs_set and rknn_outputs_get",
+                ", ".join(without),
+            )
+
+    def _tell_rows(self, attr: TensorAttr, native: TensorAttr) -> None:
+        """Once: programs that pad the rows of every type would get other numbers without a word."""
+        padded = native.layout is attr.layout is Layout.NHWC and native.w_stride > native.dims[2]
+        if padded and attr.dtype.bits != native.dtype.bits and attr.name not in self._unpadded:
+            self._unpadded.add(attr.name)
+            logger.warning(
+                "rknn_set_io_mem: input %s: rows of %s are read without padding, %d pixels each; w_stride %d is of %s",
+                attr.name, attr.dtype.name, native.dims[2], native.w_stride, native.dtype.name,
+            )  # fmt: skip
 
     def _weights(self, request: Request) -> None:
         self._opened.set_weight_mem(self._memories.find(request.args[0]))

@@ -13,7 +13,7 @@ from ..errors import ParamInvalid
 from ..spi import Context
 from ..tensor import DType, Layout, TensorAttr
 
-__all__ = ["QNT_AFFINE", "QNT_NONE", "attr_of", "attr_struct", "attribute_value", "shapes_of"]
+__all__ = ["QNT_AFFINE", "QNT_NONE", "attr_of", "attr_struct", "attribute_value", "shapes_of", "shapes_with"]
 
 QNT_NONE, QNT_AFFINE = 0, 2
 """``qnt_type`` of tensors that are not quantised, and of those with scale and zero point."""
@@ -76,6 +76,32 @@ def shapes_of(structs: Sequence[TensorAttrStruct], opened: Context) -> list[tupl
     if sorted(given) != list(range(count)):
         raise ParamInvalid(f"shapes are given for inputs {sorted(given)}, must be 0 to {count - 1}")
     return [given[index].dims for index in range(count)]
+
+
+def shapes_with(
+    struct: TensorAttrStruct, opened: Context, chosen: dict[int, tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """What the old ``rknn_set_input_shape`` chooses, which names one input: shapes of all that the model has together.
+
+    Programs call it for one input after the other, or only for the one whose shape changes.
+
+    Args:
+        chosen: shapes that inputs were given so far, the last one at the end; this one is added. Of the shapes that
+            fit, those count that agree with the last ones.
+
+    Raises:
+        ParamInvalid: there is no such input.
+    """
+    attr, count = attr_of(struct), len(opened.inputs)
+    if attr.index >= count:
+        raise ParamInvalid(f"a shape is given for input {attr.index}, the model has {count}")
+    chosen.pop(attr.index, None)
+    fits = [shapes for shapes in opened.shapes if shapes[attr.index] == attr.dims]
+    if not fits:  # the context says which there are
+        return [attr.dims if i == attr.index else known.dims for i, known in enumerate(opened.inputs)]
+    latest = list(reversed(chosen.items()))
+    chosen[attr.index] = attr.dims
+    return max(fits, key=lambda shapes: [shapes[index] == dims for index, dims in latest])
 
 
 def attribute_value(value: Any) -> NDArray[Any]:

@@ -46,6 +46,9 @@ class Context(AsyncCalls, abc.ABC):
 
     _shape_chosen = False
     """Whether ``set_shapes`` was called; a backend whose models come with a shape chosen sets it True."""
+    mixed_paths = False
+    """For programs in C, which do so: inputs may be set where memory is bound to outputs, and the other way round. The CPU
+    reference lets them; other backends keep the paths apart."""
 
     # -- what it is ---------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import InputInvalid, OutputInvalid, ParamInvalid, RknnError
-from ..tensor import DType, TensorAttr
+from ..tensor import DType, Layout, TensorAttr
 
 __all__ = ["MIXED", "Place", "check_binding", "forms", "needed", "place_of"]
 
@@ -82,6 +82,11 @@ def check_binding(place: Place, attr: TensorAttr, size: int, offset: int = 0) ->
     if attr.dtype is not native.dtype and attr.dtype not in further:
         legal = ", ".join(t.name for t in (native.dtype, *sorted(further)))
         raise error(f"{place.label}: type {attr.dtype.name} is not supported; legal are {legal}")
+    if place.is_input and form.layout is Layout.NC1HWC2 and attr.dtype is not native.dtype:
+        raise error(
+            f"{place.label}: {attr.dtype.name} goes with NHWC; NC1HWC2 memory holds {native.dtype.name}, the tensor as "
+            "the NPU has it"
+        )
     if attr.w_stride and form.w_stride and attr.w_stride != form.w_stride:
         raise error(f"{place.label}: w_stride is {form.w_stride} and read-only, {attr.w_stride} was given")
     if attr.h_stride and (not place.is_input or len(attr.dims) != _RANK or attr.h_stride < attr.dims[1]):

@@ -85,6 +85,10 @@ CUSTOM_OP = Header(
     ('"rknn_api.h"',),
     (
         _LIMITS,
+        Text(
+            "/* Before the function that a plugin exports. */\n"
+            '#define RKNN_CUSTOM_OP_EXPORT __attribute__((visibility("default")))'
+        ),
         *_TYPES,
         _operator("char *"),
         _ENTRY,

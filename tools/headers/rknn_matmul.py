@@ -55,6 +55,7 @@ _STRUCTS = (
             "B_layout": "rknn_matmul_layout", "B_quant_type": "rknn_matmul_quant_type",
             "AC_layout": "RKNN_MM_LAYOUT_NORM or _NATIVE", "group_size": "rows of B with one scale",
         },
+        tag="rknn_matmul_info_t",
     ),
 )  # fmt: skip
 _FUNCTIONS = (

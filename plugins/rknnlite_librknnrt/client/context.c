@@ -48,27 +48,45 @@ static const struct answer *remembered(const struct channel *channel, uint32_t c
 
 /* -- opening --------------------------------------------------------------------------------------- */
 
-static int open_model(struct channel *channel, const char *model, uint32_t size, uint32_t flag, uint64_t master)
+static int hand_model(struct channel *channel, struct talk *talk, int fd)
 {
-    struct talk talk = {.function = "rknn_init", .call = CALL_INIT, .args = {flag, size, master}};
-    char *path = size ? NULL : given_path(model);
-    int fd = size ? given_bytes(model, size) : -1;
-    int code;
-    if (size && fd < 0) {
-        code = failed(talk.function, RKNN_ERR_MODEL_INVALID, "the %u bytes of the model cannot be read: %s", size, strerror(errno));
-    } else {
-        talk.payload = path;
-        talk.size = path ? strlen(path) : 0;
-        talk.fds = &fd;
-        talk.n_fds = size ? 1 : 0;
-        code = channel_talk(channel, &talk);
-        channel->facts = (uint32_t)talk.told[0];
-        free(talk.answer);
-    }
-    free(path);
+    talk->fds = &fd;
+    talk->n_fds = fd >= 0 ? 1 : 0;
+    int code = channel_talk(channel, talk);
+    channel->facts = (uint32_t)talk->told[0];
+    free(talk->answer);
     if (fd >= 0)
         close(fd);
     return code;
+}
+
+/* A file, or with an extend's real_model_size a part of one. */
+static int open_file(struct channel *channel, struct talk *talk, const char *model, const rknn_init_extend *extend)
+{
+    if (extend && extend->real_model_size) {
+        int fd = given_part(model, (uint64_t)extend->real_model_offset, extend->real_model_size);
+        if (fd < 0)
+            return failed(talk->function, RKNN_ERR_MODEL_INVALID,
+                          "the %u bytes (real_model_size) at %d (real_model_offset) of %s cannot be read: %s",
+                          extend->real_model_size, extend->real_model_offset, model, strerror(errno));
+        talk->args[1] = extend->real_model_size;
+        return hand_model(channel, talk, fd);
+    }
+    char *path = given_path(model);
+    talk->payload = path;
+    talk->size = path ? strlen(path) : 0;
+    int code = hand_model(channel, talk, -1);
+    free(path);
+    return code;
+}
+
+static int open_bytes(struct channel *channel, struct talk *talk, const void *model, uint32_t size)
+{
+    int fd = given_bytes(model, size);
+    if (fd < 0)
+        return failed(talk->function, RKNN_ERR_MODEL_INVALID, "the %u bytes of the model cannot be read: %s", size, strerror(errno));
+    talk->args[1] = size;
+    return hand_model(channel, talk, fd);
 }
 
 PUBLIC int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t flag, rknn_init_extend *extend)
@@ -80,7 +98,8 @@ PUBLIC int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t
     struct channel *channel = channel_open("rknn_init", &code);
     if (!channel)
         return code;
-    code = open_model(channel, model, size, flag, master);
+    struct talk talk = {.function = "rknn_init", .call = CALL_INIT, .args = {flag, 0, master}};
+    code = size ? open_bytes(channel, &talk, model, size) : open_file(channel, &talk, model, extend);
     if (code) {
         channel_drop(channel);
         return code;
@@ -252,7 +271,10 @@ PUBLIC int rknn_set_input_shapes(rknn_context ctx, uint32_t n_inputs, rknn_tenso
     return tell(function, ctx, CALL_SHAPES, n_inputs, attr, n_inputs * sizeof *attr);
 }
 
+/* Of one input alone: the count 0 says so. */
 PUBLIC int rknn_set_input_shape(rknn_context ctx, rknn_tensor_attr *attr)
 {
-    return rknn_set_input_shapes(ctx, 1, attr);
+    if (!attr)
+        return failed("rknn_set_input_shape", RKNN_ERR_PARAM_INVALID, "attr is NULL");
+    return tell("rknn_set_input_shape", ctx, CALL_SHAPES, 0, attr, sizeof *attr);
 }

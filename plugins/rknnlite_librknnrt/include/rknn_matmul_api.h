@@ -97,7 +97,7 @@ typedef struct _rknn_matmul_shape {
 } rknn_matmul_shape;
 
 /* What is computed. */
-typedef struct _rknn_matmul_info {
+typedef struct rknn_matmul_info_t {
     int32_t M;
     int32_t K;
     int32_t N;

@@ -16,6 +16,93 @@ static rknn_context opened(const char *path, int from_memory)
     return context;
 }
 
+/* Outputs of the last run, one call for each. */
+static void fetch(rknn_context context, const char *folder, const char *const *names)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        rknn_output output;
+        memset(&output, 0, sizeof output);
+        output.index = i;
+        output.want_float = 1;
+        OK(rknn_outputs_get(context, 1, &output, NULL));
+        same(folder, names[i], output.buf, output.size);
+        OK(rknn_outputs_release(context, 1, &output));
+    }
+}
+
+/* A call for each input; and again for one alone, where the other one stays. */
+static void one_by_one(rknn_context context, rknn_input *images, const char *folder, const char *const *names)
+{
+    for (int frame = 0; frame < 2; frame++) {
+        OK(rknn_inputs_set(context, 1, &images[1]));
+        OK(rknn_inputs_set(context, 1, &images[0]));
+        OK(rknn_run(context, NULL));
+        fetch(context, folder, names);
+    }
+    OK(rknn_inputs_set(context, 1, &images[1]));
+    OK(rknn_run(context, NULL));
+    fetch(context, folder, names);
+}
+
+/* Memory for one input and one output, calls for the others. What comes last counts for an input. */
+static void half(const char *path, rknn_input *images, const char *folder, const char *const *names)
+{
+    rknn_context context = opened(path, 0);
+    rknn_tensor_attr in = attr_of(context, RKNN_QUERY_INPUT_ATTR, 0), out = attr_of(context, RKNN_QUERY_OUTPUT_ATTR, 1);
+    in.type = RKNN_TENSOR_UINT8;
+    out.type = RKNN_TENSOR_FLOAT32;
+    rknn_tensor_mem *from = rknn_create_mem(context, in.size_with_stride), *to = rknn_create_mem(context, out.n_elems * 4);
+    CHECK(from && to && in.w_stride == in.dims[2]);
+    OK(rknn_set_io_mem(context, from, &in));
+    CODE(RKNN_ERR_CTX_INVALID, rknn_run(context, NULL)); /* nothing was given for the other input */
+    for (int frame = 0; frame < 2; frame++) {
+        memcpy(from->virt_addr, images[0].buf, images[0].size);
+        OK(rknn_inputs_set(context, 1, &images[1]));
+        OK(rknn_run(context, NULL));
+        fetch(context, folder, names);
+    }
+    OK(rknn_set_io_mem(context, to, &out));
+    OK(rknn_run(context, NULL));
+    same(folder, names[1], to->virt_addr, out.n_elems * 4);
+    fetch(context, folder, names);
+    memset(from->virt_addr, 0, from->size);
+    OK(rknn_inputs_set(context, 2, images));
+    OK(rknn_run(context, NULL));
+    same(folder, names[1], to->virt_addr, out.n_elems * 4);
+    OK(rknn_destroy_mem(context, from));
+    OK(rknn_destroy_mem(context, to));
+    OK(rknn_run(context, NULL));
+    fetch(context, folder, names);
+    OK(rknn_destroy(context));
+}
+
+/* The model as a part of a larger file. */
+static void within(const char *path, rknn_input *images, const char *folder, const char *const *names)
+{
+    size_t size;
+    void *model = load(NULL, path, &size);
+    char whole[512];
+    FILE *file = fopen(strcat(strcpy(whole, folder), "/whole"), "wb");
+    CHECK(file && fwrite("before", 6, 1, file) == 1 && fwrite(model, size, 1, file) == 1 && fwrite("behind", 6, 1, file) == 1);
+    fclose(file);
+    free(model);
+
+    rknn_context context = 0;
+    rknn_init_extend part;
+    memset(&part, 0, sizeof part);
+    part.real_model_size = (uint32_t)size;
+    part.real_model_offset = 13; /* a byte more than the file has */
+    CODE(RKNN_ERR_MODEL_INVALID, rknn_init(&context, whole, 0, 0, &part));
+    part.real_model_offset = -6;
+    CODE(RKNN_ERR_MODEL_INVALID, rknn_init(&context, whole, 0, 0, &part));
+    part.real_model_offset = 6;
+    OK(rknn_init(&context, whole, 0, 0, &part));
+    OK(rknn_inputs_set(context, 2, images));
+    OK(rknn_run(context, NULL));
+    fetch(context, folder, names);
+    OK(rknn_destroy(context));
+}
+
 static void infer(rknn_context context, rknn_input *inputs, const char *folder, const char *const *names, int want_float,
                   int prealloc)
 {
@@ -82,6 +169,11 @@ int main(int argc, char **argv)
 
         rknn_input turned[2] = {images[1], images[0]}; /* the index counts, not the place */
         infer(context, turned, folder, floats, 1, 0);
+        one_by_one(context, images, folder, floats);
+        if (!from_memory) {
+            half(argv[1], images, folder, floats);
+            within(argv[1], images, folder, floats);
+        }
         for (int i = 0; i < 2; i++) {
             free(images[i].buf);
             free(reals[i].buf);

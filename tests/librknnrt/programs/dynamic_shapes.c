@@ -27,7 +27,10 @@ static void common(rknn_context context, const rknn_input_range *range, const ch
         uint32_t which = round % range->shape_number;
         char in[64], out[64];
         rknn_tensor_attr wanted = shape_of(range, which);
-        OK(rknn_set_input_shapes(context, 1, &wanted));
+        if (round < range->shape_number)
+            OK(rknn_set_input_shapes(context, 1, &wanted));
+        else
+            OK(rknn_set_input_shape(context, &wanted));
         rknn_tensor_attr input = attr_of(context, RKNN_QUERY_CURRENT_INPUT_ATTR, 0);
         rknn_tensor_attr output = attr_of(context, RKNN_QUERY_CURRENT_OUTPUT_ATTR, 0);
         CHECK(input.n_dims == wanted.n_dims && !memcmp(input.dims, wanted.dims, 4 * wanted.n_dims));
@@ -95,7 +98,9 @@ int main(int argc, char **argv)
         rknn_tensor_attr unknown = shape_of(&range, 0);
         unknown.dims[1] += 1;
         CODE(RKNN_ERR_FAIL, rknn_set_input_shapes(context, 1, &unknown));
+        CODE(RKNN_ERR_FAIL, rknn_set_input_shape(context, &unknown));
         FAILS(rknn_set_input_shapes(context, 2, &unknown));
+        FAILS(rknn_set_input_shapes(context, 0, &unknown));
         FAILS(rknn_dup_context(&context, &copy)); /* not for models of this kind */
         OK(rknn_destroy(context));
     }

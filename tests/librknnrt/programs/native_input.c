@@ -44,6 +44,13 @@ int main(int argc, char **argv)
     attr = plain;
     run(&attr, stored, size, "of_int8.f32");
 
+    /* Other types go with NHWC: refused where it is said, not in the run. */
+    attr = native;
+    attr.type = RKNN_TENSOR_UINT8;
+    rknn_tensor_mem *mem = rknn_create_mem(context, native.size_with_stride);
+    CODE(RKNN_ERR_INPUT_INVALID, rknn_set_io_mem(context, mem, &attr));
+    OK(rknn_destroy_mem(context, mem));
+
     /* The caller packs: NC1HWC2, passed through. */
     const uint32_t C1 = native.dims[1], H = native.dims[2], W = native.dims[3], C2 = native.dims[4], C = plain.dims[3];
     int8_t *packed = (int8_t *)calloc(1, native.size_with_stride);
