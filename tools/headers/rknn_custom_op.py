@@ -55,6 +55,7 @@ _LIMITS = Constants(
     {"RKNN_CUSTOM_OP_MAX_STR_LEN": rknn_op.MAX_STRING, "RKNN_CUSTOM_OP_MAX_VALUE_LEN": rknn_op.MAX_VALUE},
     "Limits.",
 )
+_EXPORT = Text('#define RKNN_CUSTOM_OP_EXPORT __attribute__((visibility("default")))')
 _TYPES: tuple[Part, ...] = (
     Text("typedef rknn_context rknn_custom_op_interal_context;"),
     _TARGETS,
@@ -85,6 +86,7 @@ CUSTOM_OP = Header(
     ('"rknn_api.h"',),
     (
         _LIMITS,
+        _EXPORT,
         *_TYPES,
         _operator("char *"),
         _ENTRY,

@@ -14,6 +14,8 @@ extern "C" {
 #define RKNN_CUSTOM_OP_MAX_STR_LEN 64
 #define RKNN_CUSTOM_OP_MAX_VALUE_LEN 32
 
+#define RKNN_CUSTOM_OP_EXPORT __attribute__((visibility("default")))
+
 typedef rknn_context rknn_custom_op_interal_context;
 
 /* Where an operator computes. */
