@@ -13,7 +13,7 @@ from rknnlite import config
 from rknnlite.abi.init_flags import options_of
 from rknnlite.abi.rknn_api import SYNC_DIRECTIONS, MemSync, Query
 from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
-from rknnlite.capi import Frames, answer, attr_of, perf_text, shapes_of
+from rknnlite.capi import Frames, answer, attr_of, perf_text, shapes_of, shapes_with
 from rknnlite.errors import ContextInvalid, ModelInvalid, ModelUnsupported, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
@@ -103,7 +103,8 @@ class Network:
             TensorAttrStruct.from_buffer_copy(request.payload, at)
             for at in range(0, len(request.payload), ct.sizeof(TensorAttrStruct))
         ]
-        shapes = shapes_of(structs, self._opened)
+        one = len(structs) == 1 and not request.args[0]
+        shapes = shapes_with(structs[0], self._opened) if one else shapes_of(structs, self._opened)
         try:
             self._opened.set_shapes(shapes)
         except ParamInvalid as error:

@@ -3,7 +3,7 @@ in other languages."""
 
 from __future__ import annotations
 
-from .attrs import attr_of, attr_struct, attribute_value, shapes_of
+from .attrs import attr_of, attr_struct, attribute_value, shapes_of, shapes_with
 from .frames import Frames
 from .inputs import input_of
 from .queries import answer, perf_text
@@ -17,4 +17,5 @@ __all__ = [
     "input_of",
     "perf_text",
     "shapes_of",
+    "shapes_with",
 ]

@@ -13,7 +13,7 @@ from ..errors import ParamInvalid
 from ..spi import Context
 from ..tensor import DType, Layout, TensorAttr
 
-__all__ = ["QNT_AFFINE", "QNT_NONE", "attr_of", "attr_struct", "attribute_value", "shapes_of"]
+__all__ = ["QNT_AFFINE", "QNT_NONE", "attr_of", "attr_struct", "attribute_value", "shapes_of", "shapes_with"]
 
 QNT_NONE, QNT_AFFINE = 0, 2
 """``qnt_type`` of tensors that are not quantised, and of those with scale and zero point."""
@@ -76,6 +76,22 @@ def shapes_of(structs: Sequence[TensorAttrStruct], opened: Context) -> list[tupl
     if sorted(given) != list(range(count)):
         raise ParamInvalid(f"shapes are given for inputs {sorted(given)}, must be 0 to {count - 1}")
     return [given[index].dims for index in range(count)]
+
+
+def shapes_with(struct: TensorAttrStruct, opened: Context) -> list[tuple[int, ...]]:
+    """What ``rknn_set_input_shape`` chooses: one shape per input, that of one input as it is given.
+
+    The others keep theirs where the model has that combination; else they come from the first one with the shape given.
+    Raises ParamInvalid.
+    """
+    shapes = [tuple(attr.dims) for attr in opened.inputs]
+    if struct.index >= len(shapes):
+        raise ParamInvalid(f"input {struct.index} does not exist, the model has {len(shapes)} inputs")
+    shapes[struct.index] = attr_of(struct).dims
+    legal = [[tuple(dims) for dims in choice] for choice in opened.shapes]
+    if shapes in legal:
+        return shapes
+    return next((choice for choice in legal if choice[struct.index] == shapes[struct.index]), shapes)
 
 
 def attribute_value(value: Any) -> NDArray[Any]:

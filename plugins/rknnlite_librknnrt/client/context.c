@@ -254,5 +254,8 @@ PUBLIC int rknn_set_input_shapes(rknn_context ctx, uint32_t n_inputs, rknn_tenso
 
 PUBLIC int rknn_set_input_shape(rknn_context ctx, rknn_tensor_attr *attr)
 {
-    return rknn_set_input_shapes(ctx, 1, attr);
+    const char *function = "rknn_set_input_shape";
+    if (!attr)
+        return failed(function, RKNN_ERR_PARAM_INVALID, "attr is NULL");
+    return tell(function, ctx, CALL_SHAPES, 0, attr, sizeof *attr); /* 0: one of the inputs, in the place of all */
 }
