@@ -15,6 +15,7 @@ import numpy as np
 
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.layout import nchw_to_nc1hwc2, nchw_to_nhwc
+from rknnlite.log import logger
 from rknnlite.spi import Input, Memory
 from rknnlite.spi.exclusive import Unchanged, debugging
 from rknnlite.spi.zero_copy import Place
@@ -41,6 +42,7 @@ class Bindings:
         self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
         self._bound: dict[tuple[bool, int], tuple[CpuMemory, TensorAttr]] = {}
         self._given: dict[str, CpuMemory] = {}
+        self._warned: set[int] = set()
 
     @property
     def bound(self) -> bool:
@@ -83,6 +85,17 @@ class Bindings:
     def bind(self, place: Place, attr: TensorAttr, mem: CpuMemory) -> None:
         """Use ``mem`` for a tensor until it is bound anew."""
         self._bound[place.is_input, place.index] = (mem, attr)
+        if (
+            place.is_input
+            and place.index not in self._warned
+            and _seems_padded(attr, place.forms[0], mem.size)
+        ):
+            self._warned.add(place.index)
+            logger.warning(
+                "%s: rows of %s are taken without padding, %d pixels each, as the user guide has it for %s networks (10.9), "
+                "though w_stride is %d; write them so, and give w_stride 0",
+                place.label, attr.dtype.name, attr.dims[2], place.forms[0].dtype.name, attr.w_stride,
+            )  # fmt: skip
 
     def clear(self) -> None:
         """The shape has changed: everything is to be bound again."""
@@ -235,6 +248,17 @@ def _packed(value: Array, dims: tuple[int, ...]) -> Array:
 
 def _elements(data: Array, attr: TensorAttr, count: int) -> Array:
     return data[: count * attr.dtype.numpy.itemsize].view(attr.dtype.numpy)
+
+
+def _seems_padded(attr: TensorAttr, native: TensorAttr, size: int) -> bool:
+    """Whether rows may have been written ``w_stride`` apart though only elements as wide as the network's have padding.
+
+    The vendor's programs go by the ``w_stride`` that they were told, of whichever type they write.
+    """
+    if attr.layout is not Layout.NHWC or attr.dtype.bits == native.dtype.bits:
+        return False
+    n, h, w, c = attr.dims
+    return w < attr.w_stride and n * (attr.h_stride or h) * attr.w_stride * c * attr.dtype.bits // 8 <= size
 
 
 def _read(memory: Array, attr: TensorAttr, native: TensorAttr) -> Input:

@@ -53,6 +53,10 @@ class _Quant:
         self.scale = np.asarray(scale, np.float64)
         self.zero = np.asarray(zero_point if len(zero_point) else (0,), np.int64)
 
+    def cut(self, count: int) -> _Quant:
+        """The first ``count``."""
+        return _Quant(self.scale[:count], self.zero[:count])
+
     def reach(self, dtype: DType) -> float:
         """The largest magnitude that q - zero_point can have."""
         low, high = _RANGES[dtype]
@@ -73,6 +77,7 @@ class CpuMatmul(MatmulContext):
         self._threads = min(cores(), spec.extra.get("threads") or cores())
         self._tensors = tensors_of(spec, soc, self.shape)
         self._quant = {name: _Quant() for name in "ABC"}
+        self._quant_of_b = self._quant["B"]  # as it was given, for whichever shape
         self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
         self._values: dict[str, Array] = {}
         self._stored: dict[str, Array] = {}
@@ -112,11 +117,13 @@ class CpuMatmul(MatmulContext):
             if any(not low <= zero <= high for zero in zero_point):
                 raise ParamInvalid(f"zero points of {name} must be {low}..{high}")
             self._quant[name] = _Quant(scale, zero_point)
+            if name == "B":
+                self._quant_of_b = self._quant[name]
             self._values.clear()  # made anew from what was bound
 
     def b_scale(self) -> float:
         with self.exclusive():
-            return float(self._quant["B"].scale.max())
+            return float((self._fitting() or self._quant_of_b).scale.max())
 
     # -- memory -------------------------------------------------------------------------------------------
 
@@ -180,11 +187,29 @@ class CpuMatmul(MatmulContext):
             out.ndarray[: data.size] = data
 
     def _check_quant(self) -> None:
-        count, most = self._quant["B"].scale.size, self.spec.scales_of_b(self.shape)
-        if count not in (1, most):
+        fitting = self._fitting()
+        if fitting is None:
+            count, need = self._quant_of_b.scale.size, self.spec.scales_of_b(self.shape)
             raise ContextInvalid(
-                f"B has {count} scales, shape {tuple(self.shape)} needs {most}: set them after the shape"
+                f"B has {count} scales, shape {tuple(self.shape)} needs {need}: set them after the shape"
             )
+        self._quant["B"] = fitting
+
+    def _fitting(self) -> Optional[_Quant]:
+        """Scales of B for the shape in use: programs set them once, for the largest K and N of all shapes.
+
+        Then the first columns count. Groups of rows do not tell how they lie where N is smaller, so they must be alike.
+        """
+        given, need = self._quant_of_b, self.spec.scales_of_b(self.shape)
+        if given.scale.size in (1, need):
+            return given
+        largest = MatmulShape(*(max(numbers) for numbers in zip(*self.spec.shapes)))
+        if given.scale.size != self.spec.scales_of_b(largest):
+            return None
+        if self.spec.b_quant.per_channel:
+            return given.cut(need)
+        alike = (given.scale == given.scale[0]).all() and (given.zero == given.zero[0]).all()
+        return given.cut(need) if alike else None
 
     def _value(self, name: str, dtype: DType) -> Array:
         """float32: centred integers, or real numbers where the other matrix is float; kept until bound anew."""

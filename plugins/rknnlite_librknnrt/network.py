@@ -20,7 +20,7 @@ from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.runtime import open_model
 from rknnlite.spi import Context, Input
-from rknnlite.tensor import Layout, TensorAttr
+from rknnlite.tensor import TensorAttr
 
 from .calls import Answer, Desks, Handler
 from .memories import Memories
@@ -42,7 +42,6 @@ class Network:
         self._gathered: dict[int, Input] = {}  # given by rknn_inputs_set, one call or several
         self._bound: dict[str, tuple[TensorAttr, int]] = {}  # by name: how, and the memory's number
         self._told = False  # that the two paths are mixed
-        self._unpadded: set[str] = set()  # inputs of which was told that rows have no padding
         self._shaped: dict[int, tuple[int, ...]] = {}  # shapes of single inputs, the last one at the end
         self._outputs = StagedOutputs()
         self._frames = Frames(opened)
@@ -214,7 +213,6 @@ class Network:
         index = next((i for i, known in enumerate(self._opened.inputs) if attr.name == known.name), None)
         if index is not None:
             self._gathered.pop(index, None)
-            self._tell_rows(attr, self._opened.native_inputs[index])
         self._bound[attr.name] = (attr, request.args[0])
         self._given = True
         return Answer(args=(int(index is not None),))
@@ -233,16 +231,6 @@ class Network:
                 "rknn_run: memory is bound to some tensors only; %s go by rknn_inputs_set and rknn_outputs_get",
                 ", ".join(without),
             )
-
-    def _tell_rows(self, attr: TensorAttr, native: TensorAttr) -> None:
-        """Once: programs that pad the rows of every type would get other numbers without a word."""
-        padded = native.layout is attr.layout is Layout.NHWC and native.w_stride > native.dims[2]
-        if padded and attr.dtype.bits != native.dtype.bits and attr.name not in self._unpadded:
-            self._unpadded.add(attr.name)
-            logger.warning(
-                "rknn_set_io_mem: input %s: rows of %s are read without padding, %d pixels each; w_stride %d is of %s",
-                attr.name, attr.dtype.name, native.dims[2], native.w_stride, native.dtype.name,
-            )  # fmt: skip
 
     def _weights(self, request: Request) -> None:
         self._opened.set_weight_mem(self._memories.find(request.args[0]))

@@ -16,18 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.abi.rknn_op import SKIP_CUSTOM_OP_COMPUTE
+from rknnlite.abi.rknn_op import SKIP_CUSTOM_OP_COMPUTE, Target
 from rknnlite.capi import attr_struct, attribute_value
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
-from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin
-from rknnlite.tensor import DType
+from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin, put
+from rknnlite.spi.op_host import on_gpu
+from rknnlite.tensor import DType, TensorAttr
 
 from .protocol import MOST_FDS, Callback, Gone, Request, Wire
 
 __all__ = ["ProgramOp", "operators_of"]
 
 Array = NDArray[Any]
-_TOLD = struct.Struct("=Q256s")
+_TOLD = struct.Struct("=QQ256s")
 _ATTRIBUTE = struct.Struct("=4I")
 _numbers = itertools.count(1)
 _STEPS = ("prepare", "compute")
@@ -37,16 +38,16 @@ def operators_of(request: Request, asks: Wire) -> list[CustomOp]:
     """The operators that a call registers."""
     lock = threading.Lock()
     return [
-        ProgramOp(number, name.split(b"\0", 1)[0].decode("utf-8", "replace"), asks, lock)
-        for number, name in _TOLD.iter_unpack(request.payload)
+        ProgramOp(number, name.split(b"\0", 1)[0].decode("utf-8", "replace"), Target(target), asks, lock)
+        for number, target, name in _TOLD.iter_unpack(request.payload)
     ]
 
 
 class ProgramOp(CustomOp):
     """One ``rknn_custom_op`` of the program."""
 
-    def __init__(self, number: int, op_type: str, asks: Wire, lock: threading.Lock) -> None:
-        self.op_type = op_type
+    def __init__(self, number: int, op_type: str, target: Target, asks: Wire, lock: threading.Lock) -> None:
+        self.op_type, self.target = op_type, target.name.lower()
         self._number, self._asks, self._lock = number, asks, lock
 
     def describe(self) -> str:
@@ -55,9 +56,12 @@ class ProgramOp(CustomOp):
 
     def init(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
         """Tell the program about the node, and let it begin."""
-        node = _Node(inputs, outputs)
+        tensors = [*ctx.inputs, *ctx.outputs]
+        if self.target == "gpu":
+            tensors = [on_gpu(attr) for attr in tensors]
+        node = _Node(tensors, len(inputs))
         ctx.state = node
-        attrs = b"".join(bytes(attr_struct(attr)) for attr in (*ctx.inputs, *ctx.outputs))
+        attrs = b"".join(bytes(attr_struct(attr)) for attr in tensors)
         sizes = struct.pack(f"={len(node.arrays)}Q", *(array.nbytes for array in node.arrays))
         told = sizes + attrs + b"".join(_attributes(ctx.attrs))
         args = (node.number, self._number, len(inputs), len(outputs))
@@ -100,20 +104,20 @@ class ProgramOp(CustomOp):
 class _Node:
     """Tensors of one node in shared memory."""
 
-    def __init__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def __init__(self, tensors: Sequence[TensorAttr], inputs: int) -> None:
         self.number = next(_numbers)
-        self._inputs = len(inputs)
-        if len(inputs) + len(outputs) > MOST_FDS:
-            raise ParamInvalid(f"a node has {len(inputs) + len(outputs)} tensors; {MOST_FDS} are the most")
+        self._inputs = inputs
+        if len(tensors) > MOST_FDS:
+            raise ParamInvalid(f"a node has {len(tensors)} tensors; {MOST_FDS} are the most")
         self.fds: list[int] = []
-        self.arrays = [self._shared(array) for array in (*inputs, *outputs)]
+        self.arrays = [self._shared(attr) for attr in tensors]
 
-    def _shared(self, like: Array) -> Array:
+    def _shared(self, attr: TensorAttr) -> Array:
         fd = os.memfd_create("rknnlite-tensor")
         self.fds.append(fd)
-        os.ftruncate(fd, max(1, like.nbytes))
-        view = np.frombuffer(mmap.mmap(fd, max(1, like.nbytes)), like.dtype, like.size)
-        return view.reshape(like.shape)
+        size = max(1, attr.size)
+        os.ftruncate(fd, size)
+        return np.frombuffer(mmap.mmap(fd, size), attr.dtype.numpy, attr.n_elems).reshape(attr.dims)
 
     def close_fds(self) -> None:
         """The program has its own now."""
@@ -129,7 +133,7 @@ class _Node:
     def take(self, outputs: Sequence[Array]) -> None:
         """What the program has computed."""
         for array, shared in zip(outputs, self.arrays[self._inputs :]):
-            array[...] = shared
+            put(array, shared)
 
 
 def _attributes(attrs: Any) -> Iterator[bytes]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as ct
 import functools
 import hashlib
 import os
 import threading
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +55,8 @@ class Device:
         binary = buildcache.fetch(file)
         if binary is not None:
             try:
-                return self.cl.Program(self.context, [target], [binary]).build(options)
+                with _silent():
+                    return self.cl.Program(self.context, [target], [binary]).build(options)
             except self.cl.Error as error:  # the driver has changed after all: build anew
                 logger.debug("cached kernel %s is not used: %s", file.name, error)
         program = self._compile(source, options)
@@ -66,11 +69,18 @@ class Device:
     def _compile(self, source: str, options: str) -> Any:
         program = self.cl.Program(self.context, source)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with _silent():
                 return program.build(options, cache_dir=False)
         except self.cl.Error as error:
             raise ParamInvalid(f"the OpenCL kernel does not build on {self.name}: {error}") from None
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Without pyopencl's warning that a compiler has said something: an error has the text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @functools.cache

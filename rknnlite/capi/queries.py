@@ -59,7 +59,7 @@ def perf_text(opened: Context) -> bytes:
     """The table that PERF_DETAIL points to; raises ParamInvalid before a run."""
     if not opened.last_run_us:
         raise ParamInvalid("there are no figures per layer before a run has ended")
-    return str(opened.perf_table()).encode()
+    return f"{opened.perf_table()}\n".encode()  # programs print it without an end of line of their own
 
 
 def _versions(opened: Context) -> abi.SdkVersion:

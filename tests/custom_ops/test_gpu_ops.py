@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,18 @@ def test_integers_go_to_a_kernel_as_floats_too() -> None:
         answers = context.infer(probe_golden().inputs)
     for answer, expected in zip(answers, probe_golden().outputs):
         assert np.abs(answer - expected).max() <= np.abs(expected).max() / 1000
+
+
+@pytest.mark.slow
+def test_what_a_compiler_says_of_a_good_kernel_is_no_warning() -> None:
+    """Neither when it is built nor when it comes from the cache."""
+    told = (
+        "#pragma OPENCL EXTENSION cl_of_no_compiler : enable\n" + (CUSTOM_OP / "dual_residual.cl").read_text()
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            infer_dual(dual_op(source=told))
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------

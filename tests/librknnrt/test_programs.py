@@ -12,7 +12,7 @@ import pytest
 import rknnlite
 from rknnlite.spi.types import AttrKind
 from tests.custom_ops.models import DUAL, PROBE, PlainDual, Probe
-from tests.librknnrt.clients import HEADERS, PROGRAMS, program, run
+from tests.librknnrt.clients import HEADERS, PROGRAMS, environment, program, run
 from tests.librknnrt.goldens import inferred, pixels, write
 from tests.support.corpus import EXAMPLES, genuine
 from tests.support.needs import needs
@@ -41,6 +41,26 @@ def test_custom_operators(tmp_path: Path) -> None:
     for i, output in enumerate(inferred(DUAL, images, custom_ops=[PlainDual()])[0]):
         write(tmp_path, f"out{i}", output)
     run([program("custom_ops.c"), DUAL, tmp_path])
+
+
+@pytest.mark.slow
+def test_custom_operators_of_the_gpu(tmp_path: Path) -> None:
+    """Kernels of OpenCL, on pocl where there is no GPU; without a device registering says so."""
+    if not Path("/usr/include/CL/cl_ext.h").exists() or not any(Path("/usr/lib").glob("*/libOpenCL.so")):
+        pytest.skip("needs opencl-headers and ocl-icd-opencl-dev")
+    if not any(Path("/etc/OpenCL/vendors").glob("*.icd")):
+        pytest.skip("needs pocl-opencl-icd")
+    images = [write(tmp_path, f"in{i}", pixels(i, 1, 32, 32, 3)) for i in range(2)]
+    for i, output in enumerate(inferred(DUAL, images, custom_ops=[PlainDual()])[0]):
+        write(tmp_path, f"out{i}", output)
+    made = program("gpu_op.c", "-lOpenCL")
+    run([made, DUAL, tmp_path])
+    told = run([made, DUAL, tmp_path, "neither", -5]).stderr
+    assert "there is no kernel neither in its source" in told
+    empty = tmp_path / "vendors"
+    empty.mkdir()
+    told = run([made, DUAL, tmp_path, "both", -3], env=environment(OCL_ICD_VENDORS=str(empty))).stderr
+    assert "OpenCL has no device; install a driver for the GPU, or pocl-opencl-icd" in told
 
 
 def test_attributes_and_tensors_of_every_kind(tmp_path: Path) -> None:
@@ -188,7 +208,7 @@ def test_dynamic_shapes(tmp_path: Path, name: str) -> None:
         image = write(tmp_path, f"in{i}", pixels(i, *shape))
         write(tmp_path, f"out{i}", inferred(model, [image])[0][0])
     told = run([program("dynamic_shapes.c"), model, tmp_path]).stderr
-    assert told.count("rows of UINT8 are read without padding") == (".fp16" in name)
+    assert told.count("rows of UINT8 are taken without padding") == (".fp16" in name)
 
 
 def test_batches_duplicates_and_shared_weights(tmp_path: Path) -> None:

@@ -327,6 +327,28 @@ def test_scales_of_another_shape_are_refused() -> None:
         assert np.array_equal(multiply(a, b), (a.astype(int) @ b) * 0.5)
 
 
+def test_scales_of_the_largest_shape_count_for_all() -> None:
+    """Set once, before a loop over the shapes; groups of rows only where all are alike."""
+    shapes = [(4, 64, 32), (4, 96, 64), (2, 32, 96)]
+    scales = np.linspace(0.1, 0.4, 96, dtype=np.float32)
+    for quant, numbers in (("channel", scales), ("group", np.full(3 * 96, 0.25, np.float32))):
+        options = {"group_size": 32} if quant == "group" else {}
+        with rknnlite.Matmul(
+            shapes=shapes, type="int8_int8_float32", b_quant=quant, backend="cpu", **options
+        ) as multiply:
+            multiply.context.set_quant("B", numbers.tolist(), [])
+            for shape in shapes:
+                multiply.set_shape(*shape)
+                a, b = matrices(multiply.type, *shape)
+                columns = numbers[: shape[2]] if quant == "channel" else numbers[0]
+                assert np.allclose(multiply(a, b), (a.astype(int) @ b) * columns, rtol=1e-6)
+                assert multiply.context.b_scale() == columns.max()
+            if quant == "group":
+                multiply.context.set_quant("B", [*numbers[1:].tolist(), 0.5], [])
+                with pytest.raises(errors.ContextInvalid, match=r"B has 288 scales, shape .* needs 96"):
+                    multiply(a, b)
+
+
 # -- what is refused ------------------------------------------------------------------------------------------
 
 

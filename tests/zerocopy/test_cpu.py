@@ -63,6 +63,31 @@ def test_wide_types_are_not_converted(name: str) -> None:
         context.bind(native, mem)
 
 
+@pytest.mark.parametrize(("row", "room", "warned"), [(0, 4608, 0), (24, 960, 0), (24, 4608, 1)])
+def test_rows_of_pixels_for_a_float_network(
+    row: int, room: int, warned: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They have no padding; a ``w_stride`` that memory would have room for is spoken of, once."""
+    image = np.random.default_rng(3).integers(0, 256, (1, 16, 20, 3), np.uint8)
+    with open_cpu(genuine("dynamic_two.rk3588.fp16")) as context:
+        context.set_shapes([image.shape])
+        (expected,) = context.infer([image])
+    with open_cpu(genuine("dynamic_two.rk3588.fp16")) as context:
+        context.set_shapes([image.shape])
+        (native,) = context.native_inputs
+        assert native.w_stride == 24 and native.dtype is DType.FLOAT16
+        mem = context.create_mem(room)
+        mem.ndarray[: image.size] = image.reshape(-1)
+        for _ in range(2):
+            context.bind(dataclasses.replace(native, dtype=DType.UINT8, w_stride=row), mem)
+        (output,) = context.attrs(AttrKind.OUTPUT)
+        result = bound(context, output, dtype=DType.FLOAT32, size_with_stride=0)
+        context.run()
+        assert np.array_equal(plain(*result, expected.shape), expected)
+    words = "rows of UINT8 are taken without padding, 20 pixels each"
+    assert sum(words in record.getMessage() for record in caplog.records) == warned
+
+
 def _rows(attr: TensorAttr) -> int:
     if attr.layout is not Layout.NHWC or not attr.w_stride:
         return attr.size

@@ -55,6 +55,10 @@ _LIMITS = Constants(
     {"RKNN_CUSTOM_OP_MAX_STR_LEN": rknn_op.MAX_STRING, "RKNN_CUSTOM_OP_MAX_VALUE_LEN": rknn_op.MAX_VALUE},
     "Limits.",
 )
+_EXPORT = Text(
+    "/* Before the function that a plugin exports. */\n"
+    '#define RKNN_CUSTOM_OP_EXPORT __attribute__((visibility("default")))'
+)
 _TYPES: tuple[Part, ...] = (
     Text("typedef rknn_context rknn_custom_op_interal_context;"),
     _TARGETS,
@@ -85,10 +89,7 @@ CUSTOM_OP = Header(
     ('"rknn_api.h"',),
     (
         _LIMITS,
-        Text(
-            "/* Before the function that a plugin exports. */\n"
-            '#define RKNN_CUSTOM_OP_EXPORT __attribute__((visibility("default")))'
-        ),
+        _EXPORT,
         *_TYPES,
         _operator("char *"),
         _ENTRY,

@@ -167,6 +167,16 @@ bool operators_serve(struct channel *channel);       /* answer one; false: the s
 void operators_drop(struct channel *channel);
 void operators_after_fork(struct channel *channel);
 
+/* -- gpu.c: OpenCL for operators of the GPU ---------------------------------------------------------- */
+
+const char *gpu_fault(void); /* why there is no OpenCL; NULL where there is */
+void *gpu_program(const char *function, const rknn_custom_op *op, int *code); /* NULL: why was said, *code is set */
+bool gpu_begin(void *program, const char *name, rknn_gpu_op_context *gpu);    /* for one node */
+void gpu_end(void *kernel, void *program);                                    /* either may be NULL */
+void gpu_know(const rknn_tensor_mem *mem);                                    /* its descriptor may be imported */
+void gpu_forget(const rknn_tensor_mem *mem);
+void gpu_sync(const rknn_tensor_mem *mem, bool to_device);
+
 /* -- life ----------------------------------------------------------------------------------------- */
 
 void channels_after_fork(void);

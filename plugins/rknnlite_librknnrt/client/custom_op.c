@@ -16,6 +16,7 @@ struct operator {
     struct operator *next;
     uint64_t number;
     rknn_custom_op told;
+    void *program; /* of OpenCL, where it computes on the GPU */
 };
 
 /* One node of a model that one of the operators computes. */
@@ -37,7 +38,7 @@ struct operators {
 
 /* What the server is told of an operator, and what it tells of an attribute. Twins in operators.py. */
 struct told_operator {
-    uint64_t number;
+    uint64_t number, target;
     char op_type[256];
 };
 
@@ -51,8 +52,11 @@ static uint64_t last_number;
 
 static void free_node(struct node *node)
 {
+    const bool gpu = node->context.target == RKNN_TARGET_TYPE_GPU;
     for (uint32_t i = 0; node->tensors && i < node->n_inputs + node->n_outputs; i++) {
         rknn_tensor_mem *mem = &node->tensors[i].mem;
+        if (gpu)
+            gpu_forget(mem);
         if (mem->virt_addr)
             munmap(mem->virt_addr, mem->size ? mem->size : 1);
         if (mem->fd >= 0)
@@ -64,8 +68,21 @@ static void free_node(struct node *node)
         free(node->attributes);
         node->attributes = next;
     }
+    if (gpu)
+        gpu_end(node->context.gpu_ctx.cl_kernel, NULL);
     free(node->tensors);
     free(node);
+}
+
+static void free_operators(struct operator *list)
+{
+    while (list) {
+        struct operator *next = list->next;
+        if (list->program)
+            gpu_end(NULL, list->program);
+        free(list);
+        list = next;
+    }
 }
 
 static struct node **find_node(struct operators *operators, uint64_t id)
@@ -86,11 +103,7 @@ void operators_drop(struct channel *channel)
         free_node(operators->nodes);
         operators->nodes = next;
     }
-    while (operators->list) {
-        struct operator *next = operators->list->next;
-        free(operators->list);
-        operators->list = next;
-    }
+    free_operators(operators->list);
     if (operators->sock >= 0)
         close(operators->sock);
     free(operators);
@@ -162,6 +175,13 @@ static bool keep_attributes(struct node *node, const char *at, const char *end)
     return true;
 }
 
+static bool begin_on_gpu(struct node *node)
+{
+    for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++)
+        gpu_know(&node->tensors[i].mem);
+    return gpu_begin(node->op->program, node->op->told.cl_kernel_name, &node->context.gpu_ctx);
+}
+
 static int new_node(struct operators *operators, const struct request *request, const char *payload, const int *fds,
                     int n_fds)
 {
@@ -181,10 +201,12 @@ static int new_node(struct operators *operators, const struct request *request, 
     node->op = op;
     node->n_inputs = (uint32_t)request->args[2];
     node->n_outputs = (uint32_t)request->args[3];
-    node->context.target = RKNN_TARGET_TYPE_CPU;
+    node->context.target = op ? op->told.target : RKNN_TARGET_TYPE_CPU;
     node->context.internal_ctx = (rknn_custom_op_interal_context)(uintptr_t)node;
     bool whole = map_tensors(node, payload, payload + count * sizeof(uint64_t), fds) && op &&
                  keep_attributes(node, payload + head, payload + request->size);
+    if (whole && op->program)
+        whole = begin_on_gpu(node);
     if (!whole) {
         free_node(node);
         return RKNN_ERR_MALLOC_FAIL;
@@ -207,7 +229,12 @@ static int compute(struct node *node, uint64_t *step)
     if (code && code != RKNN_WARNING_SKIP_CUSTOM_OP_COMPUTE)
         return code;
     *step = 1;
-    return call(node, node->op->told.compute);
+    for (uint32_t i = 0; node->op->program && i < node->n_inputs; i++)
+        gpu_sync(&node->tensors[i].mem, true);
+    code = call(node, node->op->told.compute);
+    for (uint32_t i = 0; node->op->program && i < node->n_outputs; i++)
+        gpu_sync(&node->tensors[node->n_inputs + i].mem, false);
+    return code;
 }
 
 static int answer(struct operators *operators, const struct request *request, const char *payload, const int *fds,
@@ -253,19 +280,23 @@ static const char *fault_of(const rknn_custom_op *op)
 {
     if (!memchr(op->op_type, 0, sizeof op->op_type) || !op->op_type[0])
         return "op_type is empty, or does not end";
-    if (op->target != RKNN_TARGET_TYPE_CPU)
-        return "it is made for the GPU, which this library does not drive; register its CPU form";
+    if (op->target != RKNN_TARGET_TYPE_CPU && op->target != RKNN_TARGET_TYPE_GPU)
+        return "its target is neither the CPU nor the GPU";
     return op->compute ? NULL : "compute is NULL";
 }
 
-static struct operator *keep(const rknn_custom_op *told, uint32_t count, struct told_operator *out)
+static struct operator *keep(const rknn_custom_op *told, uint32_t count, struct told_operator *out, int *code)
 {
+    const char *function = "rknn_register_custom_ops";
     struct operator *list = NULL;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && !*code; i++) {
         struct operator *op = calloc(1, sizeof *op);
         if (!op)
             break;
         op->told = told[i];
+        if (op->told.target == RKNN_TARGET_TYPE_GPU)
+            op->program = gpu_program(function, &told[i], code);
+        out[i].target = (uint64_t)op->told.target;
         op->number = out[i].number = __atomic_add_fetch(&last_number, 1, __ATOMIC_RELAXED);
         memcpy(out[i].op_type, told[i].op_type, sizeof out[i].op_type);
         op->next = list;
@@ -291,14 +322,16 @@ static int register_all(struct channel *channel, rknn_custom_op *ops, uint32_t c
         talk.n_fds = 1;
     }
     if (told && operators && operators->sock >= 0) {
-        struct operator *list = keep(ops, count, told), **end = &list;
+        code = 0;
+        struct operator *list = keep(ops, count, told, &code), **end = &list;
         while (*end)
             end = &(*end)->next;
         *end = operators->list;
         operators->list = list;
         talk.payload = told;
         talk.size = count * sizeof *told;
-        code = channel_talk(channel, &talk);
+        if (!code)
+            code = channel_talk(channel, &talk);
         free(talk.answer);
     } else {
         failed(talk.function, code, "no memory for %u operators", count);
@@ -321,6 +354,8 @@ PUBLIC int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op, uint32
     for (uint32_t i = 0; !code && i < custom_op_num; i++)
         if ((fault = fault_of(&op[i])) != NULL)
             code = failed(function, RKNN_ERR_PARAM_INVALID, "operator %u (%.64s): %s", i, op[i].op_type, fault);
+        else if (op[i].target == RKNN_TARGET_TYPE_GPU && (fault = gpu_fault()) != NULL)
+            code = failed(function, RKNN_ERR_DEVICE_UNAVAILABLE, "operator %u (%.64s): %s", i, op[i].op_type, fault);
     if (!code)
         code = frames_flush(channel, function);
     if (!code)

@@ -2,6 +2,8 @@
 #include "check.h"
 #include "rknn_custom_op.h"
 
+RKNN_CUSTOM_OP_EXPORT rknn_custom_op *get_rknn_custom_op(void); /* as plugins declare it */
+
 static char events[256];
 static int fail_in_compute;
 static float alpha_seen;

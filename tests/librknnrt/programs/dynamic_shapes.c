@@ -101,6 +101,13 @@ int main(int argc, char **argv)
         CODE(RKNN_ERR_FAIL, rknn_set_input_shape(context, &unknown));
         FAILS(rknn_set_input_shapes(context, 2, &unknown));
         FAILS(rknn_set_input_shapes(context, 0, &unknown));
+        FAILS(rknn_set_input_shape(context, NULL));
+        unknown = shape_of(&range, 1);
+        OK(rknn_set_input_shape(context, &unknown));
+        rknn_tensor_attr chosen = attr_of(context, RKNN_QUERY_CURRENT_INPUT_ATTR, 0);
+        CHECK(!memcmp(chosen.dims, unknown.dims, 4 * sizeof *chosen.dims));
+        unknown.index = 1;
+        FAILS(rknn_set_input_shape(context, &unknown));
         FAILS(rknn_dup_context(&context, &copy)); /* not for models of this kind */
         OK(rknn_destroy(context));
     }

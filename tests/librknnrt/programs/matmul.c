@@ -62,6 +62,61 @@ static void product(const Kind *kind, int b_layout, int ac_layout)
     FAILS(rknn_matmul_run(context));
 }
 
+/* A scale per column of B, given once for shapes of which the first has fewer columns; powers of two, so sums are exact. */
+static void quantised(void)
+{
+    enum { M = 3, K = 64, LIMIT = 9, COLUMNS = 64 };
+    rknn_matmul_shape shapes[] = {{M, K, 32}, {M, K, COLUMNS}};
+    rknn_matmul_info info;
+    rknn_matmul_io_attr io[2];
+    rknn_matmul_ctx context = 0;
+    float scales[COLUMNS], largest = 0;
+    for (int n = 0; n < COLUMNS; n++)
+        scales[n] = 1.0f / (float)(2 << n % 5);
+    memset(&info, 0, sizeof info);
+    info.M = M, info.K = K, info.N = COLUMNS;
+    info.type = RKNN_INT8_MM_INT8_TO_FLOAT32;
+    info.B_layout = RKNN_MM_LAYOUT_TP_NORM;
+    info.B_quant_type = RKNN_QUANT_TYPE_PER_CHANNEL_SYM;
+    OK(rknn_matmul_create_dynamic_shape(&context, &info, 2, shapes, io));
+
+    rknn_quant_params params;
+    memset(&params, 0, sizeof params);
+    memcpy(params.name, io[0].B.name, sizeof params.name);
+    params.scale = scales;
+    params.scale_len = COLUMNS;
+    OK(rknn_matmul_set_quant_params(context, &params));
+    OK(rknn_matmul_get_quant_params(context, &params, &largest));
+    CHECK(largest == 0.5f);
+    memset(&params, 0, sizeof params); /* as programs leave it */
+    OK(rknn_matmul_get_quant_params(context, &params, &largest));
+    strcpy(params.name, "A");
+    FAILS(rknn_matmul_get_quant_params(context, &params, &largest));
+
+    rknn_tensor_mem *a = bound(context, &io[1].A), *b = bound(context, &io[1].B), *c = bound(context, &io[1].C);
+    for (int i = 0; i < 2; i++) {
+        int N = shapes[i].N;
+        OK(rknn_matmul_set_dynamic_shape(context, &shapes[i]));
+        fill_a(a->virt_addr, &io[i].A, M, K, 5, LIMIT);
+        fill_b(b->virt_addr, &io[i].B, info.B_layout, K, N, 6, LIMIT);
+        OK(rknn_matmul_set_io_mem(context, a, &io[i].A));
+        OK(rknn_matmul_set_io_mem(context, b, &io[i].B));
+        OK(rknn_matmul_set_io_mem(context, c, &io[i].C));
+        OK(rknn_matmul_run(context));
+        for (int m = 0; m < M; m++)
+            for (int n = 0; n < N; n++) {
+                int sum = 0;
+                for (int k = 0; k < K; k++)
+                    sum += number_at(5, m * K + k, LIMIT) * number_at(6, k * N + n, LIMIT);
+                CHECK(((const float *)c->virt_addr)[m * N + n] == (float)sum * scales[n]);
+            }
+    }
+    OK(rknn_destroy_mem(context, a));
+    OK(rknn_destroy_mem(context, b));
+    OK(rknn_destroy_mem(context, c));
+    OK(rknn_matmul_destroy(context));
+}
+
 int main(void)
 {
     static const Kind kinds[] = {
@@ -81,6 +136,7 @@ int main(void)
         }
     product(&kinds[0], RKNN_MM_LAYOUT_TP_NORM, RKNN_MM_LAYOUT_NORM);
     product(&kinds[1], RKNN_MM_LAYOUT_TP_NORM, RKNN_MM_LAYOUT_NATIVE);
+    quantised();
 
     rknn_matmul_info info;
     rknn_matmul_io_attr io;
