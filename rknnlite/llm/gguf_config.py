@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported, shown
 from ..formats.llm_families import FAMILIES
-from .gguf_families import GGUF_FAMILIES, KEYS, GgufFamily
+from .gguf_families import EPS, GGUF_FAMILIES, KEYS, GgufFamily
 
 __all__ = ["FACTORS", "family_of", "hf_config"]
 
@@ -38,7 +38,8 @@ _ONLY = {
 def family_of(pairs: Mapping[str, Any], label: str) -> GgufFamily:
     """The row of a file. Raises ModelUnsupported."""
     name = pairs.get("general.architecture")
-    if name == "llama" and pairs.get("llama.expert_count"):
+    experts = pairs.get("llama.expert_count")
+    if isinstance(name, str) and name == "llama" and type(experts) is int and experts:
         name = "llama with experts"
     if not isinstance(name, str) or name not in GGUF_FAMILIES:
         raise ModelUnsupported(
@@ -70,6 +71,8 @@ class _Reader:
         self._row = family_of(pairs, label)
         self._name, self._label = str(pairs["general.architecture"]), label
         self._shapes, self._factors = shapes, factors
+        family = FAMILIES[self._row.model_type]
+        self._keys = {**KEYS, family.eps: EPS[family.norm], **self._row.keys}
         head = f"{self._name}."
         self._values = {key[len(head) :]: value for key, value in pairs.items() if key.startswith(head)}
 
@@ -79,8 +82,14 @@ class _Reader:
         if table is None or len(table) != 2:
             raise ModelInvalid(f"{self._label}: has no token_embd.weight with rows of tokens")
         config: dict[str, Any] = {"model_type": row.model_type, "vocab_size": table[0], **row.fixed}
-        config.update({ours: self._needed(theirs) for ours, theirs in {**KEYS, **row.keys}.items()})
-        config["num_key_value_heads"] = self._value("attention.head_count_kv", config["num_attention_heads"])
+        config.update({ours: self._needed(theirs) for ours, theirs in self._keys.items()})
+        for key in ("embedding_length", "attention.head_count"):
+            self._count(key, 0)
+        if self._count("block_count", 0) > len(self._shapes):
+            raise ModelInvalid(
+                f"{self._label}: {config['num_hidden_layers']} layers, but {len(self._shapes)} tensors"
+            )
+        config["num_key_value_heads"] = self._count("attention.head_count_kv", config["num_attention_heads"])
         config["tie_word_embeddings"] = "output.weight" not in self._shapes
         if not FAMILIES[row.model_type].qkv_bias:
             config["attention_bias"] = self._has("attn_q.bias") or self._has("attn_qkv.bias")
@@ -90,6 +99,8 @@ class _Reader:
         self._windows(config)
         self._rope(config)
         if row.model_type == "minicpm":  # a file has quotients
+            if not config["dim_model_base"] > 0:
+                raise self._refusal("logit_scale", "needed is a number above 0")
             config["scale_depth"] *= config["num_hidden_layers"] ** 0.5
             config["dim_model_base"] = config["hidden_size"] / config["dim_model_base"]
         self._finish()
@@ -97,6 +108,8 @@ class _Reader:
 
     def _value(self, key: str, default: Any = None) -> Any:
         value = self._values.get(key, default)
+        if isinstance(value, (np.ndarray, list)):
+            raise self._refusal(key, "what differs from layer to layer is not computed here")
         if isinstance(value, float):  # as it was written before it became a float32
             return float(str(np.float32(value)))
         return value
@@ -106,7 +119,14 @@ class _Reader:
         if value is None:
             raise ModelInvalid(f"{self._label}: has no {self._name}.{key}")
         if not isinstance(value, (int, float)):
-            raise self._refusal(key, "what differs from layer to layer is not computed here")
+            raise ModelInvalid(f"{self._label}: {self._name}.{key} is {shown(value)}, no number")
+        return value
+
+    def _count(self, key: str, usual: int) -> int:
+        """A number above 0, the usual one where the file has none."""
+        value = self._value(key, usual)
+        if type(value) is not int or value < 1:
+            raise ModelInvalid(f"{self._label}: {self._name}.{key} is {shown(value)}")
         return value
 
     def _has(self, tensor: str) -> bool:
@@ -119,16 +139,12 @@ class _Reader:
 
     def _heads(self, config: dict[str, Any]) -> None:
         heads, hidden = config["num_attention_heads"], config["hidden_size"]
-        if type(heads) is not int or heads < 1 or type(hidden) is not int:
-            raise ModelInvalid(f"{self._label}: {shown(heads)} heads, {shown(hidden)} channels")
-        size = self._value("attention.key_length", hidden // heads)
-        if type(size) is not int or size < 1:
-            raise ModelInvalid(f"{self._label}: {self._name}.attention.key_length is {shown(size)}")
-        if self._value("attention.value_length", size) != size:
+        size = self._count("attention.key_length", hidden // heads)
+        if self._count("attention.value_length", size) != size:
             raise self._refusal("attention.value_length", f"keys have {size} channels")
         config["head_dim"] = size
-        turned = self._value("rope.dimension_count", size)
-        if type(turned) is not int or not 0 < turned <= size:
+        turned = self._count("rope.dimension_count", size)
+        if turned > size:
             raise ModelInvalid(
                 f"{self._label}: {self._name}.rope.dimension_count is {shown(turned)} of {size}"
             )
@@ -150,7 +166,7 @@ class _Reader:
             windowed = [bool(one) for one in pattern[:layers]]
         else:
             every = self._row.window_pattern if pattern is None else pattern
-            if type(every) is not int or every < 1 or type(layers) is not int:
+            if type(every) is not int or every < 1:
                 raise self._refusal("attention.sliding_window_pattern", "needed is a number above 0")
             windowed = [bool((i + 1) % every) for i in range(layers)]
         config["layer_types"] = ["sliding_attention" if window else "full_attention" for window in windowed]
@@ -166,6 +182,8 @@ class _Reader:
     def _scaling(self, longest: Any) -> Optional[dict[str, Any]]:
         factor = self._value("rope.scaling.factor")
         kind = self._value("rope.scaling.type", "none" if factor is None else "linear")
+        if not isinstance(kind, str):
+            raise ModelInvalid(f"{self._label}: {self._name}.rope.scaling.type is {shown(kind)}")
         original = self._value("rope.scaling.original_context_length")
         given = sorted(self._factors)
         if given == ["rope_freqs.weight"] and kind == "none":
@@ -211,7 +229,7 @@ class _Reader:
 
     def _finish(self) -> None:
         """Raise ModelUnsupported for a key that may change numbers and was not read."""
-        known = {*KEYS.values(), *self._row.keys.values(), *_OF_NO_CONSEQUENCE}
+        known = {*self._keys.values(), *_OF_NO_CONSEQUENCE}
         if self._row.window_pattern:
             known |= {"attention.sliding_window_pattern"}
         if self._row.model_type == "gemma3_text":
@@ -221,5 +239,6 @@ class _Reader:
         if self._values.get("rope.scaling.type") == "yarn":
             known |= {"rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"}
         for key, value in self._values.items():
-            if key not in known and not (key in _ONLY and value == _ONLY[key]):
+            harmless = not isinstance(value, np.ndarray) and key in _ONLY and value == _ONLY[key]
+            if key not in known and not harmless:
                 raise self._refusal(key, "this is not understood here and may change what the model computes")

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ENDS", "EXPERTS", "GGUF_FAMILIES", "KEYS", "LAYER", "GgufFamily"]
+from ..formats.llm_families import Norm
+
+__all__ = ["ENDS", "EPS", "EXPERTS", "GGUF_FAMILIES", "KEYS", "LAYER", "GgufFamily"]
 
 ENDS = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
 """Tensors outside of layers."""
@@ -25,9 +27,10 @@ EXPERTS = "{}"
 KEYS = {
     "hidden_size": "embedding_length", "intermediate_size": "feed_forward_length", "num_hidden_layers": "block_count",
     "num_attention_heads": "attention.head_count", "max_position_embeddings": "context_length",
-    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
 }  # fmt: skip
 """Fields of ``config.json`` of every family -> keys behind the name of the architecture."""
+EPS = {Norm.RMS: "attention.layer_norm_rms_epsilon", Norm.LAYER: "attention.layer_norm_epsilon"}
+"""The key of what ``LlmFamily.eps`` names."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,10 @@ _CAPS = {
     "attn_logit_softcapping": "attn_logit_softcapping",
     "final_logit_softcapping": "final_logit_softcapping",
 }
-_SANDWICH = {
-    **LAYER, "post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
-    "post_ffw_norm": "post_feedforward_layernorm",
+_BEHIND = {
+    "post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
 }  # fmt: skip
+_SANDWICH = {**LAYER, **_BEHIND, "ffn_norm": "pre_feedforward_layernorm"}
 _GLM4 = {
     **LAYER, "post_attention_norm": "post_self_attn_layernorm", "ffn_up": "mlp.gate_up_proj",
     "post_ffw_norm": "post_mlp_layernorm",
@@ -119,5 +122,13 @@ GGUF_FAMILIES = {
     ),
     "internlm2": GgufFamily("llama", sorted_pairs=True),
     "glm4": GgufFamily("glm4", _GLM4),
+    "olmo2": GgufFamily("olmo2", {**LAYER, **_BEHIND}),
+    "olmoe": GgufFamily(
+        "olmoe", _QWEN_MOE, fixed={"norm_topk_prob": False},
+        keys={"num_experts": "expert_count", "num_experts_per_tok": "expert_used_count"},
+    ),
+    "seed_oss": GgufFamily("seed_oss", {**LAYER, "post_attention_norm": "post_attention_layernorm"}),
+    "ernie4_5": GgufFamily("ernie4_5"),
+    "command-r": GgufFamily("cohere", keys={"logit_scale": "logit_scale"}),
 }  # fmt: skip
 """All architectures that are read, by ``general.architecture``."""

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rknnlite.errors import BackendUnavailable, ModelUnsupported
+from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.formats.safetensors import SafeTensors, write_safetensors
 from rknnlite.llm import Package, Tokenizer, export_llm, open_llm
+from rknnlite.llm.gguf import read_gguf
+from rknnlite.llm.gguf_config import FACTORS, hf_config
 from rknnlite.llm.gguf_families import ENDS, KEYS, LAYER
 from tests.llm.family_goldens import write_family
 from tests.llm.test_families import Talk
@@ -49,6 +51,7 @@ def write(folder: Path, family: str, kind: str, **more: Any) -> Path:
     writer = gguf.GGUFWriter(path, family)
     more_keys = {
         "num_key_value_heads": "attention.head_count_kv", "rope_theta": "rope.freq_base", "head_dim": "attention.key_length",
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
     }  # fmt: skip
     for ours, theirs in {**KEYS, **more_keys}.items():
         value = settings.get(ours)
@@ -170,6 +173,9 @@ _MOE = {"expert_count": "num_experts", "expert_used_count": "num_experts_per_tok
         "expert_feed_forward_length": "moe_intermediate_size"}  # fmt: skip
 _GEMMA = {"attention.sliding_window": "sliding_window"}
 _LONG = {"rope.scaling.original_context_length": 96, "rope.scaling.attn_factor": 1.2323195934295654}
+EPSILONS = {
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon", "layer_norm_eps": "attention.layer_norm_epsilon"
+}  # fmt: skip
 FILES = {
     "llama-linear": Said("llama", {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, sorted_pairs=True),
     "mixtral": Said("llama", {"expert_count": "num_local_experts", "expert_used_count": "num_experts_per_tok"},
@@ -193,6 +199,11 @@ FILES = {
     "minicpm": Said("minicpm", {"embedding_scale": 6.0, "residual_scale": 0.7, "logit_scale": 2.0}, sorted_pairs=True),
     "deepseek-r1-qwen": Said("qwen2"),
     "glm4": Said("glm4", {"rope.dimension_count": 8}),
+    "olmo2": Said("olmo2"),
+    "olmoe": Said("olmoe", {"expert_count": "num_experts", "expert_used_count": "num_experts_per_tok"}),
+    "seed-oss": Said("seed_oss"),
+    "ernie4.5": Said("ernie4_5"),
+    "cohere": Said("command-r", {"logit_scale": "logit_scale"}),
 }  # fmt: skip
 """Families by their stored model, of which as much is asked as a file can say."""
 
@@ -232,6 +243,7 @@ def written(path: Path, said: Said, settings: dict[str, Any], tensors: dict[str,
     rope = {**rope, **rope.get("full_attention", {})}
     keys = {
         **{theirs: settings[ours] for ours, theirs in KEYS.items()}, "attention.head_count_kv": groups,
+        **{key: float(settings[field]) for field, key in EPSILONS.items() if field in settings},
         "rope.freq_base": float(rope.get("rope_theta", settings.get("rope_theta", 10000.0))),
         **{key: settings[value] if isinstance(value, str) and value in settings else value for key, value in said.keys.items()},
     }  # fmt: skip
@@ -315,6 +327,49 @@ def rounded(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [rounded(one) for one in value]
     return float(f"{value:.5g}") if isinstance(value, float) else value
+
+
+ODD = [
+    0,
+    -1,
+    7,
+    10**12,
+    True,
+    "x",
+    1.5,
+    float("nan"),
+    1e38,
+    np.array([1, 2]),
+    np.array([], np.float32),
+    ["a"],
+]
+
+
+@pytest.mark.parametrize("name", ["gemma3", "phi4-mini", "minicpm", "mixtral"])
+def test_odd_values_are_refused_or_read(name: str, tmp_path: Path) -> None:
+    path = family_file(name, tmp_path)
+    pairs = read_gguf(memoryview(path.read_bytes()), path.name)
+    tensors = gguf.GGUFReader(path).tensors
+    shapes = {tensor.name: tuple(int(n) for n in reversed(tensor.shape)) for tensor in tensors}
+    factors = {tensor.name: np.array(tensor.data) for tensor in tensors if tensor.name in FACTORS}
+    shapes = {key: shape for key, shape in shapes.items() if key not in FACTORS}
+    refused = 0
+    for key in (*pairs, f"{FILES[name].arch}.rope.scaling.type", f"{FILES[name].arch}.rope.dimension_count"):
+        for value in ODD:
+            try:
+                json.dumps(hf_config({**pairs, key: value}, shapes, factors, path.name))
+            except RknnError as error:
+                assert path.name in str(error)
+                refused += 1
+    assert refused > 50
+
+
+def test_logits_divided_by_nothing_are_a_damaged_model(tmp_path: Path) -> None:
+    write_family("granite", tmp_path / "hf")
+    settings = json.loads((tmp_path / "hf" / "config.json").read_text())
+    (tmp_path / "hf" / "config.json").write_text(json.dumps({**settings, "logits_scaling": 0}))
+    with pytest.raises(ModelInvalid, match=r"config.json or a file beside it is damaged: ZeroDivisionError"):
+        export_llm(tmp_path / "hf", tmp_path / "x")
 
 
 @pytest.mark.parametrize("arch", ["llama", "internlm2"])

@@ -160,5 +160,10 @@ GGUF = (
         stand_in="internlm2"),
     Case("gguf-internlm3", "InternLM3", "llama", {"head_dim": 16}, stand_in="internlm3"),
     Case("gguf-glm4", "GLM-4-0414", "glm4", {"head_dim": 16, "partial_rotary_factor": 0.5, "attention_bias": True}),
+    Case("gguf-olmo2", "OLMo 2", "olmo2"),
+    Case("gguf-olmoe", "OLMoE", "olmoe", {"num_experts": 6, "num_experts_per_tok": 2, "intermediate_size": 40}),
+    Case("gguf-seed-oss", "Seed-OSS", "seed_oss", {"head_dim": 16}),
+    Case("gguf-ernie4.5", "ERNIE 4.5", "ernie4_5", {"head_dim": 16}),
+    Case("gguf-cohere", "Command R", "cohere", {"logit_scale": 0.6}),
 )  # fmt: skip
 """Models that go through a GGUF file, as much of them as such a file can say."""
