@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -21,6 +22,8 @@ from typing import Any
 
 import httpx
 import pytest
+from rknnlite_server.arguments import settings_of_arguments
+from rknnlite_server.command import COMMAND
 from rknnlite_server.control import ServerStatus, start_server, stop_server
 from rknnlite_server.served import ServedModel
 from rknnlite_server.settings import ModelSettings, ServerSettings, settings_of
@@ -333,6 +336,23 @@ def test_what_goes_along_with_a_model_in_a_file_of_parameters() -> None:
     ).models
     assert [model.beside for model in both] == [Beside("small", 6, "adapters", 1), Beside()]
     assert replace(both[1], speculate=0).beside.speculate == 0
+    parser = argparse.ArgumentParser()
+    COMMAND.arguments(parser)
+    words = [
+        "--llm",
+        "x",
+        "--draft",
+        "small",
+        "--speculate",
+        "6",
+        "--lora",
+        "adapters",
+        "--lora-scale",
+        "0.5",
+    ]
+    args = parser.parse_args(words)
+    (told,) = settings_of_arguments(args, args.llm).models
+    assert told.beside == Beside("small", 6, "adapters", 0.5)
     with pytest.raises(ParamInvalid, match=r"models\.one: speculate is 'all', must be int"):
         settings_of({"models": {"one": {**entry, "speculate": "all"}}}, ServerSettings(), "file")
 
