@@ -99,7 +99,14 @@ def test_same_ids_and_texts_as_the_package(pre: str) -> None:
 
 @pytest.mark.parametrize(
     "pre, split, whole",
-    [("glm4", "llama-bpe", True), ("refact", "smollm", False), ("deepseek-r1-qwen", "qwen2", False)],
+    [
+        ("glm4", "llama-bpe", True),
+        ("refact", "smollm", False),
+        ("deepseek-r1-qwen", "qwen2", False),
+        ("gpt-2", "olmo", False),
+        ("command-r", "smollm", False),
+        ("starcoder", "smollm", False),
+    ],
 )
 def test_names_of_llama_cpp_for_the_same_split(pre: str, split: str, whole: bool) -> None:
     pairs = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": ["a", "b"], "tokenizer.ggml.merges": []}

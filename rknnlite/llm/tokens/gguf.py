@@ -25,11 +25,13 @@ SPLITS = {
     "llama-bpe": rf"{_LETTERS}\p{{N}}{{1,3}}{_REST}",
     "gpt-4o": rf"{_SIGN}{_UPPER}*{_LOWER}+{_SHORT}|{_SIGN}{_UPPER}+{_LOWER}*{_SHORT}|\p{{N}}{{1,3}}{_SLASHES}",
     "tekken": rf"{_SIGN}{_UPPER}*{_LOWER}+|{_SIGN}{_UPPER}+{_LOWER}*|\p{{N}}{_SLASHES}",
+    "olmo": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "smollm": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+",
 }
 """How a text is cut before BPE, by the name in ``tokenizer.ggml.pre``, which ``LlmFamily`` has too."""
 _SAME = {
     "llama3": "llama-bpe", "llama-v3": "llama-bpe", "glm4": "llama-bpe", "deepseek-r1-qwen": "qwen2", "refact": "smollm",
+    "starcoder": "smollm", "command-r": "smollm", "gpt-2": "olmo",
 }  # fmt: skip
 """Other names of these."""
 _WHOLE_WORDS = {"llama-bpe", "tekken"}
