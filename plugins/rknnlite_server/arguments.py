@@ -38,6 +38,8 @@ _MODEL_HELP = {
     "audio-content": "text of one token of a sound",
     "chat-template-file": "a Jinja template instead of the model's own",
     "device-id": "which coprocessor",
+    "draft": "a smaller model of the same vocabulary, which guesses tokens ahead: PREFIX",
+    "lora": "adapters: a folder as PEFT saves it, or one of such folders",
 }
 _SHORT = {"ctx-size": ["-c"], "predict": ["-n", "--n-predict", "--n_predict"], "alias": ["-a"]}
 _NUMBERS = {
@@ -49,6 +51,8 @@ _NUMBERS = {
     "repeat-penalty": "1.0: none",
     "presence-penalty": "0.0: none",
     "frequency-penalty": "0.0: none",
+    "speculate": "tokens that are guessed ahead at most, 0 to 15; -1: 4 with --draft, else 0",
+    "lora-scale": "what adapters are multiplied by",
 }
 
 

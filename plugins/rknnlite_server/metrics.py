@@ -50,6 +50,8 @@ class Metrics:
         self._prompt = counter("prompt_tokens", "Tokens of prompts that were computed", "model")
         self._cached = counter("cached_tokens", "Tokens of prompts found in the KV cache", "model")
         self._generated = counter("generated_tokens", "Tokens that were generated", "model")
+        self._guessed = counter("guessed_tokens", "Tokens that were guessed ahead", "model")
+        self._accepted = counter("accepted_tokens", "Guessed tokens that were chosen", "model")
         self._failed = counter("failed_runs", "Runs of a model that ended with an error", "model")
         self._first = histogram(
             "first_token_seconds", "Time to the first token, waiting included", "model", _FIRST
@@ -85,6 +87,8 @@ class Metrics:
         self._prompt.labels(model).inc(summary.n_prefill_tokens)
         self._cached.labels(model).inc(summary.n_cached_tokens)
         self._generated.labels(model).inc(summary.n_decode_tokens)
+        self._guessed.labels(model).inc(summary.n_guessed_tokens)
+        self._accepted.labels(model).inc(summary.n_accepted_tokens)
         if summary.n_decode_tokens:
             self._first.labels(model).observe(summary.first_token - arrived)
         if summary.n_decode_tokens > 1:

@@ -22,6 +22,7 @@ from rknnlite.llm.answers import (
     special_token,
     tool_rule,
 )
+from rknnlite.llm.beside import Beside
 from rknnlite.llm.constraints import Rule
 from rknnlite.llm.grammars import Grammars
 from rknnlite.llm.host_sampling import Constraint
@@ -58,12 +59,15 @@ class ServedModel:
         self.created = int(time.time())
         self.ran: Callable[[float, Future[RunSummary]], None] = lambda arrived, run: None
         package = _package(settings)
-        extra = {"device_id": settings.device_id} if settings.device_id else {}
+        extra: dict[str, Any] = {"device_id": settings.device_id} if settings.device_id else {}
         if settings.model2 and _is_rkllm(settings):
             extra["image_tags"] = (settings.img_start, settings.img_end, settings.img_content)
+        beside = settings.beside
+        extra.update(beside.options)
         weight = None if package.is_one_file else _path(settings.weight) or str(package.weight)
         self.context = open_llm(_path(settings.model), weight, backend=settings.backend or None, **extra)
         try:
+            beside.open(self.context)
             self.config = config = self.context.config
             self.tokenizer = Tokenizer(_path(settings.vocab) or package.tokenizer)
             embed = Path(_path(settings.embed) or package.embed)
@@ -81,12 +85,15 @@ class ServedModel:
             parallel = min(server.parallel, self.context.traits.sessions or server.parallel)
             self.pool = SessionPool(self._session, parallel)
             self.turnstile = Turnstile(parallel, server.queue)
+            if beside != Beside():
+                self.pool.give(self.pool.take())  # what does not fit is told now
         except BaseException:
             self.context.close()
             raise
 
     def _session(self) -> LlmSession:
         session = self.context.session(self.params(self.settings.sampling), self.callbacks)
+        self.settings.beside.enable(session)
         if KvPolicy.NORMAL in self.context.traits.kvcache_policies:
             session.set_kvcache_policy(KvPolicy.NORMAL)
         if self.settings.model2 and not self.context.traits.media_beside_tokens:
@@ -95,7 +102,9 @@ class ServedModel:
 
     def params(self, sampling: SamplingParams) -> LlmParams:
         """Parameters of the sessions."""
-        return LlmParams(self.limit, vocab=VocabInfo(), sampling=sampling)
+        return LlmParams(
+            self.limit, vocab=VocabInfo(), sampling=sampling, speculate=self.settings.beside.speculate
+        )
 
     def prompt(self, messages: MessagesInput) -> list[int]:
         """The tokens of a conversation; takes time, so not in the event loop. Raises ParamInvalid, InputInvalid."""

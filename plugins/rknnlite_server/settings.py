@@ -10,6 +10,7 @@ from typing import Any
 
 from rknnlite.errors import ParamInvalid, shown
 from rknnlite.files.reading import read_text
+from rknnlite.llm.beside import Beside
 from rknnlite.spi.llm import SamplingParams
 
 __all__ = ["ModelSettings", "ServerSettings", "settings_from_params"]
@@ -22,7 +23,8 @@ _WORDS = {"max-tokens": "predict", "n-predict": "predict", "n_predict": "predict
 class ModelSettings:
     """One language model; names are those of the arguments of ``rkllm3-server`` (RKNN3 guide, 3.5).
 
-    A path may be the number of an open file descriptor. ``ctx_size`` 0 means the model's, ``predict`` -1 as much as fits.
+    A path may be the number of an open file descriptor. ``ctx_size`` 0 means the model's, ``predict`` -1 as much as fits,
+    ``speculate`` -1 four tokens with a ``draft`` and none without.
     """
 
     model: str
@@ -55,6 +57,10 @@ class ModelSettings:
     frequency_penalty: float = 0.0
     device_id: str = ""
     backend: str = ""
+    draft: str = ""
+    speculate: int = -1
+    lora: str = ""
+    lora_scale: float = 1.0
 
     @property
     def name(self) -> str:
@@ -68,6 +74,13 @@ class ModelSettings:
             top_k=self.top_k, top_p=self.top_p, temperature=self.temp, repeat_penalty=self.repeat_penalty,
             frequency_penalty=self.frequency_penalty, presence_penalty=self.presence_penalty,
         )  # fmt: skip
+
+    @property
+    def beside(self) -> Beside:
+        """A draft and adapters."""
+        return Beside(
+            self.draft, None if self.speculate == -1 else self.speculate, self.lora, self.lora_scale
+        )
 
 
 @dataclass(frozen=True)

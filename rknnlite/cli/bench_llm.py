@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+from ..llm.beside import Beside
 from ..llm.footprint import Bandwidth, bandwidth, kv_bytes, own_bytes, package_model, weight_bytes
 from ..llm.speed import Speed, embeddings, measure, open_package
 from ..spi.command import Column, Command, Console, Exit, Line, Table, Tone
 from ..spi.llm import LlmContext
 from .html_report import HtmlReport, need_templates
-from .options import between, output_file
+from .options import add_beside, beside, between, output_file
 
 __all__ = ["COMMAND"]
 
@@ -70,6 +71,7 @@ class BenchLlm(Command):
         parser.add_argument(
             "--runs", type=between(int, 1, 1000), default=3, metavar="N", help="runs of which the median counts (default: 3)"
         )  # fmt: skip
+        add_beside(parser)
         parser.add_argument(
             "--html",
             type=Path,
@@ -81,19 +83,20 @@ class BenchLlm(Command):
         if args.html:
             output_file(args.html)
             need_templates()
+        along = beside(args)
         before, start = own_bytes(), time.perf_counter()
-        with open_package(args.prefix, backend=args.backend) as context:
+        with open_package(args.prefix, backend=args.backend, **along.options) as context:
+            along.open(context)
             opened = time.perf_counter() - start
-            rows = _measured(context, args, console)
+            rows = _measured(context, args, along, console)
             after = own_bytes()
             facts = _facts(
                 context, args.prefix, opened, None if after is None or before is None else after - before
             )
         if args.html:
             _page(facts, rows).write(args.html)
-        console.report(
-            _data(facts, rows), _table(facts, rows), *(Line(line, Tone.QUIET) for line in _remarks(facts))
-        )
+        remarks = [*_guesses(rows), *_remarks(facts)]
+        console.report(_data(facts, rows), _table(facts, rows), *(Line(line, Tone.QUIET) for line in remarks))
         return Exit.OK
 
 
@@ -101,16 +104,16 @@ def _counts(text: str) -> list[int]:
     return [between(int, 1, 1_000_000)(word) for word in text.split(",")]
 
 
-def _measured(context: LlmContext, args: argparse.Namespace, console: Console) -> list[Speed]:
+def _measured(context: LlmContext, args: argparse.Namespace, along: Beside, console: Console) -> list[Speed]:
     embed = embeddings(args.prefix, context)
     room = (context.config.max_ctx_len or 1 << 30) - args.new_tokens
     prompts = args.prompt_tokens or [count for count in (32, 128, 512) if count <= room] or [max(1, room)]
     plans = [(sessions, prompt) for sessions in args.sessions for prompt in prompts]
     with console.progress("bench-llm", len(plans)) as progress:
-        measure(context, embed, prompts[0], 2, runs=1)  # the first run warms up
+        measure(context, embed, prompts[0], 2, runs=1, beside=along)  # the first run warms up
         rows = []
         for sessions, prompt in plans:
-            rows.append(measure(context, embed, prompt, args.new_tokens, sessions, args.runs))
+            rows.append(measure(context, embed, prompt, args.new_tokens, sessions, args.runs, along))
             progress.step()
     return rows
 
@@ -150,6 +153,13 @@ def _reading(facts: _Facts, row: Speed) -> tuple[str, str]:
     return f"{facts.step_bytes / row.tpot / 1e9:.2f}", f"{100 * share:.0f} %"
 
 
+def _guesses(rows: Sequence[Speed]) -> list[str]:
+    guessed = sum(row.guessed_tokens for row in rows)
+    accepted = sum(row.accepted_tokens for row in rows)
+    share = f"tokens guessed ahead: {guessed}, of which {accepted} were chosen"
+    return [f"{share} ({100 * accepted / guessed:.0f} %)"] if guessed else []
+
+
 def _remarks(facts: _Facts) -> list[str]:
     told = [f"{facts.runtime}; opened in {facts.open_s:.2f} s"]
     if facts.own_bytes is not None:
@@ -178,7 +188,7 @@ def _page(facts: _Facts, rows: Sequence[Speed]) -> HtmlReport:
     page = HtmlReport(
         f"Speed of the language model {facts.model}",
         [("backend", facts.backend), ("context of the model", f"{facts.context} tokens")],
-        verdict=_remarks(facts),
+        verdict=[*_guesses(rows), *_remarks(facts)],
     )
     page.table(
         "Sessions and prompts",

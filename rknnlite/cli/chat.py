@@ -17,7 +17,8 @@ from ..llm.answers import Answer, AnswerPart, PartKind
 from ..llm.constraints import Gbnf, JsonSchema, Lark, Regex, Rule
 from ..llm.messages import checked_messages
 from ..spi.command import Command, Console, Exit, Line, Part, Tone
-from ..spi.llm import LlmParams, SamplingParams
+from ..spi.llm import LlmParams, RunSummary, SamplingParams
+from .options import add_beside, beside
 
 __all__ = ["COMMAND"]
 
@@ -37,6 +38,7 @@ class Chat(Command):
         "--turn $'<|im_start|>user\\n' $'<|im_end|>\\n<|im_start|>assistant\\n'",
         "rknnlite chat models/qwen --json-schema answer.schema.json --ask 'Who wrote Faust?'",
         "rknnlite chat models/qwen --temperature 0.7 --top-k 40 --top-p 0.9",
+        "rknnlite chat models/qwen --draft models/qwen-small --speculate 8",
     )
 
     def arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -57,6 +59,7 @@ class Chat(Command):
         parser.add_argument(
             "--max-new-tokens", type=int, default=1024, metavar="N", help="per answer (default: 1024)"
         )
+        add_beside(parser)
         parser.add_argument("--thinking", action="store_true", help="let the model think first, where it can")
         rules = parser.add_mutually_exclusive_group()
         rules.add_argument(
@@ -78,8 +81,11 @@ class Chat(Command):
             top_k=args.top_k, top_p=args.top_p, temperature=args.temperature, repeat_penalty=args.repeat_penalty,
             seed=args.seed,
         )  # fmt: skip
-        rule = _rule(args)
-        with Conversation(args.prefix, LlmParams(sampling=sampling), backend=args.backend) as chat:
+        rule, along = _rule(args), beside(args)
+        params = LlmParams(sampling=sampling, speculate=along.speculate)
+        with Conversation(args.prefix, params, backend=args.backend, **along.options) as chat:
+            along.open(chat.context)
+            along.enable(chat.session)
             talk = _beginning(chat, args)
             begun = len(talk)
             tools = _json_list(args.tools) if args.tools else None
@@ -177,13 +183,19 @@ def _answer(
         data["tool_calls"] = [{"name": call.name, "arguments": call.text} for call in answer.calls]
     run = chat.last
     if run is not None and not stopped:
-        seconds = max(run.end - run.first_token, 1e-9)
-        data.update(
-            prefill_tokens=run.n_prefill_tokens, cached_tokens=run.n_cached_tokens, decode_tokens=run.n_decode_tokens,
-            first_token_s=run.first_token - run.start, tokens_per_s=run.n_decode_tokens / seconds,
-        )  # fmt: skip
+        data.update(_figures(run))
     console.report(data, *_speed(data, console))
     return answer.message
+
+
+def _figures(run: RunSummary) -> dict[str, Any]:
+    seconds = max(run.end - run.first_token, 1e-9)
+    guesses = {"guessed_tokens": run.n_guessed_tokens, "accepted_tokens": run.n_accepted_tokens}
+    return {
+        "prefill_tokens": run.n_prefill_tokens, "cached_tokens": run.n_cached_tokens, "decode_tokens": run.n_decode_tokens,
+        "first_token_s": run.first_token - run.start, "tokens_per_s": run.n_decode_tokens / seconds,
+        **(guesses if run.n_guessed_tokens else {}),
+    }  # fmt: skip
 
 
 def _parts(
@@ -233,8 +245,10 @@ def _speed(data: dict[str, Any], console: Console) -> list[Part]:
     """How fast the answer came, for somebody who looks; else only the end of its line."""
     if console.room is None or "tokens_per_s" not in data:
         return [""]
-    told = f"({data['decode_tokens']} tokens, {data['tokens_per_s']:.1f}/s, the first after {data['first_token_s']:.2f} s)"
-    return ["", Line(told, Tone.QUIET)]
+    told = f"{data['decode_tokens']} tokens, {data['tokens_per_s']:.1f}/s, the first after {data['first_token_s']:.2f} s"
+    if "guessed_tokens" in data:
+        told += f"; {data['accepted_tokens']} of {data['guessed_tokens']} guesses were right"
+    return ["", Line(f"({told})", Tone.QUIET)]
 
 
 COMMAND = Chat()

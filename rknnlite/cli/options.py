@@ -9,7 +9,7 @@ import runpy
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import config
 from .._faces.toolkit import toolkit_names
@@ -20,11 +20,16 @@ from ..runtime import open_model
 from ..spi import Context
 from .reach import DEVICE, reaching
 
+if TYPE_CHECKING:
+    from ..llm.beside import Beside
+
 __all__ = [
+    "add_beside",
     "add_inputs",
     "add_isolation",
     "add_model",
     "add_opening",
+    "beside",
     "between",
     "core_mask",
     "isolation",
@@ -155,6 +160,36 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
         choices=("npu", "table", "float"),
         help="CPU reference: the NPU's numbers, those by the file's tables, or the network in float",
     )
+
+
+def add_beside(parser: argparse.ArgumentParser) -> None:
+    """What goes along with a language model."""
+    group = parser.add_argument_group("beside the model")
+    group.add_argument(
+        "--draft", metavar="PREFIX", default="",
+        help="a smaller model of the same vocabulary, which guesses tokens ahead",
+    )  # fmt: skip
+    group.add_argument(
+        "--speculate", type=int, metavar="N",
+        help="tokens that are guessed ahead at most, 0 to 15 (default: 4 with --draft, else 0)",
+    )  # fmt: skip
+    group.add_argument(
+        "--lora",
+        metavar="PATH",
+        default="",
+        help="adapters: a folder as PEFT saves it, or one of such folders",
+    )
+    group.add_argument(
+        "--lora-scale", type=between(float, -1e6, 1e6), metavar="X", default=1.0,
+        help="what adapters are multiplied by (default: 1.0)",
+    )  # fmt: skip
+
+
+def beside(args: argparse.Namespace) -> Beside:
+    """The arguments of ``add_beside``."""
+    from ..llm.beside import Beside
+
+    return Beside(args.draft, args.speculate, args.lora, args.lora_scale)
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:

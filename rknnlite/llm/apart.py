@@ -30,7 +30,6 @@ __all__ = ["TokenizerApart", "expressions", "receive", "send", "trusted"]
 
 _KNOWN = {
     *SPLITS.values(),
-    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
     r"\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+",
     r"\p{N}{1,3}", r"\p{N}", r"\d", r"[0-9]", r"\s+$", " {2,}", ENDS,
 }  # fmt: skip

@@ -173,7 +173,7 @@ def _reading(path: Path) -> Iterator[None]:
     """A file of the wrong structure is one that is damaged."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ModelInvalid(
             f"{path} or a file beside it is damaged: {type(error).__name__}: {error}"
         ) from None

@@ -1,6 +1,6 @@
 """A GGUF file with a model as a Hugging Face folder, which the export reads: configuration, tensors, tokenizer.
 
-Tensors are widened by the package ``gguf`` (extra ``gguf``). Models of the families Llama, Qwen2 and Qwen3 are read.
+Tensors are widened by the package ``gguf`` (extra ``gguf``); which architectures are read is told in ``gguf_families``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ..extras import missing
 from ..files.writing import write_file
 from ..formats.safetensors import filling
 from .gguf import read_gguf
+from .gguf_config import FACTORS, family_of, hf_config
+from .gguf_families import ENDS, EXPERTS, GgufFamily
 from .package import file_bytes
 from .tokens.gguf import published_of
 
@@ -26,22 +28,6 @@ __all__ = ["is_gguf", "unpack_gguf"]
 
 Array = NDArray[Any]
 HF_JSON = "tokenizer.huggingface.json"
-_FAMILIES = ("llama", "qwen2", "qwen3")
-_ENDS = {
-    "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
-}  # fmt: skip
-_LAYER = {
-    "attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
-    "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
-}  # fmt: skip
-_KEYS = {
-    "hidden_size": "embedding_length", "intermediate_size": "feed_forward_length", "num_hidden_layers": "block_count",
-    "num_attention_heads": "attention.head_count", "num_key_value_heads": "attention.head_count_kv",
-    "max_position_embeddings": "context_length", "rms_norm_eps": "attention.layer_norm_rms_epsilon", "rope_theta": "rope.freq_base",
-    "head_dim": "attention.key_length",
-}  # fmt: skip
-_OPTIONAL = ("head_dim", "rope_theta", "num_key_value_heads")
 _NAME = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
 
 
@@ -64,51 +50,43 @@ def unpack_gguf(path: Path, folder: Path) -> None:
         tensors = {str(tensor.name): tensor for tensor in gguf.GGUFReader(path).tensors}
     except (ValueError, IndexError, KeyError, OSError) as error:
         raise ModelInvalid(f"{path}: damaged: {error}") from None
-    config = _config(pairs, tensors, str(path))
-    names = {_their_name(name, str(path)): tensor for name, tensor in tensors.items()}
-    shapes = {name: ("F32", tuple(int(n) for n in reversed(tensor.shape))) for name, tensor in names.items()}
+    row, label = family_of(pairs, str(path)), str(path)
+    factors = {name: _widened(tensors.pop(name), label) for name in FACTORS if name in tensors}
+    config = hf_config(pairs, {name: _shape(tensor) for name, tensor in tensors.items()}, factors, label)
+    names = {name: _their_names(name, _shape(tensor), row, label) for name, tensor in tensors.items()}
+    shapes = {
+        name: ("F32", shape) for theirs in names.values() for name, shape in theirs
+    }  # in this order they are written
     with filling(folder / "model.safetensors", shapes, {"format": "pt"}) as file:
-        for name, tensor in names.items():
-            file.add(name, _in_place(name, _widened(tensor, str(path)), config))
+        for name, tensor in tensors.items():
+            values = _as_theirs(name, _widened(tensor, label), row, config)
+            parts = values if len(names[name]) > 1 else [values]
+            for (theirs, shape), part in zip(names[name], parts):
+                file.add(theirs, np.ascontiguousarray(part).reshape(shape))
         file.end()
     write_file(folder / "config.json", json.dumps(config).encode())
-    _write_tokenizer(pairs, folder, str(path))
+    _write_tokenizer(pairs, folder, label)
 
 
-def _config(pairs: Mapping[str, Any], tensors: Mapping[str, Any], label: str) -> dict[str, Any]:
-    family = pairs.get("general.architecture")
-    if family not in _FAMILIES:
-        raise ModelUnsupported(
-            f"{label}: models of {shown(family)} are not read from GGUF, there are {', '.join(_FAMILIES)}; export the Hugging Face "
-            "folder that it was made from"
-        )
-    scaling = pairs.get(f"{family}.rope.scaling.type", "none")
-    if scaling != "none" or "rope_freqs.weight" in tensors or f"{family}.expert_count" in pairs:
-        raise ModelUnsupported(
-            f"{label}: rotary embeddings that are scaled ({shown(scaling)}) and experts are not read from GGUF; export the Hugging "
-            "Face folder that it was made from"
-        )
-    found = {ours: pairs.get(f"{family}.{theirs}") for ours, theirs in _KEYS.items()}
-    lacking = [_KEYS[key] for key, value in found.items() if value is None and key not in _OPTIONAL]
-    if lacking or "token_embd.weight" not in tensors:
-        raise ModelInvalid(f"{label}: has no {family}.{lacking[0] if lacking else 'token_embd.weight'}")
-    config: dict[str, Any] = {key: value for key, value in found.items() if value is not None}
-    return {
-        "model_type": family,
-        "vocab_size": int(tensors["token_embd.weight"].shape[1]),
-        "tie_word_embeddings": "output.weight" not in tensors,
-        "hidden_act": "silu",
-        **config,
-    }
+def _shape(tensor: Any) -> tuple[int, ...]:
+    return tuple(int(n) for n in reversed(tensor.shape))
 
 
-def _their_name(name: str, label: str) -> str:
+def _their_names(
+    name: str, shape: tuple[int, ...], row: GgufFamily, label: str
+) -> list[tuple[str, tuple[int, ...]]]:
+    """What a tensor is in the folder: one, or one for each expert."""
     match = _NAME.fullmatch(name)
-    if match and match[1] is None and match[2] in _ENDS:
-        return f"{_ENDS[match[2]]}.{match[3]}"
-    if match and match[1] is not None and match[2] in _LAYER:
-        return f"model.layers.{match[1]}.{_LAYER[match[2]]}.{match[3]}"
-    raise ModelUnsupported(f"{label}: tensor {shown(name)} is not computed here")
+    if match and match[1] is None and match[2] in ENDS:
+        return [(f"{ENDS[match[2]]}.{match[3]}", shape)]
+    if match and match[1] is not None and match[2] in row.layer:
+        theirs = f"model.layers.{match[1]}.{row.layer[match[2]]}.{match[3]}"
+        if EXPERTS in theirs and len(shape) == 3:
+            return [(theirs.format(number), shape[1:]) for number in range(shape[0])]
+        if EXPERTS not in theirs:
+            rows = (1, *shape) if theirs.endswith("shared_expert_gate.weight") and len(shape) == 1 else shape
+            return [(theirs, rows)]
+    raise ModelUnsupported(f"{label}: tensor {shown(name)} {list(shape)} is not computed here")
 
 
 def _widened(tensor: Any, label: str) -> Array:
@@ -118,18 +96,20 @@ def _widened(tensor: Any, label: str) -> Array:
         values: Array = dequantize(tensor.data, tensor.tensor_type)
     except (NotImplementedError, ValueError) as error:
         raise ModelUnsupported(f"{label}: {tensor.name} of type {tensor.tensor_type.name}: {error}") from None
-    return values.astype(np.float32, copy=False).reshape(tuple(int(n) for n in reversed(tensor.shape)))
+    return values.astype(np.float32, copy=False).reshape(_shape(tensor))
 
 
-def _in_place(name: str, values: Array, config: Mapping[str, Any]) -> Array:
-    """Rows of a Llama's queries and keys, which llama.cpp has sorted by pairs of channels, where they were."""
-    heads = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}
+def _as_theirs(name: str, values: Array, row: GgufFamily, config: Mapping[str, Any]) -> Array:
+    """What llama.cpp's converter has changed, as it was before."""
+    heads = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
     part = name.split(".")[-2]
-    if config["model_type"] != "llama" or part not in heads:
-        return values
-    count = int(config.get(heads[part], config["num_attention_heads"]))
-    pairs = values.reshape(count, len(values) // count // 2, 2, *values.shape[1:])
-    return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(values.shape))
+    if row.sorted_pairs and part in heads:
+        count = int(config[heads[part]])
+        if count < 1 or len(values) % (2 * count):
+            raise ModelInvalid(f"tensor {name}: {len(values)} rows are no pairs for {count} heads")
+        pairs = values.reshape(count, len(values) // count // 2, 2, *values.shape[1:])
+        return np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(values.shape))
+    return values - np.float32(row.shift) if row.shift and part.endswith("_norm") else values
 
 
 def _write_tokenizer(pairs: Mapping[str, Any], folder: Path, label: str) -> None:

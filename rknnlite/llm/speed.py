@@ -15,11 +15,13 @@ import numpy as np
 
 from ..errors import ParamInvalid
 from ..spi.llm import InferParams, LlmCallbacks, LlmContext, LlmParams, RunSummary, TokenInput, VocabInfo
+from .beside import Beside
 from .opening import open_llm
 from .package import EmbedTable, Package
 
 __all__ = ["Speed", "embeddings", "measure", "open_package"]
 
+_ALONE = Beside()
 _FREE_TOKENS = 1000
 """Ids below it are in every vocabulary, where a runtime does not tell its size."""
 
@@ -34,6 +36,7 @@ class Speed:
         tpot: seconds for each token after the first, of one session.
         prefill_tps: prompt tokens per second, of all sessions together, by the times that the backend gives.
         decode_tps: tokens after the first per second, of all sessions together.
+        guessed_tokens, accepted_tokens: computed ahead, and those of them that were chosen, in all runs together.
     """
 
     prompt_tokens: int
@@ -43,6 +46,8 @@ class Speed:
     tpot: float
     prefill_tps: float
     decode_tps: float
+    guessed_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,20 +76,28 @@ def embeddings(prefix: str | Path, context: LlmContext) -> EmbedTable | None:
 
 
 def measure(
-    context: LlmContext, embed: EmbedTable | None, prompt: int, new: int, sessions: int = 1, runs: int = 3
+    context: LlmContext,
+    embed: EmbedTable | None,
+    prompt: int,
+    new: int,
+    sessions: int = 1,
+    runs: int = 3,
+    beside: Beside = _ALONE,
 ) -> Speed:
     """Let so many sessions generate ``new`` tokens behind ``prompt`` made-up ones, at the same time, ``runs`` times.
 
-    Raises ParamInvalid when they do not fit the model's context.
+    ``beside``: what the context was opened with (``Beside.open``). Raises ParamInvalid when they do not fit the model's context.
     """
     longest = context.config.max_ctx_len
     if longest and prompt + new > longest:
         raise ParamInvalid(
             f"{prompt} tokens of a prompt and {new} new ones are more than the {longest} of the model's context; use fewer"
         )
-    params = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
+    params = LlmParams(vocab=VocabInfo(ignore_eos_token=True), speculate=beside.speculate)
     opened = [context.session(params, LlmCallbacks(embed=embed)) for _ in range(sessions)]
     try:
+        for session in opened:
+            beside.enable(session)
         tokens = np.random.default_rng(0).integers(
             0, context.config.vocab_size or _FREE_TOKENS, (sessions, prompt)
         )
@@ -117,8 +130,13 @@ def _together(sessions: Sequence[Any], tokens: Any, new: int) -> list[_Run]:
 def _speed(prompt: int, sessions: int, found: Sequence[Sequence[_Run]]) -> Speed:
     rows = [_figures(runs) for runs in found]
     ttft, tpot, prefill, decode = (statistics.median(column) for column in zip(*rows))
-    new = min(run.summary.n_decode_tokens for runs in found for run in runs)
-    return Speed(prompt, sessions, new, ttft, tpot, prefill, decode)
+    summaries = [run.summary for runs in found for run in runs]
+    new = min(summary.n_decode_tokens for summary in summaries)
+    guessed, accepted = (
+        sum(getattr(summary, name) for summary in summaries)
+        for name in ("n_guessed_tokens", "n_accepted_tokens")
+    )
+    return Speed(prompt, sessions, new, ttft, tpot, prefill, decode, guessed, accepted)
 
 
 def _figures(runs: Sequence[_Run]) -> tuple[float, float, float, float]:

@@ -260,6 +260,7 @@ class LlmTraits:
         media_beside_tokens: images go with tokens that hold their places; else with a text that has their tags.
         sessions: the most sessions at a time, 0: any number.
         kvcache_policies: what ``set_kvcache_policy`` takes.
+        speculation: tokens are guessed ahead (``LlmParams.speculate``, the option ``draft``); else both are without effect.
 
     Examples:
         >>> with rknnlite.open_llm("examples/llm_chat/models/tiny.rknn") as model:
@@ -273,3 +274,4 @@ class LlmTraits:
     media_beside_tokens: bool = True
     sessions: int = 0
     kvcache_policies: tuple[KvPolicy, ...] = tuple(KvPolicy)
+    speculation: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from rknnlite.cli import chat
 from rknnlite.llm.answers import AnswerParser, AnswerPart, answer_form
 from rknnlite.llm.constraints import Gbnf, JsonSchema, Lark, Regex
 from rknnlite.spi.command import Exit
-from rknnlite.spi.llm import CallState, RunSummary
+from rknnlite.spi.llm import CallState, LlmTraits, RunSummary
+from tests.llm.test_lora import write_adapter
 from tests.support.llm_models import write_model
 
 from .conftest import Call
@@ -131,6 +133,50 @@ def test_how_fast_a_model_answers(call: Call, tmp_path: Path) -> None:
     assert call("bench-llm", tiny, "--prompt-tokens", "4000").code == Exit.USAGE
 
 
+TINY = Path("examples/llm_chat/models/tiny")
+
+
+@pytest.mark.slow
+def test_guessed_tokens_change_no_answer(call: Call) -> None:
+    """The model as its own draft guesses everything right; a text that is not in the conversation is not looked up."""
+    ask = ("chat", TINY, "--ask", "What is 47 + 38?", "--json")
+    plain = call(*ask).data
+    assert "guessed_tokens" not in plain
+    for words in (("--draft", TINY), ("--draft", TINY, "--speculate", "8"), ("--speculate", "15")):
+        data = call(*ask, *words).data
+        assert data["answer"] == plain["answer"]
+        assert "--draft" not in words or 0 < data["accepted_tokens"] <= data["guessed_tokens"]
+    measured = call(
+        "bench-llm", TINY, "--draft", TINY, "--prompt-tokens", "8", "--new-tokens", "12", "--runs", "1"
+    )
+    assert "tokens guessed ahead: " in measured.out and "were chosen" in measured.out
+    assert "guesses" not in call("bench-llm", TINY, "--prompt-tokens", "8", "--runs", "1").out
+    assert "must be 0 to 15" in call(*ask, "--speculate", "16").err
+
+
+@pytest.mark.parametrize("words", [("--draft", "x"), ("--speculate", "2")])
+def test_a_backend_that_guesses_nothing_refuses(
+    call: Call, parrot: type[Parrot], words: tuple[str, ...]
+) -> None:
+    done = call("chat", "x", "--ask", "hello", *words)
+    assert done.code == Exit.USAGE and "backend parrot computes one token after the other" in done.err
+    assert parrot.made[0].closed
+    assert call("chat", "x", "--ask", "hello", "--speculate", "0").code == 0
+
+
+@pytest.mark.slow
+def test_adapters_of_a_conversation(call: Call, tmp_path: Path) -> None:
+    """One times nothing changes nothing, by itself it does."""
+    names = [f"model.layers.{i}.self_attn.q_proj.weight" for i in range(4)]
+    write_adapter(tmp_path / "loud", dict.fromkeys(names, (128, 128)), seed=1)
+    ask = ("chat", TINY, "--ask", "What is 47 + 38?", "--max-new-tokens", "12", "--json")
+    plain = call(*ask).data["answer"]
+    assert call(*ask, "--lora", tmp_path, "--lora-scale", "0").data["answer"] == plain
+    assert call(*ask, "--lora", tmp_path / "loud", "--lora-scale", "9").data["answer"] != plain
+    refused = call(*ask, "--lora", tmp_path / "none")
+    assert refused.code == Exit.MODEL and "adapter_config.json" in refused.err
+
+
 def test_export_of_nothing(call: Call, tmp_path: Path) -> None:
     done = call("export-llm", tmp_path, tmp_path / "x")
     assert done.code == Exit.MODEL
@@ -162,6 +208,7 @@ class Parrot:
 
     def __init__(self, prefix: str, params: Any, **options: Any) -> None:
         self.session, self.last, self.closed = Session(), None, False
+        self.context = SimpleNamespace(backend_name="parrot", traits=LlmTraits())
         self.params = params
         Parrot.made.append(self)
 

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rknnlite.errors import BackendUnavailable, ModelInvalid
+from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported
 from rknnlite.llm.gguf import read_gguf, write_gguf
 from rknnlite.llm.tokenizer import HF_JSON, Tokenizer
-from rknnlite.llm.tokens.gguf import SPLITS
+from rknnlite.llm.tokens.gguf import SPLITS, published_of
 from rknnlite.llm.tokens.pipeline import PlainTokenizer
+from tests.support.brothers import slow_unless
 from tests.support.corpus import EXAMPLES
 
 FILE = EXAMPLES / "llm_chat" / "models" / "tiny.tokenizer.gguf"
@@ -82,7 +83,7 @@ def settings_of(pre: str) -> dict[str, Any]:
     return changed
 
 
-@pytest.mark.parametrize("pre", ["", *SPLITS])
+@pytest.mark.parametrize("pre", slow_unless(lambda pre: pre in ("", "qwen2", "llama-bpe"), ["", *SPLITS]))
 def test_same_ids_and_texts_as_the_package(pre: str) -> None:
     tokenizers = pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
     settings = settings_of(pre)
@@ -94,6 +95,26 @@ def test_same_ids_and_texts_as_the_package(pre: str) -> None:
         assert ours.decode(ids) == theirs.decode(ids)
 
     agree()
+
+
+@pytest.mark.parametrize(
+    "pre, split, whole",
+    [
+        ("glm4", "llama-bpe", True),
+        ("refact", "smollm", False),
+        ("deepseek-r1-qwen", "qwen2", False),
+        ("gpt-2", "olmo", False),
+        ("command-r", "smollm", False),
+        ("starcoder", "smollm", False),
+    ],
+)
+def test_names_of_llama_cpp_for_the_same_split(pre: str, split: str, whole: bool) -> None:
+    pairs = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": ["a", "b"], "tokenizer.ggml.merges": []}
+    made = published_of({**pairs, "tokenizer.ggml.pre": pre}, "file")
+    assert made["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] == SPLITS[split]
+    assert made["model"]["ignore_merges"] is whole
+    with pytest.raises(ModelUnsupported, match="pre-tokenizer 'deepseek-llm'"):
+        published_of({**pairs, "tokenizer.ggml.pre": "deepseek-llm"}, "file")
 
 
 @pytest.fixture

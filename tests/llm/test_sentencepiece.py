@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.llm import Package, Tokenizer, export_llm
 from rknnlite.llm.tokens.pipeline import PlainTokenizer
-from rknnlite.llm.tokens.sentencepiece import published, read_sentencepiece
+from rknnlite.llm.tokens.sentencepiece import Piece, SentencePieces, published, read_sentencepiece
 from tests.support.llm_models import write_model
 
 pytestmark = pytest.mark.slow
@@ -26,6 +27,24 @@ def test_the_ids_are_those_of_sentencepiece(name: str) -> None:
     ours = PlainTokenizer(published(found))
     for text, ids in json.loads((DATA / f"{name}.json").read_text()):
         assert ours.encode(text).ids == ids, text
+
+
+def test_a_blank_in_front_of_a_text_that_begins_with_one() -> None:
+    """As SentencePiece puts it there for a Llama; those that tidy blanks up have none left."""
+    pieces = [
+        Piece("<unk>", 0.0, 2),
+        *(Piece(text, -float(i), 1) for i, text in enumerate(("▁", "a", "▁a", "▁▁"))),
+    ]
+    kept = SentencePieces(
+        pieces, model="BPE", byte_fallback=False, charsmap=b"", prefix=True, tidy=False, bos=-1, eos=-1
+    )
+    for model, wanted in (
+        (kept, [[3], [1, 3], [4, 3], [4], [3, 3]]),
+        (replace(kept, prefix=False), [[2], [3], [1, 3], [1], [2, 3]]),
+        (replace(kept, tidy=True), [[3], [3], [3], [], [3, 3]]),
+    ):
+        tokenizer = PlainTokenizer(published(model))
+        assert [tokenizer.encode(text).ids for text in ("a", " a", "  a", " ", "a a")] == wanted
 
 
 def test_a_model_with_nothing_but_the_file_of_sentencepiece(tmp_path: Path) -> None:

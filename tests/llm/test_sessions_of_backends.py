@@ -18,6 +18,7 @@ import pytest
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
 from rknnlite.llm import open_llm, stream
+from rknnlite.llm.beside import Beside
 from rknnlite.spi.llm import (
     CallState,
     InferParams,
@@ -88,6 +89,16 @@ def test_a_run_says_tokens_and_its_end(talker: Talker, recorder: Recorder) -> No
     assert (len(recorder.tokens), summary.n_decode_tokens) == (12, 12)
     assert set(recorder.states[:-1]) == {CallState.NORMAL}
     assert summary.start <= summary.first_token <= summary.end
+
+
+def test_only_the_cpu_reference_guesses_tokens(talker: Talker) -> None:
+    for along in (Beside(draft="x"), Beside(speculate=3)):
+        if talker.native:
+            with pytest.raises(ParamInvalid, match="backend rkllm computes one token after the other"):
+                along.open(talker.context)
+        else:
+            along.open(talker.context)
+    Beside(speculate=0).open(talker.context)
 
 
 def test_stop_from_a_callback(talker: Talker, recorder: Recorder) -> None:

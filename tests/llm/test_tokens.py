@@ -377,6 +377,18 @@ def test_two_thousand_texts_have_the_ids_and_the_text_of_the_package(name: str) 
     assert time.process_time() - started < 30
 
 
+def test_digits_by_themselves_in_one_expression() -> None:
+    """SmolLM's and Granite's own tokenizers cut digits off first, then words as GPT-2 does."""
+    digits, level = {"type": "Digits", "individual_digits": True}, {**LEVEL, "use_regex": True}
+    theirs = tokenizers.Tokenizer.from_str(
+        json.dumps({**published("smollm"), "pre_tokenizer": row(digits, level)})
+    )
+    ours = PlainTokenizer(published("smollm"))
+    assert SPLITS["gpt-4o"] == O200K
+    for text in (*corpus(), *strings(1000, 3)):
+        assert ours.encode(text).ids == theirs.encode(text).ids, text
+
+
 @pytest.mark.parametrize("name", ["llama 2", "gemma", "xlm-roberta", "bert", "odd added tokens", "o200k"])
 def test_any_text_and_any_ids(name: str) -> None:
     theirs, ours = both(name)

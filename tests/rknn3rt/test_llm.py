@@ -22,6 +22,7 @@ from rknnlite.errors import (
     RknnError,
 )
 from rknnlite.llm import open_llm
+from rknnlite.llm.beside import Beside
 from rknnlite.llm.stream import stream
 from rknnlite.native.library import FunctionMissing
 from rknnlite.spi.llm import (
@@ -402,6 +403,15 @@ def test_pause_and_resume(chat: Chat, version: str) -> None:
         CallState.NORMAL,
         CallState.MAX_NEW_TOKEN_REACHED,
     }
+
+
+def test_no_tokens_are_guessed_and_adapters_need_names(chat: Chat, tmp_path: Path, version: str) -> None:
+    context = chat()
+    with pytest.raises(ParamInvalid, match="backend rknn3rt computes one token after the other"):
+        Beside(speculate=2).open(context)
+    if version == "1.0.0":
+        with pytest.raises(FunctionMissing, match="rknn3_lora_init"):
+            Beside(lora=str(tmp_path)).open(context)
 
 
 def test_adapters_are_not_there_yet(chat: Chat) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -15,16 +16,20 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from rknnlite_server.arguments import settings_of_arguments
+from rknnlite_server.command import COMMAND
 from rknnlite_server.control import ServerStatus, start_server, stop_server
-from rknnlite_server.settings import ModelSettings, ServerSettings
+from rknnlite_server.served import ServedModel
+from rknnlite_server.settings import ModelSettings, ServerSettings, settings_of
 
-from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid
+from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid, RknnError
+from rknnlite.llm.beside import Beside
 from tests.support.brothers import slow_unless
 
 from .conftest import MODEL, QUESTION, TINY, until
@@ -324,6 +329,47 @@ def test_a_file_of_parameters(tmp_path: Path) -> None:
         cards = httpx.get(f"{server.url}/v1/models").json()["data"]
         assert [(card["id"], card["meta"]["n_ctx"]) for card in cards] == [("one", 128), ("zwei", 128)]
         assert server.chat(model="zwei").json()["usage"]["completion_tokens"] == 2
+
+
+def test_what_goes_along_with_a_model_in_a_file_of_parameters() -> None:
+    entry = {"model": "x.rknn", "draft": "small", "speculate": 6, "lora": "adapters", "lora-scale": 1}
+    both = settings_of(
+        {"models": {"one": entry, "two": {"model": "y.rknn"}}}, ServerSettings(), "file"
+    ).models
+    assert [model.beside for model in both] == [Beside("small", 6, "adapters", 1), Beside()]
+    assert replace(both[1], speculate=0).beside.speculate == 0
+    parser = argparse.ArgumentParser()
+    COMMAND.arguments(parser)
+    words = [
+        "--llm",
+        "x",
+        "--draft",
+        "small",
+        "--speculate",
+        "6",
+        "--lora",
+        "adapters",
+        "--lora-scale",
+        "0.5",
+    ]
+    args = parser.parse_args(words)
+    (told,) = settings_of_arguments(args, args.llm).models
+    assert told.beside == Beside("small", 6, "adapters", 0.5)
+    with pytest.raises(ParamInvalid, match=r"models\.one: speculate is 'all', must be int"):
+        settings_of({"models": {"one": {**entry, "speculate": "all"}}}, ServerSettings(), "file")
+
+
+@pytest.mark.parametrize(
+    "more, match",
+    [
+        ({"speculate": 16}, "speculate is 16, must be 0 to 15"),
+        ({"draft": "nothing"}, "draft nothing: nothing.rknn is not there"),
+        ({"lora": "nothing"}, "nothing: no adapter_config.json there"),
+    ],
+)
+def test_what_does_not_go_along_is_told_when_the_server_starts(more: dict[str, Any], match: str) -> None:
+    with pytest.raises(RknnError, match=match):
+        ServedModel(replace(MODEL, **more), ServerSettings())
 
 
 def test_a_template_of_ones_own(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +49,20 @@ def test_answers_are_counted(server: Served) -> None:
     assert more("request_seconds_count route=/v1/chat/completions") == 2
     found = figures(server)
     assert found["rknnlite_running model=tiny"] == found["rknnlite_waiting model=tiny"] == 0
+
+
+@pytest.mark.slow
+def test_guessed_tokens_are_counted_and_change_no_answer(server: Served) -> None:
+    drafted = replace(MODEL, draft=MODEL.model, speculate=6)
+    with running(ServerSettings(models=(drafted,), metrics=True)) as guessing:
+        answers = [one.chat().json()["choices"][0]["message"] for one in (server, guessing)]
+        assert answers[0] == answers[1]
+        found = figures(guessing)
+    accepted, guessed = (
+        found[f"rknnlite_{name}_tokens_total model=tiny"] for name in ("accepted", "guessed")
+    )
+    assert 0 < accepted <= guessed
+    assert figures(server)["rknnlite_guessed_tokens_total model=tiny"] == 0
 
 
 def test_runs_that_nobody_waits_for_are_counted_too(server: Served) -> None:

@@ -6,6 +6,7 @@ That Python makes a random model of every case (``cases.py``), saves it as publi
 computes in float32 with eager attention. Then this one exports each with ``f32`` weights and compares: the logits of a prompt in one
 piece and in pieces of 7 tokens, 128 greedy tokens, a second turn behind them, and the same turn behind a saved and loaded KV
 cache. ``--keep FOLDER`` keeps the models; those that are there are not made again. Fails when something does not agree.
+With ``--llama-cpp FOLDER``, a checkout of llama.cpp, its converter makes GGUF files of the models for them, and those are exported.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "sweep")]
 
+from cases import CASES, GGUF  # noqa: E402
 from compare import Result, compare, write_results  # noqa: E402
 from table import write_table  # noqa: E402
 
@@ -29,31 +32,36 @@ def main() -> int:
     """Make, compare, print, write."""
     parser = argparse.ArgumentParser(prog="python -m tools.llm_families", description=__doc__.splitlines()[0])
     parser.add_argument("--python", type=Path, help="a Python that has transformers, torch and safetensors")
+    parser.add_argument(
+        "--llama-cpp", type=Path, help="a checkout of llama.cpp: compare GGUF files that its converter makes"
+    )
     parser.add_argument("--keep", type=Path, help="folder of the models and of what transformers said")
     parser.add_argument("--markdown", type=Path, help="document whose table is written anew")
     parser.add_argument("--json", type=Path, help="file of the results")
     parser.add_argument("names", nargs="*", help="cases; all without a name")
     args = parser.parse_args()
+    names = args.names or [case.name for case in (GGUF if args.llama_cpp else CASES)]
     with tempfile.TemporaryDirectory() as folder:
-        results = _results(args.python, args.keep or Path(folder), args.names)
+        results = _results(args.python, args.keep or Path(folder), names, args.llama_cpp)
     for result in results:
         print(_line(result))
     if args.json:
         write_results(results, args.json)
     if args.markdown:
-        write_table(results, args.markdown)
+        write_table(results, args.markdown, bool(args.llama_cpp))
     bad = [result.name for result in results if not result.good]
     print(f"{len(results) - len(bad)} of {len(results)} agree" + (f"; not: {', '.join(bad)}" if bad else ""))
     return 1 if bad else 0
 
 
-def _results(python: Path | None, folder: Path, names: list[str]) -> list[Result]:
+def _results(python: Path | None, folder: Path, names: list[str], llama_cpp: Path | None) -> list[Result]:
     if python is not None:
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         environment["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-        subprocess.run(
-            [str(python), str(HERE / "truth.py"), str(folder), *names], check=True, env=environment
-        )
+        run = partial(subprocess.run, check=True, env=environment)
+        run([str(python), str(HERE / "truth.py"), str(folder), *names])
+        if llama_cpp is not None:
+            run([str(python), str(HERE / "gguf_files.py"), str(llama_cpp), str(folder), *names])
     return compare(folder, names)
 
 

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
-from cases import CASES, Case
+from cases import CASES, GGUF, Case
 
 from rknnlite.errors import RknnError
 from rknnlite.llm import EmbedTable, Package, export_llm, open_llm
+from rknnlite.llm.gguf import read_gguf
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmContext, LlmParams, TokenInput, VocabInfo
 
 __all__ = ["Result", "compare", "read_results", "write_results"]
@@ -72,8 +73,9 @@ class _Talk:
 
 
 def compare(folder: Path, only: list[str]) -> list[Result]:
-    """All cases whose truth is in ``folder``."""
-    return [_one(case, folder / case.name) for case in CASES if not only or case.name in only]
+    """These cases, or all of families, whose truth is in ``folder``."""
+    wanted = [case for case in (*CASES, *GGUF) if case.name in (only or [case.name for case in CASES])]
+    return [_one(case, folder / case.name) for case in wanted]
 
 
 def _one(case: Case, folder: Path) -> Result:
@@ -87,7 +89,14 @@ def _one(case: Case, folder: Path) -> Result:
     truth = np.load(folder / "truth.npz")
     try:
         result.family = json.loads((folder / "config.json").read_text())["model_type"]
-        package = export_llm(folder, folder / "ours" / "p", "f32", pooling=case.embeds or None)
+        source, unread = folder / "model.gguf", folder / "unconverted.txt"
+        if case in GGUF and unread.exists():
+            result.error = f"the converter: {unread.read_text()}"
+            return result
+        if case in GGUF:
+            result.family = str(read_gguf(memoryview(source.read_bytes()), "")["general.architecture"])
+        source = source if case in GGUF else folder
+        package = export_llm(source, folder / "ours" / "p", "f32", pooling=case.embeds or None)
         (_scores if case.scores else _embeddings if case.embeds else _decoder)(case, truth, package, result)
     except RknnError as error:
         result.error = f"{type(error).__name__}: {error}"

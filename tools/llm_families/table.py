@@ -10,14 +10,15 @@ from page import put
 __all__ = ["write_table"]
 
 
-def write_table(results: list[Result], path: Path) -> None:
-    """Write the rows between the marks of a document anew."""
-    put(path, "families", _rows(results))
+def write_table(results: list[Result], path: Path, gguf: bool = False) -> None:
+    """Write the rows between the marks of a document anew; ``gguf``: those of GGUF files."""
+    mark, kind = ("gguf", "`general.architecture`") if gguf else ("families", "`model_type`")
+    put(path, mark, _rows(results, kind))
 
 
-def _rows(results: list[Result]) -> str:
+def _rows(results: list[Result], kind: str) -> str:
     lines = [
-        "| model | `model_type` | logits, at most | 128 tokens | second turn | with a loaded KV cache |",
+        f"| model | {kind} | logits, at most | 128 tokens | second turn | with a loaded KV cache |",
         "|---|---|---:|---|---|---|",
     ]
     for result in results:

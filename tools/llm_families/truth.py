@@ -21,7 +21,7 @@ from safetensors.numpy import load_file, save_file  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from cases import CASES, GREEDY, SECOND, VOCAB, Case  # noqa: E402
+from cases import CASES, GGUF, GREEDY, SECOND, VOCAB, Case  # noqa: E402
 from made import made, texts  # noqa: E402
 from stand_ins import STAND_INS  # noqa: E402
 
@@ -120,8 +120,8 @@ def _scores(case: Case, model: Any) -> dict[str, np.ndarray]:
 def main() -> None:
     """Folder, then names of cases."""
     root, names = Path(sys.argv[1]), sys.argv[2:]
-    for case in CASES:
-        if names and case.name not in names:
+    for case in (*CASES, *GGUF):
+        if case.name not in (names or [case.name for case in CASES]):
             continue
         folder = root / case.name
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.checksums import check_beside, check_sum
 from rknnlite.llm.engine import EngineContext
 from rknnlite.llm.package import Package
-from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
+from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams, LlmTraits
 
 from .compiled import chosen
 from .draft import Draft
@@ -63,6 +63,10 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
     @property
     def backend_name(self) -> str:
         return "cpu"
+
+    @property
+    def traits(self) -> LlmTraits:
+        return LlmTraits(speculation=True)
 
     @property
     def model(self) -> LlmModel:

@@ -17,18 +17,31 @@ UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 2, 3, 4, 5, 6
 
 _LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_SIGN, _SHORT = r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_SLASHES = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 SPLITS = {
     "qwen2": rf"{_LETTERS}\p{{N}}{_REST}",
     "llama-bpe": rf"{_LETTERS}\p{{N}}{{1,3}}{_REST}",
+    "gpt-4o": rf"{_SIGN}{_UPPER}*{_LOWER}+{_SHORT}|{_SIGN}{_UPPER}+{_LOWER}*{_SHORT}|\p{{N}}{{1,3}}{_SLASHES}",
+    "tekken": rf"{_SIGN}{_UPPER}*{_LOWER}+|{_SIGN}{_UPPER}+{_LOWER}*|\p{{N}}{_SLASHES}",
+    "olmo": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    "smollm": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+",
 }
 """How a text is cut before BPE, by the name in ``tokenizer.ggml.pre``, which ``LlmFamily`` has too."""
-_WHOLE_WORDS = {"llama-bpe"}
+_SAME = {
+    "llama3": "llama-bpe", "llama-v3": "llama-bpe", "glm4": "llama-bpe", "deepseek-r1-qwen": "qwen2", "refact": "smollm",
+    "starcoder": "smollm", "command-r": "smollm", "gpt-2": "olmo",
+}  # fmt: skip
+"""Other names of these."""
+_WHOLE_WORDS = {"llama-bpe", "tekken"}
 """Where a word that is one token stays whole, whatever the merges say."""
 
 
 def published_of(pairs: Mapping[str, Any], label: str) -> dict[str, Any]:
     """The tokenizer of a file; raises ModelInvalid, or ModelUnsupported for one whose split is not known here."""
     kind, pre = pairs.get("tokenizer.ggml.model"), pairs.get("tokenizer.ggml.pre", "")
+    pre = _SAME.get(pre, pre) if isinstance(pre, str) else pre
     if kind == "gpt2" and isinstance(pre, str) and pre in SPLITS:
         return _byte_level(pairs, pre, label)
     if kind in ("llama", "t5"):

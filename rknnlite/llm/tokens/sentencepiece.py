@@ -137,10 +137,16 @@ def published(model: SentencePieces) -> dict[str, Any]:
     if model.tidy:
         steps.append({"type": "Replace", "pattern": {"Regex": ENDS}, "content": ""})
         steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
+    doubled = (
+        model.prefix and model.prefix_always and not model.tidy
+    )  # in front of a blank, too, as Metaspace does not
+    if (marked and model.prefix) or doubled:
+        steps.append({"type": "Prepend", "prepend": MARK})
     if marked:  # user defined tokens with blanks: they are looked for where blanks are marks already
-        steps += [{"type": "Prepend", "prepend": MARK}] if model.prefix else []
         steps.append({"type": "Replace", "pattern": {"String": " "}, "content": MARK})
-    where = "never" if not model.prefix else "always" if model.prefix_always or model.tidy else "first"
+    where = (
+        "never" if doubled or not model.prefix else "always" if model.prefix_always or model.tidy else "first"
+    )
     space = {
         "type": "Metaspace", "replacement": MARK, "prepend_scheme": where,
         "split": all(piece.text.rfind(MARK) < 1 for piece in model.pieces),
