@@ -28,7 +28,7 @@ class Vocabulary:
         path = Package.of(model).tokenizer
         if not path.is_file():
             return cls()
-        pairs = read_gguf(memoryview(file_bytes(path)), str(path))
+        pairs = read_gguf(file_bytes(path), str(path))
         tokens, template = pairs.get("tokenizer.ggml.tokens"), pairs.get("tokenizer.chat_template")
         known = tokens if isinstance(tokens, list) else []
         marks = [_mark(known, pairs.get(f"tokenizer.ggml.{word}_token_id")) for word in ("bos", "eos")]

@@ -81,6 +81,11 @@ class ModelFile:
         """Device, inode, size, mtime and ctime of the file when it was mapped; None for bytes, and before."""
         return self._mapped.identity if self._mapped is not None else None
 
+    def want_large_pages(self) -> None:
+        """For weights that are read as they lie in a mapped file, again and again; see ``MappedFile``."""
+        if self._mapped is not None:
+            self._mapped.want_large_pages()
+
     def drop_pages(self) -> None:
         """Give the pages of a mapped file back to the system; they are read again when they are touched."""
         if self._mapped is not None:

@@ -26,7 +26,7 @@ _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 _MAX_PAIRS = 1 << 16
 
 
-def read_gguf(data: memoryview, label: str) -> dict[str, Value]:
+def read_gguf(data: bytes | memoryview, label: str) -> dict[str, Value]:
     """All key/value pairs; numeric arrays as ndarray. Raises ModelInvalid."""
     reader = _Reader(data, label)
     if reader.take(4) != b"GGUF":
@@ -48,14 +48,14 @@ def read_gguf(data: memoryview, label: str) -> dict[str, Value]:
 class _Reader:
     """Walks through the bytes; every length is checked before it is believed."""
 
-    def __init__(self, data: memoryview, label: str) -> None:
-        self._data, self._label, self._at = data, label, 0
+    def __init__(self, data: bytes | memoryview, label: str) -> None:
+        self._data, self._label, self._at = bytes(data), label, 0
 
     def take(self, count: int) -> bytes:
         if count > len(self._data) - self._at:
             raise ModelInvalid(f"{self._label}: cut or damaged at byte {self._at} of {len(self._data)}")
         self._at += count
-        return bytes(self._data[self._at - count : self._at])
+        return self._data[self._at - count : self._at]
 
     def number(self, form: str) -> int:
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]  # type: ignore[no-any-return]
@@ -65,21 +65,21 @@ class _Reader:
 
     def strings(self, count: int) -> list[str]:
         """``count`` times ``string``, in a tenth of the time: a vocabulary has more than a hundred thousand."""
-        data, at, length = self._data, self._at, struct.Struct("<Q").unpack_from
-        found = []
+        data, end, length = self._data, self._at, struct.Struct("<Q").unpack_from
+        found: list[str] = []
         try:
             for _ in range(count):
-                start = at + 8
-                at = start + length(data, at)[0]
-                text = data[start:at]
-                if len(text) != at - start:
-                    raise struct.error
-                found.append(str(text, "utf-8", "replace"))
-        except struct.error:
+                start = end + 8
+                end = start + length(data, end)[0]
+                found.append(data[start:end].decode("utf-8", "replace"))
+        except (struct.error, OverflowError):
+            pass
+        cut = end > len(data)  # the last one that was found
+        if cut or len(found) < count:
             raise ModelInvalid(
-                f"{self._label}: string {len(found)} of {count} goes beyond the {len(data)} bytes; cut or damaged"
-            ) from None
-        self._at = at
+                f"{self._label}: string {len(found) - cut} of {count} goes beyond the {len(data)} bytes; cut or damaged"
+            )
+        self._at = end
         return found
 
     def value(self, kind: int) -> Value:

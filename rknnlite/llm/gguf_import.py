@@ -45,7 +45,7 @@ def unpack_gguf(path: Path, folder: Path) -> None:
         import gguf
     except ImportError as error:
         raise missing("gguf", f"{path}: a GGUF file needs the package gguf", error) from None
-    pairs = read_gguf(memoryview(file_bytes(path)), str(path))
+    pairs = read_gguf(file_bytes(path), str(path))
     try:
         tensors = {str(tensor.name): tensor for tensor in gguf.GGUFReader(path).tensors}
     except (ValueError, IndexError, KeyError, OSError) as error:

@@ -27,11 +27,13 @@ from .package import file_bytes
 from .tokens.characters import byte_letters
 from .tokens.expressions import NotHere
 from .tokens.gguf import BYTE, CONTROL, UNKNOWN, UNUSED, published_of, strings
+from .tokens.parts import steps_and_model
 from .tokens.pipeline import PlainTokenizer
 
 __all__ = ["Tokenizer", "byte_letters", "token_bytes"]
 
 HF_JSON = "tokenizer.huggingface.json"
+_NO_MODEL = {"type": "BPE", "vocab": {}, "merges": []}
 
 
 class Tokenizer:
@@ -49,7 +51,7 @@ class Tokenizer:
         ``isolate``: regular expressions that are not known compute in a process of their own.
         """
         label = str(path)
-        pairs = read_gguf(memoryview(file_bytes(path)), label)
+        pairs = read_gguf(file_bytes(path), label)
         self.tokens = strings(pairs, "tokenizer.ggml.tokens", label)
         self.eos_id = _id(pairs, "tokenizer.ggml.eos_token_id", len(self.tokens))
         self.bos_id = _id(pairs, "tokenizer.ggml.bos_token_id", len(self.tokens))
@@ -58,11 +60,9 @@ class Tokenizer:
         self._label = label
         with self._typed_errors():
             text = pairs.get(HF_JSON)
-            published = json.loads(text) if isinstance(text, str) else published_of(pairs, label)
-            here = not isolate or trusted(published)
-            self._tokenizer = (
-                _build(published, label) if here else TokenizerApart(label, expressions(published))
-            )
+            if not isinstance(text, str):
+                text = json.dumps(published_of(pairs, label))
+            self._tokenizer = _opened(text, label, isolate)
 
     @contextlib.contextmanager
     def _typed_errors(self) -> Iterator[None]:
@@ -126,15 +126,47 @@ class Tokenizer:
         return self.encode(text)
 
 
-def _build(published: Any, label: str) -> Any:
+def _opened(text: str, label: str, isolate: bool) -> Any:
+    """What computes a ``tokenizer.json``: the package, plain Python without it, or a process of its own."""
+    package: Any = None
     try:
-        import tokenizers
+        import tokenizers as package
     except ImportError as error:
-        return _plain_python(published, label, error)
-    built = tokenizers.Tokenizer.from_str(json.dumps(published))
+        reason = error
+    steps, model = steps_and_model(text)
+    made = _model(package, model) if package is not None and model else None
+    published = json.loads(text) if made is None else steps
+    if isolate and not trusted(published):
+        return TokenizerApart(label, expressions(published))
+    if package is None:
+        return _plain_python(published, label, reason)
+    if made is None:
+        built = package.Tokenizer.from_str(json.dumps(published))
+    else:
+        built = package.Tokenizer.from_str(json.dumps({**steps, "added_tokens": [], "model": _NO_MODEL}))
+        built.model = made
+        built.add_tokens([_added(package, **token) for token in steps.get("added_tokens") or ()])
     built.no_truncation()  # what its authors left switched on would cut texts without a word
     built.no_padding()
     return built
+
+
+def _model(package: Any, text: str) -> Any:
+    """The model of a tokenizer, which the package alone reads; None where the text is not that of one model and no more.
+
+    The package reads a model by itself where it unpickles one, of whatever kind.
+    """
+    model = package.models.BPE()
+    try:
+        model.__setstate__(text.encode())
+    except Exception:  # it has no other
+        return None
+    return model
+
+
+def _added(package: Any, id: int, **token: Any) -> Any:
+    """An added token; the package finds its number anew."""
+    return package.AddedToken(**token)
 
 
 def _plain_python(published: Any, label: str, error: ImportError) -> PlainTokenizer:

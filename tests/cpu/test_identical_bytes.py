@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from rknnlite_cpu.ops.functions import hard_sigmoid
+from rknnlite_cpu.kernels.functions import hard_sigmoid
 
 import rknnlite
 from rknnlite.graph.tables import elu_alpha, hard_sigmoid_line

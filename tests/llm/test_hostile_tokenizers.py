@@ -114,6 +114,44 @@ def test_a_broken_split_is_refused_when_the_file_is_opened(tmp_path: Path) -> No
         Tokenizer(file_with(tmp_path, **split_by("(")))
 
 
+def _written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "x.tokenizer.gguf"
+    path.write_bytes(write_gguf({**PAIRS, HF_JSON: text}))
+    return path
+
+
+def test_a_known_tokenizer_is_read_by_the_package_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its model, which is nearly all of it, is not read in Python before; that took as long as the package itself."""
+    tokenizers = pytest.importorskip("tokenizers")
+    whole = tokenizers.Tokenizer.from_str(json.dumps(PUBLISHED))
+    file = _written(tmp_path, json.dumps(PUBLISHED, indent=2) + "\n")
+    monkeypatch.setattr(json, "loads", lambda text: pytest.fail(f"{len(text)} characters are read in Python"))
+    made = Tokenizer(file)._tokenizer
+    assert made.to_str() == whole.to_str()
+
+
+def test_steps_behind_the_model_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the hostile split stands, and whatever stood before it; a text that is cut is refused."""
+    monkeypatch.setattr("rknnlite.llm.tokenizer.TokenizerApart", lambda label, patterns: patterns)
+    steps, model = split_by(HOSTILE)["pre_tokenizer"], json.dumps(PUBLISHED["model"])
+    twice = f'{json.dumps(PUBLISHED)[:-1]}, "pre_tokenizer": {json.dumps(steps)}}}'
+    first = f'{{"model": {model}, {json.dumps({**PUBLISHED, "pre_tokenizer": steps})[1:]}'
+    for text in (twice, first):
+        assert HOSTILE in Tokenizer(_written(tmp_path, text))._tokenizer
+    whole = json.dumps(PUBLISHED)
+    for cut in (whole[:-1], whole[:-2], f"{whole[:-1]}, ", whole + "}", "", "{"):
+        with pytest.raises(ModelInvalid, match="unusable tokenizer"):
+            Tokenizer(_written(tmp_path, cut))
+
+
+def test_members_in_another_order_give_the_same_tokens(tmp_path: Path) -> None:
+    turned = json.dumps(dict(reversed(PUBLISHED.items())))
+    text = "<|im_start|>What is 2+2?\nßü"
+    assert Tokenizer(_written(tmp_path, turned)).encode(text) == Tokenizer(FILE).encode(text)
+
+
 def test_known_tokenizers_compute_here() -> None:
     assert not isinstance(Tokenizer(FILE)._tokenizer, TokenizerApart)
     assert all(trusted({**PUBLISHED, **split_by(pattern)}) for pattern in SPLITS.values())

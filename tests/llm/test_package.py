@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,29 @@ def test_the_export_tells_how_far_it_is(tmp_path: Path, family: str) -> None:
     export_llm(write_model(tmp_path, family), tmp_path / "out", progress=lambda *step: told.append(step))
     assert [done for done, _, _ in told] == list(range(told[0][1])), "as many matrices as were announced"
     assert told[-1][2] == "head"
+
+
+def test_what_was_exported_is_read_from_the_disk_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written piece by piece it lies in small pages in memory, out of which decoding is slower."""
+    seen: list[tuple[int, int]] = []
+    monkeypatch.setattr(
+        os, "posix_fadvise", lambda file, *args: seen.append((os.fstat(file).st_size, args[-1]))
+    )
+    made = export_llm(write_model(tmp_path, "qwen3"), tmp_path / "out")
+    assert seen == [(made.weight.stat().st_size, os.POSIX_FADV_DONTNEED)]
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="needs a kernel with large pages"
+)
+def test_weights_may_lie_in_large_pages(package: Maker) -> None:
+    made = package()
+    with open_llm(made.model, backend="cpu"):
+        mappings = Path("/proc/self/smaps").read_text().split(f"{made.weight}\n")
+    flags = re.search(r"^VmFlags: (.*)$", mappings[1], re.MULTILINE)
+    assert flags is not None and "hg" in flags[1].split()
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import rknnlite_cpu
 from rknnlite_cpu.llm.cache import KvCache
 
 from rknnlite.errors import ParamInvalid
@@ -126,6 +128,13 @@ def test_the_memory_of_this_machine_is_measured() -> None:
     matrix.sum()
     here = matrix.nbytes / (time.perf_counter() - start)
     assert here / 30 < found.gemv < 3e12 and found.copy > 0
+
+
+def test_language_models_load_no_operators_of_networks() -> None:
+    """Loading those takes a tenth of the time until the first token."""
+    room = Path(rknnlite_cpu.__file__).parent
+    for path in (*room.glob("llm/*.py"), *room.glob("kernels/*.py")):
+        assert not re.search(r"^from \.\.(ops|registry|plan)\b", path.read_text(), re.MULTILINE), path.name
 
 
 def test_a_file_of_a_device_has_no_description(tmp_path: Path) -> None:

@@ -279,3 +279,13 @@ def test_damaged_gguf_is_refused_or_read(data: st.DataObject) -> None:
         good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.sampled_from([0, 1, 9, 0x7F, 0xFF]))
     with contextlib.suppress(ModelInvalid):
         read_gguf(memoryview(bytes(good[: data.draw(st.integers(0, len(good)))])), "x")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("length", [200, 1 << 40, (1 << 64) - 1])
+def test_a_text_that_is_longer_than_the_file_is_named(number: int, length: int) -> None:
+    whole = write_gguf({"words": ["first", "second", "third"]})
+    place = whole.index((b"first", b"second", b"third")[number]) - 8
+    damaged = whole[:place] + length.to_bytes(8, "little") + whole[place + 8 :]
+    with pytest.raises(ModelInvalid, match=rf"x: string {number} of 3 goes beyond the {len(whole)} bytes"):
+        read_gguf(damaged, "x")

@@ -24,7 +24,7 @@ import numpy as np
 from graph import Net
 from numpy.typing import NDArray
 from rknnlite_cpu.context import CpuContext
-from rknnlite_cpu.ops.functions import LOOKED_UP, hard_sigmoid
+from rknnlite_cpu.kernels.functions import LOOKED_UP, hard_sigmoid
 from rknnlite_cpu.plan import Step, Watch
 from rknnlite_cpu.registry import builder_for
 from rknnlite_cpu.values import Array, encode

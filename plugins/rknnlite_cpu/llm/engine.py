@@ -45,6 +45,7 @@ class CpuEngine(LlmEngine):
         self._weights = weights
         weights.check()
         tensors = SafeTensors(weights.data, weights.label)
+        weights.want_large_pages()
         network = (Encoder if model.arch.encoder else Decoder)(model, tensors, make)
         self.embedding = EmbeddingPass(model, network, tensors, chunk)
         self._steps = Steps(network) if isinstance(network, Decoder) and model.arch.causal else None

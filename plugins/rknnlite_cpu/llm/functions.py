@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rknnlite.formats.llm_families import Norm
 
-from ..ops.functions import gelu
+from ..kernels.functions import gelu
 
 __all__ = ["ACTIVATIONS", "Normed", "capped", "layer_normed", "make_norm", "rms_normed", "softmax"]
 

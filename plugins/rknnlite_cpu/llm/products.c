@@ -122,6 +122,13 @@ INLINE void fetch_next(enum kind kind, const char *tile, int k, int column, int 
         __builtin_prefetch(next + line);
 }
 
+/* The scales of the next tile: four lines at a time are too few for the processor to read ahead by itself. */
+INLINE void fetch_scales(const uint16_t *scale)
+{
+    UNROLL for (int at = 0; at < COLUMNS; at += LINE / (int)sizeof *scale)
+        __builtin_prefetch(scale + COLUMNS + at);
+}
+
 /* totals[r][column...] += the product of `width` vectors of a tile's rows with `rows` rows */
 INLINE void strip_few(enum kind kind, int rows, int width, const char *tile, const uint16_t *scale, const float *x,
                       intptr_t x_step, int column, float (*totals)[COLUMNS])
@@ -188,6 +195,8 @@ INLINE void few(enum kind kind, const struct matrix *m, intptr_t first, intptr_t
             const char *tile = m->codes + t * size;
             const uint16_t *scale = m->scales ? m->scales + t * COLUMNS : 0;
             const float *here = x + (t - a * down) * GROUP;
+            if (scale)
+                fetch_scales(scale);
             intptr_t r = 0;
             for (; r + FEW_ROWS <= rows; r += FEW_ROWS)
                 some_rows(kind, FEW_ROWS, STRIP, tile, scale, here + r * step, step, totals + r);

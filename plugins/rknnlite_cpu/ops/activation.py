@@ -11,9 +11,9 @@ from rknnlite.graph.tables import elu_alpha, hard_sigmoid_line, silu_beta
 from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
+from ..kernels import functions
 from ..registry import op, real_kernel, real_op
 from ..values import Array, Kernel, centred_range, decode, encode
-from . import functions
 
 __all__: list[str] = []
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from rknnlite.graph.view import NodeView
 
+from ..kernels.functions import sigmoid
 from ..registry import move_op, op, real_kernel, real_op
 from ..values import Array, Kernel
-from .functions import sigmoid
 
 __all__: list[str] = []
 

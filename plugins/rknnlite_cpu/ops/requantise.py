@@ -19,9 +19,9 @@ from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty
+from ..kernels.functions import LOOKED_UP, hard_sigmoid
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..values import Array, centred_range, storing
-from .functions import LOOKED_UP, hard_sigmoid
 
 __all__ = ["Finish", "OutputStage", "apply_stage", "bias_column", "finisher", "output_stage"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from rknnlite.graph import RECURRENT_GATES, RecurrentParams
 from rknnlite.graph.view import NodeView
 
+from ..kernels.functions import sigmoid
 from ..registry import real_op
 from ..values import Array
-from .functions import sigmoid
 
 __all__: list[str] = []
 
