@@ -90,6 +90,14 @@ def test_pass_through_takes_what_quantisation_would_give(context: Context) -> No
     assert same(context.infer(stored.reshape(-1), pass_through=True), expected)
     with pytest.raises(InputInvalid, match=r"elements passed through, \d+ needed"):
         context.infer(stored[:, :-1], pass_through=True)
+    for kind in (
+        np.int16,
+        np.float32,
+        np.int64,
+    ):  # a board takes bytes: what is wider is not what the tensor stores
+        if np.dtype(kind).itemsize != stored.itemsize:
+            with pytest.raises(InputInvalid, match=f"{stored.nbytes} bytes in the place of"):
+                context.infer(stored.astype(kind), pass_through=True)
 
 
 @pytest.mark.parametrize("name", ["conv_1x1.rk3588.i8", "depthwise_3x3.rk3588.fp16", "conv_wide.rk3566.i8"])
