@@ -160,6 +160,7 @@ def test_the_c_library_is_no_programs_by_accident() -> None:
     assert file == ["debian/librknnrt/pkgconfig", "usr/lib/${DEB_HOST_MULTIARCH}"]
     rules = (DEBIAN / "rules").read_text("utf-8")
     assert "debian/librknnrt/pkgconfig/librknnrt-rknnlite.pc" in rules
+    assert "debian/librknnrt/pkgconfig/librknn3_api-rknnlite.pc" in rules
     assert "echo /usr/bin/python3 > $(@D)/interpreter" in rules
     assert not list(DEBIAN.glob("librknnrt-rknnlite*.triggers")), "nothing for ldconfig"
 
