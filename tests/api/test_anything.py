@@ -17,6 +17,7 @@ from rknn3lite.api import RKNN3Lite
 from rknnlite.api import RKNNLite
 from rknnlite.errors import InputInvalid
 from tests.support.corpus import genuine
+from tests.support.examples import examples
 
 SHAPE = (1, 24, 24, 3)
 IMAGE = np.zeros(SHAPE, np.uint8)
@@ -239,7 +240,7 @@ def no_traceback(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_traceback")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(values=st.lists(Anything, min_size=6, max_size=6))
 @example(values=[float("inf"), None, None, True, False, False])
 def test_inference(faces: tuple[RKNNLite, RKNN3Lite], values: list[Any]) -> None:
@@ -255,7 +256,7 @@ def test_inference(faces: tuple[RKNNLite, RKNN3Lite], values: list[Any]) -> None
 
 
 @pytest.mark.usefixtures("no_traceback")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(values=st.lists(Anything, min_size=6, max_size=6))
 def test_everything_else(values: list[Any]) -> None:
     rknn, rknn3 = RKNNLite(), RKNN3Lite()
