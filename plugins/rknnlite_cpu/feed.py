@@ -125,8 +125,7 @@ class InputFeed:
                 f"in the place of {data.nbytes}; pass through what the tensor stores, or leave pass_through out "
                 "and real values are converted"
             )
-        flat = np.ascontiguousarray(data).reshape(-1).view(native.dtype.numpy)
-        return flat.astype(self._tensor.dtype.numpy, copy=False)
+        return np.ascontiguousarray(data).reshape(-1).view(native.dtype.numpy)
 
     def _centred(self, stored: Array) -> Array:
         if self._tensor.quant is not None:
