@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent / "sweep")]
 
+from cases import CASES  # noqa: E402
 from compare import Result, compare, write_results  # noqa: E402
 from table import write_table  # noqa: E402
 
@@ -34,6 +35,10 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file of the results")
     parser.add_argument("names", nargs="*", help="cases; all without a name")
     args = parser.parse_args()
+    known = [case.name for case in CASES]
+    unknown = [name for name in args.names if name not in known]
+    if unknown:  # a table made of nothing would replace the one that is there
+        parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(known)}")
     with tempfile.TemporaryDirectory() as folder:
         results = _results(args.python, args.keep or Path(folder), args.names)
     for result in results:
