@@ -11,6 +11,7 @@ from rknnlite.formats import IoTensor
 from rknnlite.graph import Tensor
 from rknnlite.layout import nc1hwc2_to_nchw
 from rknnlite.spi import Input
+from rknnlite.spi.inputs import widened
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .values import Array, encode
@@ -59,9 +60,11 @@ class InputFeed:
     def _convert(self, data: Array) -> Array:
         if data.dtype == np.uint8 and data.ndim == 4 and (self._tensor.quant or self._tensor.dtype.is_float):
             return self._look_up(data)
+        whole = not (self._tensor.quant or self._tensor.dtype.is_float)
         if data.dtype.kind == "f":
+            data = data if whole else widened(data)
             self._check_finite(data)
-        if not (self._tensor.quant or self._tensor.dtype.is_float):
+        if whole:
             return np.ascontiguousarray(encode(data, self._tensor))
         real: Array = np.ascontiguousarray(data, np.float32)
         if not self._plain:

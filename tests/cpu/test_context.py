@@ -262,6 +262,18 @@ def test_nan_and_infinity(context: Context, bad: float) -> None:
     assert context.infer(image_of())
 
 
+def test_beyond_float32(context: Context) -> None:
+    """The faces widen arrays themselves; the native API hands over what it was given."""
+    image = image_of().astype(np.float64)
+    expected = context.infer(image)
+    image[0, 1, 2, 1] = 1e300
+    with pytest.raises(
+        InputInvalid, match=r"1 of \d+ values are NaN or infinite \(first at \[0, 1, 1, 2\]\)"
+    ):
+        context.infer(image)
+    assert same(expected, context.infer(image_of()))
+
+
 def test_huge_floats_saturate(context: Context) -> None:
     image = np.full(context.inputs[0].dims, 3e38, np.float32)
     assert np.isfinite(context.infer(image)[0]).all()
