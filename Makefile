@@ -10,6 +10,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
 PY := $(VENV)/bin/python
+# Newest pips print what setuptools says of its future, hundreds of lines of it.
+PIP = PYTHONWARNINGS=ignore "$(PY)" -m pip install --quiet
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Tests marked slow run on request (SLOW=1) and where CI is set, as it is on most build services.
@@ -138,7 +140,7 @@ pip-test:
 	tools/pip_test.sh
 
 librknnrt-prebuilt: $(VENV)/.made
-	"$(PY)" -m pip install --quiet "ziglang>=0.11" || echo "make: goes on with the compilers that are here"
+	$(PIP) "ziglang>=0.11" || echo "make: goes on with the compilers that are here"
 	"$(PY)" tools/librknnrt.py
 
 installed-size:
@@ -166,23 +168,22 @@ $(VENV)/.made: $(if $(VENV_OK),,FORCE)
 	printf 'folder %s\npython %s\n' "$(CURDIR)" "$(PYTHON)" > "$@"
 
 $(VENV)/.with-demo: pyproject.toml $(VENV)/.made
-	"$(PY)" -m pip install --quiet -e ".[completion,cpu,pictures]"
+	$(PIP) -e ".[completion,cpu,pictures]"
 	touch "$@"
 
+# All at once: Ray, asked for later, brought a protobuf that the clients of the server do not take.
 $(VENV)/.with-test: pyproject.toml $(VENV)/.made
-	"$(PY)" -m pip install --quiet -e ".[all,test,lint,docs]"
-	"$(PY)" -m pip install --quiet -e ".[server-test]" || \
-	echo "make: goes on without the clients of the server (extra server-test)"
-	"$(PY)" -m pip install --quiet -e ".[fleet-test]" || \
-	echo "make: goes on without Ray (extra fleet-test)"
+	$(PIP) -e ".[all,test,lint,docs,server-test,fleet-test]" || \
+	{ echo "make: goes on without Ray (extra fleet-test)"; $(PIP) -e ".[all,test,lint,docs,server-test]"; } || \
+	{ echo "make: goes on without the clients of the server (extra server-test)"; $(PIP) -e ".[all,test,lint,docs]"; }
 	touch "$@" "$(VENV)/.with-demo"
 
 $(VENV)/.with-docs: pyproject.toml $(VENV)/.made
-	"$(PY)" -m pip install --quiet -e ".[cpu,docs]"
+	$(PIP) -e ".[cpu,docs]"
 	touch "$@"
 
 $(VENV)/.with-compare: $(VENV)/.with-test
-	"$(PY)" -m pip install --quiet -e ".[compare]"
+	$(PIP) -e ".[compare]"
 	touch "$@"
 
 FORCE:

@@ -53,7 +53,10 @@ def to_integer(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Elements of an integer or bool type; real numbers are cut off and saturate, NaN is 0."""
     if values.dtype.kind == "f" and dtype.kind in "iu":
         info = np.iinfo(dtype)
-        values = np.clip(np.nan_to_num(values.astype(np.float64)), float(info.min), float(info.max))
+        high = float(info.max)
+        if int(high) > info.max:  # of 64 bits: rounded up, beyond the range
+            high = float(np.nextafter(high, 0))
+        values = np.clip(np.nan_to_num(values.astype(np.float64)), float(info.min), high)
     return values.astype(dtype)
 
 

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import cpu_time, needs
+from tests.support.examples import MORE
 
 # Examples are drawn the same way in every run, a part of them in the fast set; RKNNLITE_FUZZ=500 draws 500 new ones per
 # property instead.
-_MORE = int(os.environ.get("RKNNLITE_FUZZ", "0"))
 for _profile, _examples in (("complete", 40), ("fast", 15)):
     settings.register_profile(
         _profile,
         deadline=None,
-        derandomize=not _MORE,
-        max_examples=_MORE or _examples,
+        derandomize=not MORE,
+        max_examples=MORE or _examples,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )

@@ -98,6 +98,23 @@ def test_a_command_that_is_there_is_no_want(tmp_path: Path, monkeypatch: pytest.
         needs("gcc")
 
 
+def test_pip_is_one_that_chooses_quickly(tmp_path: Path) -> None:
+    """23.0, which Debian 12 has, was still choosing after four minutes; 23.1 is the first with backjumping."""
+    if not (ROOT / "tools" / "venv.sh").exists():
+        pytest.skip("an installed package has no tools")
+    python = tmp_path / "python3.99"
+    python.write_text(
+        '#!/bin/sh\n[ "$1" = -m ] || exit 0\n'
+        'if [ "$2" = venv ]; then mkdir -p "$4/bin" && cp "$0" "$4/bin/python"; else echo "$@"; fi\n'
+    )
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["bash", str(ROOT / "tools" / "venv.sh"), str(tmp_path / "venv"), str(python)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "-m pip install --quiet pip>=23.1\n"
+
+
 def test_a_python_without_venv_is_told_its_package(tmp_path: Path) -> None:
     if not (ROOT / "tools" / "venv.sh").exists():
         pytest.skip("an installed package has no tools")

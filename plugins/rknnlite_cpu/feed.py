@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from rknnlite.errors import InputInvalid, ModelInvalid
@@ -9,6 +11,7 @@ from rknnlite.formats import IoTensor
 from rknnlite.graph import Tensor
 from rknnlite.layout import nc1hwc2_to_nchw
 from rknnlite.spi import Input
+from rknnlite.spi.inputs import widened
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .values import Array, encode
@@ -57,9 +60,11 @@ class InputFeed:
     def _convert(self, data: Array) -> Array:
         if data.dtype == np.uint8 and data.ndim == 4 and (self._tensor.quant or self._tensor.dtype.is_float):
             return self._look_up(data)
+        whole = not (self._tensor.quant or self._tensor.dtype.is_float)
         if data.dtype.kind == "f":
+            data = data if whole else widened(data)
             self._check_finite(data)
-        if not (self._tensor.quant or self._tensor.dtype.is_float):
+        if whole:
             return np.ascontiguousarray(encode(data, self._tensor))
         real: Array = np.ascontiguousarray(data, np.float32)
         if not self._plain:
@@ -95,20 +100,11 @@ class InputFeed:
     def _passed(self, data: Array) -> list[Array]:
         """Stored elements, untouched, in the native layout; NHWC will do where that is NC1HWC2."""
         io, native = self._io, self._native
-        kind = self._tensor.dtype.numpy
-        raw = np.ascontiguousarray(data)
-        flat = (
-            raw.reshape(-1).view(kind)
-            if raw.dtype.itemsize == kind.itemsize
-            else raw.reshape(-1).astype(kind)
-        )
         shape = (io.shape[0] * self._batch, *io.shape[1:])
-        count = int(np.prod(shape))
+        count = math.prod(shape)
+        flat = self._elements(data, count)
         if native.layout is Layout.NC1HWC2 and flat.size == native.n_elems:
             stored = nc1hwc2_to_nchw(flat.reshape(native.dims), shape[1])
-        elif flat.size != count:
-            needed = f"{native.n_elems} needed ({native.layout.name} {list(native.dims)})"
-            raise InputInvalid(f"input {io.name}: {flat.size} elements passed through, {needed}")
         elif native.layout in (Layout.NHWC, Layout.NC1HWC2):
             n, c, h, w = shape
             stored = flat.reshape(n, h, w, c).transpose(0, 3, 1, 2)
@@ -117,6 +113,22 @@ class InputFeed:
         value = self._centred(stored)
         step = io.shape[0]
         return [value[i * step : (i + 1) * step] for i in range(self._batch)]
+
+    def _elements(self, data: Array, count: int) -> Array:
+        """The bytes of ``data`` as elements of the tensor, as a board takes them: numbers are never converted.
+
+        Raises InputInvalid unless there are as many as ``count`` elements take, or as the native tensor does.
+        """
+        native, size = self._native, self._native.dtype.numpy.itemsize
+        counts = {count, native.n_elems} if native.layout is Layout.NC1HWC2 else {count}
+        if data.nbytes not in {n * size for n in counts}:
+            raise InputInvalid(
+                f"input {self._io.name}: {data.size} {data.dtype} elements passed through, {native.n_elems} needed "
+                f"({native.dtype.name} {native.layout.name} {list(native.dims)}), {native.n_elems * size} bytes "
+                f"in the place of {data.nbytes}; pass through what the tensor stores, or leave pass_through out "
+                "and real values are converted"
+            )
+        return np.ascontiguousarray(data).reshape(-1).view(native.dtype.numpy)
 
     def _centred(self, stored: Array) -> Array:
         if self._tensor.quant is not None:

@@ -51,14 +51,15 @@ class Librknnrt(Command):
         parser.add_argument(
             "--pkg-config-dir",
             action="store_true",
-            help=f"the folder of {flags.PACKAGE}.pc, for PKG_CONFIG_PATH",
+            help=f"the folder of {flags.PACKAGE}.pc and {flags.RKNN3_PACKAGE}.pc, for PKG_CONFIG_PATH",
         )
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         asked = [name for name in _ASKED if getattr(args, name)]
         answers: dict[str, object] = {"include_dir": include_dir(), "cflags": flags.cflags()}
         if console.json or not asked or set(asked) - answers.keys():  # headers need no library
-            answers.update(_of_the_library(args.rknn3, args.dir, args.pkg_config_dir))
+            both = args.dir or args.pkg_config_dir
+            answers.update(_of_the_library(args.rknn3, both, args.pkg_config_dir))
         text = " ".join(str(answers[name]) for name in asked)
         console.report(
             answers, text or f"{answers['library']} ({answers['origin']}), starts {sys.executable}"

@@ -1,6 +1,6 @@
-"""What compilers are told: flags, and a file for pkg-config.
+"""What compilers are told: flags, and files for pkg-config.
 
-``python -m rknnlite_librknnrt.flags INCLUDE LIBDIR`` prints that file, for packages.
+``python -m rknnlite_librknnrt.flags LIBRARY INCLUDE LIBDIR`` prints the file of a library, for packages.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 from rknnlite.files.writing import write_text
 
 from .build import own_folder
-from .headers import include_dir, pkg_config
+from .headers import LIBRARIES, include_dir, pkg_config
 
-__all__ = ["PACKAGE", "cflags", "libs", "write_pkg_config"]
+__all__ = ["PACKAGE", "RKNN3_PACKAGE", "cflags", "libs", "write_pkg_config"]
 
-PACKAGE = "librknnrt-rknnlite"
-"""The name that pkg-config knows it by: not the one of a vendor's file."""
+PACKAGE, RKNN3_PACKAGE = (f"{library}-rknnlite" for library in LIBRARIES)
+"""The names that pkg-config knows the libraries by: not those of a vendor's files."""
 
 
 def cflags() -> str:
@@ -31,15 +31,16 @@ def libs(folder: Path, rknn3: bool = False) -> str:
 
 
 def write_pkg_config(folder: Path) -> Path:
-    """Write the file for a library in ``folder``; the folder that PKG_CONFIG_PATH shall name.
+    """Write the files for the libraries in ``folder``; the folder that PKG_CONFIG_PATH shall name.
 
     Raises OSError, ParamInvalid.
     """
     place = own_folder() / "pkgconfig"
     place.mkdir(mode=0o700, exist_ok=True)
-    write_text(place / f"{PACKAGE}.pc", pkg_config(folder))
+    for package, library in zip((PACKAGE, RKNN3_PACKAGE), LIBRARIES):
+        write_text(place / f"{package}.pc", pkg_config(folder, library))
     return place
 
 
 if __name__ == "__main__":
-    sys.stdout.write(pkg_config(sys.argv[2], include=sys.argv[1]))
+    sys.stdout.write(pkg_config(sys.argv[3], sys.argv[1], include=sys.argv[2]))

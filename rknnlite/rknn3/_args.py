@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .._faces.given import described
 from ..errors import ParamInvalid
 from ..spi.llm import InferParams, LlmConfig, LlmParams, SamplingParams, VocabInfo
 
@@ -40,7 +41,7 @@ def read_args(given: Any, config: LlmConfig) -> SessionArgs:
     first = given[0] if isinstance(given, (list, tuple)) and given else given
     args = {} if first is None else first
     if not isinstance(args, Mapping):
-        raise ParamInvalid(f"llm_args must be a dict, or a list of one, not {given!r:.80}")
+        raise ParamInvalid(f"llm_args must be a dict, or a list of one, not {described(given)}")
     context = _int(args, "max_context_len", min(_DEFAULT_CONTEXT, config.max_ctx_len))
     return SessionArgs(
         LlmParams(
@@ -76,22 +77,22 @@ def _int(args: Mapping[str, Any], key: str, default: int) -> int:
     try:
         return operator.index(args.get(key, default))
     except TypeError:
-        raise ParamInvalid(f"llm_args: {key} is {args[key]!r:.80}, must be an int") from None
+        raise ParamInvalid(f"llm_args: {key} is {described(args[key])}, must be an int") from None
 
 
 def _flag(args: Mapping[str, Any], key: str) -> bool:
     try:
         return bool(args.get(key, False))
     except Exception:  # an array of several
-        raise ParamInvalid(f"llm_args: {key} is {args[key]!r:.80}, must be true or false") from None
+        raise ParamInvalid(f"llm_args: {key} is {described(args[key])}, must be true or false") from None
 
 
 def _float(args: Mapping[str, Any], key: str, default: float) -> float:
     value = args.get(key, default)
     try:
         return float(value)
-    except (TypeError, ValueError):
-        raise ParamInvalid(f"llm_args: {key} is {value!r:.80}, must be a number") from None
+    except Exception:  # no number, or an int beyond all floats
+        raise ParamInvalid(f"llm_args: {key} is {described(value)}, must be a number") from None
 
 
 def _ids(args: Mapping[str, Any], key: str) -> tuple[int, ...]:
@@ -101,7 +102,9 @@ def _ids(args: Mapping[str, Any], key: str) -> tuple[int, ...]:
     try:
         ids = tuple(operator.index(item) for item in several)
     except TypeError:
-        raise ParamInvalid(f"llm_args: {key} is {value!r:.80}, must be an int or a list of int") from None
+        raise ParamInvalid(
+            f"llm_args: {key} is {described(value)}, must be an int or a list of int"
+        ) from None
     if len(ids) > _MAX_IDS:
         raise ParamInvalid(f"llm_args: {key} holds {len(ids)} ids, at most {_MAX_IDS} are possible")
     return tuple(i for i in ids if i != -1)
@@ -112,5 +115,5 @@ def _text(args: Mapping[str, Any], key: str, default: str) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if value is not None and not isinstance(value, str):
-        raise ParamInvalid(f"llm_args: {key} is {value!r:.80}, must be bytes or str")
+        raise ParamInvalid(f"llm_args: {key} is {described(value)}, must be bytes or str")
     return value or ""

@@ -12,6 +12,7 @@ import operator
 import threading
 from typing import Any, Callable
 
+from .._faces.given import described
 from ..abi import rknn3_llm as llm
 from ..abi import rknn3_v104
 from ..errors import ParamInvalid
@@ -71,7 +72,7 @@ def _guarded(function: Callable[..., Any], name: str, may_be_none: bool) -> Call
                 return operator.index(answer)
             except TypeError:
                 raise CallbackMisuse(
-                    f"the {name} callback returned {answer!r:.80} ({type(answer).__name__}); it must return an int"
+                    f"the {name} callback returned {described(answer)} ({type(answer).__name__}); it must return an int"
                 ) from None
         except BaseException as error:
             _pending.error = error

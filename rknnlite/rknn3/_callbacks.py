@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._faces.given import described
 from ..abi.rknn3_llm import RKLLMResult
 from ..abi.rknn3_types import Float16, RKNN3Tensor
 from ..errors import ContextInvalid, ParamInvalid
@@ -63,7 +64,7 @@ class CallbackAdapter:
         elif isinstance(given, RKLLMCallback):
             self.callbacks = self._from_struct(given)
         else:
-            raise ParamInvalid(f"llm_callback must be an RKLLMCallback, not {given!r:.80}")
+            raise ParamInvalid(f"llm_callback must be an RKLLMCallback, not {described(given)}")
 
     def refuse_inside(self, call: str) -> None:
         """Raise ContextInvalid when this thread is in a callback."""

@@ -301,7 +301,7 @@ class LlmFace(Face):
 
         def action(session: RKNN3Session) -> None:
             if not isinstance(param, (RKNN3KVCachePolicyParam, type(None))):
-                raise ParamInvalid(f"param must be an RKNN3KVCachePolicyParam, not {param!r:.80}")
+                raise ParamInvalid(f"param must be an RKNN3KVCachePolicyParam, not {described(param)}")
             kept = (param or RKNN3KVCachePolicyParam()).recurrent
             wanted = _enum(KvPolicy, policy, "KV cache policy")
             session.core.set_kvcache_policy(wanted, kept.n_keep, kept.n_keep_aligned)
@@ -361,14 +361,14 @@ def _enum(kind: Any, value: Any, what: str) -> Any:
 
 def _path(path: Any) -> str:
     if not isinstance(path, (str, bytes, os.PathLike)):
-        raise ParamInvalid(f"kvcache_path must be a path, not {path!r:.80}")
+        raise ParamInvalid(f"kvcache_path must be a path, not {described(path)}")
     return os.fsdecode(path)
 
 
 def _bytes(data: Any, size: int | None) -> bytes:
     """Bytes of something bytes-like, or ``size`` of them behind a ctypes pointer."""
     if size is not None and not isinstance(size, int):
-        raise ParamInvalid(f"size is {size!r:.80}, must be an int")
+        raise ParamInvalid(f"size is {described(size)}, must be an int")
     if not isinstance(data, (ct.c_void_p, ct.c_char_p, int)) and not hasattr(data, "contents"):
         try:
             return bytes(memoryview(data))[:size]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes as ct
 import operator
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from .. import plugins, socs
-from .._faces.given import described
+from .._faces.given import described, path_of
 from .._faces.log import FaceLog
 from .._faces.wording import wrong_rank
 from ..abi.rknn3_enums import RKNN3_NPU_CORE_ALL
@@ -116,7 +115,10 @@ class RKNN3Runtime:
     def _completed(self, adapter: CallbackAdapter, embed_path: Any) -> LlmCallbacks:
         callbacks, package = adapter.callbacks, self.package
         if embed_path is not None and callbacks.embed is None:
-            callbacks = replace(callbacks, embed=self._embeddings(Path(os.fsdecode(embed_path))))
+            name = path_of(embed_path)
+            if name is None:
+                raise ParamInvalid(f"llm_embed_path must be a path, not {described(embed_path)}")
+            callbacks = replace(callbacks, embed=self._embeddings(Path(name)))
         if callbacks.embed is None and package is not None and package.embed.is_file():
             self.rknn_log.d(f"embeddings come from {package.embed}")
             callbacks = replace(callbacks, embed=self._embeddings(package.embed))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._faces.given import described
 from .._faces.log import FaceLog
 from ..errors import ContextInvalid, ParamInvalid, RunTimeout
 from ..llm.stream import astream, stream
@@ -110,7 +111,7 @@ class RKNN3Session:
     ) -> tuple[list[LlmInput], InferParams]:
         wanted = {name: value for name, value in changes.items() if value is not None}
         if not isinstance(wanted.get("max_new_tokens", 1), (int, np.integer)):
-            raise ParamInvalid(f"max_new_tokens is {wanted['max_new_tokens']!r:.80}, must be an int")
+            raise ParamInvalid(f"max_new_tokens is {described(wanted['max_new_tokens'])}, must be an int")
         return arguments.read(self._context.config), replace(self._infer, **wanted)
 
     def _run_queued(self, inputs: list[LlmInput], params: InferParams) -> Figures:

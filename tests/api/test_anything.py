@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rknnlite
@@ -17,6 +17,7 @@ from rknn3lite.api import RKNN3Lite
 from rknnlite.api import RKNNLite
 from rknnlite.errors import InputInvalid
 from tests.support.corpus import genuine
+from tests.support.examples import examples
 
 SHAPE = (1, 24, 24, 3)
 IMAGE = np.zeros(SHAPE, np.uint8)
@@ -71,6 +72,11 @@ MISTAKES: dict[str, tuple[Callable[[RKNNLite], Any], Any, str]] = {
     ),
     "petabytes as float32": (
         lambda r: r.inference([HUGE], "float32", "nchw"), None, "expected shape [1, 24, 24, 3]",
+    ),
+    "real values passed through": (
+        lambda r: r.inference([np.full(SHAPE, 3e9, np.float32)], inputs_pass_through=[1]), None,
+        "input in0: 1728 float32 elements passed through, 1728 needed (INT8 NHWC [1, 24, 24, 3]), 1728 bytes in the place "
+        "of 6912; pass through what the tensor stores, or leave pass_through out",
     ),
     "flags in an array": (lambda r: r.inference([IMAGE], None, None, TWO), None, "pass_through flags of shape [2]"),
     "a flag that is an array": (
@@ -234,8 +240,9 @@ def no_traceback(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_traceback")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(values=st.lists(Anything, min_size=6, max_size=6))
+@example(values=[float("inf"), None, None, True, False, False])
 def test_inference(faces: tuple[RKNNLite, RKNN3Lite], values: list[Any]) -> None:
     rknn, rknn3 = faces
     with warnings.catch_warnings():
@@ -249,7 +256,7 @@ def test_inference(faces: tuple[RKNNLite, RKNN3Lite], values: list[Any]) -> None
 
 
 @pytest.mark.usefixtures("no_traceback")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(values=st.lists(Anything, min_size=6, max_size=6))
 def test_everything_else(values: list[Any]) -> None:
     rknn, rknn3 = RKNNLite(), RKNN3Lite()

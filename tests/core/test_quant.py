@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.quant import RANGES, dequantise, quantise
+from rknnlite.quant import RANGES, dequantise, quantise, to_integer
 from rknnlite.tensor import DType, QuantParams
 
 small_types = st.sampled_from([DType.INT8, DType.UINT8, DType.INT4])
@@ -70,3 +70,14 @@ def test_dequantise_is_float32() -> None:
 def test_type_that_is_not_quantised() -> None:
     with pytest.raises(ParamInvalid, match="cannot quantise to FLOAT16; use one of INT4, INT8"):
         quantise(np.zeros(1), QuantParams(1.0, 0), DType.FLOAT16)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["int8", "uint8", "int32", "int64", "uint64"])
+def test_real_numbers_beyond_an_integer_type_saturate(name: str) -> None:
+    """The largest float that int64 holds is 2**63 - 1024; 2**63 itself would become the smallest int64."""
+    info = np.iinfo(name)
+    values = np.array([-np.inf, -1e300, info.min, 2.7, np.nan, 1e300, np.inf])
+    low, less, least, cut, nothing, more, high = to_integer(values, np.dtype(name)).tolist()
+    assert (low, less, least, cut, nothing) == (info.min, info.min, info.min, 2, 0)
+    assert more == high and info.max - 2048 < high <= info.max

@@ -90,6 +90,14 @@ def test_pass_through_takes_what_quantisation_would_give(context: Context) -> No
     assert same(context.infer(stored.reshape(-1), pass_through=True), expected)
     with pytest.raises(InputInvalid, match=r"elements passed through, \d+ needed"):
         context.infer(stored[:, :-1], pass_through=True)
+    for kind in (
+        np.int16,
+        np.float32,
+        np.int64,
+    ):  # a board takes bytes: what is wider is not what the tensor stores
+        if np.dtype(kind).itemsize != stored.itemsize:
+            with pytest.raises(InputInvalid, match=f"{stored.nbytes} bytes in the place of"):
+                context.infer(stored.astype(kind), pass_through=True)
 
 
 @pytest.mark.parametrize("name", ["conv_1x1.rk3588.i8", "depthwise_3x3.rk3588.fp16", "conv_wide.rk3566.i8"])
@@ -252,6 +260,18 @@ def test_nan_and_infinity(context: Context, bad: float) -> None:
     ):
         context.infer(image)
     assert context.infer(image_of())
+
+
+def test_beyond_float32(context: Context) -> None:
+    """The faces widen arrays themselves; the native API hands over what it was given."""
+    image = image_of().astype(np.float64)
+    expected = context.infer(image)
+    image[0, 1, 2, 1] = 1e300
+    with pytest.raises(
+        InputInvalid, match=r"1 of \d+ values are NaN or infinite \(first at \[0, 1, 1, 2\]\)"
+    ):
+        context.infer(image)
+    assert same(expected, context.infer(image_of()))
 
 
 def test_huge_floats_saturate(context: Context) -> None:

@@ -22,6 +22,7 @@ from rknnlite.api import RKNNLite
 from rknnlite.errors import ModelUnsupported, ParamInvalid, RknnError, RunTimeout
 from rknnlite.spi import CustomOpFailed
 from tests.support.corpus import fixture_file
+from tests.support.examples import examples
 
 from .conftest import C_SOURCES, CUSTOM_OP
 from .models import DUAL, PROBE, dual_golden, probe_golden
@@ -135,7 +136,9 @@ def test_a_risc_v_object_is_told_where_it_belongs(tmp_path: Path, example: Path)
     refused(tmp_path / "plugin.so", "RISC-V cores of RK182x; pass it as postprocess")
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     changes=st.dictionaries(st.integers(0, 199), st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFF]), max_size=8),
     size=st.integers(0, 4000),

@@ -74,18 +74,21 @@ def test_a_program_for_a_host_of_rk182x_is_compiled_and_run(call: Call, tmp_path
     assert call("librknnrt", "--rknn3", "--json").data["library"] == f"{folder}/librknn3_api.so"
 
 
-def test_pkg_config_answers_the_same(call: Call) -> None:
+@pytest.mark.parametrize(("package", "words"), [(flags.PACKAGE, ()), (flags.RKNN3_PACKAGE, ("--rknn3",))])
+def test_pkg_config_answers_the_same(package: str, words: tuple[str, ...], call: Call) -> None:
     needs("pkg-config")
     folder = call("librknnrt", "--pkg-config-dir").out.rstrip("\n")
-    command = ["pkg-config", "--cflags", "--libs", flags.PACKAGE]
     done = subprocess.run(
-        command,
+        ["pkg-config", "--cflags", "--libs", package],
         env={"PKG_CONFIG_PATH": folder, "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert shlex.split(done.stdout) == shlex.split(call("librknnrt", "--cflags", "--libs").out)
+    told = shlex.split(done.stdout)
+    assert told == shlex.split(call("librknnrt", *words, "--cflags", "--libs").out)
+    libraries, library = Path(told[1][2:]), f"lib{told[2][2:]}.so"
+    assert (libraries / library).is_file(), "what is linked by it is there"
 
 
 def test_one_document_says_it_all(call: Call) -> None:
@@ -93,7 +96,8 @@ def test_one_document_says_it_all(call: Call) -> None:
     assert data["library"] == f"{data['dir']}/librknnrt.so"
     assert (data["origin"], data["interpreter"]) == ("built", sys.executable)
     assert Path(data["include_dir"], "rknn_api.h").is_file()
-    assert Path(data["pkg_config_dir"], "librknnrt-rknnlite.pc").is_file()
+    names = {file.name for file in Path(data["pkg_config_dir"]).iterdir()}
+    assert names == {"librknnrt-rknnlite.pc", "librknn3_api-rknnlite.pc"}
     text = call("librknnrt").out
     assert data["library"] in text and sys.executable in text
 
@@ -110,4 +114,5 @@ def test_headers_are_there_without_a_compiler(call: Call, monkeypatch: pytest.Mo
 def test_it_hides_no_file_of_the_vendors() -> None:
     """Neither from pkg-config, nor by being found without having been asked for."""
     assert flags.PACKAGE not in ("rknn", "rknnrt", "librknnrt", "rknpu2", "rknn_api")
+    assert flags.RKNN3_PACKAGE not in ("rknn3", "rknn3_api", "librknn3_api", "rknpu3")
     assert "rpath" not in pkg_config("/usr/lib/x/rknnlite", include="/usr/include/rknnlite")

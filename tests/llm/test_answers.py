@@ -125,6 +125,19 @@ def test_what_looks_like_a_call_and_is_none_is_content(form: AnswerForm, text: s
         assert said(found) == text
 
 
+@pytest.mark.parametrize("writer", ["gemma_code", "gemma_list"])
+def test_names_that_python_keeps_for_itself(writer: str) -> None:
+    """A train goes ``from`` somewhere; texts that look like it stay as they are."""
+    (writes,) = (writes for writes in WRITERS if writes.__name__ == writer)
+    calls = [
+        ("as", {}),
+        ("book", {"from": "Bonn, from=(import)", "class": 2, "to": 'is "in" ('}),
+        ("g", {"a": 1}),
+    ]
+    found = read(WRITERS[writes], [writes(calls)], _tools(calls))
+    assert calls_of(found) == calls
+
+
 def test_a_failed_marker_hides_no_call_behind_it() -> None:
     found = read(forms.HERMES, ["<tool_call>no " + hermes([("f", {"a": 1})])])
     assert said(found) == "<tool_call>no"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from rknnlite.spi.llm import (
     VocabInfo,
 )
 from tests.llm.family_goldens import CASES, DATA, write_family
+from tests.support.corpus import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -295,3 +298,16 @@ def test_experts_in_narrow_weights_stay_close(tmp_path: Path) -> None:
         talk = Talk(context, package)
         talk.run(golden["first"], 1)
     assert 0 < np.abs(talk.logits[0] - golden["logits"][-1]).max() < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["llm_families", "llm_media"])
+def test_a_comparison_of_nothing_is_refused(tool: str) -> None:
+    """It would write a table without rows, and say that all agree."""
+    if not (ROOT / "tools" / tool).exists():
+        pytest.skip("an installed package has no tools")
+    done = subprocess.run(
+        [sys.executable, "-m", f"tools.{tool}", "qwen3", "nonsense"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and "nonsense; there are qwen" in done.stderr

@@ -23,6 +23,7 @@ from rknnlite.llm.gguf import write_gguf
 from rknnlite.llm.grammars import Grammars
 from rknnlite.spi.llm import LlmParams, SamplingParams
 from tests.support.brothers import slow_unless
+from tests.support.examples import examples
 
 pytest.importorskip("llguidance")
 
@@ -213,7 +214,9 @@ def sentences(rules: dict[str, Any]) -> set[str]:
         known = new
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(PIECES, PIECES, PIECES)
 def test_a_grammar_of_llama_cpp_has_the_sentences_that_it_has(
     grammars: Grammars, tokenizer: Tokenizer, root: str, x: str, y: str
@@ -427,7 +430,7 @@ SCHEMAS = st.recursive(
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
 )

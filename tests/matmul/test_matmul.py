@@ -17,6 +17,7 @@ from rknnlite import errors
 from rknnlite.matmul import layout
 from rknnlite.spi.matmul import MatmulType
 from rknnlite.tensor import DType
+from tests.support.examples import examples
 
 from .conftest import Make
 from .reference import Quant, Quants, product, random_matrix
@@ -499,7 +500,7 @@ def test_single_core_chips_take_no_mask() -> None:
 # -- layouts --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     rows=st.integers(1, 80), columns=st.integers(1, 150), tile=st.sampled_from([(32, 32), (16, 32), (8, 16), (64, 32)]),
     segment=st.sampled_from([0, 32, 64]), dtype=st.sampled_from([np.int8, np.float16, np.int32]),

@@ -160,8 +160,22 @@ def test_the_c_library_is_no_programs_by_accident() -> None:
     assert file == ["debian/librknnrt/pkgconfig", "usr/lib/${DEB_HOST_MULTIARCH}"]
     rules = (DEBIAN / "rules").read_text("utf-8")
     assert "debian/librknnrt/pkgconfig/librknnrt-rknnlite.pc" in rules
+    assert "debian/librknnrt/pkgconfig/librknn3_api-rknnlite.pc" in rules
     assert "echo /usr/bin/python3 > $(@D)/interpreter" in rules
     assert not list(DEBIAN.glob("librknnrt-rknnlite*.triggers")), "nothing for ldconfig"
+
+
+def test_only_what_is_named_comes_along() -> None:
+    """Of everything else that MANIFEST.in grafts setuptools prints a warning of thirty lines per folder."""
+    assert table("tool.setuptools")["include-package-data"] is False
+
+
+def test_all_that_the_tests_need_is_chosen_at_once() -> None:
+    """One by one the newest of each was taken, and pip said that they do not fit together."""
+    makefile = ROOT / "Makefile"
+    if not makefile.exists():
+        pytest.skip("an installed package has no Makefile")
+    assert '-e ".[all,test,lint,docs,server-test,fleet-test]" ||' in makefile.read_text("utf-8")
 
 
 def test_the_wheel_has_all_that_compiles_the_c_library() -> None:

@@ -15,6 +15,7 @@ from rknnlite.protocol.batches import Batches, answer_together
 from rknnlite.protocol.requests import InferRequest, InferResponse, Requested, Tensor
 from rknnlite.tensor import DType, Layout, TensorAttr
 from tests.support.corpus import genuine, golden_of, open_cpu
+from tests.support.examples import examples
 
 
 def attr(name: str, *dims: int) -> TensorAttr:
@@ -52,7 +53,7 @@ def shares(draw_rows: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=8), st.randoms())
 def test_each_gets_exactly_his_rows(rows: list[int], draw: Any) -> None:
     for group in shares(rows):

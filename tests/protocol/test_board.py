@@ -34,6 +34,7 @@ from rknnlite.protocol.json_form import from_text, to_text
 from rknnlite.spi.perf import CoreMemory, MemorySize, PerfRow, PerfTable
 from rknnlite.spi.types import AttrKind, Device, Probe, Versions
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
+from tests.support.examples import examples
 
 KINDS = (Description, Facts, PerfFigures, TensorAttr, Shapes, Refusal, MemorySize)
 whole = st.integers(-(1 << 63), (1 << 64) - 1)
@@ -92,19 +93,19 @@ known = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(descriptions)
 def test_descriptions_travel(value: Description) -> None:
     assert from_text(Description, to_text(value)) == value
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(known)
 def test_facts_travel(value: Facts) -> None:
     assert from_text(Facts, to_text(value)) == value
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(rows, max_size=3), st.integers(0, 9), st.none() | words, words)
 def test_tables_travel(lines: list[PerfRow], cores: int, timed_on: Any, note: str) -> None:
     table = PerfTable(lines, cores, timed_on, note)
@@ -115,7 +116,7 @@ def test_tables_travel(lines: list[PerfRow], cores: int, timed_on: Any, note: st
     assert str(again) == str(table)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(attrs)
 def test_attributes_travel(attr: TensorAttr) -> None:
     assert parse_attr(attr_text(attr), "it") == attr
@@ -160,7 +161,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from(KINDS), texts | anything.map(json.dumps))
 def test_any_text_is_understood_or_refused(kind: Any, text: str) -> None:
     try:
@@ -169,7 +170,7 @@ def test_any_text_is_understood_or_refused(kind: Any, text: str) -> None:
         assert len(str(error)) < 500
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data(), st.sampled_from([*range(40)]), anything)
 def test_one_wrong_value_is_refused_by_its_place_or_fits(data: Any, number: int, wrong: Any) -> None:
     kind, value = data.draw(

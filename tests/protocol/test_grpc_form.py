@@ -19,6 +19,7 @@ from rknnlite.protocol.datatypes import DATATYPES
 from rknnlite.protocol.grpc_form import parse_request, parse_response, request_message, response_message
 from rknnlite.protocol.messages import message
 from rknnlite.protocol.requests import InferRequest, InferResponse, Requested, Tensor
+from tests.support.examples import examples
 
 REQUEST = message("inference.ModelInferRequest")
 TEXT = st.text(max_size=12).filter(lambda text: text.isprintable())
@@ -46,7 +47,7 @@ def tensors(draw: Any) -> Tensor:
 @given(
     TEXT, st.lists(tensors(), max_size=3), st.lists(st.tuples(TEXT, PARAMETERS), max_size=3), TEXT, PARAMETERS
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_requests_come_back_as_they_went(
     name: str, inputs: Any, outputs: Any, given_id: str, extra: Any
 ) -> None:
@@ -59,7 +60,7 @@ def test_requests_come_back_as_they_went(
 
 
 @given(st.lists(tensors(), max_size=3), PARAMETERS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_responses_come_back_as_they_went(outputs: Any, extra: Any) -> None:
     kind = message("inference.ModelInferResponse")
     sent = InferResponse("net", outputs, "7", parameters=extra)
@@ -128,7 +129,7 @@ BASE = InferRequest(
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_damaged_message_is_an_error_of_the_input_or_a_request(data: Any) -> None:
     from google.protobuf.message import DecodeError
 
@@ -156,7 +157,7 @@ def test_a_damaged_message_is_an_error_of_the_input_or_a_request(data: Any) -> N
 
 @given(st.binary(max_size=200))
 @example(b"\x3a\x00")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_bytes_are_an_error_of_the_input_or_a_request(data: bytes) -> None:
     from google.protobuf.message import DecodeError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -18,6 +18,7 @@ from rknnlite.llm import Package
 from rknnlite.rknn3._args import _KNOWN
 from tests.rknn3.conftest import ARGS, Talk
 from tests.support.corpus import genuine
+from tests.support.examples import examples
 
 Anything = st.one_of(
     st.none(), st.booleans(), st.integers(), st.integers(-2, 300), st.floats(), st.text(max_size=8),
@@ -29,6 +30,13 @@ Arrays = arrays.arrays(
     st.sampled_from([np.float16, np.float32, np.int8, np.int64, np.uint8, np.bool_]),
     arrays.array_shapes(min_dims=0, max_dims=4, max_side=4),
 )
+
+
+class BadRepr:
+    """An object that not even an error message can show."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr today")
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +60,9 @@ def face(package: Package) -> Iterator[tuple[RKNN3Lite, Talk]]:
     rknn.release()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(args=st.one_of(Anything, st.dictionaries(st.sampled_from(sorted(_KNOWN)), Anything, max_size=4)))
+@example(args={"top_p": 10**400})
 def test_arguments_of_a_session(face: tuple[RKNN3Lite, Talk], args: Any) -> None:
     rknn, talk = face
     assert rknn.init_llm_session(args, talk.callback(), session_index=1) in (0, -1)
@@ -61,7 +70,19 @@ def test_arguments_of_a_session(face: tuple[RKNN3Lite, Talk], args: Any) -> None
     assert rknn.init_llm_session([ARGS], talk.callback()) == 0
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.parametrize(
+    "args", [BadRepr(), {"top_k": BadRepr()}, {"top_p": BadRepr()}, {"logits_name": BadRepr()}]
+)
+def test_what_no_message_can_show(face: tuple[RKNN3Lite, Talk], args: Any) -> None:
+    """Hypothesis shows its examples, so these are no examples."""
+    rknn, talk = face
+    assert rknn.init_llm_session(args, talk.callback(), session_index=1) == rknn.set_llm_param(args) == -1
+    assert rknn.init_llm_session([ARGS], BadRepr()) == rknn.set_kvcache_policy(1, BadRepr()) == -1
+    assert rknn.init_llm_session([ARGS], None, BadRepr()) == -1
+    assert rknn.init_llm_session([ARGS], talk.callback()) == 0
+
+
+@settings(max_examples=examples(100), deadline=None)
 @given(
     turn=st.fixed_dictionaries(
         {},
@@ -81,7 +102,7 @@ def test_a_turn(face: tuple[RKNN3Lite, Talk], turn: dict[str, Any], limit: Any) 
     assert rknn.session_run(tokens=[1], max_new_tokens=1)[0] == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(value=Anything, other=Anything)
 def test_settings(face: tuple[RKNN3Lite, Talk], value: Any, other: Any) -> None:
     rknn, _ = face
@@ -99,7 +120,7 @@ def test_settings(face: tuple[RKNN3Lite, Talk], value: Any, other: Any) -> None:
     assert rknn.set_chat_template("", "", "") == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(inputs=st.one_of(Anything, Arrays, st.lists(Arrays, max_size=2)), data_format=Anything)
 def test_inputs_of_a_network(network: RKNN3Lite, inputs: Any, data_format: Any) -> None:
     assert network.inference(inputs, data_format) is None or isinstance(inputs, (list, np.ndarray))
@@ -115,8 +136,9 @@ def network() -> Iterator[RKNN3Lite]:
     rknn.release()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(values=st.lists(Anything, min_size=5, max_size=5))
+@example(values=[None, False, None, False, None])
 def test_opening(package: Package, values: list[Any]) -> None:
     rknn = RKNN3Lite(llm_mode=True)
     rknn.rknn_log.logger.setLevel(100)

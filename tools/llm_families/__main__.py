@@ -40,7 +40,11 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file of the results")
     parser.add_argument("names", nargs="*", help="cases; all without a name")
     args = parser.parse_args()
-    names = args.names or [case.name for case in (GGUF if args.llama_cpp else CASES)]
+    known = [case.name for case in (GGUF if args.llama_cpp else CASES)]
+    unknown = [name for name in args.names if name not in known]
+    if unknown:  # a table made of nothing would replace the one that is there
+        parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(known)}")
+    names = args.names or known
     with tempfile.TemporaryDirectory() as folder:
         results = _results(args.python, args.keep or Path(folder), names, args.llama_cpp)
     for result in results:

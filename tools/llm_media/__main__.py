@@ -40,6 +40,10 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file of the results")
     parser.add_argument("names", nargs="*", help="cases; all without a name")
     args = parser.parse_args()
+    known = [case.name for case in CASES]
+    unknown = [name for name in args.names if name not in known]
+    if unknown:  # a table made of nothing would replace the one that is there
+        parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(known)}")
     with tempfile.TemporaryDirectory() as temporary:
         results = _results(args, (args.keep or Path(temporary)).resolve())
     for result in results:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import keyword
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,10 @@ __all__ = ["bare_list", "bare_object", "braces", "fenced_json", "tool_code"]
 
 _LONGEST = 65536
 _DEEPEST = 100
+_MARK = "\u02d1"
+"""Behind a name that is a word of Python's own (``from=``); no name of a program has it, and identifiers may."""
+_WORDS = "|".join(sorted(set(keyword.kwlist) - {"True", "False", "None"}))
+_NAMED = re.compile(rf"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\b({_WORDS})(?=\s*(?:\(|=(?!=)))""", re.DOTALL)
 
 
 def bare_object(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
@@ -82,13 +88,21 @@ def _python(code: str, offered: Offered) -> list[tuple[str, dict[str, Any]]]:
     if len(code) > _LONGEST:
         raise NoCall
     try:
-        body = ast.parse(code.strip()).body
+        body = _parsed(code.strip()).body
         calls = [call for line in body if isinstance(line, ast.Expr) for call in _expressions(line.value)]
         if not calls or len(calls) < len(body):
             raise NoCall
         return [_call(call, offered) for call in calls]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise NoCall from None
+
+
+def _parsed(code: str) -> ast.Module:
+    """As ``ast.parse``; functions and arguments may have names that Python keeps for itself: they get a mark."""
+    try:
+        return ast.parse(code)
+    except SyntaxError:
+        return ast.parse(_NAMED.sub(lambda found: found[0] + (_MARK if found[1] else ""), code))
 
 
 def _expressions(value: ast.expr) -> list[ast.expr]:
@@ -98,7 +112,7 @@ def _expressions(value: ast.expr) -> list[ast.expr]:
 def _call(call: ast.expr, offered: Offered) -> tuple[str, dict[str, Any]]:
     if not isinstance(call, ast.Call):
         raise NoCall
-    name = ast.unparse(call.func)
+    name = ast.unparse(call.func).replace(_MARK, "")
     if name == "print" and len(call.args) == 1 and not call.keywords:
         return _call(call.args[0], offered)
     names = list(offered.properties(name))
@@ -108,7 +122,7 @@ def _call(call: ast.expr, offered: Offered) -> tuple[str, dict[str, Any]]:
     for given in call.keywords:
         if given.arg is None:
             raise NoCall
-        arguments[given.arg] = ast.literal_eval(given.value)
+        arguments[given.arg.replace(_MARK, "")] = ast.literal_eval(given.value)
     return name, arguments
 
 

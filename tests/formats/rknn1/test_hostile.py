@@ -15,6 +15,7 @@ from rknnlite.formats.rknn1.container import unpack
 from tests.formats.test_hostile import open_and_run
 from tests.support import damage, rknn1_damage
 from tests.support.corpus import open_cpu
+from tests.support.examples import examples
 from tests.support.rknn1_files import File, u8
 from tools.sweep1.cases import CASES
 
@@ -29,7 +30,7 @@ VICTIMS = [
 
 @pytest.mark.parametrize("name", VICTIMS)
 def test_damaged(name: str) -> None:
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(rknn1_damage.mixed(CASES[name]().data))
     def check(damaged: bytes) -> None:
         open_and_run(damaged)
@@ -40,7 +41,7 @@ def test_damaged(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VICTIMS)
 def test_damaged_thoroughly(name: str) -> None:
-    @settings(max_examples=400)
+    @settings(max_examples=examples(400))
     @given(rknn1_damage.mixed(CASES[name]().data))
     def check(damaged: bytes) -> None:
         open_and_run(damaged)
