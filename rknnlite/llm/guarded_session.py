@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from ..errors import ContextInvalid, ParamInvalid
 from ..spi.llm import CallState, KvClear, KvPolicy, LlmCallbacks, LlmResult, LlmSession, RunSummary
 from ..spi.one_thread import OneThread
+from .budget import RenderStopped
 from .callbacks import CheckedCallbacks
 from .engine import LlmEngine
 
@@ -90,8 +91,11 @@ class GuardedSession(LlmSession):
         self._take(call)
         future: Future[RunSummary] = Future()
         try:
-            run = prepare()
-            self._stop.clear()
+            self._stop.clear()  # what ended an earlier run does not end the rendering of this one
+            try:
+                run = prepare()
+            except RenderStopped:
+                run = self._none
             try:
                 return self._thread.submit(self._holding, run, future=future)
             except RuntimeError as error:
@@ -108,6 +112,11 @@ class GuardedSession(LlmSession):
             return run()
         finally:
             self._free.release()
+
+    def _none(self) -> RunSummary:
+        """A run that was stopped while its prompt was made."""
+        calls = self._calls.fresh()
+        return self._in_turn(calls, lambda: self._stopped(calls))
 
     def _in_turn(self, calls: CheckedCallbacks, compute: Callable[[], RunSummary]) -> RunSummary:
         """Compute when no other session of the model does; the result callback learns of the end and of errors."""

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from rknnlite.errors import InputInvalid, ParamInvalid
+from rknnlite.errors import InputInvalid, ParamInvalid, RknnError
 from rknnlite.llm import Chat
 from rknnlite.spi.llm import (
+    CallState,
+    ImageBlock,
     InferParams,
     KvClear,
     LlmCallbacks,
     LlmParams,
     MessagesInput,
+    MultimodalInput,
     PromptInput,
     TokenInput,
 )
@@ -229,3 +235,57 @@ def test_hidden_states_are_of_the_whole_input(opened: Opener, version: str, log:
         session.run(given, short)
     made = [entry["call"] for entry in records(log) if entry["call"] in ("rkllm_run", "rkllm_clear_kv_cache")]
     assert made == ["rkllm_clear_kv_cache", "rkllm_run"] * 4
+
+
+def test_tools_that_come_later_are_seen_by_the_model(opened: Opener, heard: Heard) -> None:
+    """The cache begins with a system prompt without them: it is no beginning of what comes now."""
+    session = talking(opened("1.3.0", "op show"), heard)
+
+    def shown(given: PromptInput | MessagesInput, params: InferParams = LONG) -> str:
+        heard.calls.clear()
+        session.run(given, params)
+        return heard.text
+
+    assert shown(MessagesInput([user("a")])).startswith("<|system|>You are a double.<|user|>a")
+    first = {"role": "assistant", "content": heard.text}
+    with pytest.raises(ParamInvalid, match="this one began before they came; clear it first"):
+        shown(MessagesInput([user("a"), first, user("b")], TOOLS))
+    offered = shown(MessagesInput([{"role": "system", "content": "be kind"}, user("a")], TOOLS))
+    assert offered.startswith(f"<|system|>be kind<tools>{json.dumps(TOOLS)}</tools><|user|>a")
+    others = json.dumps([{"type": "function", "function": {"name": "other", "parameters": {}}}])
+    session.set_function_tools(others)
+    with pytest.raises(ParamInvalid, match="this one began before they came"):
+        shown(PromptInput("b"), KEEP)
+    session.clear_kvcache(KvClear.KEEP_SYSTEM_PROMPT)
+    for _ in range(2):
+        assert f"<tools>{others}</tools><|user|>b" in shown(PromptInput("b"))
+    assert "<|user|>c" in shown(PromptInput("c"), KEEP)
+
+
+def test_a_run_that_does_not_take_place_changes_nothing(opened: Opener, heard: Heard, log: Path) -> None:
+    session = talking(opened("1.3.0", "op show", chat_template="chatml"), heard)
+    session.run(TokenInput(list(b"tokens")), LONG)
+    wrong = MultimodalInput("no tag", image=ImageBlock(np.ones((1, 8), np.float32), 1, 1, "[", "]", "~"))
+    with pytest.raises(InputInvalid, match="has 0 tags <image>"):
+        session.run(wrong)
+    go_on = threading.Event()
+    session._thread.submit(go_on.wait)  # type: ignore[attr-defined]
+    run = session.run_async(PromptInput("never"), LONG)
+    session.stop()
+    go_on.set()
+    assert run.result(30).state is CallState.STOP
+    heard.calls.clear()
+    session.run(PromptInput("hello"), LONG)
+    assert heard.text == CHATML.format("hello")  # and not behind the tokens
+    assert len(records(log, "rkllm_run")) == 2
+
+
+def test_tools_that_the_library_refused_are_told_again(
+    opened: Opener, heard: Heard, modes: Callable[..., None]
+) -> None:
+    modes("1.3.0", fault="rkllm_set_function_tools:1:-1")
+    session = talking(opened("1.3.0", "op show"), heard)
+    with pytest.raises(RknnError, match="rkllm_set_function_tools"):
+        session.run(MessagesInput([user("a")], TOOLS), LONG)
+    session.run(MessagesInput([user("a")], TOOLS), LONG)
+    assert "<tools>" in heard.text
