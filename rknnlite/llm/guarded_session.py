@@ -87,9 +87,14 @@ class GuardedSession(LlmSession):
     # -- runs ---------------------------------------------------------------------------------------------
 
     def _begin(self, call: str, prepare: Callable[[], Callable[[], RunSummary]]) -> Future[RunSummary]:
-        """Take the session and make what ``prepare`` returns run in a thread, which gives the session back."""
+        """Take the session and make what ``prepare`` returns run in a thread, which gives the session back.
+
+        A future that is cancelled before its run begins gives it back, too.
+        """
         self._take(call)
         future: Future[RunSummary] = Future()
+        free = self._free
+        future.add_done_callback(lambda done: free.release() if done.cancelled() else None)
         try:
             self._stop.clear()  # what ended an earlier run does not end the rendering of this one
             try:
@@ -101,9 +106,7 @@ class GuardedSession(LlmSession):
             except RuntimeError as error:
                 raise ContextInvalid(f"no thread for the run: {error}") from None
         except BaseException:
-            if future.cancel():
-                self._free.release()
-            else:  # an interrupt, and the thread had begun
+            if not future.cancel():  # an interrupt, and the thread had begun
                 self._stop_and_wait(future)
             raise
 
