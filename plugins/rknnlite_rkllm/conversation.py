@@ -68,6 +68,7 @@ class Conversation:
             list[Message]
         ] = []  # what the model has been told and said; None: not known as text
         self._library_knows = ("", "")  # system prompt and tools
+        self._system_first = False  # whether the cache begins with the system prompt of the library's template
         self._outdated = False  # whether the cache begins with a system prompt from before the tools came
         self.cache_kept = False  # whether the library keeps a conversation from earlier runs
 
@@ -99,7 +100,7 @@ class Conversation:
     @property
     def keeps_system(self) -> bool:
         """Whether the cache may begin with a system prompt that is to stay; what is rendered here holds none."""
-        return self._ours is None and not self._outdated
+        return self._ours is None and self._system_first and not self._outdated
 
     def told(self, name: str, *args: Any) -> None:
         """A call was made."""
@@ -110,7 +111,7 @@ class Conversation:
 
     def lost(self) -> None:
         """A run ended early: what the cache holds is not known."""
-        self._messages, self.cache_kept = None, self._can_clear
+        self._messages, self.cache_kept, self._system_first = None, self._can_clear, False
 
     # -- steps --------------------------------------------------------------------------------------------
 
@@ -118,10 +119,10 @@ class Conversation:
         self, inputs: LlmInput | Sequence[LlmInput], keep: bool, calls: CheckedCallbacks, context: int
     ) -> Step:
         """How a run is made. Raises InputInvalid, ParamInvalid for what cannot be done; nothing is changed then."""
-        was = self._messages, self.cache_kept, self._outdated
+        was = self._messages, self.cache_kept, self._system_first, self._outdated
 
         def undo() -> None:
-            self._messages, self.cache_kept, self._outdated = was
+            self._messages, self.cache_kept, self._system_first, self._outdated = was
 
         try:
             step = self._step(inputs, keep, calls, context)
@@ -141,7 +142,7 @@ class Conversation:
             not isinstance(main, (MessagesInput, PromptInput)) or _blocks(main)
         ):
             raise InputInvalid(
-                f"librkllmrt {self._abi.name} takes text alone; tokens, embeddings and images need 1.1 or later"
+                f"librkllmrt {self._abi.known_as} takes text alone; tokens, embeddings and images need 1.1 or later"
             )
         if isinstance(main, MessagesInput):
             return self._whole(main, calls)
@@ -187,10 +188,11 @@ class Conversation:
         """A run whose text is not known here."""
         if continues and not self._can_clear:
             raise ParamInvalid(
-                f"librkllmrt {self._abi.name} keeps no conversation; keep_history needs 1.2.0 or later"
+                f"librkllmrt {self._abi.known_as} keeps no conversation; keep_history needs 1.2.0 or later"
             )
         keeps = keeps and self._can_clear
         step = Step(goes, keeps, [] if continues else self._cleared())
+        self._system_first = self._system_first and continues
         self._messages, self.cache_kept = None, keeps
         return step
 
@@ -252,7 +254,7 @@ class Conversation:
         """One turn by the library's template; it goes on from the last one, or begins anew."""
         if continues and not self._can_clear:
             raise ParamInvalid(
-                f"librkllmrt {self._abi.name} keeps no conversation; {_TEMPLATE}, and history is kept in text"
+                f"librkllmrt {self._abi.known_as} keeps no conversation; {_TEMPLATE}, and history is kept in text"
             )
         if continues and self._outdated:
             raise ParamInvalid(
@@ -263,6 +265,7 @@ class Conversation:
         goes = self._goes(message["content"], message["role"], thinking, blocks, calls)
         known = not continues or self._messages is not None
         before = [] if continues else self._cleared(keep_system=True)
+        self._system_first = self._system_first or not (continues and self.cache_kept)
         self.cache_kept, self._messages = self._can_clear, None
         return Step(goes, self._can_clear, before, self._remembers(told) if known else lambda text: None)
 
@@ -309,7 +312,7 @@ class Conversation:
             raise ParamInvalid(f"{what}; {_TEMPLATE}, or open another session")
         if "rkllm_set_function_tools" not in self._abi.exports:
             raise ParamInvalid(
-                f"librkllmrt {self._abi.name} has no tools; use 1.2.1 or later, or {_TEMPLATE}"
+                f"librkllmrt {self._abi.known_as} has no tools; use 1.2.1 or later, or {_TEMPLATE}"
             )
         return [("function_tools", system, text, self._tag)]
 

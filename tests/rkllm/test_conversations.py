@@ -289,3 +289,17 @@ def test_tools_that_the_library_refused_are_told_again(
         session.run(MessagesInput([user("a")], TOOLS), LONG)
     session.run(MessagesInput([user("a")], TOOLS), LONG)
     assert "<tools>" in heard.text
+
+
+def test_a_system_prompt_stays_only_where_there_is_one(opened: Opener, heard: Heard) -> None:
+    """What the library keeps of a cache is as many tokens as its system prompt has, whatever they are."""
+    session = talking(opened("1.3.0", "op show"), heard)
+    session.run(PromptInput("one"), LONG)
+    alone = heard.text
+    for anew in (lambda: None, lambda: session.clear_kvcache(KvClear.KEEP_SYSTEM_PROMPT)):
+        session.run(TokenInput(list(b"x" * 100)), LONG)
+        session.run(PromptInput("more"), KEEP)
+        anew()
+        heard.calls.clear()
+        session.run(PromptInput("one"), LONG)
+        assert heard.text == alone
