@@ -14,12 +14,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rknnlite.abi.rkllm import revision_of
+from rknnlite.llm.gguf import write_gguf
+from rknnlite.llm.template import CHATML
 from tests.doubles.double import FLAGS, Double, compile_c
 
 from .declare import header
 
-__all__ = ["SANITIZE", "StandIn", "build", "model", "records"]
+__all__ = ["SANITIZE", "StandIn", "build", "model", "records", "tokenizer"]
 
 HERE = Path(__file__).parent
 NAME = "librkllmrt.so"
@@ -94,6 +98,20 @@ def model(*lines: str, toolkit: str | None = "1.2.3") -> bytes:
     )
     body = "\n".join(["RKLLM DOUBLE 1", *lines, ""]).encode()
     return head + body + (f"rkllm-toolkit version: {toolkit}".encode() if toolkit else b"")
+
+
+def tokenizer(template: str = CHATML) -> bytes:
+    """The bytes of a ``.tokenizer.gguf`` whose tokens are those of the double: bytes."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in shown]
+    names = {**{byte: chr(byte) for byte in shown}, **{byte: chr(256 + n) for n, byte in enumerate(others)}}
+    special = ["<unused>", "<eos>", "<video>", "<image>"]
+    return write_gguf({
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2", "tokenizer.ggml.merges": [],
+        "tokenizer.ggml.tokens": [*(names[byte] for byte in range(256)), *special],
+        "tokenizer.ggml.token_type": np.array([1] * 256 + [3] * len(special), np.int32),
+        "tokenizer.ggml.eos_token_id": 257, "tokenizer.chat_template": template,
+    })  # fmt: skip
 
 
 def records(log: Path, call: str | None = None) -> list[dict[str, Any]]:
