@@ -27,6 +27,7 @@ from rknnlite.spi.llm import (
 )
 from tests.doubles.rkllm.standin import build, records
 from tests.rkllm.conftest import EVERY, Heard, Opener, talking
+from tests.support.needs import needs
 
 pytestmark = pytest.mark.slow
 
@@ -212,6 +213,7 @@ def test_a_chat(opened: Opener, tmp_path: Path) -> None:
 
 
 def test_a_chat_with_tools(opened: Opener, tmp_path: Path) -> None:
+    needs("jinja2")
     opened("1.3.0", "op say", 'say <tool_call>{"name": "weather", "arguments": {"city": "Bonn"}}</tool_call>')
     with Chat(
         tmp_path / "model.rkllm", library=str(build("1.3.0")), backend="rkllm", chat_template="chatml"
@@ -303,3 +305,22 @@ def test_a_system_prompt_stays_only_where_there_is_one(opened: Opener, heard: He
         heard.calls.clear()
         session.run(PromptInput("one"), LONG)
         assert heard.text == alone
+
+
+@pytest.mark.parametrize("template", [None, "chatml"])
+def test_a_chat_whose_loops_are_left(opened: Opener, tmp_path: Path, template: str | None) -> None:
+    if template:
+        needs("jinja2")
+    call = '<tool_call>{"name": "weather", "arguments": {"city": "Bonn"}}</tool_call>'
+    opened("1.3.0", "op say", f"say {call}", "token_us 300")
+    options = {"chat_template": template} if template else {}
+    with Chat(tmp_path / "model.rkllm", library=str(build("1.3.0")), backend="rkllm", **options) as chat:
+        for _ in range(3):
+            for _part in chat.parts([user("rain?")], TOOLS):
+                break
+            for _text in chat.stream("and now?"):
+                break
+        answer = chat.answer([user("rain?")], TOOLS)
+        assert [(one.name, one.arguments) for one in answer.calls] == [("weather", {"city": "Bonn"})]
+        result = {"role": "tool", "content": "dry"}
+        assert chat.answer([user("rain?"), answer.message, result], TOOLS).calls
