@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rknnlite.abi.rkllm import revision_of
+from rknnlite.abi.rkllm import VERSIONS, revision_of
 from rknnlite.llm.gguf import write_gguf
 from rknnlite.llm.template import CHATML
 from tests.doubles.double import FLAGS, Double, compile_c
@@ -136,7 +138,16 @@ class StandIn(Double):
         self.reset()
 
 
-if __name__ == "__main__":  # python -m tests.doubles.rkllm.standin VERSION: the path of its library
-    import sys
+def _main(given: list[str]) -> None:
+    """``VERSION``: print the path of its library. ``FOLDER`` with CC: one library per version, for another machine."""
+    if not given or not Path(given[0]).is_dir():
+        print(build(given[0] if given else None))
+        return
+    for version in VERSIONS:
+        place = Path(given[0]) / version
+        place.mkdir(exist_ok=True)
+        shutil.copy(build(version, cc=os.environ["CC"]), place)
 
-    print(build(sys.argv[1] if len(sys.argv) > 1 else None))
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
