@@ -106,9 +106,9 @@ sanitize: $(VENV)/.with-test
 compare: $(VENV)/.with-compare
 	$(PY) -m pytest tests/llm/test_transformers.py $(PYTEST_ARGS)
 
-arm64:
+arm64: $(VENV)/.made
 	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,ARCH,HOME"); \
-	$$root tools/arm64/test.sh $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
+	$$root env PYTHON="$(PY)" tools/arm64/test.sh $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
 
 arm64-engines: $(VENV)/.made
 	@root=$$([ "$$(id -u)" -eq 0 ] || echo "sudo --preserve-env=RKNNLITE_ARM64,ARM64_BIND,QEMU_CPU,HOME"); \

@@ -60,7 +60,7 @@ class Adapters(GuardedSession):
         """Have the next run write its KV cache to a file when it ends; models with full attention in all layers only."""
         if self._abi.RKLLMPromptCacheParam is None:
             needed = versions_with(lambda abi: abi.RKLLMPromptCacheParam is not None)
-            raise ParamInvalid(f"librkllmrt {self._abi.name} saves no prompt cache; that needs {needed}")
+            raise ParamInvalid(f"librkllmrt {self._abi.known_as} saves no prompt cache; that needs {needed}")
         with self._using("save_prompt_cache"):
             if not Path(path).parent.is_dir():
                 raise ParamInvalid(f"there is no folder {Path(path).parent} for the prompt cache")

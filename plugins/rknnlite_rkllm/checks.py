@@ -128,9 +128,8 @@ def of_file(model: ModelFile, board: Board) -> Iterator[tuple[str, Finding]]:
         return
     toolkit = file.toolkit or "unknown"
     made = f"{file.path}: toolkit {toolkit}, {file.size / 2**30:.2f} GiB"
-    yield _found(
-        "file", Level.OK, made + (f", {file.soc} {file.dtype} by its name".rstrip() if file.soc else "")
-    )
+    named = " ".join(filter(None, (file.soc, file.dtype)))
+    yield _found("file", Level.OK, f"{made}, {named} by its name" if named else made)
     if not file.known_head:
         text = (
             f"{file.path}: the head is not that of files of toolkit 1.3.1; other versions have not been seen"
@@ -162,7 +161,7 @@ def of_opening(
     most = _MOST_CONTEXT if "rkllm_clear_kv_cache" in abi.exports else _MOST_CONTEXT_FIRST
     most = min(most, file.context or most)
     if context > most:
-        whose = "the model has by its name" if most == file.context else f"librkllmrt {abi.name} has"
+        whose = "the model has by its name" if most == file.context else f"librkllmrt {abi.known_as} has"
         yield _found(
             "context", Level.FAIL, f"max_context_len is {context}, {whose} {most}", f"give {most} or less"
         )
@@ -176,7 +175,7 @@ def of_opening(
         yield _found(
             "cpus",
             Level.FAIL,
-            f"librkllmrt {abi.name} cannot choose CPUs",
+            f"librkllmrt {abi.known_as} cannot choose CPUs",
             "leave cpus out, or use 1.2.0 or later",
         )
     if domain and abi.name == "1.1.0":

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
-from rknnlite.errors import ContextInvalid
+from numpy.typing import NDArray
+
+from rknnlite.errors import ContextInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
 from rknnlite.llm.engine import EngineContext
 from rknnlite.native.board import Board
 from rknnlite.native.objects import abandon_after_fork
-from rknnlite.spi.llm import KvPolicy, LlmCallbacks, LlmParams, LlmTraits
+from rknnlite.spi.llm import EmbedCallback, KvPolicy, LlmCallbacks, LlmParams, LlmTraits
 from rknnlite.spi.types import Versions
 
 from .engine import RkllmEngine
@@ -41,6 +44,9 @@ class RkllmContext(EngineContext[RkllmEngine, RkllmSession]):
             media_beside_tokens=False,
             sessions=self._engine.settings.sessions,
             kvcache_policies=(KvPolicy.DEFAULT, KvPolicy.RECURRENT),
+            tokens=self._engine.identity.abi.RKLLMInput is not None,
+            endless=self._engine.identity.abi.has_field("RKLLMParam", "ignore_eos_token"),
+            apart=not self._engine.settings.in_process,
         )
 
     @property
@@ -51,6 +57,12 @@ class RkllmContext(EngineContext[RkllmEngine, RkllmSession]):
     def told(self) -> dict[str, str]:
         """What the library printed of the model when it was loaded last: toolkit, context, cores, soc, dtype."""
         return dict(self._engine.told)
+
+    def embed(self, texts: Sequence[Sequence[int]], embed: EmbedCallback) -> NDArray[Any]:
+        raise ModelUnsupported(
+            f"{self._engine.file.path}: a .rkllm file does not tell how hidden states become one embedding; a session hands "
+            "them over (output callback, outputs=(1,)), and who knows the model can take the last row, or their mean"
+        )
 
     def _new_session(self, params: LlmParams | Sequence[LlmParams], callbacks: LlmCallbacks) -> RkllmSession:
         return RkllmSession(self._engine, one_of(params), callbacks)

@@ -44,12 +44,16 @@ Call = tuple[Any, ...]
 
 @dataclass
 class Step:
-    """One run: its input, what the library is told before, and what to do with the text that it gave."""
+    """One run: its input, what the library is told before, and what to do with the text that it gave.
+
+    ``undo`` is for a run that does not take place after all: the conversation is as it was.
+    """
 
     given: Given
     keeps: bool = False
     before: list[Call] = field(default_factory=list)
     done: Callable[[str], None] = lambda text: None
+    undo: Callable[[], None] = lambda: None
 
 
 class Conversation:
@@ -64,6 +68,10 @@ class Conversation:
             list[Message]
         ] = []  # what the model has been told and said; None: not known as text
         self._library_knows = ("", "")  # system prompt and tools
+        self._system_first = (
+            False  # whether the cache begins with the system prompt of the library's template
+        )
+        self._outdated = False  # whether the cache begins with a system prompt from before the tools came
         self.cache_kept = False  # whether the library keeps a conversation from earlier runs
 
     # -- settings -----------------------------------------------------------------------------------------
@@ -84,7 +92,7 @@ class Conversation:
         """Tools for all that follows; raises ParamInvalid."""
         tools = parse_tools(text)
         calls = [] if self._ours is not None else self._tell_library("", tools)
-        self._tools = tools
+        self._tools, self._outdated = tools, self._outdated or bool(calls and self.cache_kept)
         return calls
 
     def forget(self, system_stays: bool = False) -> None:
@@ -92,21 +100,43 @@ class Conversation:
         self._messages, self.cache_kept = [], system_stays and self._can_clear
 
     @property
-    def renders(self) -> bool:
-        """Whether texts are rendered here: then the library knows of no system prompt."""
-        return self._ours is not None
+    def keeps_system(self) -> bool:
+        """Whether the cache may begin with a system prompt that is to stay; what is rendered here holds none."""
+        return self._ours is None and self._system_first and not self._outdated
+
+    def told(self, name: str, *args: Any) -> None:
+        """A call was made."""
+        if name == "function_tools":
+            self._library_knows = (args[0], args[1])
+        elif name == "clear_kvcache" and not args[0]:
+            self._outdated = False
 
     def lost(self) -> None:
         """A run ended early: what the cache holds is not known."""
-        if self.cache_kept:
-            self._messages = None
+        self._messages, self.cache_kept, self._system_first = None, self._can_clear, False
 
     # -- steps --------------------------------------------------------------------------------------------
 
     def step(
         self, inputs: LlmInput | Sequence[LlmInput], keep: bool, calls: CheckedCallbacks, context: int
     ) -> Step:
-        """How a run is made. Raises InputInvalid, ParamInvalid for what cannot be done."""
+        """How a run is made. Raises InputInvalid, ParamInvalid for what cannot be done; nothing is changed then."""
+        was = self._messages, self.cache_kept, self._system_first, self._outdated
+
+        def undo() -> None:
+            self._messages, self.cache_kept, self._system_first, self._outdated = was
+
+        try:
+            step = self._step(inputs, keep, calls, context)
+        except BaseException:
+            undo()
+            raise
+        step.undo = undo
+        return step
+
+    def _step(
+        self, inputs: LlmInput | Sequence[LlmInput], keep: bool, calls: CheckedCallbacks, context: int
+    ) -> Step:
         main, aux = split_inputs(inputs)
         if aux:
             raise InputInvalid("librkllmrt takes no auxiliary inputs")
@@ -114,7 +144,7 @@ class Conversation:
             not isinstance(main, (MessagesInput, PromptInput)) or _blocks(main)
         ):
             raise InputInvalid(
-                f"librkllmrt {self._abi.name} takes text alone; tokens, embeddings and images need 1.1 or later"
+                f"librkllmrt {self._abi.known_as} takes text alone; tokens, embeddings and images need 1.1 or later"
             )
         if isinstance(main, MessagesInput):
             return self._whole(main, calls)
@@ -154,16 +184,17 @@ class Conversation:
 
         Its own template's system prompt stays for its own turns; anything else would come behind that.
         """
-        return [("clear_kvcache", keep_system)] if self.cache_kept else []
+        return [("clear_kvcache", keep_system and self.keeps_system)] if self.cache_kept else []
 
     def _untold(self, goes: Given, continues: bool, keeps: bool) -> Step:
         """A run whose text is not known here."""
         if continues and not self._can_clear:
             raise ParamInvalid(
-                f"librkllmrt {self._abi.name} keeps no conversation; keep_history needs 1.2.0 or later"
+                f"librkllmrt {self._abi.known_as} keeps no conversation; keep_history needs 1.2.0 or later"
             )
         keeps = keeps and self._can_clear
         step = Step(goes, keeps, [] if continues else self._cleared())
+        self._system_first = self._system_first and continues
         self._messages, self.cache_kept = None, keeps
         return step
 
@@ -177,8 +208,8 @@ class Conversation:
             return self._turn(message, turn.enable_thinking, blocks, continues, calls)
         if continues and self._messages is None:
             raise ParamInvalid(
-                "the conversation so far holds tokens or embeddings, whose text is not known; clear it first, or go on with "
-                "tokens"
+                "the conversation so far holds tokens or embeddings, whose text is not known, or its last run failed; clear it "
+                "first, or go on with tokens"
             )
         told = [*(self._messages or []), message] if continues else [message]
         text = self.text(MessagesInput(told, None, turn.enable_thinking))
@@ -225,12 +256,18 @@ class Conversation:
         """One turn by the library's template; it goes on from the last one, or begins anew."""
         if continues and not self._can_clear:
             raise ParamInvalid(
-                f"librkllmrt {self._abi.name} keeps no conversation; {_TEMPLATE}, and history is kept in text"
+                f"librkllmrt {self._abi.known_as} keeps no conversation; {_TEMPLATE}, and history is kept in text"
+            )
+        if continues and self._outdated:
+            raise ParamInvalid(
+                "the library's own template writes tools at the beginning of a conversation, and this one began before they "
+                f"came; clear it first (clear_kvcache), or {_TEMPLATE}"
             )
         told = [*(self._messages or []), message] if continues else [message]
         goes = self._goes(message["content"], message["role"], thinking, blocks, calls)
         known = not continues or self._messages is not None
         before = [] if continues else self._cleared(keep_system=True)
+        self._system_first = self._system_first or not (continues and self.cache_kept)
         self.cache_kept, self._messages = self._can_clear, None
         return Step(goes, self._can_clear, before, self._remembers(told) if known else lambda text: None)
 
@@ -252,6 +289,8 @@ class Conversation:
                 f"the library's own template takes one turn at a time, and {len(new)} messages are new to this session; {_TEMPLATE}"
             )
         before = self._tell_library("\n\n".join(message["content"] for message in system), tools)
+        if before:  # the cache is of no use without them, not even its system prompt
+            self._outdated = self.cache_kept
         content = new[0]["content"]
         if new[0]["role"] == "tool":
             content = json.dumps([message["content"] for message in new], ensure_ascii=False)
@@ -275,9 +314,8 @@ class Conversation:
             raise ParamInvalid(f"{what}; {_TEMPLATE}, or open another session")
         if "rkllm_set_function_tools" not in self._abi.exports:
             raise ParamInvalid(
-                f"librkllmrt {self._abi.name} has no tools; use 1.2.1 or later, or {_TEMPLATE}"
+                f"librkllmrt {self._abi.known_as} has no tools; use 1.2.1 or later, or {_TEMPLATE}"
             )
-        self._library_knows = (system, text)
         return [("function_tools", system, text, self._tag)]
 
 

@@ -126,7 +126,7 @@ class RkllmSession(Adapters):
             self._clear(keep)
 
     def _clear(self, keep_system: bool) -> None:
-        keep_system = keep_system and not self._talk.renders
+        keep_system = keep_system and self._talk.keeps_system
         self._talk.forget(keep_system)
         if "rkllm_clear_kv_cache" in self._abi.exports:
             self._tell([("clear_kvcache", keep_system)])
@@ -151,10 +151,8 @@ class RkllmSession(Adapters):
 
     def _count(self) -> None:
         """Ask how many tokens the cache holds; nobody uses the session meanwhile."""
-        if "rkllm_get_kv_cache_size" in self._abi.exports:
-            self._total = int(self._asked("kvcache_size")[0])
-        else:
-            self._total = _UNKNOWN
+        known = "rkllm_get_kv_cache_size" in self._abi.exports
+        self._total = int(self._asked("kvcache_size")[0]) if known else _UNKNOWN
 
     def rendered(self, messages: MessagesInput) -> list[int]:
         with self._using("rendered"):
@@ -313,10 +311,11 @@ class RkllmSession(Adapters):
         self, step: Step, request: Run, listener: Listener, calls: CheckedCallbacks, params: InferParams
     ) -> RunSummary:
         if self._stop.is_set():
+            step.undo()
             return self._stopped(calls)
-        self._tell(step.before)
-        start = time.perf_counter()
         try:
+            self._tell(step.before)
+            start = time.perf_counter()
             ended: Ended = self._guarded(lambda: self._model.run(request, listener.heard))
         except BaseException:
             self._talk.lost()
@@ -370,6 +369,7 @@ class RkllmSession(Adapters):
     def _tell(self, calls: Sequence[tuple[Any, ...]]) -> None:
         for name, *args in calls:
             self._asked(name, *args)
+            self._talk.told(name, *args)
 
     def _asked(self, name: str, *args: Any) -> Any:
         """One call of the library; raises the error that its log tells of, where it fails."""

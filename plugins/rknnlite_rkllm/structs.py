@@ -107,7 +107,7 @@ def _set(struct: Any, abi: Revision, name: str, value: Any, wanted: bool) -> Non
         if value is not None:
             setattr(struct, name, value)
     elif wanted:
-        raise ParamInvalid(f"librkllmrt {abi.name} has no {name}; it needs {_versions(name)}")
+        raise ParamInvalid(f"librkllmrt {abi.known_as} has no {name}; it needs {_versions(name)}")
 
 
 def _versions(member: str) -> str:
@@ -135,7 +135,7 @@ def check_role(abi: Revision, given: Given) -> None:
     """Raise InputInvalid for a role or thinking in a version that has neither."""
     if given.role != "user" or given.thinking:
         raise InputInvalid(
-            f"librkllmrt {abi.name} has no roles and no thinking; use 1.2.1 or later, or open the model with chat_template"
+            f"librkllmrt {abi.known_as} has no roles and no thinking; use 1.2.1 or later, or open the model with chat_template"
         )
 
 
@@ -171,13 +171,15 @@ def _fill_multimodal(struct: Any, abi: Revision, given: Given, kept: Kept) -> No
             struct.video.frame_width, struct.video.frame_height = video.width, video.height
         return
     if video is not None or image is None:
-        raise InputInvalid(f"librkllmrt {abi.name} takes images only; video needs 1.3.0")
+        raise InputInvalid(f"librkllmrt {abi.known_as} takes images only; video needs 1.3.0")
     struct.image_embed = _array(image.embeds, np.float32, kept).ctypes.data_as(ct.POINTER(ct.c_float))
     struct.n_image_tokens = image.tokens
     if hasattr(struct, "n_image"):
         struct.n_image, struct.image_width, struct.image_height = image.count, image.width, image.height
     elif image.count != 1:
-        raise InputInvalid(f"librkllmrt {abi.name} takes one image, not {image.count}; several need 1.2.1b1")
+        raise InputInvalid(
+            f"librkllmrt {abi.known_as} takes one image, not {image.count}; several need 1.2.1b1"
+        )
 
 
 def _fill_media(struct: Any, word: str, media: Media, kept: Kept) -> None:
@@ -192,7 +194,7 @@ def infer_struct(abi: Revision, run: Run, kept: Kept) -> Any:
     struct = abi.RKLLMInferParam()
     modes = {Mode.GENERATE: "GENERATE", Mode.HIDDEN: "GET_LAST_HIDDEN_LAYER", Mode.LOGITS: "GET_LOGITS"}
     if modes[run.mode] not in abi.RKLLMInferMode.__members__:
-        raise ParamInvalid(f"librkllmrt {abi.name} gives no logits; they need 1.2.0 or later")
+        raise ParamInvalid(f"librkllmrt {abi.known_as} gives no logits; they need 1.2.0 or later")
     struct.mode = abi.RKLLMInferMode[modes[run.mode]]
     if run.lora:
         lora = abi.RKLLMLoraParam()

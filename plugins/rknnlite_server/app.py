@@ -39,6 +39,7 @@ from .state import State
 __all__ = ["all_routes", "make_app", "openai_routes"]
 
 logger = logging.getLogger("rknnlite.server")
+_MOST_FAILURE = 800  # characters: the remedy comes last
 _OPEN_PATHS = ("/health", "/v1/health", "/v2/health/live", "/v2/health/ready", "/")
 StatusCallback = Callable[[str, str], None]
 
@@ -154,7 +155,7 @@ async def _load(state: State, told: StatusCallback) -> None:
             state.models[model.name] = model
         await state.repository.load_at_start()
     except Exception as error:  # the server goes on and says why it serves nothing
-        state.failure = f"the model could not be loaded: {shown(error)}"
+        state.failure = f"the model could not be loaded: {shown(error, _MOST_FAILURE)}"
         logger.error("%s", state.failure)
         told("error", state.failure)
         return

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.llm.embedding import shortened, text_tokens
+from rknnlite.llm.package import no_table
 
 from .body import Body
 from .errors import ApiError, bad_request
@@ -59,8 +60,7 @@ async def _embedded(model: ServedModel, body: Body, dimensions: Optional[int]) -
 
 async def embed_tokens(model: ServedModel, texts: list[list[int]], dimensions: Optional[int] = None) -> Array:
     """Embeddings of texts in tokens, float32 (texts, dimensions), when the model has a turn for them."""
-    table = model.callbacks.embed
-    assert table is not None
+    table = model.callbacks.embed or no_table
     async with model.turnstile.turn():
         try:
             made = [await _finished(model.context.embed, batch, table) for batch in _batches(texts)]

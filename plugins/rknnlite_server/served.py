@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rknnlite.errors import BackendUnavailable, ModelInvalid, ParamInvalid
+from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.files.reading import read_text
 from rknnlite.llm import Package, Tokenizer, open_llm
 from rknnlite.llm.answers import (
@@ -69,7 +69,12 @@ class ServedModel:
         try:
             beside.open(self.context)
             self.config = config = self.context.config
-            self.tokenizer = Tokenizer(_path(settings.vocab) or package.tokenizer)
+            if not self.context.traits.tokens:
+                version = f"{self.context.versions.library} {self.context.versions.api}"
+                raise ModelUnsupported(
+                    f"{self.name}: {version} takes text alone, and the server gives it tokens; use a newer runtime"
+                )
+            self.tokenizer = Tokenizer(_tokenizer(settings, package))
             embed = Path(_path(settings.embed) or package.embed)
             self._embed = replace(package, embed=embed).embeddings(self.context)
             self._source = _template(settings, config.chat_template)
@@ -258,6 +263,16 @@ def _package(settings: ModelSettings) -> Package:
 def _is_rkllm(settings: ModelSettings) -> bool:
     """Whether a model is one file for librkllmrt, which is opened with the tags of its images."""
     return Path(_path(settings.model)).suffix == ".rkllm"
+
+
+def _tokenizer(settings: ModelSettings, package: Package) -> str | Path:
+    """The tokenizer's file; raises ModelInvalid where a ``.rkllm`` file has none beside it, as most are published."""
+    if not settings.vocab and package.is_one_file and not package.tokenizer.is_file():
+        raise ModelInvalid(
+            f"{settings.name}: there is no {package.tokenizer}, and the server counts tokens: the tokenizer in a .rkllm file "
+            "cannot be read. llama.cpp's converter makes the file from the original model (--vocab-only); name it with --vocab"
+        )
+    return _path(settings.vocab) or package.tokenizer
 
 
 def _path(given: str) -> str:

@@ -72,6 +72,11 @@ class Revision:
     callback_returns: tuple[CallbackReturn, ...] = ()
     """What the result callback may answer; empty: it returns nothing, and only ``rkllm_abort`` ends a run."""
 
+    @property
+    def known_as(self) -> str:
+        """The versions with this layout, as messages name them: ``1.2.1 to 1.2.3``."""
+        return " to ".join(dict.fromkeys((self.versions[0], self.versions[-1])))
+
     @cached_property
     def structs(self) -> dict[str, Any]:
         """All structures and unions by name; what is held by value comes before its holder."""

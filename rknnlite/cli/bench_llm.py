@@ -90,9 +90,8 @@ class BenchLlm(Command):
             opened = time.perf_counter() - start
             rows = _measured(context, args, along, console)
             after = own_bytes()
-            facts = _facts(
-                context, args.prefix, opened, None if after is None or before is None else after - before
-            )
+            here = None if after is None or before is None or context.traits.apart else after - before
+            facts = _facts(context, args.prefix, opened, here)
         if args.html:
             _page(facts, rows).write(args.html)
         remarks = [*_guesses(rows), *_remarks(facts)]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputInvalid, ParamInvalid
 from .opening import open_llm
-from .package import EmbedTable, Package
+from .package import Package
 from .tokenizer import Tokenizer
 
 __all__ = ["Embedder", "length_one", "shortened", "text_tokens"]
@@ -36,11 +36,9 @@ class Embedder:
         package = Package.of(os.fspath(prefix))
         self.context = open_llm(package.model, package.weight, **options)
         try:
-            self.config = config = self.context.config
+            self.config = self.context.config
             self.tokenizer = Tokenizer(package.tokenizer)
-            self._table = EmbedTable(
-                package.embed, config.vocab_size, config.embedding_dim, package.embed_sample()
-            )
+            self._table = package.table(self.context)
         except BaseException:
             self.context.close()
             raise

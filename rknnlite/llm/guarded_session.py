@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from ..errors import ContextInvalid, ParamInvalid
 from ..spi.llm import CallState, KvClear, KvPolicy, LlmCallbacks, LlmResult, LlmSession, RunSummary
 from ..spi.one_thread import OneThread
+from .budget import RenderStopped
 from .callbacks import CheckedCallbacks
 from .engine import LlmEngine
 
@@ -86,20 +87,26 @@ class GuardedSession(LlmSession):
     # -- runs ---------------------------------------------------------------------------------------------
 
     def _begin(self, call: str, prepare: Callable[[], Callable[[], RunSummary]]) -> Future[RunSummary]:
-        """Take the session and make what ``prepare`` returns run in a thread, which gives the session back."""
+        """Take the session and make what ``prepare`` returns run in a thread, which gives the session back.
+
+        A future that is cancelled before its run begins gives it back, too.
+        """
         self._take(call)
         future: Future[RunSummary] = Future()
+        free = self._free
+        future.add_done_callback(lambda done: free.release() if done.cancelled() else None)
         try:
-            run = prepare()
-            self._stop.clear()
+            self._stop.clear()  # what ended an earlier run does not end the rendering of this one
+            try:
+                run = prepare()
+            except RenderStopped:
+                run = self._none
             try:
                 return self._thread.submit(self._holding, run, future=future)
             except RuntimeError as error:
                 raise ContextInvalid(f"no thread for the run: {error}") from None
         except BaseException:
-            if future.cancel():
-                self._free.release()
-            else:  # an interrupt, and the thread had begun
+            if not future.cancel():  # an interrupt, and the thread had begun
                 self._stop_and_wait(future)
             raise
 
@@ -108,6 +115,11 @@ class GuardedSession(LlmSession):
             return run()
         finally:
             self._free.release()
+
+    def _none(self) -> RunSummary:
+        """A run that was stopped while its prompt was made."""
+        calls = self._calls.fresh()
+        return self._in_turn(calls, lambda: self._stopped(calls))
 
     def _in_turn(self, calls: CheckedCallbacks, compute: Callable[[], RunSummary]) -> RunSummary:
         """Compute when no other session of the model does; the result callback learns of the end and of errors."""

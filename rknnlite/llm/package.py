@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputInvalid, ModelInvalid
+from ..errors import InputInvalid, ModelInvalid, ModelUnsupported
 from ..files.reading import check_file
 from ..formats import ModelFile
 from ..formats.llm import MAGIC
 
 if TYPE_CHECKING:
-    from ..spi.llm import LlmContext
+    from ..spi.llm import EmbedCallback, LlmContext
 
-__all__ = ["EmbedTable", "Package", "file_bytes", "sample_digest"]
+__all__ = ["EmbedTable", "Package", "file_bytes", "no_table", "sample_digest"]
 
 Array = NDArray[Any]
 _SAMPLES = 64
@@ -62,10 +62,19 @@ class Package:
         config = context.config
         return EmbedTable(self.embed, config.vocab_size, config.embedding_dim, self.embed_sample())
 
+    def table(self, context: LlmContext) -> EmbedCallback:
+        """As ``embeddings``, for calls that demand one; where the runtime has its own, they say themselves what they cannot do."""
+        return self.embeddings(context) or no_table
+
     def embed_sample(self) -> str:
         """Digest of the embeddings that belong to the model; empty for a device file, which names none."""
         file = ModelFile(self.model)
         return file.llm.embed_sample if bytes(file.data[: len(MAGIC)]) == MAGIC else ""
+
+
+def no_table(ids: NDArray[Any]) -> NDArray[Any]:
+    """An embed callback for runtimes that have the table themselves; raises ModelUnsupported."""
+    raise ModelUnsupported("the runtime has the model's table of embeddings, and does not hand it over")
 
 
 def file_bytes(path: str | Path) -> bytes:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ..errors import InputInvalid, ModelUnsupported
 from ..formats import ModelFile
 from ..formats.llm_families import FAMILIES
-from ..spi.llm import InferParams, LlmCallbacks, LlmContext, LlmParams, TokenInput
+from ..spi.llm import EmbedCallback, InferParams, LlmCallbacks, LlmContext, LlmParams, TokenInput
 from .opening import open_llm
-from .package import EmbedTable, Package
+from .package import Package
 from .tokenizer import Tokenizer
 
 __all__ = ["Reranker", "yes_or_no"]
@@ -60,9 +60,7 @@ class Reranker:
             config = self.context.config
             self.config, self._instruction = config, instruction
             self.tokenizer = Tokenizer(package.tokenizer)
-            self._table = EmbedTable(
-                package.embed, config.vocab_size, config.embedding_dim, package.embed_sample()
-            )
+            self._table = package.table(self.context)
             self._model = ModelFile(package.model).llm
             scorer = self._model.arch.scorer
             if scorer is not None and scorer.labels != 1:
@@ -144,7 +142,7 @@ class Reranker:
 
 
 def yes_or_no(
-    context: LlmContext, table: EmbedTable, texts: Sequence[Sequence[int]], yes: int, no: int
+    context: LlmContext, table: EmbedCallback, texts: Sequence[Sequence[int]], yes: int, no: int
 ) -> Array:
     """How likely token ``yes`` is behind every text when it is that or ``no``: float32 (texts,)."""
     found: list[float] = []

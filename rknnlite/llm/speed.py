@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import threading
 import time
@@ -86,14 +87,15 @@ def measure(
 ) -> Speed:
     """Let so many sessions generate ``new`` tokens behind ``prompt`` made-up ones, at the same time, ``runs`` times.
 
-    ``beside``: what the context was opened with (``Beside.open``). Raises ParamInvalid when they do not fit the model's context.
+    ``beside``: what the context was opened with (``Beside.open``). Raises ParamInvalid when they do not fit the model's context, or
+    an answer ends at once.
     """
     longest = context.config.max_ctx_len
     if longest and prompt + new > longest:
         raise ParamInvalid(
             f"{prompt} tokens of a prompt and {new} new ones are more than the {longest} of the model's context; use fewer"
         )
-    params = LlmParams(vocab=VocabInfo(ignore_eos_token=True), speculate=beside.speculate)
+    params = LlmParams(vocab=VocabInfo(ignore_eos_token=context.traits.endless), speculate=beside.speculate)
     opened = [context.session(params, LlmCallbacks(embed=embed)) for _ in range(sessions)]
     try:
         for session in opened:
@@ -102,6 +104,12 @@ def measure(
             0, context.config.vocab_size or _FREE_TOKENS, (sessions, prompt)
         )
         found = [_together(opened, tokens, new) for _ in range(runs)]
+        least = min(run.summary.n_decode_tokens for run in itertools.chain(*found))
+        if least < 2:
+            raise ParamInvalid(
+                f"the model ended its answer after {least} tokens, and this runtime cannot have it go on: there is no time "
+                "between tokens to be measured"
+            )
     finally:
         for session in opened:
             session.close()
@@ -118,6 +126,7 @@ def _together(sessions: Sequence[Any], tokens: Any, new: int) -> list[_Run]:
             first.append(time.perf_counter())
 
         session.set_callbacks(LlmCallbacks(result=result, embed=session.callbacks.embed))
+        session.clear_kvcache()  # some runtimes spare a beginning that they have computed before
         start.wait()
         called = time.perf_counter()
         summary = session.run(TokenInput(row.tolist()), InferParams(max_new_tokens=new))

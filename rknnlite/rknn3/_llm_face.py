@@ -109,7 +109,8 @@ class LlmFace(Face):
 
         Args:
             inputs: RKNN3Image, RKNN3Audio, RKNN3Video (with a prompt that holds their tags) and
-                RKNN3AuxTensorWrapper, in a list.
+                RKNN3AuxTensorWrapper, in a list. A ``.rkllm`` file does not tell how wide its embeddings are: give it a
+                ``rknnlite.spi.llm.ImageBlock``, which any model takes.
             prompt: text of the turn.
             embeds: float16 (1, seq, hidden) or (seq, hidden) instead of a prompt.
             tokens: int ids instead of a prompt; no chat template is applied.

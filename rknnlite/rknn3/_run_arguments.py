@@ -32,7 +32,11 @@ __all__ = ["RunArguments"]
 
 Array = NDArray[Any]
 _NONE: Array = np.empty(0, np.float16)
-_BLOCKS = {RKNN3Image: "image", RKNN3Audio: "audio", RKNN3Video: "video"}
+_BLOCKS = {
+    (RKNN3Image, ImageBlock): "image",
+    (RKNN3Audio, AudioBlock): "audio",
+    (RKNN3Video, VideoBlock): "video",
+}
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,13 @@ def _split(inputs: Any, config: LlmConfig) -> tuple[dict[str, Any], list[AuxInpu
     media: dict[str, Any] = {}
     aux: list[AuxInput] = []
     for item in _items(inputs):
-        kind = next((word for type_, word in _BLOCKS.items() if isinstance(item, type_)), None)
+        kind = next((word for types, word in _BLOCKS.items() if isinstance(item, types)), None)
         if kind is not None:
             if kind in media:
                 raise InputInvalid(f"two {kind} blocks were given; one block holds all of them (n_{kind})")
-            media[kind] = _block(item, kind, config)
+            media[kind] = (
+                item if isinstance(item, (ImageBlock, AudioBlock, VideoBlock)) else _block(item, kind, config)
+            )
         elif isinstance(item, RKNN3AuxTensorWrapper):
             aux.append(AuxInput(item.index, _array(item)))
         elif isinstance(item, RKNN3Tensor):
@@ -147,6 +153,11 @@ def _embeds(pointer: Any, count: int, kind: str, config: LlmConfig) -> Array:
     """float16 (count, hidden) from behind a pointer; no more than a context can hold is ever read."""
     if not pointer:
         raise InputInvalid(f"{kind}: {kind}_embed is not set")
+    if not config.embedding_dim:
+        raise InputInvalid(
+            f"{kind}: {kind}_embed is a pointer, and nobody tells how wide the embeddings of this model are; give a "
+            f"rknnlite.spi.llm.{kind.title()}Block, whose array says it"
+        )
     if not 0 < count <= config.max_position_embeddings:
         raise InputInvalid(
             f"{kind}: {count} embeddings, the model takes 1..{config.max_position_embeddings} tokens in all"

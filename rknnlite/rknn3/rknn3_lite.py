@@ -111,6 +111,10 @@ class RKNN3Lite(LlmFace):
         """
         model, weight = _file(model_path), _file(weight_path)
         if model is not None and self.llm_mode and model.suffix == SUFFIX and model.is_file():
+            if weight_path:
+                said = f"{_PATHS}{shown(weight_path)} or {shown(model_path)}"
+                self.rknn_log.e(f"{said} (a .rkllm file holds its weights: give None for weight_path)", False)
+                return -1
             self.model_data, self.weight_data = b"", b""  # gigabytes, which only the library reads
             self._files = ModelFile(model), None
             return 0
@@ -141,7 +145,7 @@ class RKNN3Lite(LlmFace):
         """Open the loaded model; an earlier runtime of this object is released first.
 
         Args:
-            target: ``"rk1820"`` or ``"rk1828"``; None: whatever is attached.
+            target: ``"rk1820"`` or ``"rk1828"``; None: whatever is attached, and for ``.rkllm`` files.
             core_mask: a bit per NPU core, as many as the model was converted for; 0 leaves the choice.
             llm_args: a dict of parameters of a session, or a list of one; see ``docs/rknn3lite.md``.
             llm_callback: an ``RKLLMCallback``, or a ``rknnlite.spi.llm.LlmCallbacks``. A session without arguments
@@ -161,6 +165,10 @@ class RKNN3Lite(LlmFace):
             return -1
         try:
             with self.rknn_log.listening():
+                if target is not None and self._files[0].path is not None:
+                    raise ParamInvalid(
+                        f"target is {target!r}; a .rkllm file runs on the NPU of this board, so give target None"
+                    )
                 runtime = RKNN3Runtime(target, device_id, core_mask, self.rknn_log)
                 self.rknn_config.run_core_mask = runtime.core_mask
                 self._open(runtime, *self._files, decrypt_key_path)

@@ -259,6 +259,9 @@ class LlmTraits:
         host_sampling: the sampling callback is called; without it answers cannot be bound by rules or seeds.
         media_beside_tokens: images go with tokens that hold their places; else with a text that has their tags.
         sessions: the most sessions at a time, 0: any number.
+        tokens: tokens are taken; else text alone.
+        endless: ``ignore_eos_token`` is known; else an answer ends where the model ends it.
+        apart: sessions are processes of their own, whose memory is not this one's.
         kvcache_policies: what ``set_kvcache_policy`` takes.
         speculation: tokens are guessed ahead (``LlmParams.speculate``, the option ``draft``); else both are without effect.
 
@@ -275,3 +278,6 @@ class LlmTraits:
     sessions: int = 0
     kvcache_policies: tuple[KvPolicy, ...] = tuple(KvPolicy)
     speculation: bool = False
+    tokens: bool = True
+    endless: bool = True
+    apart: bool = False

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.llm.budget import RenderStopped
 from rknnlite.llm.engine import LlmEngine
 from rknnlite.llm.guarded_session import GuardedSession, kv_clear, kv_policy
 from rknnlite.spi.llm import (
@@ -148,6 +149,24 @@ def test_a_run_that_is_stopped_while_it_waits(engine: Engine, running: Session) 
         other.stop()
         assert future.result(5).state is CallState.STOP
     assert heard.states == [CallState.STOP]
+
+
+def test_a_stop_ends_the_rendering_under_way_and_no_other(engine: Engine) -> None:
+    heard, stops = Heard(), iter([False, True, False])
+
+    def render() -> Any:
+        assert not session._stop.is_set()  # what ended an earlier run
+        if next(stops):
+            session.stop()
+            raise RenderStopped
+        return session._wait
+
+    with Session(engine, LlmCallbacks(heard)) as session:
+        for _ in range(3):
+            run = session._begin("run_async", render)
+            session.stop()
+            assert run.result(5).state is CallState.STOP
+    assert [state for state in heard.states if state is not CallState.NORMAL] == [CallState.STOP] * 3
 
 
 def test_from_inside_another_session(engine: Engine) -> None:

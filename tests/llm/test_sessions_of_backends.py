@@ -7,8 +7,11 @@ than was said when a run ended at its limit.
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,8 +20,9 @@ from typing import Any
 import pytest
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
-from rknnlite.llm import open_llm, stream
+from rknnlite.llm import astream, open_llm, stream
 from rknnlite.llm.beside import Beside
+from rknnlite.llm.session_pool import SessionPool
 from rknnlite.spi.llm import (
     CallState,
     InferParams,
@@ -40,6 +44,7 @@ from tests.support.llm_models import VOCAB
 pytestmark = pytest.mark.slow
 
 ENDLESS = InferParams(max_new_tokens=10**6)
+FEW = InferParams(max_new_tokens=6)
 NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
 NATIVE = ("rkllm 1.2.3", "rkllm 1.3.0", "rkllm 1.3.0 in process")
 
@@ -51,8 +56,14 @@ class Talker:
     context: LlmContext
     callbacks: LlmCallbacks
     native: bool
+    path: Path = Path()
     exact: bool = True
     """Whether the cache holds what was said and no more; before 1.3.0 a limit ends runs by an abort, which comes late."""
+
+    def says(self, *lines: str) -> None:
+        """What models of the double answer from the next session on; genuine ones answer what they answer."""
+        if self.native:
+            self.path.write_bytes(model(*lines, "token_us 200"))
 
     def session(self, result: Any = None) -> LlmSession:
         params = LlmParams() if self.native else NEVER_ENDS
@@ -74,7 +85,11 @@ def talker(request: pytest.FixtureRequest, tmp_path: Path, package: Maker) -> It
     path.write_bytes(model("op count", "token_us 200"))
     options = {"library": str(build(kind[1])), "in_process": "process" in kind, "sessions": 2}
     with open_llm(path, backend="rkllm", **options) as context:
-        yield Talker(context, LlmCallbacks(), True, kind[1] >= "1.3.0")
+        yield Talker(context, LlmCallbacks(), True, path, kind[1] >= "1.3.0")
+
+
+def letters(ids: Any) -> str:
+    return "".join(chr(65 + i) for i in ids)
 
 
 @pytest.fixture
@@ -285,3 +300,223 @@ def test_dropping_a_session_in_the_middle_of_a_run(talker: Talker) -> None:
     began.wait(30)
     del session
     assert run.result(60).n_decode_tokens == 50
+
+
+# -- exceptions ----------------------------------------------------------------------------------------------
+
+
+def test_an_exception_has_its_own_traceback_and_spoils_no_later_run(
+    talker: Talker, recorder: Recorder
+) -> None:
+    def my_mistake(tokens: Any, state: CallState) -> None:
+        raise ZeroDivisionError("mine")
+
+    with talker.session(my_mistake) as session:
+        with pytest.raises(ZeroDivisionError, match="mine") as caught:
+            session.run(PromptInput("hi"), FEW)
+        assert caught.traceback[-1].name == "my_mistake"
+        with pytest.raises(ZeroDivisionError):
+            session.run_async(PromptInput("hi"), FEW).result(30)
+        session.set_callbacks(replace(talker.callbacks, result=recorder))
+        assert session.run(PromptInput("hi"), FEW).n_decode_tokens == len(recorder.tokens) == 6
+
+
+def test_running_another_session_from_a_callback_is_refused(talker: Talker) -> None:
+    with (
+        talker.session() as other,
+        talker.session(lambda *_: other.run(TokenInput([65])) and None) as session,
+        pytest.raises(ContextInvalid, match=r"inside a callback"),
+    ):
+        session.run(TokenInput([65]), FEW)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        [],
+        LlmParams(logits_name="other"),
+        LlmParams(max_context_len=-1),
+        LlmParams(max_context_len=10**6),
+        LlmParams(vocab=VocabInfo(vocab_size=7)),
+        LlmParams(vocab=VocabInfo(special_eos_ids=(10**6,))),
+    ],
+)
+def test_parameters_that_do_not_fit(talker: Talker, params: Any) -> None:
+    with pytest.raises(ParamInvalid):
+        talker.context.session(params, talker.callbacks)
+    with talker.session() as session:  # the room is free
+        assert session.run(TokenInput([65]), FEW).n_decode_tokens == 6
+
+
+def test_errors_leave_no_reference_cycles(talker: Talker) -> None:
+    def result(tokens: Any, state: CallState) -> None:
+        raise KeyError("mine")
+
+    gc.collect()
+    gc.disable()
+    try:
+        session = talker.session(result)
+        watched = weakref.ref(session)
+        for _ in range(2):
+            with pytest.raises(KeyError):
+                session.run_async(TokenInput([65]), FEW).result(30)
+            with pytest.raises(KeyError):
+                list(stream(session, TokenInput([65]), letters, FEW))
+        del session
+        for thread in threading.enumerate():
+            if thread.name == "rknnlite-llm":
+                thread.join(30)
+        assert watched() is None
+    finally:
+        gc.enable()
+
+
+# -- streams -------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_yields_what_the_run_says_and_calls_back_too(talker: Talker, recorder: Recorder) -> None:
+    with talker.session(recorder) as session:
+        pieces = list(stream(session, TokenInput([65, 66]), letters, FEW))
+        own = "".join(map(chr, recorder.tokens))  # tokens of the double are bytes
+        assert "".join(pieces) == (own if talker.context.traits.own_text else letters(recorder.tokens))
+        assert len(pieces) == 6
+
+
+def test_errors_of_the_run_come_out_of_the_stream(talker: Talker) -> None:
+    def broken(tokens: Any, state: CallState) -> None:
+        raise ZeroDivisionError
+
+    with talker.session(broken) as session, pytest.raises(ZeroDivisionError):
+        list(stream(session, TokenInput([65]), letters, FEW))
+
+
+def test_an_asynchronous_stream_and_one_that_is_left(talker: Talker) -> None:
+    async def main(session: LlmSession) -> str:
+        left = astream(session, TokenInput([65, 66]), letters, ENDLESS)
+        assert await left.__anext__()
+        await left.aclose()
+        return "".join([piece async for piece in astream(session, TokenInput([65, 66]), letters, FEW)])
+
+    with talker.session() as session:
+        assert asyncio.run(main(session)) == "".join(stream(session, TokenInput([65, 66]), letters, FEW))
+
+
+def test_streams_leave_no_thread_behind(talker: Talker) -> None:
+    before = threading.active_count()
+    with talker.session() as session:
+        for _ in range(20):
+            next(stream(session, TokenInput([65]), letters, ENDLESS))
+    assert threading.active_count() <= before
+
+
+# -- several sessions, and what they hold --------------------------------------------------------------------
+
+
+def test_a_session_goes_on_while_another_one_is_held(talker: Talker) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def hold(tokens: Any, state: CallState) -> None:
+        began.set()
+        go_on.wait(30)
+
+    with talker.session(hold) as first, talker.session() as second:
+        running = first.run_async(TokenInput([65]), InferParams(max_new_tokens=2))
+        assert began.wait(30)
+        assert second.run(TokenInput([65]), FEW).n_decode_tokens == 6
+        stopped = second.run_async(TokenInput([65]), ENDLESS)
+        second.stop()
+        assert stopped.result(30).state is CallState.STOP
+        assert not running.done()
+        go_on.set()
+        assert running.result(30).n_decode_tokens == 2
+
+
+def test_a_pool_of_sessions(talker: Talker) -> None:
+    pool, wrong = SessionPool(talker.session, 2), []
+    free = threading.Semaphore(pool.size)
+
+    def client(number: int) -> None:
+        for turn in range(3):
+            with free:
+                try:
+                    session = pool.take([number, turn])
+                    session.run(TokenInput([number, turn], whole=True), InferParams(max_new_tokens=1))
+                    pool.give(session)
+                except Exception as error:  # whatever it is, the test must hear of it
+                    wrong.append(error)
+
+    threads = [threading.Thread(target=client, args=(65 + n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and pool.running == 0
+    taken = pool.take([65])
+    run = taken.run_async(TokenInput([65], whole=True), ENDLESS)
+    pool.close()
+    assert run.result(30).state is CallState.STOP
+    with pytest.raises(ContextInvalid, match="stopping"):
+        pool.take([65])
+
+
+def test_history_goes_on_where_the_last_run_ended(talker: Talker, recorder: Recorder) -> None:
+    talker.says("op show")  # all that is in the cache
+    with talker.session(recorder) as session:
+        session.run(TokenInput([65, 66]), FEW)
+        first = recorder.tokens
+        session.run(TokenInput([67]), replace(FEW, keep_history=True))
+        together = recorder.tokens[len(first) :]
+        session.clear_kvcache()
+        recorder.calls.clear()
+        session.run(TokenInput([65, 66, *first, 67]), FEW)
+        assert recorder.tokens == together
+        recorder.calls.clear()
+        session.run(TokenInput([65, 66]), FEW)
+        assert recorder.tokens == first
+
+
+def test_a_later_turn_is_what_a_new_session_says(talker: Talker, recorder: Recorder) -> None:
+    talker.says("op show")
+    asked = {"role": "user", "content": "one"}
+    long = InferParams(max_new_tokens=40)
+    talk = [asked, {"role": "assistant", "content": "two"}, {"role": "user", "content": "three"}]
+    said = []
+    for earlier in ([[asked], [{"role": "user", "content": "else"}], talk], []):
+        with talker.session(recorder) as session:
+            session.set_chat_template("System: ", "U:", " A:")
+            for messages in earlier:
+                session.run(MessagesInput(messages), long)
+            recorder.calls.clear()
+            session.run(MessagesInput(talk), long)
+            said.append(recorder.tokens)
+            recorder.calls.clear()
+    assert said[0] == said[1]
+
+
+def test_the_result_of_a_tool_goes_on_without_being_told(talker: Talker) -> None:
+    with talker.session() as session:
+        session.run(PromptInput("weather?"), InferParams(max_new_tokens=2))
+        before = session.state().n_total_tokens
+        session.run(PromptInput("sunny", role="tool"), InferParams(max_new_tokens=2))
+        assert session.state().n_total_tokens > before
+
+
+def test_no_callback_after_close(talker: Talker, recorder: Recorder) -> None:
+    session = talker.session(recorder)
+    session.run_async(TokenInput([65]), ENDLESS)
+    while not recorder.calls:
+        time.sleep(0.001)
+    session.close()
+    count = len(recorder.calls)
+    time.sleep(0.05)
+    assert len(recorder.calls) == count
+    assert recorder.states[-1] is CallState.STOP
+
+
+def test_a_run_that_is_cancelled_before_it_begins(talker: Talker) -> None:
+    go_on = threading.Event()
+    with talker.session() as session:
+        session._thread.submit(go_on.wait)  # type: ignore[attr-defined]
+        assert session.run_async(PromptInput("hello"), ENDLESS).cancel()
+        go_on.set()
+        assert session.run(PromptInput("hello"), FEW).n_decode_tokens == 6

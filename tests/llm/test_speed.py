@@ -18,7 +18,7 @@ from rknnlite.formats.safetensors import SafeTensors
 from rknnlite.llm import export_llm, footprint
 from rknnlite.llm.speed import embeddings, measure, open_package
 from rknnlite.llm.weights import matrices
-from rknnlite.spi.llm import CallState, LlmResult, RunSummary
+from rknnlite.spi.llm import CallState, LlmResult, LlmTraits, RunSummary
 from tests.llm.conftest import Maker
 from tests.llm.family_goldens import write_family
 
@@ -32,7 +32,14 @@ class Clockwork:
     def set_callbacks(self, callbacks: Any) -> None:
         self.callbacks = callbacks
 
+    def clear_kvcache(self) -> None:
+        self.cleared += 1
+
+    cleared = 0
+
     def run(self, given: Any, params: Any) -> RunSummary:
+        assert self.cleared  # a prompt that was computed before would be nothing to measure
+        self.cleared = 0
         start = time.perf_counter()
         time.sleep(0.0005 * len(given.tokens))
         first = time.perf_counter()
@@ -52,6 +59,8 @@ class Model:
 
     class config:
         max_ctx_len, vocab_size = 100, 50
+
+    traits = LlmTraits()
 
     def __init__(self) -> None:
         self.opened: list[Clockwork] = []

@@ -17,6 +17,7 @@ from rknnlite.llm import open_llm
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmContext, LlmParams, LlmResult, LlmSession
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import StandIn, build, model
+from tests.support.needs import needs
 
 Opener = Callable[..., LlmContext]
 _ALWAYS = ("1.0.0", "1.2.3", "1.3.0")
@@ -76,6 +77,8 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
     before, contexts = present(), []
 
     def make(version: str = "1.2.3", *lines: str, name: str = "model.rkllm", **options: Any) -> LlmContext:
+        if options.get("chat_template"):
+            needs("jinja2")
         path = tmp_path / name
         path.write_bytes(model(*(lines or ("op echo",))))
         options = {"library": str(build(version)), "backend": "rkllm", **options}

@@ -127,7 +127,7 @@ def test_an_unknown_head_and_no_version_are_told_and_not_refused(tmp_path: Path)
 @pytest.mark.parametrize(
     ("revision", "context", "cpus", "domain", "match"),
     [
-        ("1.2.1", 16416, 0, 0, r"max_context_len is 16416, librkllmrt 1\.2\.1 has 16384"),
+        ("1.2.1", 16416, 0, 0, r"max_context_len is 16416, librkllmrt 1\.2\.1 to 1\.2\.3 has 16384"),
         ("1.1.0", 8192, 0, 0, r"has 4096"),
         ("1.2.1", 4096, 0xF00, 0, r"CPUs 0 to 7"),
         ("1.1.0", 4096, 0xF0, 0, r"cannot choose CPUs"),

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from rknnlite.errors import InputInvalid, ParamInvalid
+from rknnlite.errors import InputInvalid, ParamInvalid, RknnError
 from rknnlite.llm import Chat
 from rknnlite.spi.llm import (
+    CallState,
+    ImageBlock,
     InferParams,
     KvClear,
     LlmCallbacks,
     LlmParams,
     MessagesInput,
+    MultimodalInput,
     PromptInput,
     TokenInput,
 )
 from tests.doubles.rkllm.standin import build, records
 from tests.rkllm.conftest import EVERY, Heard, Opener, talking
+from tests.support.needs import needs
 
 pytestmark = pytest.mark.slow
 
@@ -206,6 +213,7 @@ def test_a_chat(opened: Opener, tmp_path: Path) -> None:
 
 
 def test_a_chat_with_tools(opened: Opener, tmp_path: Path) -> None:
+    needs("jinja2")
     opened("1.3.0", "op say", 'say <tool_call>{"name": "weather", "arguments": {"city": "Bonn"}}</tool_call>')
     with Chat(
         tmp_path / "model.rkllm", library=str(build("1.3.0")), backend="rkllm", chat_template="chatml"
@@ -229,3 +237,90 @@ def test_hidden_states_are_of_the_whole_input(opened: Opener, version: str, log:
         session.run(given, short)
     made = [entry["call"] for entry in records(log) if entry["call"] in ("rkllm_run", "rkllm_clear_kv_cache")]
     assert made == ["rkllm_clear_kv_cache", "rkllm_run"] * 4
+
+
+def test_tools_that_come_later_are_seen_by_the_model(opened: Opener, heard: Heard) -> None:
+    """The cache begins with a system prompt without them: it is no beginning of what comes now."""
+    session = talking(opened("1.3.0", "op show"), heard)
+
+    def shown(given: PromptInput | MessagesInput, params: InferParams = LONG) -> str:
+        heard.calls.clear()
+        session.run(given, params)
+        return heard.text
+
+    assert shown(MessagesInput([user("a")])).startswith("<|system|>You are a double.<|user|>a")
+    first = {"role": "assistant", "content": heard.text}
+    with pytest.raises(ParamInvalid, match="this one began before they came; clear it first"):
+        shown(MessagesInput([user("a"), first, user("b")], TOOLS))
+    offered = shown(MessagesInput([{"role": "system", "content": "be kind"}, user("a")], TOOLS))
+    assert offered.startswith(f"<|system|>be kind<tools>{json.dumps(TOOLS)}</tools><|user|>a")
+    others = json.dumps([{"type": "function", "function": {"name": "other", "parameters": {}}}])
+    session.set_function_tools(others)
+    with pytest.raises(ParamInvalid, match="this one began before they came"):
+        shown(PromptInput("b"), KEEP)
+    session.clear_kvcache(KvClear.KEEP_SYSTEM_PROMPT)
+    for _ in range(2):
+        assert f"<tools>{others}</tools><|user|>b" in shown(PromptInput("b"))
+    assert "<|user|>c" in shown(PromptInput("c"), KEEP)
+
+
+def test_a_run_that_does_not_take_place_changes_nothing(opened: Opener, heard: Heard, log: Path) -> None:
+    session = talking(opened("1.3.0", "op show", chat_template="chatml"), heard)
+    session.run(TokenInput(list(b"tokens")), LONG)
+    wrong = MultimodalInput("no tag", image=ImageBlock(np.ones((1, 8), np.float32), 1, 1, "[", "]", "~"))
+    with pytest.raises(InputInvalid, match="has 0 tags <image>"):
+        session.run(wrong)
+    go_on = threading.Event()
+    session._thread.submit(go_on.wait)  # type: ignore[attr-defined]
+    run = session.run_async(PromptInput("never"), LONG)
+    session.stop()
+    go_on.set()
+    assert run.result(30).state is CallState.STOP
+    heard.calls.clear()
+    session.run(PromptInput("hello"), LONG)
+    assert heard.text == CHATML.format("hello")  # and not behind the tokens
+    assert len(records(log, "rkllm_run")) == 2
+
+
+def test_tools_that_the_library_refused_are_told_again(
+    opened: Opener, heard: Heard, modes: Callable[..., None]
+) -> None:
+    modes("1.3.0", fault="rkllm_set_function_tools:1:-1")
+    session = talking(opened("1.3.0", "op show"), heard)
+    with pytest.raises(RknnError, match="rkllm_set_function_tools"):
+        session.run(MessagesInput([user("a")], TOOLS), LONG)
+    session.run(MessagesInput([user("a")], TOOLS), LONG)
+    assert "<tools>" in heard.text
+
+
+def test_a_system_prompt_stays_only_where_there_is_one(opened: Opener, heard: Heard) -> None:
+    """What the library keeps of a cache is as many tokens as its system prompt has, whatever they are."""
+    session = talking(opened("1.3.0", "op show"), heard)
+    session.run(PromptInput("one"), LONG)
+    alone = heard.text
+    for anew in (lambda: None, lambda: session.clear_kvcache(KvClear.KEEP_SYSTEM_PROMPT)):
+        session.run(TokenInput(list(b"x" * 100)), LONG)
+        session.run(PromptInput("more"), KEEP)
+        anew()
+        heard.calls.clear()
+        session.run(PromptInput("one"), LONG)
+        assert heard.text == alone
+
+
+@pytest.mark.parametrize("template", [None, "chatml"])
+def test_a_chat_whose_loops_are_left(opened: Opener, tmp_path: Path, template: str | None) -> None:
+    if template:
+        needs("jinja2")
+    call = '<tool_call>{"name": "weather", "arguments": {"city": "Bonn"}}</tool_call>'
+    opened("1.3.0", "op say", f"say {call}", "token_us 300")
+    options = {"chat_template": template} if template else {}
+    with Chat(tmp_path / "model.rkllm", library=str(build("1.3.0")), backend="rkllm", **options) as chat:
+        for _ in range(3):
+            for _part in chat.parts([user("rain?")], TOOLS):
+                break
+            for _text in chat.stream("and now?"):
+                break
+        answer = chat.answer([user("rain?")], TOOLS)
+        assert [(one.name, one.arguments) for one in answer.calls] == [("weather", {"city": "Bonn"})]
+        result = {"role": "tool", "content": "dry"}
+        assert chat.answer([user("rain?"), answer.message, result], TOOLS).calls

@@ -24,9 +24,10 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
     """Whether a model goes together with this machine, its runtime, and the operators that are registered."""
     topic = "model"
     if is_package(file) or is_rkllm(file.path, file.data):
-        for backend in plugins.backends().values():
-            yield from backend.findings(board, file)
-        yield from _language_model(topic, file, wanted or config.get("backend"))
+        told = [one for backend in plugins.backends().values() for one in backend.findings(board, file)]
+        yield from told
+        if all(finding.level is not Level.FAIL for finding in told):
+            yield from _language_model(topic, file, wanted or config.get("backend"))
         return
     try:
         found = file.model

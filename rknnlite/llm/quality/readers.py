@@ -17,7 +17,7 @@ from ...spi.llm import EmbedCallback, InferParams, LlmCallbacks, LlmContext, Llm
 from ..config import architecture
 from ..export import export_llm
 from ..opening import open_llm
-from ..package import EmbedTable, Package
+from ..package import Package
 from ..published import Source, read_object
 
 __all__ = ["Reader", "SourceReader", "exact_type", "package_reader", "source_reader"]
@@ -32,8 +32,7 @@ def package_reader(prefix: str | Path, **options: Any) -> Iterator[Reader]:
     """The package ``PREFIX`` on a backend; ``options`` as in ``open_llm``."""
     package = Package.of(prefix)
     with open_llm(package.model, package.weight, **options) as context:
-        config = context.config
-        table = EmbedTable(package.embed, config.vocab_size, config.embedding_dim, package.embed_sample())
+        table = package.table(context)
         yield lambda text: _rows(context, text, table)
 
 

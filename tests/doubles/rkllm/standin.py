@@ -10,16 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from rknnlite.abi.rkllm import revision_of
+import numpy as np
+
+from rknnlite.abi.rkllm import VERSIONS, revision_of
+from rknnlite.llm.gguf import write_gguf
+from rknnlite.llm.template import CHATML
 from tests.doubles.double import FLAGS, Double, compile_c
 
 from .declare import header
 
-__all__ = ["SANITIZE", "StandIn", "build", "model", "records"]
+__all__ = ["SANITIZE", "StandIn", "build", "model", "records", "tokenizer"]
 
 HERE = Path(__file__).parent
 NAME = "librkllmrt.so"
@@ -96,6 +102,20 @@ def model(*lines: str, toolkit: str | None = "1.2.3") -> bytes:
     return head + body + (f"rkllm-toolkit version: {toolkit}".encode() if toolkit else b"")
 
 
+def tokenizer(template: str = CHATML) -> bytes:
+    """The bytes of a ``.tokenizer.gguf`` whose tokens are those of the double: bytes."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in shown]
+    names = {**{byte: chr(byte) for byte in shown}, **{byte: chr(256 + n) for n, byte in enumerate(others)}}
+    special = ["<unused>", "<eos>", "<video>", "<image>"]
+    return write_gguf({
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "qwen2", "tokenizer.ggml.merges": [],
+        "tokenizer.ggml.tokens": [*(names[byte] for byte in range(256)), *special],
+        "tokenizer.ggml.token_type": np.array([1] * 256 + [3] * len(special), np.int32),
+        "tokenizer.ggml.eos_token_id": 257, "tokenizer.chat_template": template,
+    })  # fmt: skip
+
+
 def records(log: Path, call: str | None = None) -> list[dict[str, Any]]:
     """What ``RKLLM_DOUBLE_LOG`` holds: one entry per call, in order; those of one function if asked for."""
     lines = log.read_text(encoding="utf-8", errors="surrogateescape").splitlines() if log.exists() else []
@@ -118,7 +138,16 @@ class StandIn(Double):
         self.reset()
 
 
-if __name__ == "__main__":  # python -m tests.doubles.rkllm.standin VERSION: the path of its library
-    import sys
+def _main(given: list[str]) -> None:
+    """``VERSION``: print the path of its library. ``FOLDER`` with CC: one library per version, for another machine."""
+    if not given or not Path(given[0]).is_dir():
+        print(build(given[0] if given else None))
+        return
+    for version in VERSIONS:
+        place = Path(given[0]) / version
+        place.mkdir(exist_ok=True)
+        shutil.copy(build(version, cc=os.environ["CC"]), place)
 
-    print(build(sys.argv[1] if len(sys.argv) > 1 else None))
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
