@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,3 +63,14 @@ def test_slow_tests_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_this_run_is_measured(request: pytest.FixtureRequest) -> None:
     (plugin,) = [p for p in request.config.pluginmanager.get_plugins() if isinstance(p, CpuTime)]
     assert 0.1 < plugin._collection <= plugin.fast
+
+
+def test_more_examples_are_drawn_of_every_property() -> None:
+    """RKNNLITE_FUZZ counts for a property with a number of its own where it asks ``tests.support.examples`` for it."""
+    here = Path(__file__).parent
+    fixed = [
+        path.name
+        for path in here.rglob("*.py")
+        if re.search(r"max_examples=\d+[,)]", path.read_text("utf-8"))
+    ]
+    assert not fixed
