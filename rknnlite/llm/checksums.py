@@ -26,7 +26,6 @@ def file_sum(file: ModelFile) -> FileSum:
     """What is in a file now."""
     with file.naming():
         data = file.data
-    file.want_large_pages()
     return FileSum(len(data), tuple(_crcs(data)))
 
 

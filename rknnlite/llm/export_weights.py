@@ -11,7 +11,6 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files.reading import forget_pages
 from ..formats.llm import Architecture
 from ..formats.llm_families import FAMILIES, LlmFamily
 from ..formats.llm_weights import COLUMNS, WEIGHT_TYPES
@@ -112,7 +111,6 @@ def write_weights(
         _write_all(writer)
         package_id = writer.digest.hexdigest()[:_ID]
         file.end(package=package_id)
-    forget_pages(path)
     return package_id
 
 

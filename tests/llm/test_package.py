@@ -94,18 +94,6 @@ def test_the_export_tells_how_far_it_is(tmp_path: Path, family: str) -> None:
     assert told[-1][2] == "head"
 
 
-def test_what_was_exported_is_read_from_the_disk_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Written piece by piece it lies in small pages in memory, out of which decoding is slower."""
-    seen: list[tuple[int, int]] = []
-    monkeypatch.setattr(
-        os, "posix_fadvise", lambda file, *args: seen.append((os.fstat(file).st_size, args[-1]))
-    )
-    made = export_llm(write_model(tmp_path, "qwen3"), tmp_path / "out")
-    assert seen == [(made.weight.stat().st_size, os.POSIX_FADV_DONTNEED)]
-
-
 @pytest.mark.skipif(
     not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="needs a kernel with large pages"
 )

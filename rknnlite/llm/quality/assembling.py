@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...files.reading import forget_pages
 from ...formats import ModelFile
 from ...formats.llm import AUTO
 from ...formats.safetensors import SafeTensors, filling
@@ -29,5 +28,4 @@ def assembled(path: Path, sources: Sequence[Path], second: Mapping[str, bool]) -
             out.add(name, file[name])
         package_id = digest.hexdigest()[:_ID]
         out.end(package=package_id)
-    forget_pages(path)
     return package_id
