@@ -60,8 +60,7 @@ class MappedFile:
     def want_large_pages(self) -> None:
         """What is read from the disk from now on may lie in pages of megabytes, which are mapped at once.
 
-        Of half a gigabyte that was in memory the first reading met 3,100 page faults instead of 10,600, and products with it
-        took a twentieth less time.
+        Products with numbers that lie in such pages took about a twentieth less time; where memory has none it changes nothing.
         """
         if self._map is not None and hasattr(mmap, "MADV_HUGEPAGE"):
             with contextlib.suppress(OSError):  # a kernel without them
