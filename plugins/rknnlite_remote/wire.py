@@ -57,7 +57,7 @@ class InputForm(NamedTuple):
     @classmethod
     def of(cls, item: Input, attr: TensorAttr) -> tuple[InputForm, Array]:
         """The form, and the array in an element type that can be sent."""
-        data = item.data if item.data.dtype in _SENT else widened(item.data)
+        data = item.data if item.data.dtype in _SENT else widened(item.data, attr)
         return cls(attr.name, data.dtype, data.shape, item.layout, item.pass_through), data
 
 

@@ -86,7 +86,7 @@ def _by_text(given: Any) -> Any:
 
 def _convert(array: Array, attr: TensorAttr, wanted: Any, warn: Callable[[str], None]) -> Array:
     """The array in an element type that a model can take."""
-    array = widened(array)
+    array = widened(array, attr)
     return array if wanted is None else _as_type(array, attr, _type(wanted, attr), warn)
 
 

@@ -197,7 +197,7 @@ class RKNN3Runtime:
                 raise wrong_rank(error) from None
             for item in prepared:
                 check_size(item.data, context.inputs[item.index], context.shapes)
-                item.data = widened(item.data)
+                item.data = widened(item.data, context.inputs[item.index])
             context.set_inputs(prepared)
             context.run()
             return context.get_outputs(True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import InputInvalid
 from ..layout import nhwc_to_nchw_shape
 from ..log import logger
-from ..tensor import Layout, TensorAttr
+from ..tensor import DType, Layout, TensorAttr
 from .types import Input
 
 __all__ = [
@@ -155,15 +155,20 @@ def array_of(item: Any, attr: TensorAttr) -> Array:
     return array
 
 
-def widened(array: Array) -> Array:
+def widened(array: Array, attr: Optional[TensorAttr] = None) -> Array:
     """Numbers of types that no model has, in the nearest type that one has; others as they are.
 
-    What float32 cannot hold becomes infinite, and is refused as such.
+    What float32 cannot hold becomes infinite, and is refused as such. Whole numbers for a tensor ``attr`` of whole numbers, as of
+    tokens, get that tensor's type: float32 would round those above 2**24.
     """
     kind = _CARRIERS.get(array.dtype.name)
     if kind is None:
         return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     with np.errstate(all="ignore"):
+        if attr is not None and attr.dtype in (DType.INT32, DType.INT64):
+            whole: Array = array.astype(attr.dtype.numpy)
+            if np.array_equal(whole, array):
+                return whole
         return array.astype(kind)
 
 

@@ -221,6 +221,20 @@ def test_several_inputs_in_order_and_by_name(bench: Bench, capfd: pytest.Capture
     assert named[0][0, 0] == 72 + 10
 
 
+@pytest.mark.parametrize(("dtype", "largest"), [(DType.INT64, (1 << 53) - 1), (DType.INT32, (1 << 31) - 1)])
+def test_tokens_given_as_float64_keep_every_digit(
+    bench: Bench, capfd: pytest.CaptureFixture[str], dtype: DType, largest: int
+) -> None:
+    bench.inputs = [plain_input(0, "tokens", (1, 3), dtype)]
+    rknn = face(bench, capfd)
+    tokens = [[-1, (1 << 24) + 1, largest]]
+    assert rknn.inference([np.array(tokens, np.float64)]) is not None
+    assert bench.given[0].data.dtype == dtype.numpy
+    assert bench.given[0].data.tolist() == tokens
+    assert rknn.inference([np.array([[0.5, 1, 2]])]) is not None
+    assert bench.given[0].data.dtype == np.float32, "no whole numbers"
+
+
 def test_thirty_five_inputs(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
     bench.inputs = [plain_input(i, f"cache{i}", (1, 4), DType.INT64) for i in range(35)]
     rknn = face(bench, capfd)
