@@ -255,7 +255,7 @@ def _seems_padded(attr: TensorAttr, native: TensorAttr, size: int) -> bool:
 
     The vendor's programs go by the ``w_stride`` that they were told, of whichever type they write.
     """
-    if attr.layout is not Layout.NHWC or attr.dtype.bits == native.dtype.bits:
+    if len(attr.dims) != 4 or attr.layout is not Layout.NHWC or attr.dtype.bits == native.dtype.bits:
         return False
     n, h, w, c = attr.dims
     return w < attr.w_stride and n * (attr.h_stride or h) * attr.w_stride * c * attr.dtype.bits // 8 <= size
