@@ -194,7 +194,8 @@ def run_on_a_pty(width: int, folder: Path, *words: Any) -> str:
     return read.decode()
 
 
-@pytest.mark.parametrize("rich", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rich", [True, False])
 def test_a_real_terminal(tmp_path: Path, rich: bool) -> None:
     """A bar that is written over and taken away, then a table that fits; nothing of the bar is left beside it."""
     if rich:

@@ -71,7 +71,9 @@ def test_one_operator(name: str) -> None:
         assert apart.max() == 0
 
 
-@pytest.mark.parametrize("name", ["mnist_rv1126", "ocrdet_rv1126_tk160"])
+@pytest.mark.parametrize(
+    "name", ["mnist_rv1126", pytest.param("ocrdet_rv1126_tk160", marks=pytest.mark.slow)]
+)
 def test_equal_networks(name: str) -> None:
     path, stored = load(f"field/{name}")
     (found,) = ours(path, stored)
