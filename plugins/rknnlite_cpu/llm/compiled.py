@@ -1,5 +1,7 @@
 """Products by ``products.c``, built on this machine when a model is first opened: the weights are widened in registers.
 
+The library has attention of few tokens, too (``compiled_look.py``).
+
 ``linear.py`` is the definition. These sums are of the same float32 products in another order; nothing else is rounded, and
 activations stay float32. Weights and scales are read where they lie in the mapped file, so that sessions and processes share
 them. A library whose sums are not those of the definition is not used.
@@ -24,6 +26,7 @@ from rknnlite.native import buildcache
 from rknnlite.native.processors import instructions
 
 from ..kernels.parallel import parts_of, run_blocks
+from .compiled_look import CompiledLook
 from .linear import Linear, make_linear, padded
 
 __all__ = ["ENGINES", "Products", "chosen"]
@@ -33,6 +36,7 @@ Array = NDArray[Any]
 ENGINES = ("numpy", "native")
 _NETWORKS_ONLY = ("onnxruntime", "openvino")
 _SOURCE = Path(__file__).with_name("products.c")
+_BESIDE = [Path(__file__).with_name(name) for name in ("attention.c", "vectors.h")]
 _KINDS = ("f16", "bf16", "w8", "w4")
 """Types of weights, in the order of ``enum kind``."""
 _FEW = 16
@@ -46,12 +50,17 @@ _TOLERANCE = 1e-5
 
 
 class Products:
-    """The built library. Raises BackendUnavailable without a compiler, ParamInvalid when it fails or gives wrong sums."""
+    """The built library; ``look`` is its attention.
+
+    Raises BackendUnavailable without a compiler, ParamInvalid when it fails or gives wrong sums.
+    """
 
     def __init__(self) -> None:
         tuned = _NATIVE.get(os.uname().machine)
         flags = ["-O3", f"-DPROCESSOR={instructions()}", *([tuned] if tuned else [])]
-        path = buildcache.build_library("librknnlite_products.so", _SOURCE, "the native engine", *flags)
+        path = buildcache.build_library(
+            "librknnlite_products.so", [_SOURCE, *_BESIDE], "the native engine", *flags
+        )
         try:
             library = ctypes.CDLL(str(path))
         except OSError as error:
@@ -62,6 +71,7 @@ class Products:
         self.many.argtypes = [matrix, size, size, address, size, address]
         self.few.restype = self.many.restype = None
         self._check()
+        self.look = CompiledLook(library)
 
     def linear(self, weights: str, codes: Array, scale: Optional[Array], inputs: int, outputs: int) -> Linear:
         """As ``linear.make_linear``, by the library where it knows the type."""
