@@ -10,6 +10,7 @@
 #define BLOCK 32                     /* keys that are widened at a time */
 #define MOST_WIDTH 512               /* numbers of a key: a block of them stays in the second cache, most in the first */
 #define MOST_ROWS 32                 /* rows that one reading of the cache serves */
+#define LINE 64
 #define LOWEST (-0x1.fffffep127f)
 
 /* Of each head of keys: rows (heads, rows, width) with `dim` numbers and zeros behind them, width a multiple of 16, in the order of
@@ -124,6 +125,14 @@ INLINE void widen_values(const struct attention *a, const uint16_t *from, intptr
             store(wide + k * a->width + at, widened(from + k * a->dim, at, a->dim));
 }
 
+/* Part `i` of `parts` of a block that is widened next: it comes while rows are multiplied, which by itself it would not. */
+INLINE void fetch(const struct attention *a, const uint16_t *from, int i, int parts)
+{
+    const intptr_t step = LINE / sizeof *from, lines = (BLOCK * a->dim + step - 1) / step;
+    for (intptr_t line = lines * i / parts; line < lines * (i + 1) / parts; line++)
+        __builtin_prefetch(from + line * step);
+}
+
 /* Products of a row with LANES keys. */
 INLINE vf products(const float *row, const float *keys, intptr_t width)
 {
@@ -217,15 +226,23 @@ static void attend(const struct attention *a, intptr_t head, intptr_t r, int som
         peak[i] = all(LOWEST), total[i] = (vf){};
     for (intptr_t key = first; key < end; key += BLOCK) {
         intptr_t count = end - key < BLOCK ? end - key : BLOCK;
-        widen_keys(a, a->key + head * a->key_step + key * a->dim, count, block.wide);
-        for (int i = 0; i < some; i++)
+        const uint16_t *keys = a->key + head * a->key_step + key * a->dim;
+        const uint16_t *values = a->value + head * a->value_step + key * a->dim;
+        widen_keys(a, keys, count, block.wide);
+        for (int i = 0; i < some; i++) {
+            fetch(a, values, i, some);
             weigh(a, r + i, key, count, &block, i, &peak[i], &total[i]);
-        widen_values(a, a->value + head * a->value_step + key * a->dim, count, block.wide);
-        int i = 0;
-        for (; i + FEW_ROWS <= some; i += FEW_ROWS)
-            mix(&block, i, FEW_ROWS, count, a->width, out + i * a->width);
-        for (; i < some; i++)
-            mix(&block, i, 1, count, a->width, out + i * a->width);
+        }
+        widen_values(a, values, count, block.wide);
+        for (int i = 0, rows; i < some; i += rows) {
+            rows = some - i < FEW_ROWS ? 1 : FEW_ROWS;
+            for (int n = i; n < i + rows; n++)
+                fetch(a, keys + BLOCK * a->dim, n, some);
+            if (rows == FEW_ROWS)
+                mix(&block, i, FEW_ROWS, count, a->width, out + i * a->width);
+            else
+                mix(&block, i, 1, count, a->width, out + i * a->width);
+        }
     }
     for (int i = 0; i < some; i++) {
         UNROLL for (int l = 0; l < LANES; l++)

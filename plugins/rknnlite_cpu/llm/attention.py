@@ -61,8 +61,8 @@ class Attention:
 
     def _split(self, qkv: Array) -> tuple[Array, Array, Array]:
         """Queries, keys and values, (heads, tokens, head_dim)."""
-        arch, ends = self._arch, [self._arch.q_size, self._arch.q_size + self._arch.kv_size]
-        queries, keys, values = np.split(qkv, ends, axis=1)
+        arch, end = self._arch, self._arch.q_size + self._arch.kv_size
+        queries, keys, values = qkv[:, : arch.q_size], qkv[:, arch.q_size : end], qkv[:, end:]
         if arch.qk_norm_whole:
             queries, keys = (norm(rows) for norm, rows in zip(self._norms, (queries, keys)))
         queries, keys, values = (

@@ -69,8 +69,8 @@ class CompiledLook:
         shares = parts_of(count, _KEYS) if size >= _SHARED else (slice(0, count),)
         out = np.empty((len(shares), heads, rows, width), np.float32)
         weights = np.empty((2, len(shares), heads, rows), np.float32)
-        target, peaks, step = out.ctypes.data, weights.ctypes.data, heads * rows * 4
-        totals = peaks + len(shares) * step
+        target, peaks, step = out.ctypes.data, weights.ctypes.data, weights.strides[1]
+        totals = peaks + weights.strides[0]
 
         def work(share: slice) -> None:
             at = share.start // shares[0].stop * step
