@@ -23,8 +23,8 @@ from tests.llm.family_goldens import write_family
 from tests.llm.test_decoder import Engine
 from tests.support.needs import needs
 
-CLOSE = 3e-6
-"""Of the largest result."""
+CLOSE = 6e-6
+"""Of the largest result; half of it was seen, of a processor that rounds every product (x86-64 without FMA)."""
 SHAPES = [(1, 1, 5), (1, 7, 64), (2, 3, 80), (3, 1, 128), (2, 5, 33), (1, 40, 20), (1, 2, 512)]
 """Heads of keys, query heads of each, numbers of a head."""
 COUNTS = (1, 15, 32, 33, 77)
