@@ -45,11 +45,11 @@ class Ours:
         prefix, _, engine = path.rpartition(":")
         package, products = Package.of(prefix), chosen(engine)
         model = ModelFile(package.model).llm
-        make = make_linear if products is None else products.linear
+        make, look = (make_linear, None) if products is None else (products.linear, products.look)
         weights = ModelFile(package.weight)
         tensors = SafeTensors(weights.data)
         weights.want_large_pages()  # as the engine does
-        self._decoder = Decoder(model, tensors, make)
+        self._decoder = Decoder(model, tensors, make, look)
         self._embed = EmbedTable(package.embed, model.arch.vocab_size, model.arch.hidden)
         self._caches = [KvCache(model.arch, model.kv, 2 * PROMPT) for _ in range(4)]
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from rknnlite.formats.llm_arch import Architecture, Turn
 
-from ..kernels.parallel import matmul
 from .chunk import Chunk
-from .functions import capped, make_norm
+from .functions import make_norm
 from .linear import Linear
+from .mixing import Look, Queries, mixed
 from .rope import rotate
 
 __all__ = ["Attention", "ShortConv"]
@@ -36,9 +36,12 @@ class Attention:
         out_bias: Optional[Array] = None,
         q_norm: Optional[Array] = None,
         k_norm: Optional[Array] = None,
+        look: Optional[Look] = None,
     ) -> None:
+        """``look`` looks at float16 keys and values for few tokens."""
         self._arch, self._number, self._kind = arch, number, arch.kind(number)
         self._qkv, self._out, self._qkv_bias, self._out_bias = qkv, out, qkv_bias, out_bias
+        self._look = look
         self._norms = [
             make_norm(arch.norm, arch.rms_eps, weight) for weight in (q_norm, k_norm) if weight is not None
         ]
@@ -58,8 +61,8 @@ class Attention:
 
     def _split(self, qkv: Array) -> tuple[Array, Array, Array]:
         """Queries, keys and values, (heads, tokens, head_dim)."""
-        arch, ends = self._arch, [self._arch.q_size, self._arch.q_size + self._arch.kv_size]
-        queries, keys, values = np.split(qkv, ends, axis=1)
+        arch, end = self._arch, self._arch.q_size + self._arch.kv_size
+        queries, keys, values = qkv[:, : arch.q_size], qkv[:, arch.q_size : end], qkv[:, end:]
         if arch.qk_norm_whole:
             queries, keys = (norm(rows) for norm, rows in zip(self._norms, (queries, keys)))
         queries, keys, values = (
@@ -74,10 +77,20 @@ class Attention:
         cache, kind = chunk.cache, self._kind
         store = cache.layers[self._number]
         queries, keys, values = self._split(qkv)
-        keys, values = store.rounded(self._turned(keys, chunk)), store.rounded(values)
-        if (
-            len(qkv) == 1 or cache.stepwise
-        ):  # what a token drops it cannot see: store first, the cache is all there is
+        keys, first, alone = (
+            self._turned(keys, chunk),
+            chunk.first(kind.window),
+            len(qkv) == 1 or cache.stepwise,
+        )
+        halves = store.halves() if alone and self._look is not None else None
+        if halves is not None:
+            assert self._look is not None
+            cache.store(self._number, keys, values)
+            seen = slice(first, min(cache.total + len(qkv), cache.size))
+            asked = self._queries(queries, chunk, slice(0, len(qkv)))
+            return self._by_token(self._look(asked, halves[0][:, seen], halves[1][:, seen]), len(qkv))
+        keys, values = store.rounded(keys), store.rounded(values)
+        if alone:  # what a token drops it cannot see: store first, the cache is all there is
             cache.store(self._number, keys, values)
             used = min(cache.total + len(qkv), cache.size)
             all_keys, all_values = store.keys(used), store.values(used)
@@ -85,49 +98,34 @@ class Attention:
             all_keys = np.concatenate([store.keys(cache.used), keys], axis=1)
             all_values = np.concatenate([store.values(cache.used), values], axis=1)
             cache.store(self._number, keys, values)
-        first = chunk.first(kind.window)
         all_keys, all_values = all_keys[:, first:], all_values[:, first:]
         step = max(1, _SCORES // (self._arch.heads * all_keys.shape[1]))
         blocks = [slice(i, min(i + step, len(qkv))) for i in range(0, len(qkv), step)]
-        mixed = [self._mix(self._scores(queries, all_keys, chunk, rows), all_values) for rows in blocks]
-        return mixed[0] if len(mixed) == 1 else np.concatenate(mixed)
+        found = [
+            self._by_token(
+                mixed(self._queries(queries, chunk, rows), all_keys, all_values), rows.stop - rows.start
+            )
+            for rows in blocks
+        ]
+        return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _turned(self, heads: Array, chunk: Chunk) -> Array:
         return heads if self._kind.turn is Turn.NONE else rotate(heads, chunk.turn(self._kind.turn))
 
-    def _scores(self, queries: Array, keys: Array, chunk: Chunk, rows: slice) -> Array:
-        """(kv_heads, heads per kv head, tokens, keys)."""
+    def _queries(self, queries: Array, chunk: Chunk, rows: slice) -> Queries:
+        """Those of the tokens ``rows``, as they meet the keys from ``chunk.first``."""
         arch, turn = self._arch, self._kind.turn
         shape = (arch.kv_heads, -1, arch.head_dim)
-        turned = self._turned(queries, chunk)[:, rows].reshape(shape)
-        transposed = keys.transpose(0, 2, 1)
-        if not chunk.keep or turn is Turn.NONE:
-            scores = matmul(turned, transposed)
-        else:
-            kept = rotate(queries, chunk.kept_turn(turn))[:, rows].reshape(shape)
-            scores = np.concatenate(
-                [kept @ transposed[:, :, : chunk.keep], turned @ transposed[:, :, chunk.keep :]], axis=2
-            )
-        scores = scores.reshape(arch.kv_heads, arch.heads // arch.kv_heads, rows.stop - rows.start, -1)
-        if arch.scales.score_cap:
-            scores = capped(scores, arch.scales.score_cap)
+        turned, kept, keep = self._turned(queries, chunk)[:, rows].reshape(shape), None, 0
+        if chunk.keep and turn is not Turn.NONE:
+            kept, keep = rotate(queries, chunk.kept_turn(turn))[:, rows].reshape(shape), chunk.keep
         mask = chunk.mask(self._kind.window, rows)
-        if mask is not None:
-            scores += mask
-        return scores
+        return Queries(turned, rows.stop - rows.start, kept, keep, arch.scales.score_cap or 0.0, mask)
 
-    def _mix(self, scores: Array, values: Array) -> Array:
-        """Softmax over keys, weighted sum of values: (tokens, heads * head_dim)."""
-        arch = self._arch
-        scores -= scores.max(axis=-1, keepdims=True)
-        np.exp(scores, out=scores)
-        total = scores.sum(axis=-1, keepdims=True)
-        groups, tokens = scores.shape[1], scores.shape[2]
-        mixed = matmul(scores.reshape(arch.kv_heads, groups * tokens, -1), values).reshape(
-            *scores.shape[:3], -1
-        )
-        mixed /= total
-        return mixed.transpose(2, 0, 1, 3).reshape(tokens, -1)
+    def _by_token(self, found: Array, tokens: int) -> Array:
+        """(kv_heads, heads per kv head * tokens, head_dim) -> (tokens, heads * head_dim)."""
+        heads = found.reshape(self._arch.heads, tokens, -1)
+        return heads.transpose(1, 0, 2).reshape(tokens, -1)
 
 
 class ShortConv:

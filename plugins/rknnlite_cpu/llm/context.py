@@ -47,17 +47,17 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         chunk = _positive("prefill_chunk", options.extra.get("prefill_chunk", _CHUNK))
         weights = weights or _beside(file)
         products = chosen(options.extra.get("engine"))
-        make = make_linear if products is None else products.linear
+        make, look = (make_linear, None) if products is None else (products.linear, products.look)
         observe = options.extra.get("observe")
         if observe is not None:
             make = observed(make, observe)
-        super().__init__(CpuEngine(model, weights, chunk, make))
+        super().__init__(CpuEngine(model, weights, chunk, make, look))
         verify = options.extra.get("verify")
         if verify is None or verify:
             _verify(file, weights, again=verify is not None)
         self._draft: Draft | None = None
         if options.extra.get("draft") is not None:
-            self._draft = Draft(options.extra["draft"], model, chunk, make)
+            self._draft = Draft(options.extra["draft"], model, chunk, make, look)
             self._engine.speculate = _GUESSES
 
     @property

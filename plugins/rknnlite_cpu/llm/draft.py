@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from rknnlite.llm.package import EmbedTable, Package
 from .cache import KvCache
 from .engine import CpuEngine
 from .linear import Maker, make_linear
+from .mixing import Look
 
 __all__ = ["Draft", "DraftGuesser"]
 
@@ -23,7 +24,9 @@ __all__ = ["Draft", "DraftGuesser"]
 class Draft:
     """The model and its embeddings, shared by all sessions."""
 
-    def __init__(self, prefix: Any, model: LlmModel, chunk: int, make: Maker = make_linear) -> None:
+    def __init__(
+        self, prefix: Any, model: LlmModel, chunk: int, make: Maker = make_linear, look: Optional[Look] = None
+    ) -> None:
         """Open the package ``prefix`` to guess for ``model``. Raises ModelInvalid, ModelUnsupported or ParamInvalid."""
         package = Package.of(prefix)
         for path in (package.model, package.weight, package.embed):
@@ -31,7 +34,7 @@ class Draft:
                 raise ModelInvalid(f"draft {prefix}: {path} is not there; export the model again")
         draft = ModelFile(package.model).llm
         _check_vocabulary(draft, model)
-        self.engine = CpuEngine(draft, ModelFile(package.weight), chunk, make)
+        self.engine = CpuEngine(draft, ModelFile(package.weight), chunk, make, look)
         _ = self.engine.steps  # of a model that generates text
         self.embed = EmbedTable(
             package.embed, draft.arch.vocab_size, draft.arch.hidden, package.embed_sample()

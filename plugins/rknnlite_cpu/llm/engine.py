@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Optional
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from .embedding import EmbeddingPass
 from .encoder import Encoder
 from .linear import Maker, make_linear
 from .lora import Adapter
+from .mixing import Look
 from .model import Decoder
 from .steps import Steps
 
@@ -34,11 +36,18 @@ _MOST_GUESSES = 15  # with the chosen token 16 rows, whose products are made as 
 class CpuEngine(LlmEngine):
     """The decoder on its weights, and what sessions ask about the model.
 
-    ``chunk``: tokens prefilled at a time; ``make``: what wraps a matrix; ``speculate``: tokens that are guessed
-    where nobody says how many.
+    ``chunk``: tokens prefilled at a time; ``make``: what wraps a matrix; ``look``: see ``Decoder``;
+    ``speculate``: tokens that are guessed where nobody says how many.
     """
 
-    def __init__(self, model: LlmModel, weights: ModelFile, chunk: int, make: Maker = make_linear) -> None:
+    def __init__(
+        self,
+        model: LlmModel,
+        weights: ModelFile,
+        chunk: int,
+        make: Maker = make_linear,
+        look: Optional[Look] = None,
+    ) -> None:
         """Raises ModelInvalid when model and weights do not belong together."""
         super().__init__()
         self.model, self.chunk = model, chunk
@@ -46,7 +55,7 @@ class CpuEngine(LlmEngine):
         weights.check()
         tensors = SafeTensors(weights.data, weights.label)
         weights.want_large_pages()
-        network = (Encoder if model.arch.encoder else Decoder)(model, tensors, make)
+        network = Encoder(model, tensors, make) if model.arch.encoder else Decoder(model, tensors, make, look)
         self.embedding = EmbeddingPass(model, network, tensors, chunk)
         self._steps = Steps(network) if isinstance(network, Decoder) and model.arch.causal else None
         self.closed = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from .chunk import Chunk
 from .functions import Normed, capped, make_norm
 from .linear import Maker, make_linear
 from .lora import adapting
+from .mixing import Look
 from .network import Mixture, Network
 from .reader import WeightReader
 from .rows import Rows
@@ -47,11 +48,16 @@ class _Layer:
 class Decoder:
     """A transformer (see ``Architecture``) on the weights of a package."""
 
-    def __init__(self, model: LlmModel, weights: SafeTensors, make: Maker = make_linear) -> None:
-        """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid."""
+    def __init__(
+        self, model: LlmModel, weights: SafeTensors, make: Maker = make_linear, look: Optional[Look] = None
+    ) -> None:
+        """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid.
+
+        ``look``: what computes attention of few tokens to float16 keys and values; None: numpy.
+        """
         self.arch = arch = model.arch
         found = WeightReader(model, weights, make)
-        self._layers = [_layer(arch, found, i) for i in range(arch.layers)]
+        self._layers = [_layer(arch, found, i, look) for i in range(arch.layers)]
         ends = found.ends()
         self._norm, self._embed_norm = _norm(arch, ends, "norm"), _norm(arch, ends, "embed_norm")
         self._head = found.matrix("head") if arch.head else None
@@ -116,7 +122,7 @@ def _norm(arch: Architecture, vectors: dict[str, Array], name: str) -> Normed:
     return make_norm(arch.norm, arch.rms_eps, vectors[name], vectors.get(f"{name}_bias"))
 
 
-def _layer(arch: Architecture, found: WeightReader, number: int) -> _Layer:
+def _layer(arch: Architecture, found: WeightReader, number: int, look: Optional[Look]) -> _Layer:
     parts, there = found.layer(number), layer_norms(arch, number)
     norms = {
         name: _norm(arch, parts, name) if name in there else _same
@@ -125,7 +131,7 @@ def _layer(arch: Architecture, found: WeightReader, number: int) -> _Layer:
     if arch.kind(number).mixer is Mixer.CONV:
         mixer: Union[Attention, ShortConv] = ShortConv(arch, number, **_named(parts, _CONV))
     else:
-        mixer = Attention(arch, number, **_named(parts, _ATTENTION))
+        mixer = Attention(arch, number, **_named(parts, _ATTENTION), look=look)
     return _Layer(mixer, _network(arch, parts, number), **norms)
 
 

@@ -3,44 +3,28 @@
  *
  * A tile has 32 inputs and 128 outputs. The vector type is as wide as the processor's registers.
  */
-#include <stdint.h>
-#include <string.h>
-#if defined(__SSE4_1__)
-#include <immintrin.h>
-#elif defined(__ARM_NEON)
-#include <arm_neon.h>
-#endif
+#include "vectors.h"
 
 #if defined(__AVX512F__)
-#define LANES 16
 #define MANY_ROWS 12
-#define FEW_ROWS 4
 #elif defined(__AVX2__)
-#define LANES 8
 #define MANY_ROWS 4
-#define FEW_ROWS 2
 #else
-#define LANES 4
 #define MANY_ROWS 8
-#define FEW_ROWS 4
 #endif
 
 #define GROUP 32
 #define COLUMNS 128
-#define STRIP 4                      /* vectors of outputs that are summed at a time for several rows, ... */
-#define WIDE 8                       /* ... and for one: as many sums as the latency of an addition asks for */
+#define WIDE 8                       /* vectors of outputs that are summed at a time for one row: as many as the latency of an addition asks for */
 #define PAIR (2 * LANES)             /* outputs that one step of the large product has in registers */
 #define MOST_FEW 16
 #define LINE 64
 #define QUARTER 32                   /* outputs of a tile that the large product widens at a time, ... */
 #define DEEP 8                       /* ... of so many groups: 32 KiB, which stay in the first cache */
 
-typedef float vf __attribute__((vector_size(4 * LANES)));
-typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
 typedef int8_t v8 __attribute__((vector_size(LANES)));
 typedef uint16_t u16 __attribute__((vector_size(2 * LANES)));
-typedef int16_t v16 __attribute__((vector_size(2 * LANES)));
 
 enum kind { F16, BF16, W8, W4 };
 
@@ -52,26 +36,6 @@ struct matrix {
 };
 
 static const int tile_bytes[] = {2 * GROUP * COLUMNS, 2 * GROUP * COLUMNS, GROUP * COLUMNS, GROUP * COLUMNS / 2};
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
-
-INLINE vf load(const float *from) { vf v; memcpy(&v, from, sizeof v); return v; }
-INLINE void store(float *to, vf v) { memcpy(to, &v, sizeof v); }
-
-INLINE vf half_to_float(const uint16_t *from)
-{
-#if defined(__AVX512F__)
-    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
-#elif defined(__AVX2__) && defined(__F16C__)
-    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from));
-#else /* sign, exponent and mantissa to their places, then the exponent's bias; subnormals stay exact */
-    v16 bits;
-    memcpy(&bits, from, sizeof bits);
-    vi wide = (__builtin_convertvector(bits, vi) << 13) & ((vi){} + (int32_t)0x8FFFFFFF);
-    return (vf)wide * 0x1p112f;
-#endif
-}
 
 /* LANES bytes as integers; compilers before GCC 13 take a general conversion apart, one lane after another. */
 INLINE vi signed_bytes(const void *from)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,10 @@ class Store(ABC):
     @abstractmethod
     def arrays(self, used: int) -> list[Array]:
         """Views of all that the first ``used`` slots consist of, for saving and loading."""
+
+    def halves(self) -> Optional[tuple[Array, Array]]:
+        """All keys and values as float16, where they are kept so: views."""
+        return None
 
     def check(self, arrays: Sequence[Array]) -> None:  # noqa: B027  # most stores have nothing but numbers
         """Raise ValueError when such ``arrays`` cannot be."""
@@ -103,6 +107,9 @@ class Half(Store):
 
     def arrays(self, used: int) -> list[Array]:
         return [self._keys[:, :used], self._values[:, :used]]
+
+    def halves(self) -> Optional[tuple[Array, Array]]:
+        return self._keys, self._values
 
 
 class Grouped(Store):

@@ -1,0 +1,68 @@
+"""The heart of attention: what rows of queries see of keys and values.
+
+This is the definition; ``compiled_look.py`` computes some of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.parallel import matmul
+from .functions import capped
+
+__all__ = ["Look", "Queries", "mixed"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Scaled queries of some tokens, and what they may see.
+
+    ``turned``: float32 (kv heads, heads per kv head * tokens, head_dim), tokens next to each other;
+    ``kept``: the same as the first ``keep`` keys are to be multiplied with, None where nothing is kept;
+    ``cap``: of the scores, 0: none; ``mask``: float32 (tokens, keys), which is added to them.
+    """
+
+    turned: Array
+    tokens: int
+    kept: Optional[Array] = None
+    keep: int = 0
+    cap: float = 0.0
+    mask: Optional[Array] = None
+
+
+Look = Callable[[Queries, Array, Array], Array]
+"""As ``mixed``, of keys and values in float16."""
+
+
+def mixed(queries: Queries, keys: Array, values: Array) -> Array:
+    """Softmax over float32 (kv heads, keys, head_dim), weighted sum of values: (kv heads, rows of queries, head_dim)."""
+    scores = _scores(queries, keys)
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=-1, keepdims=True)
+    out = matmul(scores, values)
+    out /= total
+    return out
+
+
+def _scores(queries: Queries, keys: Array) -> Array:
+    """(kv heads, rows, keys)."""
+    transposed, keep = keys.transpose(0, 2, 1), queries.keep
+    if queries.kept is None:
+        scores = matmul(queries.turned, transposed)
+    else:
+        near = queries.turned @ transposed[:, :, keep:]
+        scores = np.concatenate([queries.kept @ transposed[:, :, :keep], near], axis=2)
+    if queries.cap:
+        scores = capped(scores, queries.cap)
+    if queries.mask is not None:
+        by_token = scores.reshape(len(scores), -1, queries.tokens, scores.shape[2])
+        by_token += queries.mask
+    return scores
