@@ -9,6 +9,7 @@ from typing import Any, Optional
 
 from starlette.requests import ClientDisconnect, Request
 
+from .closing import within
 from .encoding import decoded
 from .errors import ApiError, bad_request
 
@@ -46,7 +47,7 @@ async def read_body(request: Request, limit: int, take: Callable[[int], None] = 
         raise _too_large(limit)
     take(length)
     try:
-        data = await asyncio.wait_for(_data(request, limit, length, take), BODY_SECONDS)
+        data = await within(_data(request, limit, length, take), BODY_SECONDS)
     except ClientDisconnect:
         raise ApiError(
             400, "invalid_request_error", "the client went away before its request was complete"

@@ -17,6 +17,7 @@ from rknnlite.llm.embedding import shortened, text_tokens
 from rknnlite.llm.package import no_table
 
 from .body import Body
+from .closing import within
 from .errors import ApiError, bad_request
 from .served import ServedModel
 from .state import served, state_of
@@ -93,7 +94,7 @@ async def _finished(call: Callable[..., Array], *given: Any) -> Array:
 
 async def _in_time(work: Coroutine[Any, Any, T], timeout: float) -> T:
     try:
-        return await asyncio.wait_for(work, timeout)
+        return await within(work, timeout)
     except asyncio.TimeoutError:
         raise ApiError(
             504, "timeout_error", f"the embeddings were not complete within {timeout:g} s"

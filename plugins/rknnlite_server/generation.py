@@ -24,7 +24,7 @@ from rknnlite.spi.llm import (
     TokenInput,
 )
 
-from .closing import closing, settled
+from .closing import closing, settled, within
 from .errors import ApiError
 from .served import ServedModel
 
@@ -139,7 +139,7 @@ async def _run(
 
 async def _before(pieces: asyncio.Queue[Optional[Piece]], left: float, timeout: float) -> Optional[Piece]:
     try:
-        return await asyncio.wait_for(pieces.get(), max(left, 0.001))
+        return await within(pieces.get(), max(left, 0.001))
     except asyncio.TimeoutError:
         raise ApiError(504, "timeout_error", f"the answer was not complete within {timeout:g} s") from None
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from .body import Body
+from .closing import within
 from .embeddings import embed_tokens, tokens_of
 from .errors import ApiError
 from .ollama_requests import model_of, rested
@@ -70,6 +71,6 @@ async def _vectors(
 
 async def _in_time(work: Coroutine[Any, Any, Vectors], timeout: float) -> Vectors:
     try:
-        return await asyncio.wait_for(work, timeout)
+        return await within(work, timeout)
     except asyncio.TimeoutError:
         raise ApiError(504, "timeout_error", f"the embeddings took longer than {timeout:g} s") from None

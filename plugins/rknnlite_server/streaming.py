@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from .closing import within
 from .errors import ApiError, as_api_error
 
 __all__ = ["PieceStream", "event_stream", "line_stream", "while_connected"]
@@ -114,10 +115,10 @@ class PieceStream(Response):
                     send, self._before + json.dumps(problem.body_for(self._path)) + self._behind
                 )
         with contextlib.suppress(OSError, asyncio.TimeoutError):
-            await asyncio.wait_for(send(_body(b"", more=False)), _STALLED)
+            await within(send(_body(b"", more=False)), _STALLED)
 
     async def _piece(self, send: Send, text: str) -> None:
-        await asyncio.wait_for(send(_body(text.encode(), more=True)), _STALLED)
+        await within(send(_body(text.encode(), more=True)), _STALLED)
 
 
 def _body(data: bytes, more: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from rknnlite.protocol.json_form import to_text
 from rknnlite.protocol.messages import message
 from rknnlite.protocol.requests import InferRequest
 
-from ..closing import in_thread
+from ..closing import in_thread, within
 from ..errors import ApiError
 from ..queueing import Turnstile
 from ..state import State
@@ -196,7 +196,7 @@ def aiter_of(requests: Any) -> Any:
 async def _next(messages: Any) -> Optional[Any]:
     """The next message of a stream, None at its end; raises RunTimeout where it does not come."""
     try:
-        return await asyncio.wait_for(messages.__anext__(), PIECE_SECONDS)
+        return await within(messages.__anext__(), PIECE_SECONDS)
     except StopAsyncIteration:
         return None
     except asyncio.TimeoutError:

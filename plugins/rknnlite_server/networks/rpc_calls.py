@@ -17,7 +17,7 @@ from rknnlite.errors import InputInvalid, RknnError, shown
 from rknnlite.protocol.messages import HEALTH, INFERENCE, methods
 
 from .. import body
-from ..closing import closing
+from ..closing import closing, within
 from ..errors import ApiError
 from ..state import State
 from .rpc_errors import abort
@@ -133,7 +133,7 @@ async def _asked(requests: Any, method: Any) -> Any:
 async def _only(requests: Any, method: Any) -> Any:
     """The one message of a call; raises ApiError where it does not come, InputInvalid where it is none."""
     try:
-        found = await asyncio.wait_for(requests.__anext__(), body.BODY_SECONDS)
+        found = await within(requests.__anext__(), body.BODY_SECONDS)
     except StopAsyncIteration:
         raise InputInvalid("the call has no message") from None
     except asyncio.TimeoutError:
