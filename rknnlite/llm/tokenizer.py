@@ -128,18 +128,15 @@ class Tokenizer:
 
 def _opened(text: str, label: str, isolate: bool) -> Any:
     """What computes a ``tokenizer.json``: the package, plain Python without it, or a process of its own."""
-    package: Any = None
     try:
         import tokenizers as package
-    except ImportError as error:
-        reason = error
+    except ImportError as error:  # kept no longer than this: it holds this frame, and that all callers
+        return _without_package(json.loads(text), label, isolate, error)
     steps, model = steps_and_model(text)
-    made = _model(package, model) if package is not None and model else None
+    made = _model(package, model) if model else None
     published = json.loads(text) if made is None else steps
     if isolate and not trusted(published):
         return TokenizerApart(label, expressions(published))
-    if package is None:
-        return _plain_python(published, label, reason)
     if made is None:
         built = package.Tokenizer.from_str(json.dumps(published))
     else:
@@ -169,8 +166,10 @@ def _added(package: Any, id: int, **token: Any) -> Any:
     return package.AddedToken(**token)
 
 
-def _plain_python(published: Any, label: str, error: ImportError) -> PlainTokenizer:
-    """The tokenizer without the package; raises RknnError when it is none that we can compute."""
+def _without_package(published: Any, label: str, isolate: bool, error: ImportError) -> Any:
+    """The tokenizer in plain Python; raises RknnError when it is none that we can compute."""
+    if isolate and not trusted(published):
+        return TokenizerApart(label, expressions(published))
     try:
         return PlainTokenizer(published)
     except NotHere as part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -129,6 +130,18 @@ def test_a_session_has_a_tokenizer_without_the_package() -> None:
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids, skip_special=False) == text
     assert len(ids) < len(text) // 2
+
+
+@pytest.mark.usefixtures("without_package")
+def test_the_missing_package_holds_no_caller() -> None:
+    """An error that is kept keeps its frames, and these a model."""
+    gc.collect()
+    gc.disable()
+    try:
+        Tokenizer(FILE).encode("a")
+        assert [held for held in gc.get_objects() if type(held) is ModuleNotFoundError] == []
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("without_package")
