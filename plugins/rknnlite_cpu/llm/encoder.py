@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from rknnlite.formats.llm import LlmModel
 from rknnlite.formats.safetensors import SafeTensors
 
-from ..kernels.parallel import BLOCK_ELEMENTS, matmul, run_blocks
+from ..kernels.parallel import BLOCK_ELEMENTS, run_blocks
 from ..kernels.threads import cores, limited
 from .functions import ACTIVATIONS, layer_normed
 from .linear import Linear, Maker, make_linear
+from .mixing import Queries, mixed
 from .reader import WeightReader
 
 __all__ = ["Encoder"]
@@ -97,18 +98,6 @@ class Encoder:
         heads = qkv.reshape(count, -1, arch.head_dim).transpose(1, 0, 2)
         queries, keys, values = np.split(heads, 3)
         queries = queries * self._scale
-        turned = keys.transpose(0, 2, 1)
         step = max(1, _SCORES // (arch.heads * count))
-        blocks = [_mixed(queries[:, i : i + step], turned, values) for i in range(0, count, step)]
+        blocks = [mixed(Queries(queries[:, i : i + step], 1), keys, values) for i in range(0, count, step)]
         return np.concatenate(blocks, axis=1).transpose(1, 0, 2).reshape(count, -1)
-
-
-def _mixed(queries: Array, turned: Array, values: Array) -> Array:
-    """Softmax over keys, weighted sum of values: (heads, queries, head_dim)."""
-    scores = matmul(queries, turned)
-    scores -= scores.max(axis=-1, keepdims=True)
-    np.exp(scores, out=scores)
-    total = scores.sum(axis=-1, keepdims=True)
-    mixed = matmul(scores, values)
-    mixed /= total
-    return mixed
