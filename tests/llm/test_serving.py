@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +15,7 @@ from rknnlite.llm.session_pool import SessionPool
 from rknnlite.llm.stop_strings import StopStrings
 from rknnlite.spi.llm import InferParams, LlmContext, LlmSession, SamplingParams, TokenInput
 from tests.llm.conftest import Recorder
+from tests.support.sessions import crowd
 
 FEW = InferParams(max_new_tokens=4)
 
@@ -161,21 +161,4 @@ def test_closing_stops_what_runs(pool: SessionPool) -> None:
 
 
 def test_threads_take_turns(pool: SessionPool) -> None:
-    free, wrong = threading.Semaphore(pool.size), []
-
-    def client(number: int) -> None:
-        for turn in range(5):
-            with free:
-                try:
-                    session = pool.take([number, turn])
-                    session.run(TokenInput([number, turn], whole=True), InferParams(max_new_tokens=1))
-                    pool.give(session)
-                except Exception as error:  # whatever it is, the test must hear of it
-                    wrong.append(error)
-
-    threads = [threading.Thread(target=client, args=(n,)) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong and pool.running == 0
+    assert crowd(pool, range(6), turns=5) == [] and pool.running == 0

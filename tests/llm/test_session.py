@@ -34,6 +34,7 @@ from rknnlite.spi.llm import (
 from tests.llm.conftest import Maker, Recorder, embed_of
 from tests.support.brothers import slow_unless
 from tests.support.llm_models import FAMILIES, VOCAB, SlowDecoder
+from tests.support.sessions import ends_silently
 
 DATA = Path(__file__).parent / "data"
 NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
@@ -399,14 +400,7 @@ def test_closed_sessions_say_so_and_close_again(session: LlmSession, context: Ll
 
 def test_no_callback_after_close(context: LlmContext, package: Maker, recorder: Recorder) -> None:
     session = context.session(NEVER_ENDS, LlmCallbacks(recorder, embed=embed_of(package())))
-    session.run_async(TokenInput([1]), InferParams(max_new_tokens=10**9))
-    while not recorder.calls:
-        time.sleep(0.001)
-    session.close()
-    count = len(recorder.calls)
-    time.sleep(0.02)
-    assert len(recorder.calls) == count
-    assert recorder.states[-1] == CallState.STOP
+    ends_silently(session, recorder, [1], InferParams(max_new_tokens=10**9))
 
 
 def test_options_that_mean_nothing_are_refused(package: Maker) -> None:

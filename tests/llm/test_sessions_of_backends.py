@@ -40,6 +40,7 @@ from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import build, model
 from tests.llm.conftest import Maker, Recorder, embed_of
 from tests.support.llm_models import VOCAB
+from tests.support.sessions import crowd, ends_silently
 
 pytestmark = pytest.mark.slow
 
@@ -432,25 +433,8 @@ def test_a_session_goes_on_while_another_one_is_held(talker: Talker) -> None:
 
 
 def test_a_pool_of_sessions(talker: Talker) -> None:
-    pool, wrong = SessionPool(talker.session, 2), []
-    free = threading.Semaphore(pool.size)
-
-    def client(number: int) -> None:
-        for turn in range(3):
-            with free:
-                try:
-                    session = pool.take([number, turn])
-                    session.run(TokenInput([number, turn], whole=True), InferParams(max_new_tokens=1))
-                    pool.give(session)
-                except Exception as error:  # whatever it is, the test must hear of it
-                    wrong.append(error)
-
-    threads = [threading.Thread(target=client, args=(65 + n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong and pool.running == 0
+    pool = SessionPool(talker.session, 2)
+    assert crowd(pool, range(65, 69), turns=3) == [] and pool.running == 0
     taken = pool.take([65])
     run = taken.run_async(TokenInput([65], whole=True), ENDLESS)
     pool.close()
@@ -503,14 +487,7 @@ def test_the_result_of_a_tool_goes_on_without_being_told(talker: Talker) -> None
 
 def test_no_callback_after_close(talker: Talker, recorder: Recorder) -> None:
     session = talker.session(recorder)
-    session.run_async(TokenInput([65]), ENDLESS)
-    while not recorder.calls:
-        time.sleep(0.001)
-    session.close()
-    count = len(recorder.calls)
-    time.sleep(0.05)
-    assert len(recorder.calls) == count
-    assert recorder.states[-1] is CallState.STOP
+    ends_silently(session, recorder, [65], ENDLESS)
 
 
 def test_a_run_that_is_cancelled_before_it_begins(talker: Talker) -> None:

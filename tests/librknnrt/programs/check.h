@@ -110,4 +110,33 @@ static inline void frame(rknn_context context, const char *folder, const char *i
     free(data);
 }
 
+/* in0.u8 and in1.u8 as the two inputs of a model. */
+static inline void give_images(rknn_context context, const char *folder)
+{
+    rknn_input inputs[2];
+    size_t size;
+    for (uint32_t i = 0; i < 2; i++) {
+        void *data = load(folder, i ? "in1.u8" : "in0.u8", &size);
+        inputs[i] = given(i, data, size, RKNN_TENSOR_UINT8, RKNN_TENSOR_NHWC);
+    }
+    OK(rknn_inputs_set(context, 2, inputs));
+    for (int i = 0; i < 2; i++)
+        free(inputs[i].buf);
+}
+
+/* The two outputs of a model, real numbers, are those files. */
+static inline void same_outputs(rknn_context context, const char *folder, const char *const *names)
+{
+    rknn_output outputs[2];
+    memset(outputs, 0, sizeof outputs);
+    for (uint32_t i = 0; i < 2; i++) {
+        outputs[i].index = i;
+        outputs[i].want_float = 1;
+    }
+    OK(rknn_outputs_get(context, 2, outputs, NULL));
+    for (int i = 0; i < 2; i++)
+        same(folder, names[i], outputs[i].buf, outputs[i].size);
+    OK(rknn_outputs_release(context, 2, outputs));
+}
+
 #endif

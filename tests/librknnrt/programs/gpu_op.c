@@ -83,24 +83,10 @@ static rknn_custom_op operator_of(char *text, size_t size, const char *kernel)
 
 static void infer(rknn_context context, const char *folder)
 {
-    rknn_input inputs[2];
-    rknn_output outputs[2];
-    size_t size;
-    memset(outputs, 0, sizeof outputs);
-    for (uint32_t i = 0; i < 2; i++) {
-        void *data = load(folder, i ? "in1.u8" : "in0.u8", &size);
-        inputs[i] = given(i, data, size, RKNN_TENSOR_UINT8, RKNN_TENSOR_NHWC);
-        outputs[i].index = i;
-        outputs[i].want_float = 1;
-    }
-    OK(rknn_inputs_set(context, 2, inputs));
+    static const char *const golden[] = {"out0.f32", "out1.f32"};
+    give_images(context, folder);
     OK(rknn_run(context, NULL));
-    OK(rknn_outputs_get(context, 2, outputs, NULL));
-    for (int i = 0; i < 2; i++) {
-        same(folder, i ? "out1.f32" : "out0.f32", outputs[i].buf, outputs[i].size);
-        free(inputs[i].buf);
-    }
-    OK(rknn_outputs_release(context, 2, outputs));
+    same_outputs(context, folder, golden);
 }
 
 int main(int argc, char **argv)
