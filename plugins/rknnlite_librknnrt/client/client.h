@@ -73,7 +73,8 @@ int wire_memory(size_t size); /* a descriptor of fresh memory, -1 */
 /* -- given.c: what programs hand over --------------------------------------------------------------- */
 
 int given_bytes(const void *bytes, uint64_t size); /* a descriptor of a copy, -1 */
-int given_part(const char *path, uint64_t offset, uint64_t size); /* the same of these bytes of a file */
+/* The same of these bytes of a file; errno is ERANGE where they are not all in it. */
+int given_part(const char *path, uint64_t offset, uint64_t size);
 char *given_path(const char *path); /* meaning the same in the server, which began in another folder; the caller frees it */
 
 /* -- channel.c: one conversation ------------------------------------------------------------------ */

@@ -68,7 +68,8 @@ static int open_file(struct channel *channel, struct talk *talk, const char *mod
         if (fd < 0)
             return failed(talk->function, RKNN_ERR_MODEL_INVALID,
                           "the %u bytes (real_model_size) at %d (real_model_offset) of %s cannot be read: %s",
-                          extend->real_model_size, extend->real_model_offset, model, strerror(errno));
+                          extend->real_model_size, extend->real_model_offset, model,
+                          errno == ERANGE ? "they are not all in it" : strerror(errno));
         talk->args[1] = extend->real_model_size;
         return hand_model(channel, talk, fd);
     }

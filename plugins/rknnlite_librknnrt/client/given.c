@@ -36,7 +36,7 @@ int given_part(const char *path, uint64_t offset, uint64_t size)
     if (file >= 0 && fstat(file, &status) == 0) {
         size_t whole = (size_t)status.st_size;
         void *at = MAP_FAILED;
-        errno = EINVAL;
+        errno = ERANGE;
         if (size && offset <= whole && size <= whole - offset)
             at = mmap(NULL, whole, PROT_READ, MAP_PRIVATE, file, 0);
         if (at != MAP_FAILED) {
