@@ -34,8 +34,8 @@ def test_common_path(tmp_path: Path, compiler: str) -> None:
                 write(tmp_path, f"{name}{i}", output)
     told = run([program("common_path.c", compiler=compiler), model, tmp_path]).stderr
     assert told.count("memory is bound to some tensors only; in1, out0, out1 go by rknn_inputs_set") == 1
-    assert told.count("cannot be read: the file ends before them") == 2, (
-        "a part of a file, one byte and six too far"
+    assert told.count("cannot be read: they are not all in it") == 2, (
+        "a byte behind the end, and before the beginning"
     )
 
 
