@@ -55,7 +55,8 @@ def run(model: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    options.add_session_config_entry("session.x64quantprecision", "1")  # without VNNI its sums of 8 bits saturate
+    # Without VNNI its sums of 8 bits saturate.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     session = runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     results: list[np.ndarray] = session.run(None, inputs)
     return results
