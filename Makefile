@@ -20,7 +20,7 @@ PYTEST_ARGS ?=
 PYTEST = -n auto $(if $(FULL),,-m "not slow") $(PYTEST_ARGS)
 BENCH ?= benchmarks/models
 FUZZ ?= 300
-CPU_LIMIT ?= 480
+CPU_LIMIT ?= 4800
 
 # What tests of custom operators, of programs in other languages, of completion and of proxies need beside Python; without
 # them those tests are skipped.
@@ -32,7 +32,7 @@ PACKAGES := gcc g++ clang golang-go rustc libopencv-dev cmake strace gcc-aarch64
 help:
 	@echo "make demo          run examples/resnet18 on a genuine .rknn file (prints the top 5)"
 	@echo "make test          ruff, mypy, spelling, pytest; SLOW=1 or CI=true includes the slow tests; what is missing is skipped and named"
-	@echo "make cpu-time      the fast tests with their CPU seconds by folder; fails when they take far too many"
+	@echo "make cpu-time      the fast tests with their CPU seconds by folder; fails above CPU_LIMIT=$(CPU_LIMIT) loops of a fixed piece of Python"
 	@echo "make lint          ruff, mypy and spelling only"
 	@echo "make fuzz          damaged models, packages, KV caches, configurations for FUZZ=$(FUZZ) seconds; findings in build/fuzz"
 	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"

@@ -46,6 +46,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(cpu_time.CpuTime(config.getoption("cpu_times")))
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are named by their argument: packed ones hold the clock, and ids that differ between workers end a whole run."""
+    return argname if isinstance(val, (bytes, bytearray)) else None
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of the developer's shell decides a test."""

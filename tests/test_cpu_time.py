@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.cpu_time import COLLECTION, FAST, CpuTime
+from tests.support import cpu_time
+from tests.support.cpu_time import COLLECTION, FAST, CpuTime, loop
 
 
 def told(plugin: CpuTime, name: str, seconds: float, *keywords: str) -> None:
@@ -19,14 +20,15 @@ def told(plugin: CpuTime, name: str, seconds: float, *keywords: str) -> None:
     )
 
 
-def ended(plugin: CpuTime, collection: float, whole: float, exitstatus: int = 0) -> Any:
-    """The session, after a worker told what it took."""
-    plugin.pytest_testnodedown(SimpleNamespace(workeroutput={"cpu_times": (collection, whole)}))
-    session: Any = SimpleNamespace(config=SimpleNamespace(), exitstatus=exitstatus)
+def ended(plugin: CpuTime, collection: float, whole: float, loop: float = 0.1) -> Any:
+    """The session, after a worker told what it took, and the machine how fast it is."""
+    plugin.pytest_testnodedown(SimpleNamespace(workeroutput={"cpu_times": (collection, whole, [loop, loop])}))
+    session: Any = SimpleNamespace(config=SimpleNamespace(), exitstatus=0)
     plugin.pytest_sessionfinish(session)
     return session
 
 
+@pytest.mark.parametrize("loop", [0.1, 0.7], ids=["quick machine", "slow machine"])
 @pytest.mark.parametrize(
     ("whole", "collection", "warns", "fails"),
     [
@@ -38,16 +40,28 @@ def ended(plugin: CpuTime, collection: float, whole: float, exitstatus: int = 0)
     ],
 )
 def test_too_much_is_told_and_far_too_much_fails(
-    whole: float, collection: float, warns: bool, fails: bool, monkeypatch: pytest.MonkeyPatch
+    whole: float, collection: float, warns: bool, fails: bool, loop: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("os.times", lambda: (1.0, 0.0, 0.0, 0.0, 0.0))
+    """In loops of this machine: one of a seventh of the speed, or that others keep busy, fails nothing."""
+    monkeypatch.setattr("os.times", lambda: (0.0, 0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(cpu_time, "loop", lambda: loop)
     plugin = CpuTime(FAST * 4 / 3)
-    assert ended(plugin, collection, whole).exitstatus == fails
+    assert ended(plugin, collection * loop, whole * loop, loop).exitstatus == fails
     assert plugin.line().startswith(
-        f"CPU time of the tests not marked slow: {whole + 1:.0f} s, collected in {collection:.1f} s"
+        f"CPU time of the tests not marked slow: {whole * loop:.0f} s ({whole:.0f} loops), "
+        f"collected in {collection * loop:.1f} s ({collection:.0f})"
     )
     assert ("MORE" in plugin.line()) == warns
-    assert ended(CpuTime(None), collection, whole).exitstatus == 0, "only where a limit is asked for"
+    for reports in (None, float("inf")):
+        assert ended(CpuTime(reports), collection * loop, whole * loop, loop).exitstatus == 0, (
+            "no limit was asked for"
+        )
+
+
+def test_the_loop_takes_as_long_as_ever() -> None:
+    """It is always the same work: within one run two of them differ by less than tests may."""
+    first, second = (min(loop() for _ in range(3)) for _ in range(2))
+    assert 0.5 < first / second < 2
 
 
 def test_slow_tests_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
