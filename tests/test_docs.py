@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import os
 import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,7 +19,8 @@ import pytest
 
 from rknnlite import config, errors
 from tests.cli.conftest import BOARD
-from tests.support.needs import skip_for_want
+from tests.support import installed
+from tests.support.needs import needs, skip_for_want
 from tests.support.resident import Resident
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,7 +51,7 @@ SLOW = (
 
 
 def blocks(language: str) -> list[object]:
-    """Every block in a language with its document and line; slow where programs are compiled, compared or served."""
+    """The text of the document and each block in a language; slow where programs are compiled, compared or served."""
     found = []
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
@@ -57,15 +59,20 @@ def blocks(language: str) -> list[object]:
             line = text.count("\n", 0, match.start()) + 1
             if match.group(1) == language:
                 marks = [pytest.mark.slow] if language in ("python", "sh") and name(path) in SLOW else []
-                found.append(pytest.param(match.group(2), id=f"{name(path)}:{line}", marks=marks))
+                found.append(pytest.param(text, match.group(2), id=f"{name(path)}:{line}", marks=marks))
     return found
 
 
 @pytest.fixture(scope="module")
-def strict() -> Iterator[Resident]:
-    """An interpreter to which a warning is an error."""
-    with Resident("-W", "error") as resident:
-        yield resident
+def after() -> Iterator[Callable[..., Resident]]:
+    """An interpreter that has what the install lines of a document bring, and nothing else."""
+    with contextlib.ExitStack() as stack:
+
+        @functools.cache
+        def started(hidden: str, *options: str) -> Resident:
+            return stack.enter_context(Resident(*options, hidden=hidden))
+
+        yield lambda text, *options: started(installed.hidden_after(installed.asked_for(text)), *options)
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +87,15 @@ def board() -> Iterator[str]:
         yield f"127.0.0.1:{served.state.rpc.port}"
 
 
-@pytest.mark.parametrize("code", blocks("python"))
-def test_block_runs(code: str, tmp_path: Path, strict: Resident, request: pytest.FixtureRequest) -> None:
-    """Each block is a program of its own; paths in it are those of the repository."""
+@pytest.mark.parametrize(("page", "code"), blocks("python"))
+def test_block_runs(
+    page: str, code: str, tmp_path: Path, after: Callable[..., Resident], request: pytest.FixtureRequest
+) -> None:
+    """Each block is a program of its own, to which a warning is an error; paths in it are those of the repository."""
+    strict = after(page, "-W", "error")
     for folder in ("examples", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    environment = {**os.environ, "RKNNLITE_BACKEND": "cpu"}
+    environment = {**os.environ, **strict.environment, "RKNNLITE_BACKEND": "cpu"}
     if "board:8001" in code:
         code = code.replace("board:8001", request.getfixturevalue("board"))
         del environment["RKNNLITE_BACKEND"]
@@ -94,6 +104,17 @@ def test_block_runs(code: str, tmp_path: Path, strict: Resident, request: pytest
         skip_for_want(done.stderr)
     assert done.returncode == 0, done.stderr
     assert not re.search(r"^E ", done.stderr, re.MULTILINE), done.stderr
+
+
+def test_a_page_has_what_its_own_install_lines_bring() -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("PIL")
+    asked = installed.asked_for(
+        "pip install '.[pictures]'   # in a checkout\npip install -e ./tools/companion"
+    )
+    assert asked == {"rknnlite", "rknnlite[pictures]"}
+    hidden = installed.hidden_after(asked).split(",")
+    assert "jinja2" in hidden and not {"PIL", "numpy", "pip", "rknnlite"} & {*hidden}
 
 
 # -- shell blocks --------------------------------------------------------------------------------------------
@@ -183,19 +204,16 @@ def server_urls() -> Iterator[str]:
         yield f"{served.url} {embedding.url} {network.url}"
 
 
-@pytest.fixture(scope="module")
-def python() -> Iterator[Resident]:
-    """An interpreter as a shell starts it."""
-    with Resident() as resident:
-        yield resident
-
-
-@pytest.mark.parametrize("code", blocks("sh"))
+@pytest.mark.parametrize(("page", "code"), blocks("sh"))
 def test_shell_block_runs(
-    code: str, tmp_path: Path, request: pytest.FixtureRequest, python: Resident
+    page: str, code: str, tmp_path: Path, request: pytest.FixtureRequest, after: Callable[..., Resident]
 ) -> None:
     """Line by line in bash, on a board that is made of files; commands that would change this machine stand still."""
     from rknnlite.extras import EXTRAS
+
+    if re.search(r"\bcurl\b", code):
+        needs("curl")
+    python = after(page)
 
     root, tools, work = (tmp_path / part for part in ("root", "bin", "work"))
     for file, text in {**BOARD, **MORE_OF_THE_BOARD}.items():
@@ -221,7 +239,7 @@ def test_shell_block_runs(
         (tools / command).chmod(0o755)
     environment = {
         **os.environ, "PATH": f"{tools}:/usr/bin:/bin", "RKNNLITE_BACKEND": "cpu", "HOME": str(tmp_path), "USER": "me",
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'plugins'}", "SERVERS": request.getfixturevalue("server_urls") if "curl " in code else "",
+        **python.environment, "SERVERS": request.getfixturevalue("server_urls") if "curl " in code else "",
     }  # fmt: skip
     done = subprocess.run(
         ["bash", "-eu", "-o", "pipefail", "-c", code], cwd=work, env=environment, capture_output=True, text=True,
@@ -249,8 +267,8 @@ def test_every_option_of_the_server_is_described() -> None:
     assert set(re.findall(r"`(--?[\w-]+)`", " ".join(rows))) == options, "options that there are not"
 
 
-@pytest.mark.parametrize("text", blocks("yaml"))
-def test_yaml_block_is_a_configuration(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "text"), blocks("yaml"))
+def test_yaml_block_is_a_configuration(page: str, text: str, tmp_path: Path) -> None:
     if "\nsteps:" in text:  # a recipe of continuous integration; tests/test_adopting.py runs complete ones
         assert all(line.startswith(("  ", "steps:", "runs-on:")) for line in text.splitlines())
         return

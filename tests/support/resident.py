@@ -26,6 +26,8 @@ from typing import Any
 
 import psutil
 
+from tests.support import installed
+
 __all__ = ["Resident", "spent"]
 
 IMPORTED = (
@@ -87,18 +89,22 @@ def resident(*words):
 class Resident:
     """``with Resident("-W", "error") as resident``: an interpreter with these options, until the end of the block."""
 
-    def __init__(self, *options: str) -> None:
+    def __init__(self, *options: str, hidden: str = "") -> None:
         self._options = options
+        self._hidden = hidden  # modules that it and its children do not find, see tests.support.installed
 
     def __enter__(self) -> Resident:
         self._folder = tempfile.TemporaryDirectory()
         self.address = str(Path(self._folder.name) / "link")
         root = Path(__file__).resolve().parents[2]
-        path = os.pathsep.join((str(root), str(root / "plugins"), os.environ.get("PYTHONPATH", "")))
+        folders = [str(root), str(root / "plugins"), os.environ.get("PYTHONPATH", "")]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RKNN")}
+        if self._hidden:
+            folders.insert(0, str(installed.hiding_folder(Path(self._folder.name))))
+        self.environment = {"PYTHONPATH": os.pathsep.join(folders), installed.HIDE: self._hidden}
         self._process = subprocess.Popen(
             [sys.executable, *self._options, "-m", __name__, self.address],
-            env={**environment, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**environment, **self.environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"listens\n"
