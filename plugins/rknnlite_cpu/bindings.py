@@ -207,7 +207,7 @@ def _unbind(bindings: Optional[Bindings], mem: Memory) -> None:
 class _Held:
     """Internal memory in use by one run."""
 
-    _lock = threading.Lock()
+    _lock = threading.RLock()  # a signal handler may run another context meanwhile
     _places: set[tuple[int, int, int]] = set()  # noqa: RUF012  shared on purpose
 
     def __init__(self, place: Optional[tuple[int, int, int]]) -> None:

@@ -129,7 +129,7 @@ class CpuContext(RunningContext):
         return True
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
-        with self.exclusive():
+        with self.step():
             self._settle()
             self._shapes.choose(shapes, self.shapes)
             self._take_attrs()
@@ -145,14 +145,14 @@ class CpuContext(RunningContext):
 
     def register_ops(self, ops: Sequence[CustomOp]) -> None:
         """Take operators over; also after the first run. ``init`` runs here for every shape in use so far."""
-        with self.exclusive():
+        with self.step():
             self._settle()
             for op in distinct(map(as_custom_op, ops)):
                 self._shapes.register(op)
 
     def register_postprocess(self, plugin: str | os.PathLike[str] | PostProcess) -> None:
         """Open the plugin for the shapes in use. Raises ContextInvalid after a run, ParamInvalid for a second one."""
-        with self.exclusive():
+        with self.step():
             if self._post is not None or self._runs.count:
                 why = "the model has run already" if self._post is None else "a plugin is registered already"
                 raise ContextInvalid(f"{why}; open the model again to register a post-process plugin")
@@ -167,7 +167,7 @@ class CpuContext(RunningContext):
     # -- common path --------------------------------------------------------------------------------------
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
-        with self.exclusive():
+        with self.step():
             self._opened.check_runs()
             self._check_path()
             by_index = {item.index: item for item in inputs}
@@ -190,7 +190,7 @@ class CpuContext(RunningContext):
 
         Waits for a frame that is under way, and raises what it raised.
         """
-        with self.exclusive():
+        with self.step():
             self._check_path()
             frame = self._answer()
             if frame.post is not None:

@@ -117,13 +117,13 @@ class RunningContext(ZeroCopyContext):
         return [feed.values(item) for feed, item in zip(self._shapes.current.feeds, inputs)]
 
     def run(self) -> None:
-        with self.exclusive():
+        with self.step():
             self._settle()
             self._make(self._begin())
 
     def start(self, timeout_ms: int = 0) -> int:
         """See ``Context.start``; bound memory is read here, and written when the frame ends."""
-        with self.exclusive():
+        with self.step():
             _check_timeout(timeout_ms)
             if self._flight is None:
                 from rknnlite.spi.in_flight import InFlight
@@ -140,7 +140,7 @@ class RunningContext(ZeroCopyContext):
 
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
         """See ``Context.wait``. A coprocessor has one frame under way, so that only the last one is legal there."""
-        with self.exclusive():
+        with self.step():
             _check_timeout(timeout_ms)
             newest = self._runs.count - 1
             if not (newest if self._is_coprocessor else 0) <= frame_id <= newest or newest < 0:
@@ -253,6 +253,7 @@ class RunningContext(ZeroCopyContext):
 
     def close(self) -> None:
         """As ``Context.close``; frames that have not begun are given up, the one under way is waited for."""
+        self.refuse_inside()
         self._give_up()
         super().close()
 

@@ -85,7 +85,7 @@ class ZeroCopyContext(Context):
     # -- binding ------------------------------------------------------------------------------------------
 
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
-        with self.exclusive():
+        with self.step():
             if self._common and not self.mixed_paths:
                 raise ContextInvalid(MIXED)
             if self._has_post:

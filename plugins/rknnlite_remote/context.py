@@ -66,7 +66,7 @@ class RemoteContext(RunningContext):
             self.soc.check_batch_cores(count)
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
-        with self.exclusive():
+        with self.step():
             self._settle()
             self._describe(shapes)
             self._shape_chosen = True
@@ -83,7 +83,7 @@ class RemoteContext(RunningContext):
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
         """Take the inputs. What is wrong with their values is told by the board, when the model runs."""
-        with self.exclusive():
+        with self.step():
             if self._bindings.bound:
                 raise ContextInvalid(MIXED)
             by_index = {item.index: item for item in inputs}
@@ -156,7 +156,7 @@ class RemoteContext(RunningContext):
         raise ParamInvalid(f"board {self.board}: memory of internal tensors lies there; {_NO_DESCRIPTORS}")
 
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
-        with self.exclusive():
+        with self.step():
             if self._common:
                 raise ContextInvalid(MIXED)
             mine = self._bindings.mine(mem)
@@ -208,6 +208,7 @@ class RemoteContext(RunningContext):
 
     def close(self) -> None:
         """As ``Context.close``; frames that have no answer yet are given up."""
+        self.refuse_inside()
         if not self._closed:
             self._finish_async()
             self._frames.close()

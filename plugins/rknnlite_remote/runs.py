@@ -110,7 +110,7 @@ class RunningContext(DescribedContext):
 
     def run(self) -> None:
         """Run once. In asynchronous mode the frame is begun: its outputs are fetched behind those of the one before."""
-        with self.exclusive():
+        with self.step():
             if self._options.async_mode:
                 self._start()
                 return
@@ -125,13 +125,13 @@ class RunningContext(DescribedContext):
 
     def start(self, timeout_ms: int = 0) -> int:
         """See ``Context.start``; bound memory is read here, and written when the frame is waited for."""
-        with self.exclusive():
+        with self.step():
             _check_timeout(timeout_ms)
             return self._start()
 
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
         """See ``Context.wait``."""
-        with self.exclusive():
+        with self.step():
             _check_timeout(timeout_ms)
             newest = self._count - 1
             if not 0 <= frame_id <= newest:
@@ -147,11 +147,11 @@ class RunningContext(DescribedContext):
         Asked for the other form than the run was (``want_float``), the board runs once more on the same inputs; the
         next run asks for this form at once.
         """
-        with self.exclusive():
+        with self.step():
             return [np.array(array) for array in self._fetched_arrays(want_float)]
 
     def get_outputs_into(self, arrays: Any, want_float: bool = True) -> None:
-        with self.exclusive():
+        with self.step():
             for array, found in zip(arrays, self._fetched_arrays(want_float)):
                 array[...] = found
 

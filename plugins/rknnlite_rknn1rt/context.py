@@ -72,7 +72,7 @@ class Rknn1Context(ZeroCopyContext):
     # -- common path --------------------------------------------------------------------------------------
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
-        with self.exclusive():
+        with self.step():
             self._idle()
             if self._on_side(True):
                 raise ContextInvalid(MIXED)
@@ -85,7 +85,7 @@ class Rknn1Context(ZeroCopyContext):
 
     def run(self) -> None:
         """As the contract says; without memory for the outputs the library may still compute when it returns."""
-        with self.exclusive():
+        with self.step():
             self._idle()
             if not self._settings.async_mode:
                 self._drain()
@@ -129,7 +129,7 @@ class Rknn1Context(ZeroCopyContext):
             self._finish()
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
-        with self.exclusive():
+        with self.step():
             self._idle()
             if self._kept is not None:
                 arrays, self._kept = self._take_kept(want_float), None
@@ -139,7 +139,7 @@ class Rknn1Context(ZeroCopyContext):
             return arrays
 
     def get_outputs_into(self, arrays: Sequence[Array], want_float: bool = True) -> None:
-        with self.exclusive():
+        with self.step():
             self._idle()
             self._fetch(want_float).check(arrays)
             if self._kept is None:
@@ -187,7 +187,7 @@ class Rknn1Context(ZeroCopyContext):
         return self._frame
 
     def start(self, timeout_ms: int = 0) -> int:
-        with self.exclusive():
+        with self.step():
             self._idle()
             if self._settings.async_mode:
                 raise ParamInvalid(
@@ -198,7 +198,7 @@ class Rknn1Context(ZeroCopyContext):
 
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
         """See ``Context.wait``; fetches the frame, which ``get_outputs`` then gives. Frames before it are dropped."""
-        with self.exclusive():
+        with self.step():
             if self._waiting is None:
                 if frame_id == self._frame and frame_id not in self._begun:
                     return

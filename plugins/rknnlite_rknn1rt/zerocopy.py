@@ -62,7 +62,7 @@ class ZeroCopyContext(QueryContext):
             return mem
 
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
-        with self.exclusive():
+        with self.step():
             if not isinstance(mem, Rknn1Memory) or mem not in self._memories:
                 raise ParamInvalid("this memory belongs to another context; create it in this one")
             self._need()

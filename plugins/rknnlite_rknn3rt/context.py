@@ -72,7 +72,7 @@ class Rknn3Context(QueryContext):
             )
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
-        with self.exclusive():
+        with self.step():
             self._finish()
             number = find_shapes(self._label, shapes, self.shapes, self.inputs)
             check("rknn3_set_shape", self._need().call("rknn3_set_shape", number))
@@ -99,7 +99,7 @@ class Rknn3Context(QueryContext):
     # -- common path --------------------------------------------------------------------------------------
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
-        with self.exclusive():
+        with self.step():
             self._finish()
             self.follow_shapes(inputs)
             into = self._sets()[0]
@@ -112,7 +112,7 @@ class Rknn3Context(QueryContext):
             self._ran = False
 
     def run(self) -> None:
-        with self.exclusive():
+        with self.step():
             feeds = self._feeds()
             self._ran = False
             start = time.perf_counter()
@@ -138,7 +138,7 @@ class Rknn3Context(QueryContext):
         return inputs.prepare(), len(inputs), outputs.prepare(), len(outputs)
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
-        with self.exclusive():
+        with self.step():
             self._finish()
             if not self._ran:
                 raise ContextInvalid("run the model before asking for outputs")
@@ -147,7 +147,7 @@ class Rknn3Context(QueryContext):
 
     def start(self, timeout_ms: int = 0) -> int:
         """``rknn3_run_async`` (runtime 1.0.0 only); the time that a run may take is ``timeout_ms`` of ``open``."""
-        with self.exclusive():
+        with self.step():
             feeds = self._feeds()
             self._ran = False
             check("rknn3_run_async", self._need().call("rknn3_run_async", *feeds))
@@ -156,7 +156,7 @@ class Rknn3Context(QueryContext):
             return self._frames
 
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
-        with self.exclusive():
+        with self.step():
             if frame_id != self._frames or not self._frames:
                 last = (
                     f"the last one that began is {self._frames}"
@@ -177,7 +177,7 @@ class Rknn3Context(QueryContext):
 
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
         """``attr`` is one of ``native_inputs`` or ``native_outputs``, unchanged: the runtime converts nothing."""
-        with self.exclusive():
+        with self.step():
             self._finish()
             for tensor_set in self._sets():
                 for index, tensor in enumerate(tensor_set.tensors):

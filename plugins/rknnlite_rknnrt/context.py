@@ -14,6 +14,7 @@ from rknnlite.native.crash import calls
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
 from rknnlite.spi.dynamic_shapes import find_shapes
+from rknnlite.spi.exclusive import AT_WORK, FREE
 from rknnlite.spi.zero_copy import MIXED
 
 from . import abi
@@ -110,7 +111,7 @@ class RknnrtContext(ZeroCopyContext):
             check("rknn_set_batch_core_num", code)
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
-        with self.exclusive():
+        with self.step():
             wanted = self._shapes[find_shapes(self._file.label, shapes, self._shapes, self._inputs)]
             structs = abi.array_of(abi.TensorAttrStruct, len(wanted))(
                 *(to_struct(reshaped(attr, dims)) for attr, dims in zip(self._inputs, wanted))
@@ -122,7 +123,7 @@ class RknnrtContext(ZeroCopyContext):
 
     def register_ops(self, ops: Sequence[CustomOp]) -> None:
         """Register operators; those registered before stay (the C call alone would replace them)."""
-        with self.exclusive():
+        with self.step():
             known = {op.op_type: op for op in (*self._ops, *ops)}
             registration = Registration(self._library, list(known.values()))
             self._need().keep.append(registration)
@@ -140,11 +141,11 @@ class RknnrtContext(ZeroCopyContext):
     # -- common path --------------------------------------------------------------------------------------
 
     def set_inputs(self, inputs: Sequence[Input]) -> None:
-        self.take()
+        outer = self.begin_step()
         try:
             self._set(inputs)
         finally:
-            self.let_go()
+            self.end_step(outer)
 
     @calls("backend rknnrt: rknn_inputs_set")
     def _set(self, inputs: Sequence[Input]) -> None:
@@ -166,22 +167,18 @@ class RknnrtContext(ZeroCopyContext):
         self._ran = False
 
     def run(self) -> None:
-        self.take()
+        outer = self.begin_step()
         try:
             self._run(None)
         finally:
-            self.let_go()
+            self.end_step(outer)
 
     @calls("backend rknnrt: rknn_run")
     def _run(self, extend: Any) -> None:
-        if self._running or not self._ready:
+        if not self._ready:
             raise self._not_ready()
         self._ran = False
-        self._running = True
-        try:
-            code = self._rknn_run(self._argument, extend)
-        finally:
-            self._running = False
+        code = self._rknn_run(self._argument, extend)
         if code or self._failures:
             if self._registration is not None:
                 self._registration.raise_failure()
@@ -189,8 +186,6 @@ class RknnrtContext(ZeroCopyContext):
         self._ran = True
 
     def _not_ready(self) -> RknnError:
-        if self._running:
-            return ContextInvalid("run was called from inside a custom operator of the same context")
         if not self._bound:
             return ContextInvalid("set inputs (or bind memory) before running")
         missing = [place.label for place in self._places if (place.is_input, place.index) not in self._bound]
@@ -199,13 +194,13 @@ class RknnrtContext(ZeroCopyContext):
         )
 
     def start(self, timeout_ms: int = 0) -> int:
-        with self.exclusive():
+        with self.step():
             extend = abi.RunExtend(non_block=1, timeout_ms=timeout_ms, fence_fd=-1)
             self._run(ct.byref(extend))
             return int(extend.frame_id)
 
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
-        with self.exclusive():
+        with self.step():
             extend = abi.RunExtend(frame_id=frame_id, timeout_ms=timeout_ms, fence_fd=-1)
             code = self._library.function("rknn_wait")(self._value, ct.byref(extend))
             check(
@@ -217,28 +212,31 @@ class RknnrtContext(ZeroCopyContext):
         return self._frame
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
-        self.take()
+        outer = self.begin_step()
         try:
             fetch = self._fetch.get(want_float) or self._new_fetch(want_float)
             arrays = fetch.fresh()
             self._get(fetch)
             return arrays
         finally:
-            self.let_go()
+            self.end_step(outer)
 
     def get_outputs_into(self, arrays: Sequence[Array], want_float: bool = True) -> None:
-        self.take()
+        outer = self.begin_step()
         try:
             fetch = self._fetch.get(want_float) or self._new_fetch(want_float)
             fetch.aim(arrays)
             self._get(fetch)
         finally:
-            self.let_go()
+            self.end_step(outer)
 
     def frame(self, inputs: Sequence[Input], into: Callable[[], list[Array]] | None = None) -> list[Array]:
+        if self._work:
+            raise ContextInvalid(self._again_reason)
+        self._work = AT_WORK
         step = _SET
         try:
-            self._set(inputs)  # the caller holds the context: it is not taken again for each step
+            self._set(inputs)  # one step in all: it is not begun again for each part
             step = _RUN
             self._run(None)
             step = _GET
@@ -252,6 +250,8 @@ class RknnrtContext(ZeroCopyContext):
         except Exception as error:
             step.mark(error)
             raise
+        finally:
+            self._work = FREE
         if self._settings.async_mode:
             self._frame = fetch.frame_id
         return arrays
@@ -290,14 +290,6 @@ class RknnrtContext(ZeroCopyContext):
                 twin._abort()
                 raise
             return twin
-
-    def close(self) -> None:
-        if self._running and self._owner.acquire(False):
-            inside = self._running  # and we hold it: a custom operator closes the context that runs it
-            self.let_go()
-            if inside:
-                raise ContextInvalid("close was called from inside a custom operator of the same context")
-        super().close()
 
     def _release(self) -> None:
         """Memory first, then the context; numpy views that are still alive delay both until they are gone."""

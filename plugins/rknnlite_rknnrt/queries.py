@@ -67,7 +67,7 @@ class QueryContext(Context):
         self._memories: weakref.WeakSet[RknnrtMemory] = weakref.WeakSet()
         self._given: dict[str, Native] = {}
         self._failures: list[BaseException] = []
-        self._common = self._zero_copy = self._ready = self._ran = self._running = False
+        self._common = self._zero_copy = self._ready = self._ran = False
         self._argument = abi.CONTEXT.from_param(native.value)  # the context, converted once for all calls
         self._rknn_run = self._library.quick("rknn_run")
         self._inputs_set = self._library.quick("rknn_inputs_set")

@@ -62,7 +62,7 @@ class ZeroCopyContext(QueryContext):
                 self._ready = False
 
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
-        with self.exclusive():
+        with self.step():
             if self._common:
                 raise ContextInvalid(MIXED)
             pointer = self._pointer(mem)

@@ -58,7 +58,7 @@ class Crew:
         self._watcher: Optional[threading.Thread] = None
         self._latencies: deque[float] = deque(maxlen=_KEPT)
         self._broken: Optional[BaseException] = None
-        self._stopping = False
+        self._stopping = self._putting = False
         self._pid = os.getpid()
         self._began = time.monotonic()
 
@@ -75,6 +75,10 @@ class Crew:
     def put(self, job: Job, wait: bool = True) -> bool:
         """Queue a call; False when the queue is full and ``wait`` is not set. Raises ContextInvalid."""
         with self._lock:
+            if self._putting:  # this very thread: it has the lock
+                raise ContextInvalid(
+                    "this call interrupts another one into the pool: a signal handler; set a flag there and call later"
+                )
             # A future's callback may ask for more; those who answer futures must not wait for themselves.
             inside = threading.current_thread() in (
                 self._watcher,
@@ -85,8 +89,12 @@ class Crew:
                     return False
                 self._room.wait()
             self._check()
-            self._jobs.append(job)
-            self._work.notify()
+            self._putting = True
+            try:
+                self._jobs.append(job)
+                self._work.notify()
+            finally:
+                self._putting = False
         return True
 
     def _closed(self) -> bool:

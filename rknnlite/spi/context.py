@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Union
 
 from numpy.typing import NDArray
 
-from ..errors import InputInvalid, ParamInvalid, RknnError
+from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from ..tensor import QuantParams, TensorAttr
 from .custom_op import CustomOp
 from .dynamic_shapes import ShapesRefused, shapes_of
-from .exclusive import AsyncCalls
+from .exclusive import FREE, NEXT_IS_MINE, AsyncCalls
 from .inputs import collect
 from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
@@ -141,6 +141,7 @@ class Context(AsyncCalls, abc.ABC):
             if self._shape_chosen:
                 return
             raise InputInvalid("choose the shape of a dynamic model before passing data through")
+        self._work = self._work and NEXT_IS_MINE
         try:
             self.set_shapes(given)
         except ParamInvalid as error:
@@ -259,9 +260,7 @@ class Context(AsyncCalls, abc.ABC):
             inputs = collect(given, self.inputs, layout, pass_through, shapes=self.shapes)
             if not raw:
                 return self.frame(inputs)
-            self.set_inputs(inputs)
-            self.run()
-            outputs = self.get_outputs(want_float=False)
+            outputs = self._stepwise(inputs, lambda: self.get_outputs(want_float=False))
         finally:
             self.let_go()
         params = [attr.quant or QuantParams(1.0, 0) for attr in self.outputs]
@@ -281,20 +280,34 @@ class Context(AsyncCalls, abc.ABC):
         Raises:
             Whatever the steps raise, and ``Step.of`` tells which one did.
         """
-        step = _SET
-        try:
-            self.set_inputs(inputs)
-            step = _RUN
-            self.run()
-            step = _GET
-            if into is None:
-                return self.get_outputs(True)
+        if into is None:
+            return self._stepwise(inputs, lambda: self.get_outputs(True))
+
+        def fetch() -> list[Array]:
             arrays = into()
+            self._work = NEXT_IS_MINE  # ``into`` may be the program's own, and call
             self.get_outputs_into(arrays)
             return arrays
+
+        return self._stepwise(inputs, fetch)
+
+    def _stepwise(self, inputs: Sequence[Input], fetch: Callable[[], list[Array]]) -> list[Array]:
+        """Set, run, fetch as one step, in which nobody else begins one."""
+        if self._work:
+            raise ContextInvalid(self._again_reason)
+        step = _SET
+        try:
+            self._work = NEXT_IS_MINE
+            self.set_inputs(inputs)
+            step, self._work = _RUN, NEXT_IS_MINE
+            self.run()
+            step, self._work = _GET, NEXT_IS_MINE
+            return fetch()
         except Exception as error:
             step.mark(error)
             raise
+        finally:
+            self._work = FREE
 
     # -- zero-copy path -----------------------------------------------------------------------------------
 

@@ -1,4 +1,10 @@
-"""Who may call a context when: ``Context.exclusive``, ``Context.infer_async``, and the watch over inputs in use."""
+"""Who may call a context when: ``Context.exclusive``, ``Context.infer_async``, and the watch over inputs in use.
+
+One thread may hold a context several times over, ``infer`` inside ``exclusive`` for instance. What it may not do is begin a
+frame, or a step of one, in the middle of another: a signal handler would, or an operator that calls the context whose run
+calls it. The inputs of one would give the other's outputs, or both would wait for one lock. ``OneCaller.begin_step`` is
+where that is refused, for every backend.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +25,20 @@ if TYPE_CHECKING:
 
     from .one_thread import OneThread
 
-__all__ = ["AsyncCalls", "Exclusive", "OneCaller", "Unchanged", "debugging"]
+__all__ = [
+    "AT_WORK",
+    "FREE",
+    "NEXT_IS_MINE",
+    "AsyncCalls",
+    "Exclusive",
+    "OneCaller",
+    "OneStep",
+    "Unchanged",
+    "debugging",
+]
 
+FREE, AT_WORK, NEXT_IS_MINE = range(3)
+"""What a context does: nothing; a step; a frame, whose next step is about to begin."""
 _IDLE = 0.1  # seconds that the thread of ``infer_async`` waits for the next frame
 
 
@@ -73,13 +91,33 @@ class Exclusive:
         self._context.let_go()
 
 
+class OneStep:
+    """See ``Context.step``."""
+
+    __slots__ = ("_context", "_outer")
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._outer = self._context.begin_step()
+
+    def __exit__(self, *exc: object) -> None:
+        self._context.end_step(self._outer)
+
+
 class OneCaller(abc.ABC):
-    """What serves one caller at a time: a second thread that comes in meanwhile is refused. Closed once."""
+    """What serves one caller at a time: a second thread that comes in meanwhile is refused, and so is the same thread in the
+    middle of a step. Closed once."""
 
     _busy_reason = (
         "this context is in use by another thread; open one context per thread or guard it with a lock"
     )
     _closed_reason = "this context is closed; open the model again"
+    _again_reason = (
+        "this context is in the middle of a call that this one interrupts: a signal handler, or an operator that the context "
+        "itself runs; set a flag there and call when that call has returned, or open a context of its own"
+    )
     _forked_reason = (
         "this context was opened before a fork and belongs to the parent process; open the model in the child"
     )
@@ -87,6 +125,7 @@ class OneCaller(abc.ABC):
     def __init__(self) -> None:
         self._owner = threading.RLock()
         self._closed = False
+        self._work = FREE
 
     @property
     def closed(self) -> bool:
@@ -130,8 +169,44 @@ class OneCaller(abc.ABC):
         """End what ``take`` began: once for each ``take``, by the thread that took, in a ``finally``."""
         self._owner.release()
 
+    def step(self) -> AbstractContextManager[None]:
+        """Hold the context for one step of a frame (setting inputs, running, fetching), see ``begin_step``."""
+        return OneStep(self)
+
+    def begin_step(self) -> int:
+        """``take``, and refuse to begin in the middle of a step that is under way; what it returns goes to ``end_step``.
+
+        Raises:
+            ContextInvalid: closed, held by another thread, or the same thread is at work in here.
+        """
+        self.take()
+        outer = self._work
+        if outer == AT_WORK:
+            self._owner.release()
+            raise ContextInvalid(self._again_reason)
+        self._work = AT_WORK
+        return outer and AT_WORK
+
+    def end_step(self, outer: int) -> None:
+        """End what ``begin_step`` began; in a ``finally``."""
+        self._work = outer
+        self._owner.release()
+
+    def refuse_inside(self) -> None:
+        """For ``close``, before anything is given back: raise ContextInvalid in the middle of this thread's own step."""
+        if self._work and self._owner.acquire(False):
+            inside = self._work  # and this thread has it; else the step of another has ended meanwhile
+            self._owner.release()
+            if inside:
+                raise ContextInvalid(self._again_reason)
+
     def close(self) -> None:
-        """Release everything; may be called again. Waits for a run under way in another thread."""
+        """Release everything; may be called again. Waits for a run under way in another thread.
+
+        Raises:
+            ContextInvalid: the same thread is in the middle of a run, which a signal handler interrupts.
+        """
+        self.refuse_inside()
         with self._owner:
             if not self._closed:
                 self._closed = True
@@ -144,6 +219,7 @@ class OneCaller(abc.ABC):
     def abandon(self) -> None:
         """After a fork, in the child: the parent owns what the context holds, nothing is given back."""
         self._owner = threading.RLock()  # the thread that held it does not exist here
+        self._work = FREE
         self._closed = True
         self._closed_reason = self._forked_reason
 
@@ -190,6 +266,7 @@ class AsyncCalls(OneCaller):
 
     def close(self) -> None:
         """As ``OneCaller.close``; cancels calls that have not begun."""
+        self.refuse_inside()
         self._finish_async()
         super().close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import rknnlite
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.layout import nchw_to_nc1hwc2, nhwc_to_nchw
 from rknnlite.quant import dequantise, quantise
 from rknnlite.spi import Context, Input, RawOutput
 from rknnlite.tensor import DType, Layout, QuantParams
 from tests.support.corpus import genuine, golden_of, goldens, open_cpu
+from tests.support.interrupts import check_interrupts
 
 IMAGE = "mean_std.rk3588.i8"
 TWO = "two_images.rk3588.i8"
@@ -451,3 +454,44 @@ def test_same_file_opened_twice(tmp_path: Path) -> None:
     with open_cpu(path) as one, open_cpu(path) as two:
         path.unlink()
         assert same(one.infer(image_of()), two.infer(image_of()))
+
+
+def test_a_signal_handler_in_the_middle_of_a_frame_is_refused(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_interrupts(context, [image_of()], monkeypatch)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "onnxruntime"])
+def test_an_alarm_that_computes_neither_hangs_nor_changes_results(engine: str) -> None:
+    """Every few milliseconds a handler asks the same context for another frame: wherever that comes, it is refused or right."""
+    if engine != "numpy":
+        pytest.importorskip(engine)
+    with (
+        rknnlite.open(str(genuine(IMAGE)), backend="cpu", engine=engine) as context,
+        rknnlite.open(str(genuine(IMAGE)), backend="cpu", engine=engine) as own,
+    ):
+        image, dark = image_of(), np.zeros_like(image_of())
+        bright, black = context.infer(image), context.infer(dark)
+        outcomes: list[bool] = []
+
+        def handler(*_: Any) -> None:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # none in the middle of this one
+            assert same(own.infer(dark), black), "a context of its own computes"
+            try:
+                outcomes.append(same(context.infer(dark), black))
+            except ContextInvalid:
+                outcomes.append(True)
+            signal.setitimer(signal.ITIMER_REAL, 0.003)
+
+        before = signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.003)
+        try:
+            for _ in range(2000):
+                assert same(context.infer(image), bright)
+                if len(outcomes) >= 40:
+                    break
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert len(outcomes) >= 10 and all(outcomes)

@@ -100,3 +100,22 @@ def test_a_call_wakes_a_worker_and_not_the_watch(pool_of: MakePool, monkeypatch:
     for value in range(50):
         assert (pool.submit(image(value)).result(10)[0] == answer(value)).all()
     assert len(looks) < 10
+
+
+def test_a_signal_handler_that_interrupts_a_call_is_refused(
+    pool_of: Callable[..., rknnlite.Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of the queue's own work; elsewhere it is a call like others."""
+    pool = pool_of(size=1)
+    jobs, refused = pool._crew._jobs, []
+
+    class Interrupted(type(jobs)):  # type: ignore[misc]
+        def append(self, job: object) -> None:
+            with pytest.raises(errors.ContextInvalid, match="signal handler") as caught:
+                pool.submit(image(3))
+            refused.append(caught.value)
+            super().append(job)
+
+    monkeypatch.setattr(pool._crew, "_jobs", Interrupted(jobs))
+    assert pool.submit(image(2)).result()[0][0, 0, 0, 0] == answer(2)
+    assert len(refused) == 1

@@ -15,6 +15,7 @@ del test_pass_through_in_the_native_layout  # noqa: F821
 del test_zero_point_and_scale_of_pass_through  # noqa: F821
 del test_what_a_context_says_about_itself  # noqa: F821
 del test_nan_and_infinity  # noqa: F821
+del test_an_alarm_that_computes_neither_hangs_nor_changes_results  # noqa: F821
 
 
 @pytest.fixture(autouse=True)

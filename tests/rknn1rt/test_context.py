@@ -22,11 +22,13 @@ from rknnlite.errors import (
 from rknnlite.spi import AttrKind, Input
 from rknnlite.tensor import DType, Layout, QuantParams
 from tests.doubles.rknn1.double1 import Double1, model
+from tests.support.interrupts import check_interrupts
 from tests.support.rknn1_files import F16, F32, dfp, u8
 
 from .conftest import picture, scores
 
 Start = Callable[..., Any]
+
 IMAGE = ((1, 3, 4, 6), u8(0.5, 128))
 
 
@@ -260,3 +262,9 @@ def test_damaged_and_foreign_files_never_reach_the_library(double: Double1) -> N
         with pytest.raises(error):
             rknnlite.open(data)
     assert double.count("rknn_init") == asked
+
+
+def test_a_signal_handler_in_the_middle_of_a_frame_is_refused(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_interrupts(start(), [picture()], monkeypatch)

@@ -33,6 +33,7 @@ from rknnlite.spi import Input
 from rknnlite.spi.dumps import Dump
 from rknnlite.tensor import DType, Layout
 from tests.doubles.rknn3.double3 import Double3, model
+from tests.support.interrupts import check_interrupts
 
 from .conftest import CNN
 
@@ -652,3 +653,9 @@ def test_attributes(start: Start) -> None:
         native.dims == (1, 2, 2, 2, 32) and native.layout is Layout.NC1HWC2 and native.size_with_stride == 256
     )
     assert context.structs[0][0].aligned_size == 256
+
+
+def test_a_signal_handler_in_the_middle_of_a_frame_is_refused(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_interrupts(start(*CNN), [IMAGE], monkeypatch)

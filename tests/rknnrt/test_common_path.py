@@ -14,6 +14,7 @@ from rknnlite.errors import ContextInvalid, InputInvalid, OutputInvalid, RunTime
 from rknnlite.spi import Input
 from rknnlite.tensor import Layout
 from tests.doubles.double import Double
+from tests.support.interrupts import check_interrupts
 
 from .models import AFFINE, FLOATS, NATIVE, SCORES, TWO, identity, picture, scores, scores_stored, stored
 
@@ -297,3 +298,9 @@ def test_frames_are_counted_in_async_mode_only(start: Start) -> None:
     context = start(*AFFINE)
     context.infer(picture())
     assert context.frame_id is None
+
+
+def test_a_signal_handler_in_the_middle_of_a_frame_is_refused(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_interrupts(start(*AFFINE), [picture(0, (1, 4, 6, 3))], monkeypatch)

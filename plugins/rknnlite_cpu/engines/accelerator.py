@@ -89,7 +89,7 @@ class Island:
     def forget(self) -> None:
         """After a fork, which the threads of engines do not survive: whoever dropped a program would wait for them."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._programs))
-        self._programs, self._lock = {}, threading.Lock()
+        self._programs, self._lock = {}, threading.RLock()
 
 
 _living: weakref.WeakSet[Island] = weakref.WeakSet()
@@ -125,7 +125,7 @@ class Accelerator:
     ) -> None:
         self.engine, self._graph, self._label, self._taken = engine, graph, label, frozenset(taken)
         self._store, self.check = store, check
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._islands: Optional[list[Island]] = None
         self._kept = self._read()
 

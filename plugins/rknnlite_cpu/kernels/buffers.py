@@ -34,6 +34,8 @@ _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MA
 """Otherwise a forked child would write into its parent's arrays."""
 _FIT = 4
 """An array takes no block of more than so many times its size."""
+_PATIENCE = 0.1
+"""Seconds to wait for the idle blocks; then a new one is made."""
 
 
 _numbers = itertools.count()
@@ -120,13 +122,16 @@ def maker(shape: tuple[int, ...]) -> Callable[[], Array]:
 
 def _lent(shape: tuple[int, ...], elements: int) -> Array:
     block, idle = None, _idle
-    with idle.lock:
-        at = bisect_left(idle.blocks, (elements,))
-        if at < len(idle.blocks) and idle.blocks[at][0] <= _FIT * elements:
-            block = idle.blocks.pop(at)[2]
-            idle.elements -= block.size
-        elif at:
-            idle.elements -= idle.blocks.pop(at - 1)[0]
+    if idle.lock.acquire(timeout=_PATIENCE):  # who has it may be the thread that a signal handler interrupts
+        try:
+            at = bisect_left(idle.blocks, (elements,))
+            if at < len(idle.blocks) and idle.blocks[at][0] <= _FIT * elements:
+                block = idle.blocks.pop(at)[2]
+                idle.elements -= block.size
+            elif at:
+                idle.elements -= idle.blocks.pop(at - 1)[0]
+        finally:
+            idle.lock.release()
     loan = _Loan()
     loan._block = block or _Block(elements)
     loan.__array_interface__ = {**loan._block.interface, "shape": shape}

@@ -38,7 +38,7 @@ thread ends last: its 3.8 lets one thread alone set OpenBLAS's number, and sets 
 _NAMES = re.compile(r"blas|blis|mkl_rt")
 
 _mine = threading.local()
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may compute, with a context of its own, while this thread has it
 _active = 0
 _before = 0
 
@@ -85,11 +85,11 @@ def _enter() -> None:
     if blas is None:
         return
     with _lock:
-        if not _active:
+        _active += 1  # first: a signal handler that computes from here on leaves BLAS alone
+        if _active == 1:
             _before = blas.get()
             if _before != 1:
                 blas.set(1)
-        _active += 1
 
 
 def _leave() -> None:
@@ -100,9 +100,9 @@ def _leave() -> None:
     with _lock:
         if _active == 0:  # a fork came in between
             return
-        _active -= 1
-        if not _active and _before != 1:
+        if _active == 1 and _before != 1:
             blas.set(_before)
+        _active -= 1
 
 
 class _Blas:
@@ -137,7 +137,7 @@ def _forget() -> None:
     global _lock, _mine, _active
     if _active and (blas := _blas()) is not None:
         blas.set(_before)
-    _lock, _mine, _active = threading.Lock(), threading.local(), 0
+    _lock, _mine, _active = threading.RLock(), threading.local(), 0
 
 
 if hasattr(os, "register_at_fork"):
