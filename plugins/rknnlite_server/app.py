@@ -31,6 +31,7 @@ from .networks.figures import NetworkFigures
 from .networks.rest import network_routes
 from .ollama import ollama_routes
 from .openapi import openapi
+from .origins import Origins
 from .page import page
 from .served import ServedModel
 from .settings import ServerSettings
@@ -105,7 +106,7 @@ def make_app(
             await asyncio.to_thread(state.close)
             told("exited", "")
 
-    middleware = [Middleware(_Keys, state=state)]
+    middleware = [Middleware(Origins, settings=settings), Middleware(_Keys, state=state)]
     if settings.cors:
         allowed = Middleware(
             CORSMiddleware, allow_origins=list(settings.cors), allow_methods=["*"], allow_headers=["*"]

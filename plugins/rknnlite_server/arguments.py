@@ -167,11 +167,20 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tls-cert", metavar="FILE", default="", help="certificate for https, PEM")
     parser.add_argument("--tls-key", metavar="FILE", default="", help="its key, PEM")
     parser.add_argument(
+        "--allow-origin",
         "--cors",
+        dest="cors",
         action="append",
         metavar="ORIGIN",
         default=[],
-        help="web pages from there may ask; repeatable",
+        help="web pages from there may ask (https://page.example; * for all); repeatable",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        metavar="NAME",
+        default=[],
+        help="a name of this machine, or of a proxy, by which a server without keys may be called; repeatable",
     )
     parser.add_argument("--metrics", action="store_true", help="figures for Prometheus at /metrics")
     parser.add_argument(
@@ -197,6 +206,7 @@ def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> Server
     base = ServerSettings(
         host=args.host, port=_port(args, models), timeout=args.timeout, parallel=args.parallel, queue=args.queue,
         api_keys=_keys(args.api_key_file), tls_cert=args.tls_cert, tls_key=args.tls_key, cors=tuple(args.cors),
+        allow_hosts=tuple(args.allow_host),
         metrics=args.metrics, insecure=args.insecure, max_body=args.max_body,
         backend=args.backend or "", device_id=args.device_id or "",
         **{name: getattr(args, name) for name in _NETWORK_FIELDS},

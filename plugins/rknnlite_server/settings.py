@@ -85,7 +85,9 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """A server. ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests wait.
+    """A server. ``cors`` are origins whose pages may ask, ``allow_hosts`` names of this machine beside ``host`` (see
+    ``rknnlite_server.origins``); ``timeout`` in seconds, ``max_body`` in bytes; ``parallel`` runs per model, ``queue`` requests
+    wait.
 
     Of networks: ``workers`` 0 is one per NPU core, ``core_mask`` as ``Pool`` takes it, ``grpc_port`` -1 none;
     with ``grpc_needed`` it is an error when gRPC cannot be had, else REST is served without;
@@ -105,6 +107,7 @@ class ServerSettings:
     tls_cert: str = ""
     tls_key: str = ""
     cors: tuple[str, ...] = ()
+    allow_hosts: tuple[str, ...] = ()
     metrics: bool = False
     insecure: bool = False
     max_body: int = 32 << 20

@@ -74,7 +74,7 @@ def dialled(served: Served, rest: bytes) -> socket.socket:
     """A connection with a request that begins well."""
     host, port = served.url[len("http://") :].split(":")
     made = socket.create_connection((host, int(port)), timeout=30)
-    made.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + rest)
+    made.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n" + rest)
     return made
 
 

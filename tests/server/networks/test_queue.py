@@ -147,7 +147,7 @@ def test_a_body_that_finds_no_room_is_not_read(gated: Gated) -> None:
     gated.open()
     port = int(gated.served.url.rpartition(":")[2])
     room = gated.served.state.repository.room
-    head = "POST /v2/models/gated/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n"
+    head = "POST /v2/models/gated/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n"
     with (
         socket.create_connection(("127.0.0.1", port)) as slow,
         socket.create_connection(("127.0.0.1", port)) as refused,
@@ -165,7 +165,7 @@ def test_a_body_that_finds_no_room_is_not_read(gated: Gated) -> None:
 def test_parts_without_a_length_count_as_they_come(gated: Gated) -> None:
     gated.open()
     room, port = gated.served.state.repository.room, int(gated.served.url.rpartition(":")[2])
-    head = "POST /v2/models/gated/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = "POST /v2/models/gated/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port)) as slow:
         slow.sendall(head.encode() + b"400\r\n" + bytes(1024) + b"\r\n")
         until(lambda: room.used == 1024)
