@@ -17,11 +17,13 @@ from typing import Any
 
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.files.reading import open_file, read_bytes
 from rknnlite.log import logger
 from rknnlite.native import buildcache
 from rknnlite.native.crash import caller
 
 from .own_copy import in_place, own_copy
+from .trial import try_loading
 
 __all__ = ["Library", "file_to_load", "is_elf", "open_library", "symbols", "unsafe_reason"]
 
@@ -62,7 +64,7 @@ def is_elf(path: Path) -> bool:
 
 
 def _header(path: Path) -> bytes:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(64)
 
 
@@ -136,7 +138,7 @@ def _complete(path: Path, header: bytes) -> bool:
     size = path.stat().st_size
     if entry_size < entry.size or start + count * entry_size > size:
         return False
-    with path.open("rb") as file:
+    with open_file(path) as file:
         file.seek(start)
         table = file.read(count * entry_size)
     parts = (entry.unpack_from(table, number * entry_size) for number in range(count))
@@ -149,6 +151,7 @@ def _load(path: Path, file: Path) -> tuple[Path, Any]:
     remedies = {_supply_runtime: r"librknnrt\.so.*cannot open", _supply_opencl: r"OpenCL|symbol: cl"}
     while True:
         try:
+            try_loading(path, file, [library._name for library in _kept.values()])
             return file, caller(f"plugin {path}", "loading the library")(ct.CDLL, str(file), os.RTLD_NOW)
         except OSError as error:
             text = str(error).replace(str(file), str(path))
@@ -207,7 +210,7 @@ def symbols(library: Library) -> Any:
     Raises BackendUnavailable when the plugin needs it: the genuine runtime would take our nodes for its own.
     """
     loaded = _kept.get(_SYMBOLS)
-    if loaded is None and _GET_ATTR in library.file.read_bytes():
+    if loaded is None and _GET_ATTR in read_bytes(library.file):
         raise BackendUnavailable(f"{library.path} reads node attributes; that needs a C compiler here (gcc)")
     return loaded
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rknnlite import plugins
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, error_from_code
+from rknnlite.files.reading import read_bytes
 from rknnlite.native.crash import caller
 from rknnlite.spi import GpuKernel
 from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin, put
@@ -181,6 +182,6 @@ def _read_source(library: Library, name: str) -> str:
     beside = library.path.resolve().parent / name
     file = beside if beside.is_file() else Path(name)
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
+        return read_bytes(file).decode("utf-8", "replace")
     except OSError as error:
         raise ParamInvalid(f"{library.path}: kernel source {beside}: {error.strerror}") from None

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from rknnlite.errors import ParamInvalid
+from rknnlite.files.reading import read_bytes
 from rknnlite.log import logger
 from rknnlite.native import buildcache
 
@@ -53,6 +54,6 @@ def in_place(path: Path) -> Path:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as error:
         raise ParamInvalid(f"{path}: {error.strerror}") from None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rknnlite import config
 from rknnlite.errors import BackendUnavailable, ParamInvalid, shown
+from rknnlite.files.reading import open_file
 
 __all__ = ["Board", "configured", "host_of", "meant", "parts"]
 
@@ -154,7 +155,7 @@ def _key(name: str, entry: dict[str, str]) -> str:
         return entry.get("key", "")
     file = _path(entry["key_file"])
     try:
-        with Path(file).open("rb") as opened:
+        with open_file(Path(file)) as opened:
             line = opened.read(4096).decode("ascii").partition("\n")[0].strip()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "no text of ASCII"

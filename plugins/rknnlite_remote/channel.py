@@ -11,6 +11,7 @@ from typing import Any, Optional
 import grpc
 
 from rknnlite.errors import DeviceUnavailable, ParamInvalid, RknnError
+from rknnlite.files.reading import read_bytes
 from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, methods
 
 from .boards import Board, host_of
@@ -134,7 +135,7 @@ def _credentials(board: Board) -> Any:
     if not board.ca:
         return grpc.ssl_channel_credentials()
     try:
-        return grpc.ssl_channel_credentials(Path(board.ca).read_bytes())
+        return grpc.ssl_channel_credentials(read_bytes(Path(board.ca)))
     except OSError as error:
         raise ParamInvalid(
             f"board {board.label}: its certificate {board.ca} cannot be read: {error.strerror}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite.errors import DeviceUnavailable, ParamInvalid
+from rknnlite.files.reading import read_bytes
 from rknnlite.files.writing import write_file
 from rknnlite.protocol.board import PIECE, PerfFigures
 from rknnlite.protocol.json_form import from_text
@@ -65,7 +66,7 @@ def _asked(request: bytes, golden: Optional[Dump]) -> Iterator[Any]:
     yield made(golden=piece(name=MANIFEST, data=golden.manifest().encode()))
     names = {name for tensor in golden.tensors for name in (tensor.file, tensor.raw_file) if name}
     for name in sorted(names):
-        data = (golden.folder / name).read_bytes()
+        data = read_bytes(golden.folder / name)
         for offset in range(0, max(1, len(data)), PIECE):
             yield made(golden=piece(name=name, data=data[offset : offset + PIECE]))
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rknnlite import config
 from rknnlite.abi import rknn3_op as abi
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid
+from rknnlite.files.reading import open_file, read_bytes
 from rknnlite.native import buildcache
 from rknnlite.native.childprocess import TIME_LIMIT, checked_limit
 from rknnlite.spi import OpHost, PostProcess, Probe
@@ -63,7 +64,7 @@ class RiscvHost(OpHost):
     def load_postprocess(self, path: Path, options: Mapping[str, Any]) -> PostProcess | None:
         """A relocatable RISC-V object; option ``time_limit``: seconds per call (10), None for no limit."""
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 header = file.read(20)
         except OSError as error:
             raise ParamInvalid(f"{path}: {error.strerror}") from None
@@ -117,7 +118,7 @@ class RiscvPostProcess(PostProcess):
 
     def _program(self) -> Path:
         """The plugin linked with the stub, from the cache when the same was linked before."""
-        files = {"stub.c": _STUB.read_bytes(), "plugin.o": self._path.read_bytes()}
+        files = {"stub.c": _STUB.read_bytes(), "plugin.o": read_bytes(self._path)}
         command = [_compiler(), "-static", "-O2", "-o", "{out}", "stub.c", "plugin.o", "-lm"]
         try:
             return buildcache.build("postprocess", files, command, f"post-process plugin {self._path}")

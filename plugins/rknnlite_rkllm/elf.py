@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rknnlite.files.reading import open_file
 from rknnlite.native.library import LibraryUnusable
 
 __all__ = ["exports"]
@@ -26,7 +27,7 @@ class _Section(NamedTuple):
 def exports(path: Path) -> frozenset[str]:
     """Names of the functions that the library defines for others; raises LibraryUnusable for a damaged file."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with open_file(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return frozenset(_defined(data))
     except OSError as error:
         raise LibraryUnusable(f"{path} cannot be read: {error.strerror}") from None

@@ -21,6 +21,7 @@ from rknnlite.abi.rkllm_files import (
     revisions_exporting,
 )
 from rknnlite.errors import BackendUnavailable
+from rknnlite.files.reading import read_bytes
 
 from .elf import exports
 
@@ -52,7 +53,7 @@ def identify(path: Path, stated: Optional[str] = None) -> Identity:
         LibraryUnknown: unknown, ambiguous or contradictory; LibraryUnusable: damaged.
     """
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except OSError as error:
         raise LibraryUnknown(f"{path} cannot be read: {error.strerror}") from None
     told = _by_content(path, content)

@@ -7,9 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rknnlite.errors import ParamInvalid, RknnError
+from rknnlite.files.arrays import read_array
 from rknnlite.spi.dumps import Dump, DumpWriter
 
 from .errors import check
@@ -53,8 +52,8 @@ def dump(context: NativeContext, feeds: Feeds, writer: DumpWriter, folder: Path)
     with tempfile.TemporaryDirectory(dir=folder) as rough:
         for path in sorted(dump_features(context, feeds, Path(rough), 0, None), key=_written):
             try:
-                array = np.load(path, allow_pickle=False)
-            except (OSError, ValueError, EOFError) as error:
+                array = read_array(path)
+            except (OSError, ValueError) as error:
                 raise RknnError(f"the library wrote {path.name}, which is no array: {error}") from None
             writer.add(path.stem, array, dtype=array.dtype.name)
     return writer.close()

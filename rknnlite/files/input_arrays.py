@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputInvalid
 from ..tensor import TensorAttr
+from .arrays import read_archive, read_array
 from .pictures import SUFFIXES, read_picture
 from .reading import check_file, is_pipe
 
@@ -19,6 +19,9 @@ __all__ = ["arrays_for", "made_up"]
 
 Array = NDArray[Any]
 _SEED = 20
+_LARGE = 64 << 20
+_WIDEST = 32  # bytes for an element of the shape that is chosen now; a dynamic model has others
+"""An entry of an archive may have so many bytes, whatever it is packed into."""
 
 
 def arrays_for(files: Sequence[str], attrs: Sequence[TensorAttr], bgr: bool = False) -> list[Array]:
@@ -70,17 +73,17 @@ def made_up(attr: TensorAttr, number: int = 0) -> Array:
 def _read(path: Path, attr: TensorAttr, bgr: bool) -> Array:
     suffix = path.suffix.lower()
     try:
-        if is_pipe(path) or suffix in (".npy", *SUFFIXES):
-            check_file(path)
         if suffix == ".npy":
-            return np.asarray(np.load(path, allow_pickle=False))
+            return read_array(path)
         if suffix in SUFFIXES:
             return _picture(path, attr, bgr)
-        with path.open("rb") as file:
-            data = file.read(4 * attr.n_elems + 1)  # one too many: a device may be endless
+        if is_pipe(path):
+            check_file(path)
+        with path.open("rb") as file:  # a device such as /dev/zero will do
+            data = file.read(4 * attr.n_elems + 1)  # one too many: it may be endless
     except OSError as error:
         raise InputInvalid(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError) as error:
+    except ValueError as error:
         raise InputInvalid(f"{path} is no .npy file of numbers: {error}") from None
     return _raw(data, path, attr)
 
@@ -117,15 +120,17 @@ def _from_archive(path: Path, attrs: Sequence[TensorAttr]) -> list[Array]:
     """Entries named as the inputs, or in0, in1, ..., or just as many as there are inputs."""
     names = [attr.name for attr in attrs]
     numbered = [f"in{index}" for index in range(len(attrs))]
+
+    def choose(stored: Sequence[str]) -> Sequence[str]:
+        for wanted in (names, numbered, stored if len(stored) == len(attrs) else []):
+            if wanted and set(wanted) <= set(stored):
+                return wanted
+        raise InputInvalid(f"{path} holds {', '.join(stored)}; the inputs are {', '.join(names)}")
+
+    most = max(_LARGE, *(_WIDEST * attr.n_elems for attr in attrs))
     try:
-        check_file(path)
-        with np.load(path, allow_pickle=False) as stored:
-            for wanted in (names, numbered, stored.files if len(stored.files) == len(attrs) else []):
-                if wanted and set(wanted) <= set(stored.files):
-                    return [np.asarray(stored[name]) for name in wanted]
-            have = ", ".join(stored.files)
+        return read_archive(path, choose, most)
     except OSError as error:
         raise InputInvalid(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+    except ValueError as error:
         raise InputInvalid(f"{path} is no .npz file of numbers: {error}") from None
-    raise InputInvalid(f"{path} holds {have}; the inputs are {', '.join(names)}")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputInvalid
 from ..extras import missing
+from .reading import read_bytes
 
 __all__ = ["SUFFIXES", "decode_picture", "read_picture", "resize"]
 
@@ -44,7 +45,7 @@ def read_picture(path: Path, width: int, height: int, channels: int) -> Pixels:
         InputInvalid: the file is no picture. BackendUnavailable: neither Pillow nor OpenCV is installed. OSError.
     """
     _decoder(path)  # it says what is missing before the file is looked for
-    return decode_picture(path.read_bytes(), path, width, height, channels)
+    return decode_picture(read_bytes(path), path, width, height, channels)
 
 
 def decode_picture(

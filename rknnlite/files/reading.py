@@ -1,4 +1,9 @@
-"""Reading files: mapped ones, whose bytes are read when they are touched, and what is no file.
+"""Reading files: the one place that opens what a path names. A file has a size, which is known before a byte is read.
+
+Devices, pipes and sockets are refused: opening one may wait for ever, and reading it may not end. So is what is larger than
+the memory, and what has other bytes than its size says, as files of /proc have, and those that somebody is writing.
+
+Mapped files are read when they are touched.
 
 A file that is cut while it is mapped ends the process (SIGBUS) as soon as a byte behind its new end is touched, and one
 that is written anew in place gives the bytes of another model. So what identifies the file is remembered, and ``check``
@@ -10,14 +15,29 @@ that was replaced by rename, or removed, stays readable as it was for whoever ha
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import mmap
 import os
+import stat
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, BinaryIO, Optional
 
 from ..errors import ModelInvalid
 
-__all__ = ["MappedFile", "check_file", "is_pipe", "is_stream", "read_text", "read_yaml"]
+__all__ = [
+    "MappedFile",
+    "check_file",
+    "is_pipe",
+    "is_stream",
+    "open_file",
+    "read_bytes",
+    "read_text",
+    "read_yaml",
+]
+
+_NO_FILE = "it is a pipe, a socket or a device; give a file"
+_LARGE = 64 << 20  # bytes from which on the memory is asked first
 
 
 class MappedFile:
@@ -29,7 +49,7 @@ class MappedFile:
     def __init__(self, path: Path) -> None:
         self._path = os.path.abspath(path)  # noqa: PTH100  links stay as they are
         self._map: Optional[mmap.mmap] = None
-        with path.open("rb") as file:
+        with open_file(path) as file:
             status = os.fstat(file.fileno())
             if status.st_size:
                 self._map = mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
@@ -90,20 +110,67 @@ def is_pipe(path: Path) -> bool:
     return path.is_fifo() or path.is_socket()
 
 
+def open_file(path: Path) -> BinaryIO:
+    """A file to read bytes from; raises OSError, also for what is none, and ValueError for a path that no system takes."""
+    check_file(path)  # before it is opened: a device may notice that
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    file = os.fdopen(handle, "rb")
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):  # it has come into that place meanwhile
+        file.close()
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(None, _NO_FILE, str(path))
+    return file
+
+
+def read_bytes(path: Path, most: Optional[int] = None) -> bytes:
+    """All bytes of a file.
+
+    Args:
+        most: bytes that it may have; the memory that there is where that is not said.
+
+    Raises:
+        OSError: it cannot be read, is none, is too large, or has other bytes than its size says. ValueError: no path.
+    """
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        limit, whose = (most, "may be read") if most is not None else (_memory(size), "are free")
+        if size > limit:
+            raise OSError(errno.EFBIG, f"it has {size} bytes, {limit} {whose}", str(path))
+        data = file.read(size + 1)
+    if len(data) != size:
+        count = f"more than {size}" if len(data) > size else len(data)
+        raise OSError(
+            None,
+            f"its size is {size} bytes, but it gave {count}: it is being written, or it is no file on a disk",
+            str(path),
+        )
+    return data
+
+
+def _memory(size: int) -> int:
+    """Bytes that may be read: all, or of a large file as many as are free."""
+    if size <= _LARGE:
+        return size
+    import psutil  # a slow import
+
+    return int(psutil.virtual_memory().available)
+
+
 def read_text(path: Path) -> str:
-    """The UTF-8 text of a file. Raises OSError, also for what is none, or ValueError."""
-    check_file(path)
-    return path.read_text("utf-8")
+    """The UTF-8 text of a file, its lines ended by line feeds. Raises OSError, also for what is none, or ValueError."""
+    return io.TextIOWrapper(io.BytesIO(read_bytes(path)), "utf-8").read()
 
 
 def check_file(path: Path) -> None:
     """Raise OSError for a pipe, a socket or a device."""
     if is_stream(path):
-        raise OSError(None, "it is a pipe, a socket or a device; give a file", str(path))
+        raise OSError(None, _NO_FILE, str(path))
 
 
 def read_yaml(path: Path) -> Any:
     """What a YAML file of our own says: for those of others nothing bounds it. Raises OSError, ValueError, YAMLError."""
     from ruamel.yaml import YAML  # a slow import
 
-    return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    return YAML(typ="safe", pure=True).load(read_text(path))

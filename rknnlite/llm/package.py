@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, ModelInvalid, ModelUnsupported
-from ..files.reading import check_file
+from ..files.reading import read_bytes
 from ..formats import ModelFile
 from ..formats.llm import MAGIC
 
@@ -80,8 +80,7 @@ def no_table(ids: NDArray[Any]) -> NDArray[Any]:
 def file_bytes(path: str | Path) -> bytes:
     """All of a file, copied: what is mapped could change while it is read. Raises ModelInvalid."""
     try:
-        check_file(Path(path))
-        return Path(path).read_bytes()
+        return read_bytes(Path(path))
     except OSError as error:
         raise ModelInvalid(f"{path}: cannot be read: {error.strerror or error}") from None
     except (MemoryError, ValueError) as error:  # ValueError: a name that no system takes

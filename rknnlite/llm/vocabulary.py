@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid
-from ..files.reading import read_text
+from ..files.reading import read_bytes, read_text
 from ..formats.llm import Architecture
 from ..formats.llm_families import FAMILIES
 from .gguf import Value, write_gguf
@@ -126,7 +126,7 @@ def vocabulary(directory: Path, config: Mapping[str, Any], arch: Architecture) -
 
 def _from_pieces(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """SentencePiece's file as a ``tokenizer.json``, with what ``tokenizer_config.json`` says of the begin and the end."""
-    model = read_sentencepiece(path.read_bytes(), str(path))
+    model = read_sentencepiece(read_bytes(path), str(path))
     bos = model.bos if settings.get("add_bos_token", True) else -1
     eos = model.eos if settings.get("add_eos_token", False) else -1
     return published(

@@ -31,7 +31,17 @@ from ..errors import BackendUnavailable, ParamInvalid
 from ..files.writing import write_file
 from ..log import logger
 
-__all__ = ["build", "build_library", "cache_dir", "compiler", "fetch", "keep", "system", "writable_by_others"]
+__all__ = [
+    "build",
+    "build_library",
+    "cache_dir",
+    "compiler",
+    "fetch",
+    "is_kept",
+    "keep",
+    "system",
+    "writable_by_others",
+]
 
 _TIME_LIMIT = 120.0
 _CHECKSUM_SIZE = hashlib.sha256().digest_size
@@ -107,6 +117,14 @@ def keep(file: Path, content: bytes) -> None:
             break
     write_file(file, content + _checksum(content), mode=0o700)
     _prune(file.parent.parent)
+
+
+def is_kept(file: Path) -> bool:
+    """Whether a file lies in an entry of the cache, beside which more may be kept."""
+    try:
+        return file.parent.parent == cache_dir()
+    except ParamInvalid:
+        return False
 
 
 def fetch(file: Path) -> Optional[bytes]:

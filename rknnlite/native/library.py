@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ..errors import BackendUnavailable, RknnError
+from ..files.reading import open_file
 from .crash import caller, name_crashes
 
 __all__ = [
@@ -166,7 +167,7 @@ def refuse_own(dll: ctypes.CDLL, path: Path, marker: str, variable: str) -> None
 def version_in(path: Path, pattern: bytes) -> str:
     """The first group of ``pattern`` in the file, empty when it is not there."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with open_file(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             match = re.search(pattern, data)
             return match.group(1).decode("ascii", "replace").strip() if match else ""
     except (OSError, ValueError):
@@ -184,7 +185,7 @@ def _machine() -> int:
 def check_elf(path: Path) -> None:
     """Whether a file is a whole shared library for this processor; raises LibraryUnusable, LibraryWrongArchitecture."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(64)
             size = file.seek(0, os.SEEK_END)
     except OSError as error:

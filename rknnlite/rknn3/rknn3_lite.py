@@ -16,6 +16,7 @@ from .._version import __version__
 from ..abi.rknn3_enums import RKNN3CoreMask, RKNN3QueryCmd
 from ..abi.rknn3_types import RKNN3Config, RKNN3Tensor, RKNN3TensorAttr
 from ..errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
+from ..files.reading import read_bytes
 from ..formats import ModelFile
 from ..formats.rkllm import SUFFIX
 from ._llm_face import LlmFace
@@ -119,7 +120,7 @@ class RKNN3Lite(LlmFace):
             self._files = ModelFile(model), None
             return 0
         try:
-            data = b"" if model is None else model.read_bytes()
+            data = b"" if model is None else read_bytes(model)
             weights = None if weight is None else ModelFile(weight)  # large: mapped, not read
             weight_data = b"" if weights is None else weights.data
         except (OSError, ModelInvalid) as error:

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from .. import config
 from ..errors import ParamInvalid
-from ..files.reading import check_file, read_text
+from ..files.arrays import read_array
+from ..files.reading import read_text
 from ..files.writing import write_array, write_text
 from ..log import logger
 
@@ -154,11 +155,9 @@ class Dump:
 
     def _load(self, file: str) -> Array:
         try:
-            check_file(self.folder / file)
-            array: Array = np.load(self.folder / file, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+            return read_array(self.folder / file)
+        except (OSError, ValueError) as error:
             raise ParamInvalid(f"{self.folder / file} cannot be read ({error}); dump the run again") from None
-        return array
 
 
 _BOARD_FILE = re.compile(r"(\d+)_([A-Za-z0-9]+)_(.+)_shape_(\d+(?:_\d+)*)_([A-Za-z]\w*)\.npy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import shutil
@@ -156,6 +157,42 @@ def test_a_damaged_header_is_refused_before_the_loader_sees_it(
     (tmp_path / "some.so").write_bytes(data[:size] if size < 1000 else data)
     with contextlib.suppress(ParamInvalid):
         library._check_header(tmp_path / "some.so")
+
+
+MUTANTS = """
+import random, sys
+from collections import Counter
+from pathlib import Path
+from rknnlite.errors import ParamInvalid
+from rknnlite_cplugin.library import open_library
+whole, folder, count = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2]), int(sys.argv[3])
+draw, outcomes = random.Random(count), Counter()
+for number in range(count):
+    data = bytearray(whole)
+    for _ in range(draw.choice((1, 2, 8))):  # most in the headers and tables at the beginning
+        data[draw.randrange(draw.choice((64, 1200, 4000, len(data))))] = draw.choice((0, 1, 0x7F, 0x80, 0xFF, draw.randrange(256)))
+    file = folder / f"m{number}.so"
+    file.write_bytes(data)
+    try:
+        open_library(file)
+        outcomes["loaded"] += 1
+    except ParamInvalid as error:
+        outcomes["ended a process" if "ended a process" in str(error) else "refused"] += 1
+print(dict(outcomes))
+"""
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(700, marks=pytest.mark.slow)])
+def test_a_damaged_library_ends_a_child_and_not_this_process(
+    count: int, example: Path, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MUTANTS, str(example), str(tmp_path), str(count)],
+        env={**os.environ, "RKNNLITE_CACHE": str(tmp_path / "cache")}, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    outcomes = ast.literal_eval(done.stdout)
+    assert sum(outcomes.values()) == count and outcomes["loaded"] and outcomes["ended a process"], outcomes
 
 
 def test_truncated_library(tmp_path: Path, example: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from rknnlite_server.origins import refusal
 
 from tests.support.needs import needs
 
-from .conftest import MODEL, QUESTION, ServerSettings, httpx, running
+from .conftest import MODEL, QUESTION, ServerSettings, running
 
 RESNET = str(Path(__file__).parents[2] / "examples" / "resnet18" / "resnet18_for_RK3588.rknn")
 UNLOAD = "/v2/repository/models/resnet18_for_RK3588/unload"
@@ -210,25 +211,11 @@ def test_a_strangers_page_in_a_browser(tmp_path: Path) -> None:
             assert "200" not in tried and "chat json: refused" in tried, tried
             assert served.state.repository.loaded == [ran], "the network is still there"
             page.open(f"{served.url}/")
-            own = "fetch('/v1/chat/completions', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: BODY}).then(a => a.status)"
-            assert (
-                page.run(
-                    own.replace(
-                        "BODY",
-                        repr(
-                            httpx.Request(
-                                "POST", "http://x", json={"messages": QUESTION, "max_tokens": 1}
-                            ).content.decode()
-                        ),
-                    )
-                )
-                == 200
-            )
-    with (
-        running(ServerSettings(models=(MODEL,), cors=(address,))) as served,
-        site(tmp_path) as again,
-        browsing() as page,
-    ):
+            asked = json.dumps(json.dumps({"messages": QUESTION, "max_tokens": 1}))
+            sent = f"{{method: 'POST', headers: {{'Content-Type': 'application/json'}}, body: {asked}}}"
+            assert page.run(f"fetch('/v1/chat/completions', {sent}).then(answer => answer.status)") == 200
+    unlisted = running(ServerSettings(models=(MODEL,), cors=(address,)))
+    with unlisted as served, site(tmp_path) as again, browsing() as page:
         assert again != address
         page.open(f"{again}/evil.html")
         assert page.run(f"fetch('{served.url}/v1/models').then(a => a.status, () => 'refused')") == "refused"

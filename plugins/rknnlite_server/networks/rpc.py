@@ -10,6 +10,7 @@ from typing import Any, Optional
 import grpc
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.files.reading import read_bytes
 from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, methods
 
 from ..serving import HEAD_SECONDS, listening
@@ -145,7 +146,7 @@ def inflates() -> bool:
 
 def _credentials(certificate: str, key: str) -> Any:
     try:
-        pair = (Path(key).read_bytes(), Path(certificate).read_bytes())
+        pair = (read_bytes(Path(key)), read_bytes(Path(certificate)))
         return grpc.ssl_server_credentials([pair])
     except (OSError, ValueError) as error:
         raise ParamInvalid(

@@ -20,6 +20,7 @@ from ..._faces.log import FaceLog, listen, log_file, unlisten
 from ..._version import __version__
 from ...choosing import devices
 from ...errors import RknnError
+from ...files.reading import read_bytes
 from ...formats import is_first_toolkit
 from ...runtime import resolve_ops
 from ...spi import Step
@@ -162,7 +163,7 @@ class RKNNLite:
             self.rknn_log.e(f"{headline}{shown(path) or None}", False)
             return None
         try:
-            return Path(name).read_bytes()
+            return read_bytes(Path(name))
         except FileNotFoundError:
             self.rknn_log.e(f"{headline}{name}", False)
         except (OSError, ValueError) as error:  # ValueError: a null character in the name
