@@ -103,7 +103,9 @@ def own_folder() -> Path:
         )
     key = hashlib.sha256(repr((sys.executable, *buildcache.system())).encode()).hexdigest()[:16]
     folder = buildcache.cache_dir(lasting=True) / "librknnrt" / key
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    buildcache.make_private(folder)
+    for place in (folder.parent, folder):
+        buildcache.check_private(place)
     return folder
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from rknnlite.files.writing import write_text
+from rknnlite.native import buildcache
 
 from .build import own_folder
 from .headers import LIBRARIES, include_dir, pkg_config
@@ -36,7 +37,7 @@ def write_pkg_config(folder: Path) -> Path:
     Raises OSError, ParamInvalid.
     """
     place = own_folder() / "pkgconfig"
-    place.mkdir(mode=0o700, exist_ok=True)
+    buildcache.make_private(place)
     for package, library in zip((PACKAGE, RKNN3_PACKAGE), LIBRARIES):
         write_text(place / f"{package}.pc", pkg_config(folder, library))
     return place

@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 from numpy.typing import NDArray
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.files.reading import read_text
 from rknnlite.log import logger
 from rknnlite.spi.custom_op import CustomOp, OpContext, as_custom_op
 
@@ -135,7 +136,7 @@ class OpenClOp(CustomOp):
         if not isinstance(self._source, Path):
             return self._source
         try:
-            return self._source.read_text(encoding="utf-8")
+            return read_text(self._source)
         except OSError as error:
             raise ParamInvalid(f"kernel source {self._source}: {error.strerror}") from None
 

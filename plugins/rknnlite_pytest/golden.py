@@ -16,7 +16,8 @@ import pytest
 from numpy.typing import NDArray
 
 from rknnlite import RawOutput
-from rknnlite.files.reading import check_file
+from rknnlite.files.arrays import read_archive
+from rknnlite.files.reading import read_bytes
 from rknnlite.files.writing import write_file
 
 __all__ = ["Golden", "GoldenInvalid", "Stored", "differences", "file_stem", "read", "write"]
@@ -236,14 +237,14 @@ def read(path: Path) -> list[Stored]:
         GoldenInvalid: no such file, or damaged.
     """
     try:
-        check_file(path)
-        size = path.stat().st_size
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-        if sum(member.file_size for member in members) > size:
-            raise GoldenInvalid("the golden file is compressed; store it again")
-        with np.load(path, allow_pickle=False) as arrays:
-            return [_output(arrays, index) for index in range(sum(n.endswith(".data") for n in arrays.files))]
+        data = read_bytes(path)
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if sum(member.file_size for member in archive.infolist()) > len(data):
+                raise GoldenInvalid("the golden file is compressed; store it again")
+        names: list[str] = []
+        found = read_archive(path, lambda stored: names.extend(stored) or stored, len(data))  # type: ignore[func-returns-value]
+        arrays = dict(zip(names, found))
+        return [_output(arrays, index) for index in range(sum(name.endswith(".data") for name in names))]
     except GoldenInvalid:
         raise
     except OSError as error:
@@ -252,12 +253,12 @@ def read(path: Path) -> list[Stored]:
         raise GoldenInvalid(f"no golden file of numbers: {type(error).__name__}: {error}") from None
 
 
-def _output(arrays: Any, index: int) -> Stored:
+def _output(arrays: Mapping[str, NDArray[Any]], index: int) -> Stored:
     data = arrays[f"{index}.data"]
     if data.dtype.kind not in _KINDS:
         raise GoldenInvalid(f"no golden file of numbers: output {index} has {data.dtype}")
-    name = arrays[f"{index}.name"].tobytes().decode("utf-8") if f"{index}.name" in arrays.files else ""
-    if f"{index}.quant" not in arrays.files:
+    name = arrays[f"{index}.name"].tobytes().decode("utf-8") if f"{index}.name" in arrays else ""
+    if f"{index}.quant" not in arrays:
         return Stored(data, name)
     scale, zero_point = arrays[f"{index}.quant"].tolist()
     return Stored(data, name, scale, int(zero_point))

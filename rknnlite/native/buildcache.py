@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import fcntl
 import functools
 import hashlib
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -35,10 +37,12 @@ __all__ = [
     "build",
     "build_library",
     "cache_dir",
+    "check_private",
     "compiler",
     "fetch",
     "is_kept",
     "keep",
+    "make_private",
     "system",
     "writable_by_others",
 ]
@@ -63,19 +67,45 @@ def cache_dir(lasting: bool = False) -> Path:
     """
     try:
         folder = _named_folder()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(f"{folder} is not writable")
     except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
         if lasting:
             raise ParamInvalid(f"nothing can be kept: {error}; name a folder in RKNNLITE_CACHE") from None
         return _temporary(str(error), os.getpid())
-    if writable_by_others(folder):
-        raise ParamInvalid(
-            f"{folder} can be written by other users, and programs are kept in it; run chmod go-w on it, or name "
-            "another folder in RKNNLITE_CACHE"
-        )
+    check_private(folder)
     return folder
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those that it lies in, for this user alone whatever the umask is. Raises OSError."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(mode=0o700, exist_ok=True)  # with ``parents`` the others would have the mode of the umask
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+
+
+def check_private(folder: Path) -> None:
+    """Raise ParamInvalid where others could put files into a folder, or another folder into its place: what is there is run."""
+    if writable_by_others(folder):
+        place, remedy = folder, "run chmod go-w on it"
+    else:
+        open_to_all = [place for place in folder.resolve().parents if _replaceable(place)]
+        if not open_to_all:
+            return
+        place, remedy = open_to_all[0], "run chmod o-w or chmod +t on it"
+    raise ParamInvalid(
+        f"{place} can be written by other users, and programs are kept in {'it' if place == folder else folder}; {remedy}, or "
+        "name another folder in RKNNLITE_CACHE"
+    )
+
+
+def _replaceable(place: Path) -> bool:
+    """Whether anybody may rename what lies in a folder: all may write there, and no sticky bit keeps what is another's."""
+    mode = place.stat().st_mode
+    return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
 
 
 def _named_folder() -> Path:
@@ -111,7 +141,8 @@ def writable_by_others(path: Path) -> bool:
 def keep(file: Path, content: bytes) -> None:
     """Put a file into the cache, whole or not at all. Raises OSError."""
     while True:
-        file.parent.mkdir(mode=0o700, exist_ok=True)
+        make_private(file.parent)
+        check_private(file.parent)
         _hold(file.parent)
         if file.parent.is_dir():  # else somebody pruned it just before it was held
             break
@@ -131,6 +162,8 @@ def fetch(file: Path) -> Optional[bytes]:
     """What ``keep`` put there; None when there is nothing, or something that was damaged since."""
     _hold(file.parent)
     try:
+        if writable_by_others(file.parent):  # its checksum tells of damage, not of who wrote it
+            return None
         with file.open("rb", buffering=0) as stored:
             size = os.fstat(stored.fileno()).st_size - _CHECKSUM_SIZE
             content, checksum = stored.read(max(0, size)), stored.read()

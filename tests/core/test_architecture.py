@@ -379,3 +379,70 @@ with writing(path) as file:
     assert list(written_files(ast.parse(code))) == [
         "path.open", "open", "np.save", "path.write_text", "figure.savefig", "array.tofile",
     ]  # fmt: skip
+
+
+READS = {
+    "rknnlite/files/reading.py": "the one place",
+    "rknnlite/files/input_arrays.py": "raw bytes of an input, as many as it takes: of a device, too",
+    "rknnlite/native/board.py": "what the kernel tells, whose files have no size",
+    "rknnlite/native/processors.py": "/proc/cpuinfo",
+    "plugins/rknnlite_cpu/kernels/threads.py": "/proc/self/maps",
+    "rknnlite/socs.py": "the device tree",
+    "rknnlite/extras.py": "entry_points.txt of installed packages, at every start",
+    "rknnlite/config.py": "as many bytes as a configuration may have",
+    "rknnlite/native/buildcache.py": "the cache, of this user alone; C files of ours",
+    "rknnlite/llm/verified.py": "the cache, of this user alone",
+    "rknnlite/llm/quality/texts.py": "texts of ours",
+    "rknnlite/cli/new_plugin/package.py": "templates of ours",
+    "rknnlite/cli/options.py": "whether a file may be read, no byte of it",
+    "rknnlite/cli/health/software.py": "whether a file may be read, no byte of it",
+    "rknnlite/protocol/messages.py": "messages of ours",
+    "plugins/rknnlite_server/page.py": "a page of ours",
+    "plugins/rknnlite_server/networks/files.py": "pieces of a folder of ours",
+    "plugins/rknnlite_server/networks/uploads.py": "what clients left, opened without following links",
+    "plugins/rknnlite_cpu/engines/with_onnxruntime.py": "what the engine wrote into a folder of ours",
+    "plugins/rknnlite_onnx/port.py": "what the vendor's toolkit wrote into a folder of ours",
+    "plugins/rknnlite_onnx/toolkit_script.py": "a file of ours, in the toolkit's process, which has no rknnlite",
+    "plugins/rknnlite_riscv/host.py": "the stub, of ours",
+    "plugins/rknnlite_librknnrt/build.py": "C files of ours, and what was built of them",
+    "plugins/rknnlite_librknnrt/headers.py": "a template of ours",
+    "plugins/rknnlite_librknnrt/recipe.py": "C files of ours, and what was built of them",
+    "plugins/rknnlite_librknnrt/chat3.py": "a file of our own process",
+    "plugins/rknnlite_rkllm/apart.py": "a pipe of our own process",
+}
+"""Where files are opened otherwise than by ``rknnlite.files.reading``, and why."""
+
+
+_READERS = ("read_bytes", "read_text")
+_ARRAY_READERS = ("np.load", "np.fromfile", "np.memmap", "np.genfromtxt", "np.loadtxt")
+
+
+def read_files(tree: ast.Module) -> Iterator[str]:
+    """Calls that read a file by themselves."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        name = called.rpartition(".")[2]
+        words = [
+            a.value for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Constant)
+        ]
+        if (name in _READERS and name != called) or called in _ARRAY_READERS:
+            yield called
+        reads = name == "open" and any(word in ("r", "rb", "rt") for word in words if isinstance(word, str))
+        if (called == "open" or reads) and not any(map(_for_writing, words)):
+            yield called
+
+
+@of_each(EVERY)
+def test_files_are_read_in_one_place(path: Path) -> None:
+    found = list(read_files(_parsed(path)))
+    if short(path) in READS:
+        assert found or short(path) == "rknnlite/files/reading.py", "it reads no file: take it off the list"
+    else:
+        assert not found, f"{found}: go through rknnlite.files.reading"
+
+
+def test_a_file_that_is_read_elsewhere_is_noticed() -> None:
+    code = "path.read_bytes(); open(path); path.open('rb'); np.load(path); read_bytes(path); rknnlite.open(path); open(p, 'wb')"
+    assert list(read_files(ast.parse(code))) == ["path.read_bytes", "open", "path.open", "np.load"]

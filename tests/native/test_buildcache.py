@@ -168,3 +168,37 @@ def test_a_library_of_several_files(tmp_path: Path) -> None:
     (tmp_path / "ten.c").write_text('#include "five.h"\nint ten(void) { return 2 * five(); }\n')
     library = buildcache.build_library("libten.so", sorted(tmp_path.glob("*.[ch]")), "the test")
     assert ctypes.CDLL(str(library)).ten() == 10
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
+def test_folders_are_for_this_user_alone_whatever_the_umask_is(
+    umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o755)
+    monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path / "shared" / "of" / "rknnlite"))
+    before = os.umask(umask)
+    try:
+        entry = buildcache.cache_dir() / "deep" / "entry"
+        buildcache.keep(entry / "program", b"code")
+    finally:
+        os.umask(before)
+    places = [place for place in (entry, *entry.parents) if tmp_path in place.parents]
+    assert len(places) == 5 and {place.stat().st_mode & 0o777 for place in places} == {0o700}
+
+
+def test_folders_that_others_can_write_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shared"
+    cache = shared / "rknnlite"
+    monkeypatch.setenv("RKNNLITE_CACHE", str(cache))
+    program = buildcache.cache_dir() / "entry" / "program"
+    buildcache.keep(program, b"code")
+    shared.chmod(0o777)  # whoever may write there can put another folder in the place of ours
+    with pytest.raises(ParamInvalid, match=r"shared can be written by other users.*chmod \+t"):
+        buildcache.cache_dir()
+    shared.chmod(0o1777)  # as /tmp
+    assert buildcache.cache_dir() == cache and buildcache.fetch(program) == b"code"
+    for mode in (0o770, 0o707):
+        program.parent.chmod(mode)
+        assert buildcache.fetch(program) is None, "its checksum does not tell who wrote it"
+        with pytest.raises(ParamInvalid, match="chmod go-w"):
+            buildcache.keep(program, b"code")

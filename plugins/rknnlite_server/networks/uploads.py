@@ -20,7 +20,7 @@ from typing import NamedTuple, Optional
 
 from rknnlite.errors import InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.files.writing import GrowingFile
-from rknnlite.native.buildcache import cache_dir, writable_by_others
+from rknnlite.native.buildcache import cache_dir, make_private, writable_by_others
 from rknnlite.protocol.board import stored_name
 
 __all__ = ["Held", "Receiving", "Stored", "Uploads", "digest_of_file"]
@@ -141,7 +141,7 @@ class Uploads:
         """The folder, made where it is missing; raises ParamInvalid where others could put files there."""
         folder = Path(self._folder) if self._folder else cache_dir() / "uploads"
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(folder)
             shared = writable_by_others(folder)
         except OSError as error:
             raise ParamInvalid(
