@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import contextlib
 import json
+import os
 import socket
 import struct
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rknnlite.errors import RknnError
+from rknnlite.files.json_text import parse_json
 from rknnlite.native.childprocess import exactly
 from rknnlite.tensor import DType, Layout, TensorAttr
 
@@ -68,7 +70,14 @@ def receive(sock: socket.socket, max_fds: int = 0) -> tuple[dict[str, Any], list
     size = _LENGTH.unpack(head)[0]
     if size > _LIMIT:
         raise EOFError("nonsense on the socket")
-    message: dict[str, Any] = json.loads(exactly(sock, size))
+    try:
+        message = parse_json(exactly(sock, size))
+    except ValueError:
+        message = None
+    if not isinstance(message, dict):
+        for fd in fds:
+            os.close(fd)
+        raise EOFError("nonsense on the socket")
     return message, list(fds)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Optional
 import numpy as np
 
 from rknnlite.errors import RknnError
+from rknnlite.files.json_text import parse_json
 from rknnlite.spi.llm import CallState, InputKind, SamplingParams
 
 from .requests import CrossAttention, Ended, Given, Media, Mode, Perf, Run, Said, Start
@@ -81,8 +82,16 @@ class Channel:
                 return kind, Said(CallState(state), index, token, bytes(body[_TOKEN.size :]))
             (length,) = _JSON.unpack_from(body)
             end = _JSON.size + length
-            return kind, _rich(json.loads(bytes(body[_JSON.size : end])), memoryview(body)[end:])
-        except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
+            return kind, _rich(parse_json(bytes(body[_JSON.size : end])), memoryview(body)[end:])
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+            struct.error,
+        ) as error:
             raise RknnError(f"a message that cannot be read: {error}") from None
 
     def _take(self, size: int) -> bytearray:

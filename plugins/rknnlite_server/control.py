@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import json
 import logging
 import os
 import threading
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid
 from rknnlite.extras import missing
+from rknnlite.files.json_text import parse_json
 
 from .settings import ServerSettings, settings_from_params, settings_of
 
@@ -175,8 +175,8 @@ def _settings(config: Config) -> ServerSettings:
         return config.checked()
     if isinstance(config, str) and config.lstrip().startswith("{"):
         try:
-            config = json.loads(config)
-        except (ValueError, RecursionError) as error:
+            config = parse_json(config)
+        except ValueError as error:
             raise ParamInvalid(f"the configuration is no JSON: {error}") from None
     if isinstance(config, Mapping):
         return settings_of(config, ServerSettings(), "the configuration")

@@ -15,6 +15,7 @@ from rknnlite.errors import (
     ParamInvalid,
     RknnError,
 )
+from rknnlite.llm.tokenizer import TextTooLong
 from rknnlite.protocol.problems import CODE_KEY, ERROR_KEY, status_of
 
 __all__ = ["ApiError", "as_api_error", "as_network_error", "bad_request", "is_inference", "problem_of"]
@@ -75,6 +76,8 @@ def as_api_error(error: BaseException) -> ApiError:
     """An error of the library as an answer; what nobody foresaw tells no more than its type."""
     if isinstance(error, ApiError):
         return error
+    if isinstance(error, TextTooLong):
+        return ApiError(400, "invalid_request_error", str(error), code="context_length_exceeded")
     if isinstance(error, _THEIRS):
         return bad_request(str(error))
     if isinstance(error, _BUSY):

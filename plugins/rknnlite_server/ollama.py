@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from rknnlite.files.json_text import parse_json
 from rknnlite.llm.answers import AnswerPart, PartKind
 
 from .body import Body
@@ -105,8 +106,8 @@ class _Calls:
             return ()
         name, text, self.name, self.arguments = self.name, self.arguments, "", ""
         try:
-            arguments = json.loads(text or "{}")
-        except (ValueError, RecursionError):
+            arguments = parse_json(text or "{}")
+        except ValueError:
             arguments = None
         if not isinstance(arguments, dict):
             self.spoilt += f"{name} {text}"

@@ -82,6 +82,7 @@ class ServedModel:
             self.limit = min(settings.ctx_size or config.max_ctx_len, config.max_ctx_len)
             if self.limit < 1:
                 raise ParamInvalid(f"{self.name}: ctx-size is {settings.ctx_size}, must be 0 or more")
+            self.tokenizer.made_for(self.limit, self.name)
             self.form = answer_form(self._source)
             self._rules = Grammars(self.tokenizer, config.vocab_size, self.end_ids)
             self.media = media_of(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from rknnlite.errors import ParamInvalid, shown
+from rknnlite.files.json_text import parse_json
 from rknnlite.files.reading import read_text
 from rknnlite.llm.beside import Beside
 from rknnlite.spi.llm import SamplingParams
@@ -176,8 +176,8 @@ def settings_from_params(path: str, base: ServerSettings) -> ServerSettings:
     Raises ParamInvalid naming the file and the entry.
     """
     try:
-        data = json.loads(read_text(Path(path)))
-    except (OSError, ValueError, RecursionError) as error:
+        data = parse_json(read_text(Path(path)))
+    except (OSError, ValueError) as error:
         raise ParamInvalid(f"{path}: {shown(error)}") from None
     return settings_of(data, base, path)
 

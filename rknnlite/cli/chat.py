@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ..errors import ParamInvalid, shown
+from ..files.json_text import parse_json
 from ..files.reading import read_text
 from ..llm import Chat as Conversation
 from ..llm.answers import Answer, AnswerPart, PartKind
@@ -114,8 +114,8 @@ def _beginning(chat: Conversation, args: argparse.Namespace) -> list[dict[str, A
 def _json_list(path: str) -> list[Any]:
     """A list in a file; raises ParamInvalid."""
     try:
-        value = json.loads(read_text(Path(path)))
-    except (OSError, ValueError, RecursionError) as error:
+        value = parse_json(read_text(Path(path)))
+    except (OSError, ValueError) as error:
         raise ParamInvalid(f"{path}: {shown(error)}; needed is a JSON list") from None
     if not isinstance(value, list):
         raise ParamInvalid(f"{path}: {type(value).__name__} in JSON, needed is a list")
@@ -132,8 +132,8 @@ def _rule(args: argparse.Namespace) -> Optional[Rule]:
     try:
         text = read_text(Path(path))
         if args.json_schema:
-            return JsonSchema(json.loads(text))
-    except (OSError, ValueError, RecursionError) as error:
+            return JsonSchema(parse_json(text))
+    except (OSError, ValueError) as error:
         raise ParamInvalid(f"{path}: {shown(error)}") from None
     return Gbnf(text) if "::=" in text else Lark(text)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import runpy
 import stat
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .. import config
 from .._faces.toolkit import toolkit_names
 from ..errors import ModelInvalid
+from ..files.json_text import parse_json
 from ..files.reading import is_stream, read_text
 from ..formats import ModelFile
 from ..runtime import open_model
@@ -107,8 +107,8 @@ def _operators(path: str) -> list[Any]:
 def _attributes(text: str) -> dict[str, Any]:
     """``{node or type: {name: value}}`` from JSON, or from a file of it; what is in it is checked when a model is opened."""
     try:
-        given = json.loads(text if text.lstrip().startswith("{") else read_text(Path(text)))
-    except (OSError, ValueError, RecursionError) as error:
+        given = parse_json(text if text.lstrip().startswith("{") else read_text(Path(text)))
+    except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{text!r} is neither JSON nor a file of it: {error}") from None
     if not isinstance(given, dict):
         raise argparse.ArgumentTypeError(

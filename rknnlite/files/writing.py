@@ -17,13 +17,25 @@ from typing import Any, BinaryIO, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GrowingFile", "write_array", "write_file", "write_text", "writing"]
+from ..errors import OutOfMemory
+
+__all__ = ["DiskFull", "GrowingFile", "write_array", "write_file", "write_text", "writing"]
 
 StrPath = Union[str, "os.PathLike[str]"]
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _GROWING = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _PRIVATE = 0o600
 _MODES = 0o777
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class DiskFull(OutOfMemory, OSError):
+    """There is no room for a file: no space, no quota, or a limit of file sizes. The old file is as it was."""
+
+    def __str__(self) -> str:
+        return f"{self.filename} cannot be written: {self.strerror}"
 
 
 @contextlib.contextmanager
@@ -38,7 +50,8 @@ def writing(path: StrPath, mode: int = 0o666, lasting: bool = True) -> Iterator[
         lasting: the file survives a loss of power; False saves the time for what is made anew easily.
 
     Raises:
-        OSError: it cannot be written; ``filename`` is ``path``, not the temporary file.
+        OSError: it cannot be written; ``filename`` is ``path``, not the temporary file. DiskFull: there is no room for it;
+            the file that was there is as it was.
     """
     target = Path(path)
     try:
@@ -64,6 +77,8 @@ def writing(path: StrPath, mode: int = 0o666, lasting: bool = True) -> Iterator[
         if lasting:
             _sync_folder(target.parent)
     except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise _disk_full(error.errno, target) from None
         if error.errno is not None:
             error.filename, error.filename2 = str(target), None
         raise
@@ -120,8 +135,13 @@ class GrowingFile:
     def append(self, data: bytes) -> None:
         """Put bytes behind those that are there; raises OSError, and then some of them may be there."""
         left = memoryview(data)
-        while left:
-            left = left[os.write(self._handle, left) :]
+        try:
+            while left:
+                left = left[os.write(self._handle, left) :]
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise _disk_full(error.errno, self._path) from None
+            raise
 
     def finish(self, target: StrPath) -> None:
         """Put the file into place, for good: also after a loss of power it is there whole or not at all."""
@@ -138,6 +158,10 @@ class GrowingFile:
         handle, self._handle = self._handle, -1
         if handle >= 0:
             os.close(handle)
+
+
+def _disk_full(number: int, path: Path) -> DiskFull:
+    return DiskFull(number, f"{os.strerror(number)}; make room, or write to another disk", str(path))
 
 
 class _Sink:

@@ -7,7 +7,6 @@ asked for by the names of container 6, a container with other places renumbers t
 from __future__ import annotations
 
 import ast
-import json
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from math import prod
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import ModelInvalid, ModelUnsupported
+from ..files.json_text import parse_json
 from ..quant import RANGES
 from ..tensor import DType, Layout, QuantParams
 from .flatbuffer import Table
@@ -283,7 +283,7 @@ def _layout(text: str, name: str, rank: int, default: Layout) -> Layout:
     if rank != 4:
         return Layout.UNDEFINED
     try:
-        word = json.loads(text)[name]["layout"]
+        word = parse_json(text)[name]["layout"]
         return Layout[word]
     except (ValueError, KeyError, TypeError, RecursionError):
         return default

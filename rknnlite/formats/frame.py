@@ -9,6 +9,7 @@ import struct
 from typing import Any
 
 from ..errors import ModelInvalid
+from ..files.json_text import parse_json
 
 __all__ = ["CLASSIC", "CURRENT", "FIRST_HEADER", "HEADER", "LLM_PACKAGE", "MINI", "trailer"]
 
@@ -47,7 +48,6 @@ def trailer(data: memoryview, start: int) -> tuple[memoryview, dict[str, Any]]:
 
 
 def _json(text: bytes) -> dict[str, Any]:
-    import json  # when a file is read: encrypted ones and language models are not read here
 
     words = text.decode("utf-8", "replace").rstrip("\0 \n")
     if text and not words:
@@ -55,7 +55,7 @@ def _json(text: bytes) -> dict[str, Any]:
             f"damaged file: its JSON part of {len(text)} bytes is empty, as after a loss of power; copy it again"
         )
     try:
-        value = json.loads(words or "{}")
-    except (ValueError, RecursionError) as error:
+        value = parse_json(words or "{}")
+    except ValueError as error:
         raise ModelInvalid(f"damaged file: its JSON part cannot be read ({type(error).__name__})") from None
     return value if isinstance(value, dict) else {}

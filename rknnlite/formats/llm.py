@@ -25,6 +25,7 @@ from typing import Optional
 import numpy as np
 
 from ..errors import ModelInvalid, ModelUnsupported, shown
+from ..files.json_text import parse_json
 from ..tensor import KvDtype
 from .frame import LLM_PACKAGE
 from .llm_arch import Architecture, Rope, described, read_architecture
@@ -174,8 +175,8 @@ def read(data: memoryview) -> LlmModel:
     if zlib.crc32(body) != crc:
         raise ModelInvalid("damaged: the checksum does not match; copy it again")
     try:
-        fields = json.loads(bytes(body[:json_size]))
-    except (ValueError, RecursionError) as error:
+        fields = parse_json(bytes(body[:json_size]))
+    except ValueError as error:
         raise ModelInvalid(f"damaged description: {shown(error)}") from None
     return _model(Fields(fields, "package"), body[json_size:])
 

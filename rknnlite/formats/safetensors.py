@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, shown
+from ..files.json_text import parse_json
 from ..files.writing import writing
 
 __all__ = ["Filling", "SafeTensors", "Widened", "filling", "write_safetensors"]
@@ -69,8 +70,8 @@ class SafeTensors:
             )
         self._body = data[8 + size :]
         try:
-            header = json.loads(bytes(data[8 : 8 + size]))
-        except (ValueError, RecursionError) as error:
+            header = parse_json(bytes(data[8 : 8 + size]))
+        except ValueError as error:
             raise ModelInvalid(f"{label}: damaged header: {shown(error)}") from None
         if not isinstance(header, dict):
             raise ModelInvalid(f"{label}: damaged header: no object")

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from ..errors import ModelInvalid, RknnError, RunTimeout, shown
+from ..files.json_text import parse_json
 from ..native.childprocess import ChildProcess, exactly
 from .budget import RenderStopped, whole_setting
 from .tokens.gguf import SPLITS
@@ -33,11 +34,14 @@ _KNOWN = {
     r"\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+",
     r"\p{N}{1,3}", r"\p{N}", r"\d", r"[0-9]", r"\s+$", " {2,}", ENDS,
 }  # fmt: skip
+_LONGEST_WORD = 1000
+"""Characters of a word that WordPiece tries all beginnings of: time goes with the square."""
 _MOST_GROWTH = 16
 """Characters that a trusted normalizer may make of one."""
 _MILLISECONDS, _START_LIMIT = 10_000, 60.0
 _START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite.llm.tokenizer_process import main; main()"
 _LENGTH = struct.Struct("<I")
+_LARGEST = 256 << 20  # bytes of a message
 
 
 def _members(tree: Any) -> Iterator[Mapping[str, Any]]:
@@ -64,6 +68,10 @@ def expressions(published: Any) -> list[str]:
 
 def trusted(published: Any) -> bool:
     """Whether a parsed ``tokenizer.json`` needs time and memory in proportion to the text."""
+    model = published.get("model") if isinstance(published, dict) else None
+    longest = model.get("max_input_chars_per_word", 100) if isinstance(model, dict) else 100
+    if type(longest) is not int or longest > _LONGEST_WORD:
+        return False
     growth = 1.0
     for member in _members(_steps(published) if isinstance(published, dict) else []):
         content, pattern = member.get("content"), member.get("pattern")
@@ -112,7 +120,9 @@ class TokenizerApart:
     def encode(self, text: str, add_special_tokens: bool = False) -> Encoded:
         """Token ids of a text."""
         answer = self._ask("encode", [text, add_special_tokens], len(text))
-        return Encoded([int(number) for number in answer])
+        if not isinstance(answer, list) or not all(type(number) is int for number in answer):
+            raise ModelInvalid(f"{self.path}: the tokenizer answered no tokens")
+        return Encoded(answer)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of some tokens."""
@@ -146,8 +156,10 @@ class TokenizerApart:
                 ) from None
             finally:
                 self._asking = None
-        if "error" in answer:
-            raise ModelInvalid(f"{self.path}: unusable tokenizer: {answer['error']}; it uses {self._shown()}")
+        if "result" not in answer:
+            raise ModelInvalid(
+                f"{self.path}: unusable tokenizer: {answer.get('error')}; it uses {self._shown()}"
+            )
         return answer["result"]
 
     def _shown(self) -> str:
@@ -160,17 +172,20 @@ class TokenizerApart:
                 "tokenizer", [sys.executable, "-c", _START, *sys.path], stderr=subprocess.DEVNULL
             )
             answer = _exchange(child, "open", {"open": self.path}, _START_LIMIT)
-            if "error" in answer:
+            if "result" not in answer:
                 child.close()
-                raise ModelInvalid(answer["error"])
+                raise ModelInvalid(str(answer.get("error")))
             self._child = child
         return self._child
 
 
-def _exchange(child: ChildProcess, step: str, request: Any, limit: float) -> Any:
+def _exchange(child: ChildProcess, step: str, request: Any, limit: float) -> dict[str, Any]:
     with child.exchange(step, limit) as sock:
         send(sock, request)
-        return receive(sock)
+        answer = receive(sock)
+        if not isinstance(answer, dict):
+            raise EOFError("an answer that is no object")
+        return answer
 
 
 def send(sock: socket.socket, message: Any) -> None:
@@ -180,5 +195,11 @@ def send(sock: socket.socket, message: Any) -> None:
 
 
 def receive(sock: socket.socket) -> Any:
-    """One message of the other side; EOFError when that is gone."""
-    return json.loads(exactly(sock, _LENGTH.unpack(exactly(sock, _LENGTH.size))[0]))
+    """The message that the other side sends; EOFError when that is gone, or sends what is none."""
+    (size,) = _LENGTH.unpack(exactly(sock, _LENGTH.size))
+    if size > _LARGEST:
+        raise EOFError(f"a message of {size} bytes")
+    try:
+        return parse_json(exactly(sock, size))
+    except ValueError as error:
+        raise EOFError(f"a message that cannot be read: {error}") from None

@@ -87,6 +87,8 @@ class Embedder:
 
 def text_tokens(tokenizer: Tokenizer, text: str, most: Optional[int] = None) -> list[int]:
     """Token ids with special ones around the text, which loses its end where there are more than ``most``."""
+    if most is not None:
+        text = tokenizer.cut(text, most)
     whole = tokenizer.encode(text, special=True)
     if most is None or len(whole) <= most:
         return whole

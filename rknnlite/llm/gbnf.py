@@ -61,6 +61,10 @@ class Reference:
 Node = Union[Characters, Sequence, Alternatives, Repeated, Reference]
 
 
+_MOST_DEPTH = 50
+"""Brackets inside each other; each takes several calls of whoever walks through a rule."""
+
+
 def read_gbnf(text: str) -> dict[str, Node]:
     """The rules by name, one of them ``root``. Raises ParamInvalid with line and column."""
     return _Reader(text).rules()
@@ -70,7 +74,7 @@ class _Reader:
     """Reads rules from left to right; ``_used`` says where a name was met first."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
+        self._text, self._at, self._depth = text, 0, 0
         self._used: dict[str, int] = {}
 
     def rules(self) -> dict[str, Node]:
@@ -118,10 +122,14 @@ class _Reader:
         if self._take("."):
             return Characters(((0, _LAST),))
         if self._take("("):
+            self._depth += 1
+            if self._depth > _MOST_DEPTH:
+                self._wrong(f"brackets are nested too deeply, more than {_MOST_DEPTH}")
             self._skip(True)
             body = self._alternatives(True)
             if not self._take(")"):
                 self._wrong(") is missing")
+            self._depth -= 1
             return body
         if _NAME.match(self._text, self._at):
             at, name = self._at, self._name()

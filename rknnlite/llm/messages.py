@@ -6,11 +6,11 @@ are no text become the tags ``<image>``, ``<audio>`` and ``<video>``, whose data
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ParamInvalid
+from ..files.json_text import parse_json
 
 __all__ = ["Message", "checked_messages", "leading_system", "media_parts"]
 
@@ -129,8 +129,8 @@ def _arguments(arguments: Any, place: str) -> Any:
     if not isinstance(arguments, str):
         raise ParamInvalid(f"{place}: arguments are {_short(arguments)}, must be JSON text or an object")
     try:
-        parsed = json.loads(arguments)
-    except (ValueError, RecursionError):
+        parsed = parse_json(arguments)
+    except ValueError:
         return arguments
     return parsed if isinstance(parsed, dict) else arguments
 

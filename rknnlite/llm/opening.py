@@ -279,7 +279,9 @@ def _tokenizer(package: Package, context: LlmContext) -> Tokenizer | None:
     """The tokenizer beside the model; None where there is none and the runtime has one of its own."""
     if context.traits.own_text and not package.tokenizer.is_file():
         return None
-    return Tokenizer(package.tokenizer)
+    tokenizer = Tokenizer(package.tokenizer)
+    tokenizer.made_for(context.config.max_ctx_len, package.model.name)
+    return tokenizer
 
 
 def _input(prompt: Said, turn: dict[str, Any]) -> PromptInput | MessagesInput:

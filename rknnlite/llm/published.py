@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid, ModelUnsupported
+from ..files.json_text import parse_json
 from ..files.reading import is_stream, read_text
 from ..formats import ModelFile
 from ..formats.llm import Architecture, Embedding
@@ -47,8 +47,8 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(read_text(path))
-    except (OSError, ValueError, RecursionError) as error:
+        return parse_json(read_text(path))
+    except (OSError, ValueError) as error:
         raise ModelInvalid(f"{path}: {error}") from None
 
 

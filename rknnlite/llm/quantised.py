@@ -46,7 +46,12 @@ def packing_of(config: Mapping[str, Any]) -> Optional[Packing]:
     form = str(given.get("checkpoint_format", given.get("version", ""))).lower()
     known = {"gptq": ("", "gptq", "gptq_v2"), "awq": ("", "gemm")}
     widths = {"gptq": (2, 4, 8), "awq": (4,)}
-    if method not in known or form not in known[method] or bits not in widths[method]:
+    if (
+        not isinstance(method, str)
+        or method not in known
+        or form not in known[method]
+        or bits not in widths[method]
+    ):
         raise ModelUnsupported(
             f"config.json: quantization_config: weights quantised by {shown(method)} "
             f"(format {shown(form)}, {shown(bits)} bits) are not read here; "

@@ -43,7 +43,7 @@ def _check_numbers(part: Any) -> None:
     """The library computes with float64, and would bind an answer to another number."""
     if type(part) is int and abs(part) > _EXACT:
         raise ParamInvalid(
-            f"the JSON Schema has the whole number {part:.3e}, beyond what JSON computes with (2**53)"
+            f"the JSON Schema has the whole number {shown(part)}, beyond what JSON computes with (2**53)"
         )
     for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
         _check_numbers(inner)

@@ -9,6 +9,7 @@ published it (``tokenizer.huggingface.json``); without it it is put together aga
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelInvalid, RknnError, shown
+from ..errors import ModelInvalid, ParamInvalid, RknnError, shown
 from ..extras import missing
+from ..files.json_text import parse_json
 from ..files.reading import read_text
 from .apart import TokenizerApart, expressions, trusted
 from .budget import RenderStopped
@@ -30,10 +32,15 @@ from .tokens.gguf import BYTE, CONTROL, UNKNOWN, UNUSED, published_of, strings
 from .tokens.parts import steps_and_model
 from .tokens.pipeline import PlainTokenizer
 
-__all__ = ["Tokenizer", "byte_letters", "token_bytes"]
+__all__ = ["TextTooLong", "Tokenizer", "byte_letters", "token_bytes"]
 
 HF_JSON = "tokenizer.huggingface.json"
+_LONG = 1 << 14  # characters
 _NO_MODEL = {"type": "BPE", "vocab": {}, "merges": []}
+
+
+class TextTooLong(ParamInvalid):
+    """A text has more bytes than the tokens of a context can stand for."""
 
 
 class Tokenizer:
@@ -51,6 +58,7 @@ class Tokenizer:
         ``isolate``: regular expressions that are not known compute in a process of their own.
         """
         label = str(path)
+        self._most, self._context = 0, ""
         pairs = read_gguf(file_bytes(path), label)
         self.tokens = strings(pairs, "tokenizer.ggml.tokens", label)
         self.eos_id = _id(pairs, "tokenizer.ggml.eos_token_id", len(self.tokens))
@@ -96,11 +104,47 @@ class Tokenizer:
         """Token ids; special tokens written in the text count as such.
 
         ``special``: with those around it that the tokenizer's authors mean to be there, as embeddings need them.
+
+        Raises TextTooLong before anything is computed for a text that the context cannot hold (``made_for``).
         """
+        self._check_length(text)
         whole = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair is no character
         with self._typed_errors():
-            ids: list[int] = self._tokenizer.encode(whole, add_special_tokens=special).ids
+            if len(whole) > _LONG and hasattr(
+                self._tokenizer, "encode_batch"
+            ):  # which older packages do without the lock
+                ids: list[int] = self._tokenizer.encode_batch([whole], add_special_tokens=special)[0].ids
+            else:
+                ids = self._tokenizer.encode(whole, add_special_tokens=special).ids
         return ids
+
+    def made_for(self, tokens: int, name: str) -> None:
+        """From now on refuse texts that a context of so many tokens cannot hold; ``name`` is the model, for the error."""
+        self._most, self._context = tokens, name
+
+    def cut(self, text: str, tokens: int) -> str:
+        """As much of the beginning of a text as so many tokens may be made of."""
+        if len(text) <= tokens:
+            return text
+        return text.encode("utf-8", "replace")[: tokens * self._longest_token].decode("utf-8", "ignore")
+
+    def _check_length(self, text: str) -> None:
+        """A token stands for a number of bytes at most, so a number of tokens does, too."""
+        if not self._most or len(text) <= self._most:
+            return
+        size = len(text.encode("utf-8", "replace"))
+        if size > self._most * self._longest_token:
+            raise TextTooLong(
+                f"a text has {size} bytes, the context of {self._context} holds {self._most} tokens, none of which stands for "
+                f"more than {self._longest_token}; shorten it"
+            )
+
+    @functools.cached_property
+    def _longest_token(self) -> int:
+        """Bytes that a token stands for at most; letters of byte-level tokens stand for one each."""
+        return max(
+            (len(token) if self._byte_level else len(token.encode()) for token in self.tokens), default=1
+        )
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         """Text of some tokens."""
@@ -131,10 +175,10 @@ def _opened(text: str, label: str, isolate: bool) -> Any:
     try:
         import tokenizers as package
     except ImportError as error:  # kept no longer than this: it holds this frame, and that all callers
-        return _without_package(json.loads(text), label, isolate, error)
+        return _without_package(parse_json(text), label, isolate, error)
     steps, model = steps_and_model(text)
     made = _model(package, model) if model else None
-    published = json.loads(text) if made is None else steps
+    published = parse_json(text) if made is None else steps
     if isolate and not trusted(published):
         return TokenizerApart(label, expressions(published))
     if made is None:
@@ -202,7 +246,7 @@ def token_bytes(tokens: Sequence[str], types: NDArray[Any], byte_level: bool) ->
 def family_json(path: Path) -> dict[str, Any]:
     """``tokenizer.json`` of a Hugging Face directory; raises ModelInvalid."""
     try:
-        value = json.loads(read_text(path))
+        value = parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise ModelInvalid(f"{path}: {error}") from None
     if not isinstance(value, dict) or not isinstance(value.get("model"), dict):

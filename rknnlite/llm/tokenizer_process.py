@@ -51,6 +51,6 @@ def main() -> None:
             try:
                 ((step, argument),) = request.items()
                 answer = {"result": server.answer(step, argument)}
-            except RknnError as error:
+            except (RknnError, AssertionError, AttributeError, TypeError, ValueError, OverflowError) as error:
                 answer = {"error": str(error)}
             send(sock, answer)

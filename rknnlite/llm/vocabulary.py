@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ModelInvalid
+from ..files.json_text import parse_json
 from ..files.reading import read_bytes, read_text
 from ..formats.llm import Architecture
 from ..formats.llm_families import FAMILIES
@@ -161,7 +162,7 @@ def _settings(directory: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        value = json.loads(read_text(path))
+        value = parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise ModelInvalid(f"{path}: {error}") from None
     return value if isinstance(value, dict) else {}

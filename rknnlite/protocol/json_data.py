@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputInvalid, shown
+from ..files.json_text import parse_json
 from .datatypes import MOST_DIMS, numpy_type
 
 __all__ = ["array_of_list", "json_object", "json_text"]
@@ -33,8 +34,8 @@ def json_object(text: bytes, what: str) -> dict[str, Any]:
         )
     hooks: dict[str, Any] = {"parse_float": _float, "parse_int": _int} if len(text) > _LARGE else {}
     try:
-        fields = json.loads(text, parse_constant=_no_constant, **hooks)
-    except (ValueError, RecursionError) as error:
+        fields = parse_json(text, parse_constant=_no_constant, **hooks)
+    except ValueError as error:
         raise InputInvalid(f"{what} is no JSON: {shown(error)}") from None
     if not isinstance(fields, dict):
         raise InputInvalid(f"{what} is {shown(fields)}, must be a JSON object")

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, Union
 
 from ..errors import ParamInvalid, shown
+from ..files.json_text import parse_json
 
 __all__ = ["from_text", "to_text"]
 
@@ -52,8 +53,8 @@ def from_text(kind: Any, text: str, where: str = "the JSON") -> Any:
     if len(text) > _LONGEST:
         raise ParamInvalid(f"{where} has {len(text)} characters, {_LONGEST} are allowed")
     try:
-        found = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        found = parse_json(text, parse_constant=_no_constant)
+    except ValueError as error:
         raise ParamInvalid(f"{where} cannot be read: {shown(error)}") from None
     return _value(kind, found, where)
 

@@ -94,7 +94,7 @@ def test_every_door_refuses_what_is_no_file(place: str, pipe: Path, tmp_path: Pa
     limit = 4 << 30
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(script), path, str(model)],
-        env={**os.environ, "RKNN_LOG_LEVEL": "0", "RKNNLITE_BACKEND": "cpu"}, capture_output=True, text=True, timeout=60, check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        env={**os.environ, "RKNN_LOG_LEVEL": "0", "RKNNLITE_BACKEND": "cpu"}, capture_output=True, text=True, timeout=60,
+        check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )  # fmt: skip
     assert done.stdout == f"{len(LOADS)}\n", done.stdout + done.stderr[-2000:]

@@ -13,6 +13,7 @@ from typing import Optional
 
 from rknnlite import plugins
 from rknnlite.errors import RknnError
+from rknnlite.files.json_text import parse_json
 from rknnlite.graph import Graph, Node
 from rknnlite.log import logger
 from rknnlite.spi.lowering import Form, Segment
@@ -198,7 +199,7 @@ class Accelerator:
         if kept is None:
             return None
         try:
-            found = json.loads(kept)
+            found = parse_json(kept)
             known = {node.index for node in self._graph.nodes}
             parts = [[int(index) for index in part] for part in found["islands"]]
             return (Form(found["form"]), parts) if all(known.issuperset(part) for part in parts) else None

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rknnlite._version import __version__
 from rknnlite.errors import ModelInvalid, ParamInvalid, shown
+from rknnlite.files.json_text import parse_json
 from rknnlite.files.writing import writing
 from rknnlite.llm.package import file_bytes
 
@@ -70,7 +71,7 @@ def load(talk: Conversation, path: str) -> None:
     if length > len(body) or zlib.crc32(body) != crc:
         raise ModelInvalid(f"{path}: the KV cache is cut or damaged; save it again")
     try:
-        _restore(talk, json.loads(bytes(body[:length])), body[length:], path)
+        _restore(talk, parse_json(bytes(body[:length])), body[length:], path)
     except _DAMAGE as error:
         raise ModelInvalid(f"{path}: the KV cache is damaged: {shown(error)}; save it again") from None
 

@@ -6,11 +6,11 @@ operators behind a JSON list of their own; it has no data in its header's sense.
 
 from __future__ import annotations
 
-import json
 import struct
 from typing import Any, NamedTuple
 
 from ...errors import ModelInvalid, shown
+from ...files.json_text import parse_json
 
 __all__ = ["FIRST_DATA", "Container", "unpack"]
 
@@ -73,8 +73,8 @@ def _parsed(text: bytes, kind: type, what: str) -> Any:
     if _depth(text) > _MOST_DEPTH:
         raise ModelInvalid(f"damaged file: its {what} is nested deeper than {_MOST_DEPTH} levels")
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = parse_json(text)
+    except ValueError as error:
         raise ModelInvalid(f"damaged file: its {what} is no JSON ({shown(error)}); copy it again") from None
     if not isinstance(value, kind):
         raise ModelInvalid(f"damaged file: its {what} is {shown(value)}, must be a {kind.__name__}")

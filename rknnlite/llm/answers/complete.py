@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...files.json_text import parse_json
 from .parts import AnswerPart, PartKind
 
 __all__ = ["Answer", "ToolCall"]
@@ -22,13 +22,13 @@ class ToolCall:
     @property
     def arguments(self) -> Any:
         """The arguments, an object; raises ValueError when the answer ended in the middle of them."""
-        return json.loads(self.text)
+        return parse_json(self.text)
 
     def __str__(self) -> str:
         """As one would write it in a program."""
         try:
             given = self.arguments
-        except (ValueError, RecursionError):
+        except ValueError:
             given = None
         if not isinstance(given, Mapping):
             return f"{self.name}({self.text})"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import json
 import keyword
 import re
 from collections.abc import Callable
 from typing import Any
 
+from ...files.json_text import parse_json
 from .json_calls import json_calls
 from .offered import Offered
 from .parts import NoCall, Parts
@@ -215,6 +215,6 @@ def _plain(text: str) -> Any:
     if not text:
         raise NoCall
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return text

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
+from ...files.json_text import parse_json
 from ..constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
 from ..gbnf_lark import lark_of_gbnf
 from ..schemas import schema_text
@@ -63,7 +64,7 @@ class Grammar:
 
     def json_rule(self, schema: Any, layout: Mapping[str, Any] = _DENSE) -> str:
         """JSON that a schema accepts."""
-        schema = {**json.loads(schema_text(schema)), "x-guidance": layout}
+        schema = {**parse_json(schema_text(schema)), "x-guidance": layout}
         return self.fresh(f"%json {json.dumps(schema, ensure_ascii=False)}", "json")
 
     def text_up_to(self, marker: str) -> str:

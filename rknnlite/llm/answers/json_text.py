@@ -6,6 +6,7 @@ import json
 import re
 from typing import Callable
 
+from ...files.json_text import parse_json
 from .parts import NoCall, Parts
 from .source import Reading, Source
 
@@ -146,7 +147,7 @@ def json_string(source: Source) -> Reading[str]:
     source.at -= 1
     pieces: list[str] = []
     yield from json_value(source, pieces.append)
-    return str(json.loads("".join(pieces)))
+    return str(parse_json("".join(pieces)))
 
 
 def call_arguments(source: Source, parts: Parts, name: str, closers: tuple[str, ...] = ()) -> Reading[bool]:
@@ -182,8 +183,8 @@ def _quoted(source: Source) -> Reading[str]:
         return "{}"
     text = yield from json_string(source)
     try:
-        if isinstance(json.loads(text or "{}"), dict):
+        if isinstance(parse_json(text or "{}"), dict):
             return text or "{}"
-    except (ValueError, RecursionError):
+    except ValueError:
         pass
     raise NoCall

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from ...files.json_text import parse_json
 
 __all__ = ["Offered"]
 
@@ -32,6 +33,6 @@ class Offered:
         if isinstance(schema, Mapping) and schema.get("type") == "string":
             return text
         try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
+            return parse_json(text)
+        except ValueError:
             return {"True": True, "False": False, "None": None}.get(text, text)

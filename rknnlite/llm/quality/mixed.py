@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ParamInvalid
-from ...files.writing import write_file
+from ...files.reading import open_file
+from ...files.writing import write_file, writing
 from ...formats import ModelFile
 from ...formats import llm as container
 from ...formats.llm import AUTO, MOST_CHOSEN, Chosen, LlmModel
@@ -219,7 +220,8 @@ def _write(target: Package, parts: tuple[Package, Package], chosen: tuple[Chosen
         one.name: one.weights == WIDE for one in chosen
     })  # fmt: skip
     for ours, theirs in zip((target.embed, target.tokenizer), (parts[0].embed, parts[0].tokenizer)):
-        shutil.copyfile(theirs, ours)
+        with open_file(theirs) as source, writing(ours) as copy:
+            shutil.copyfileobj(source, copy)
     model = ModelFile(parts[0].model).llm
     sums = replace(model.sums, weight=file_sum(ModelFile(target.weight))) if model.sums else None
     tokens = model.tokens
