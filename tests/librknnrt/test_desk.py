@@ -53,9 +53,9 @@ def test_a_path_that_is_not_utf8(talk: Talk) -> None:
 @pytest.mark.parametrize("call", list(Call))
 def test_descriptors_of_malformed_calls(call: Call) -> None:
     with Path(os.devnull).open("rb") as file:
-        before = len(os.listdir("/proc/self/fd"))
+        before = len(list(Path("/proc/self/fd").iterdir()))
         talk = Talk()
         for payload in (b"", b"\xff" * 7):
             assert talk(call, payload, (1 << 63,) * 5, (file.fileno(),) * 3)[0] <= 0
         talk.end()
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
