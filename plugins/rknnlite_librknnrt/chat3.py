@@ -7,7 +7,6 @@ import json
 import os
 import runpy
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -64,7 +63,7 @@ def serve(request: Request, desks: Desks, number: int) -> Answer:
     """Run a server until it ends. Raises ContextInvalid where one runs, ParamInvalid for unusable settings."""
     if desks.all(Chat3):
         raise ContextInvalid("a server runs already; call stop_server first")
-    asks = Wire(socket.socket(fileno=os.dup(request.fds[0])))
+    asks = Wire(request.fds.take_socket())
     with tempfile.TemporaryDirectory(prefix="rknnlite-") as folder:
         try:
             chat = Chat3(_file(request.payload, Path(folder)))

@@ -9,7 +9,7 @@ from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.log import logger
 
 from .calls import Answer, Desks, Handler
-from .protocol import Call, Gone, Request, Wire, close_all
+from .protocol import Call, Gone, Request, Wire
 
 __all__ = ["Desk"]
 
@@ -39,7 +39,10 @@ class Desk:
         except Gone:
             pass
         finally:
-            self._close(None)
+            try:
+                self._close(None)
+            except Exception as error:  # an operator of a program that has ended, say
+                _unthought(error)
             self._handlers.clear()  # they refer to this desk, and hold what it has mapped
             self._wire.close()
 
@@ -49,17 +52,16 @@ class Desk:
             if handler is None:
                 raise ContextInvalid(f"call {request.call} is none of this kind of context")
             done = handler(request) or _NOTHING
+            self._wire.answer(0, done.payload, done.args, done.fds)
         except RknnError as error:
-            self._wire.answer(self._code(error, request.call), str(error).encode())
+            self._wire.answer(self._code(error, request.call), _line(str(error)))
         except Gone:
             raise
         except Exception as error:
-            logger.exception("a call failed in a way that nobody thought of; please report it")
-            self._wire.answer(RknnError.code, f"{type(error).__name__}: {error}".encode())
-        else:
-            self._wire.answer(0, done.payload, done.args, done.fds)
+            _unthought(error)
+            self._wire.answer(RknnError.code, _line(f"{type(error).__name__}: {error}"))
         finally:
-            close_all(request.fds)
+            request.fds.close()
 
     def _first(self, request: Request) -> Optional[Answer]:
         """What kind of context it is, and with what it is opened."""
@@ -99,3 +101,16 @@ class Desk:
 
 def _code(error: RknnError, _: int) -> int:
     return error.code
+
+
+def _line(text: str) -> bytes:
+    """What the program is told; names of files in it need not be UTF-8."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _unthought(error: Exception) -> None:
+    logger.error(
+        "a call failed in a way that nobody thought of (%s: %a); please report it with what RKNN_LOG_LEVEL=5 shows",
+        type(error).__name__, str(error),
+    )  # fmt: skip
+    logger.debug("where it failed", exc_info=error)

@@ -24,12 +24,10 @@ class Memories:
     def learn(self, request: Request) -> None:
         """Map memory. Raises ParamInvalid where it cannot be."""
         number, size, offset, _ = request.args[:4]
-        fd = os.dup(request.fds[0])
-        try:
-            self._known[number] = (self._opened.import_mem(fd, size, offset), fd)
-        except BaseException:
-            os.close(fd)
-            raise
+        if number in self._known:
+            raise ParamInvalid(f"this context knows a memory {number} already")
+        memory = self._opened.import_mem(request.fds.first, size, offset)
+        self._known[number] = (memory, request.fds.take())
 
     def find(self, number: int) -> Memory:
         """The memory of that number; raises ParamInvalid."""

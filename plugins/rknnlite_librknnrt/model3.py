@@ -178,8 +178,8 @@ class Model3:
     def _learn(self, request: Request) -> None:
         number, size, offset = request.args[:3]
         try:
-            mapped = mmap.mmap(request.fds[0], size + offset)
-        except (OSError, ValueError, IndexError) as error:
+            mapped = mmap.mmap(request.fds.first, size + offset)
+        except (OSError, ValueError, OverflowError) as error:
             raise ParamInvalid(f"memory of {size} bytes cannot be mapped: {error}") from None
         self._memories[number] = np.frombuffer(mapped, np.uint8)[offset : offset + size]
 
@@ -254,7 +254,7 @@ def _from_path(path: str) -> ModelFile:
 def _from_memory(fd: int, size: int) -> ModelFile:
     try:
         return ModelFile(memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ)))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise ModelInvalid(f"the {size} bytes of the model cannot be mapped: {error}") from None
 
 

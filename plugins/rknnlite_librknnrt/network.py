@@ -133,7 +133,7 @@ class Network:
             return None
         count, size = request.args[:2]
         self._inputs = None
-        self._inputs = StagedInputs(self._opened, request.payload, count, request.fds[0], size)
+        self._inputs = StagedInputs(self._opened, request.payload, count, request.fds.first, size)
         return Answer(self._inputs.needs)
 
     def _set_inputs(self) -> None:
@@ -245,13 +245,12 @@ class Network:
     # -- operators ----------------------------------------------------------------------------------------
 
     def _operators(self, request: Request) -> None:
-        import os
-        import socket
-
         from .operators import operators_of
 
         if request.fds:
-            self._asks = Wire(socket.socket(fileno=os.dup(request.fds[0])))
+            if self._asks is not None:
+                raise ContextInvalid("this context has a socket for callbacks already")
+            self._asks = Wire(request.fds.take_socket())
         if self._asks is None:
             raise ContextInvalid("there is no socket for callbacks")
         self._opened.register_ops(operators_of(request, self._asks))
@@ -262,6 +261,6 @@ def _model(request: Request, size: int) -> ModelFile:
     if not request.fds:
         return ModelFile(request.payload.decode("utf-8", "surrogateescape"))
     try:
-        return ModelFile(memoryview(mmap.mmap(request.fds[0], size, access=mmap.ACCESS_READ)))
-    except (OSError, ValueError) as error:
+        return ModelFile(memoryview(mmap.mmap(request.fds.first, size, access=mmap.ACCESS_READ)))
+    except (OSError, ValueError, OverflowError) as error:
         raise ModelInvalid(f"the {size} bytes of the model cannot be mapped: {error}") from None

@@ -65,8 +65,10 @@ class ProgramOp(CustomOp):
         sizes = struct.pack(f"={len(node.arrays)}Q", *(array.nbytes for array in node.arrays))
         told = sizes + attrs + b"".join(_attributes(ctx.attrs))
         args = (node.number, self._number, len(inputs), len(outputs))
-        code, _ = self._ask(Callback.NODE, told, args, node.fds)
-        node.close_fds()
+        try:
+            code, _ = self._ask(Callback.NODE, told, args, node.fds)
+        finally:
+            node.close_fds()
         if code:
             raise RknnError(f"the program has no memory for a node of {self.op_type} (code {code})")
         node.put(inputs, outputs)

@@ -114,7 +114,7 @@ def native_b(request: Request) -> Answer:
         raise ParamInvalid(
             f"B of {k} x {n} has {size} bytes, its native form {tensor.size}: it cannot be converted"
         )
-    data = np.frombuffer(mmap.mmap(request.fds[0], size), np.uint8)
+    data = np.frombuffer(mmap.mmap(request.fds.first, size), np.uint8)
     matrix = from_bytes(data, tensor.dtype, (k, n))
     tile_n, tile_k = tensor.dims[2:]
     data[:] = to_bytes(pack_b(matrix, (tile_n, tile_k), facts.segment), tensor.dtype)

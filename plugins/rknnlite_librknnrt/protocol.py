@@ -7,12 +7,14 @@ import enum
 import os
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from rknnlite.errors import ParamInvalid
+
 __all__ = [
-    "MOST_ARGS", "MOST_FDS", "PROTOCOL_VERSION", "Call", "Callback", "Gone", "InitFact", "Request", "RunFlag", "Wire",
-    "close_all",
+    "MOST_ARGS", "MOST_FDS", "PROTOCOL_VERSION", "Call", "Callback", "Given", "Gone", "InitFact", "Request", "RunFlag",
+    "Wire",
 ]  # fmt: skip
 
 PROTOCOL_VERSION = 2
@@ -117,13 +119,63 @@ class Gone(Exception):
     """The other end is closed."""
 
 
+class Given:
+    """The descriptors that came with one message: what nobody takes over is closed with it."""
+
+    def __init__(self, fds: Sequence[int] = ()) -> None:
+        self._fds = list(fds)
+
+    @classmethod
+    def of(cls, extra: Sequence[tuple[int, int, bytes]]) -> Given:
+        """Those in the ancillary data of ``recvmsg``."""
+        fds = array.array("i")
+        for level, kind, data in extra:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+        return cls(fds)
+
+    def __len__(self) -> int:
+        return len(self._fds)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._fds)
+
+    @property
+    def first(self) -> int:
+        """The first one, to look at; it stays here. Raises ParamInvalid."""
+        if not self._fds:
+            raise ParamInvalid("the call wants a descriptor, none came with it")
+        return self._fds[0]
+
+    def take(self) -> int:
+        """The first one, the caller's to close from now on. Raises ParamInvalid."""
+        fd = self.first
+        del self._fds[0]
+        return fd
+
+    def take_socket(self) -> socket.socket:
+        """The same as a socket. Raises ParamInvalid: it is none."""
+        try:
+            sock = socket.socket(fileno=self.first)
+        except OSError as error:
+            raise ParamInvalid(f"the call wants a socket: {error.strerror}") from None
+        self.take()
+        return sock
+
+    def close(self) -> None:
+        """Close what was not taken over."""
+        fds, self._fds = self._fds, []
+        for fd in fds:
+            os.close(fd)
+
+
 class Request(NamedTuple):
     """One call, or one callback."""
 
     call: int
     args: tuple[int, ...]
     payload: bytes
-    fds: list[int]
+    fds: Given
 
 
 class Wire:
@@ -135,9 +187,12 @@ class Wire:
 
     def receive(self) -> Request:
         """The next request; its descriptors are the caller's to close. Raises Gone."""
-        call, size, *args, fds = self._message(_HEAD)
-        payload = self._exactly(size) if size else b""
-        return Request(call, tuple(args), payload, fds)
+        (call, size, *args), given = self._message(_HEAD)
+        try:
+            return Request(call, tuple(args), self._exactly(size) if size else b"", given)
+        except BaseException:
+            given.close()
+            raise
 
     def result(self) -> tuple[int, tuple[int, ...]]:
         """Code and numbers that the other end answers to a callback. Raises Gone."""
@@ -146,7 +201,8 @@ class Wire:
 
     def told(self) -> tuple[int, tuple[int, ...], bytes]:
         """The same, and the bytes that come with them. Raises Gone."""
-        code, size, *args, _ = self._message(_ANSWER)
+        (code, size, *args), given = self._message(_ANSWER)
+        given.close()  # nothing that is asked is answered with any
         return code, tuple(args), self._exactly(size) if size else b""
 
     def answer(
@@ -163,18 +219,22 @@ class Wire:
         """Close the socket."""
         self._sock.close()
 
-    def _message(self, form: struct.Struct) -> list[Any]:
+    def _message(self, form: struct.Struct) -> tuple[tuple[Any, ...], Given]:
         """The numbers of a head, and the descriptors that came with it."""
         try:
             got, extra, _, _ = self._sock.recvmsg_into([self._head], _ROOM, socket.MSG_CMSG_CLOEXEC)
         except OSError:
             raise Gone from None
-        fds = _descriptors(extra) if extra else []
+        given = Given.of(extra)
         if got < form.size:
-            if not got:
-                raise Gone
-            self._head[got:] = self._exactly(form.size - got)
-        return [*form.unpack(self._head), fds]
+            try:
+                if not got:
+                    raise Gone
+                self._head[got:] = self._exactly(form.size - got)
+            except BaseException:
+                given.close()
+                raise
+        return form.unpack(self._head), given
 
     def _exactly(self, size: int) -> bytes:
         parts = bytearray()
@@ -200,17 +260,3 @@ class Wire:
                 self._sock.sendall(head + payload if payload else head)
         except OSError:
             raise Gone from None
-
-
-def _descriptors(extra: list[tuple[int, int, bytes]]) -> list[int]:
-    fds = array.array("i")
-    for level, kind, data in extra:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-    return list(fds)
-
-
-def close_all(fds: Sequence[int]) -> None:
-    """Close descriptors."""
-    for fd in fds:
-        os.close(fd)

@@ -14,11 +14,12 @@ import struct
 import threading
 from pathlib import Path
 
+from rknnlite.errors import ParamInvalid
 from rknnlite.log import level, logger
 
 from .calls import Desks
 from .desk import Desk
-from .protocol import PROTOCOL_VERSION, Gone, Wire
+from .protocol import PROTOCOL_VERSION, Given, Gone, Wire
 
 __all__ = ["main"]
 
@@ -41,7 +42,14 @@ def main() -> None:
             number, sock = _next(control)
         except Gone:
             os._exit(0)  # nothing here would have to be written
-        threading.Thread(target=_serve, args=(desks, number, sock), daemon=True).start()
+        except ParamInvalid as error:
+            logger.error("no context can be opened: %s", error)
+            continue
+        try:
+            threading.Thread(target=_serve, args=(desks, number, sock), daemon=True).start()
+        except RuntimeError as error:  # no more threads; the program finds its end closed
+            logger.error("no context can be opened: %s", error)
+            sock.close()
 
 
 def _show_warnings() -> None:
@@ -59,16 +67,16 @@ def _serve(desks: Desks, number: int, sock: socket.socket) -> None:
 
 
 def _next(control: socket.socket) -> tuple[int, socket.socket]:
-    """Number and socket of a new context."""
-    fds = array.array("i")
-    data, extra, _, _ = control.recvmsg(
-        _NUMBER.size, socket.CMSG_SPACE(fds.itemsize), socket.MSG_CMSG_CLOEXEC
-    )
-    for _, _, given in extra:
-        fds.frombytes(given)
-    if len(data) < _NUMBER.size or not fds:
-        raise Gone
-    return _NUMBER.unpack(data)[0], socket.socket(fileno=fds[0])
+    """Number and socket of a new context. Raises ParamInvalid where no socket came, and Gone."""
+    room = socket.CMSG_SPACE(array.array("i").itemsize)
+    data, extra, _, _ = control.recvmsg(_NUMBER.size, room, socket.MSG_CMSG_CLOEXEC)
+    given = Given.of(extra)
+    try:
+        if len(data) < _NUMBER.size:
+            raise Gone
+        return _NUMBER.unpack(data)[0], given.take_socket()
+    finally:
+        given.close()
 
 
 def _most_descriptors() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -46,7 +45,7 @@ class Session3:
     @classmethod
     def open(cls, request: Request, model: LlmContext, desks: Desks, number: int) -> tuple[Session3, Answer]:
         """A session on a language model. Raises RknnError."""
-        asks = Wire(socket.socket(fileno=os.dup(request.fds[0])))
+        asks = Wire(request.fds.take_socket())
         try:
             session = cls(model, _params(request.payload, model), asks)
         except BaseException:
@@ -130,7 +129,7 @@ class Session3:
             return
         with tempfile.TemporaryDirectory(prefix="rknnlite-") as folder:
             file = Path(folder, "kvcache")
-            write_file(file, os.pread(request.fds[0], request.args[0], 0), 0o600)
+            write_file(file, os.pread(request.fds.first, request.args[0], 0), 0o600)
             self._session.load_kvcache(str(file))
 
 

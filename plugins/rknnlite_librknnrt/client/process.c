@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 static pid_t server;
 static int control = -1; /* each descriptor sent over it becomes a thread of the server */
 static int leash = -1;
-static volatile bool leaving;
+static atomic_bool leaving; /* read by threads that still wait */
 static bool doubted; /* a connection to it has ended */
 
 int failed(const char *function, int code, const char *format, ...)

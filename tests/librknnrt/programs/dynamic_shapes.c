@@ -99,7 +99,8 @@ int main(int argc, char **argv)
         unknown.dims[1] += 1;
         CODE(RKNN_ERR_FAIL, rknn_set_input_shapes(context, 1, &unknown));
         CODE(RKNN_ERR_FAIL, rknn_set_input_shape(context, &unknown));
-        FAILS(rknn_set_input_shapes(context, 2, &unknown));
+        rknn_tensor_attr two[2] = {unknown, unknown};
+        FAILS(rknn_set_input_shapes(context, 2, two));
         FAILS(rknn_set_input_shapes(context, 0, &unknown));
         FAILS(rknn_set_input_shape(context, NULL));
         unknown = shape_of(&range, 1);
