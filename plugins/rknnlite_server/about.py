@@ -68,6 +68,8 @@ async def detokenize(request: Request) -> Response:
     model = served(request, body.text("model"))
     tokens = body.items("tokens")
     size = model.config.vocab_size
+    if tokens is not None and len(tokens) > model.limit:
+        raise body.wrong("tokens", f"a list of at most {model.limit} token ids, as many as the context holds")
     if tokens is None or not all(type(token) is int and 0 <= token < size for token in tokens):
         raise body.wrong("tokens", f"a list of token ids in 0..{size - 1}")
     text = await asyncio.to_thread(model.tokenizer.decode, tokens, False)

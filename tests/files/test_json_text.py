@@ -46,8 +46,8 @@ def test_depth_is_bounded() -> None:
 
 def test_numbers_are_bounded() -> None:
     assert parse_json(f"[{'9' * 400}, 0.{'3' * 5000}]") == [int("9" * 400), float("0." + "3" * 300)]
-    for text in ("1" + "0" * 4000, "-" + "9" * 50_000):
-        with pytest.raises(ValueError, match="a number has"):
+    for text in ("1" + "0" * 5000, "-" + "9" * 50_000):
+        with pytest.raises(ValueError, match="digits"):
             parse_json(text)
 
 
