@@ -107,8 +107,8 @@ class Soc(NamedTuple):
 
 SOCS = (
     Soc(
-        name="rk3588", names=("RK3588", "RK3588S", "RK3588J", "RK3588M", "RK3582"),
-        compatible=("rk3588", "rk3588s", "rk3582"), chip_family=3,
+        name="rk3588", names=("RK3588", "RK3588S", "RK3588J", "RK3588M", "RK3582", "RK3583"),
+        compatible=("rk3588", "rk3588s", "rk3582", "rk3583"), chip_family=3,
         family="RKNPU v2", npu_model="RKNPU2-V2", generation="rknpu2",
         accepts=("rk3588",), cores=3, masks=(0, 1, 2, 4, 3, 7, 0xFFFF),
         c2={"int8": 16, "float16": 8}, align=16,
@@ -178,8 +178,8 @@ SOCS = (
         c2={"int8": 16, "float16": 8}, align=16, zero_copy_only=True,
     ),
     Soc(
-        name="rv1106", names=("RV1106",),
-        compatible=("rv1106",), chip_family=0,
+        name="rv1106", names=("RV1106", "RV1106G2", "RV1106G3"),
+        compatible=("rv1106", "rv1106g2", "rv1106g3"), chip_family=0,
         family="RKNPU t3", npu_model="RKNPU2-T3", generation="rknpu2",
         accepts=("rv1103", "rv1106"), cores=1, masks=(),
         c2={"int8": 16, "float16": 8}, align=16, zero_copy_only=True,

@@ -12,6 +12,7 @@ gpu also the packages ocl-icd-opencl-dev and opencl-headers.
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -99,4 +100,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

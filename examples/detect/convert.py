@@ -8,6 +8,7 @@ Runs on an x86-64 PC with rknn-toolkit2; not needed to run test.py.
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -53,4 +54,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

@@ -11,6 +11,7 @@ Needs scikit-image and opencv-python-headless.
 from __future__ import annotations
 
 import functools
+import signal
 import sys
 
 import cv2
@@ -288,4 +289,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

@@ -8,6 +8,7 @@ python test.py --video film.avi marked.avi
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -105,4 +106,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

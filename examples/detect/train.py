@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import multiprocessing
+import signal
 import time
 from collections.abc import Iterator
 
@@ -264,4 +265,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from typing import Any
 
 from opening import ask, chat
@@ -33,4 +34,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from opening import ask, chat
 
 
@@ -18,4 +20,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

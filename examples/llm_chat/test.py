@@ -9,6 +9,7 @@ python test.py -                   questions from the keyboard
 from __future__ import annotations
 
 import ctypes
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -135,4 +136,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     sys.exit(main())

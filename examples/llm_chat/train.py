@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import random
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -172,4 +173,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

@@ -10,6 +10,7 @@ Runs on a PC with rknn-toolkit2 (plus scikit-learn and opencv-python-headless); 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -109,4 +110,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +50,7 @@ def pictures(digits: NDArray, size: int, seed: int) -> Image:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     import sys
 
     # digits.py OUT.png SIZE N: picture of held-out digit number N

@@ -9,6 +9,7 @@ Needs torch, onnx, onnxruntime, scikit-learn and opencv-python-headless. Same se
 from __future__ import annotations
 
 import argparse
+import signal
 import time
 
 import numpy as np
@@ -148,4 +149,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

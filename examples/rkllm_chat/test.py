@@ -9,6 +9,7 @@ python test.py Qwen3-0.6B.rkllm -           questions from the keyboard
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,4 +72,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     raise SystemExit(main())

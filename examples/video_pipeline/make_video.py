@@ -7,6 +7,7 @@ python make_video.py [shapes.avi] [--frames 150] [--size 320x240] [--seed 1]
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -73,4 +74,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -129,4 +130,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     sys.exit(main())

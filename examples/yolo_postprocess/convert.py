@@ -6,6 +6,7 @@ python convert.py shapes.onnx       # on an x86-64 PC with rknn-toolkit2 and onn
 
 from __future__ import annotations
 
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -75,4 +76,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

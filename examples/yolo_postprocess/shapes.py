@@ -6,6 +6,7 @@ python shapes.py picture.png [SEED]
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import cv2
@@ -71,4 +72,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads our output may have enough of it
     main()

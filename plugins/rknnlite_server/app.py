@@ -146,17 +146,22 @@ def _add_rpc(state: State) -> None:
 
 
 async def _load(state: State, told: StatusCallback) -> None:
+    what = ""
     try:
         for settings in state.settings.models:
             if state.stopping:
                 return
+            what = settings.model
             model = await asyncio.to_thread(ServedModel, settings, state.settings)
             if state.metrics is not None:
                 model.ran = functools.partial(state.metrics.ran, model.name)
             state.models[model.name] = model
+        what = ""
         await state.repository.load_at_start()
     except Exception as error:  # the server goes on and says why it serves nothing
-        state.failure = f"the model could not be loaded: {shown(error, _MOST_FAILURE)}"
+        reason = shown(error, _MOST_FAILURE)
+        named = f"{what}: " if what and what not in reason else ""
+        state.failure = f"the model could not be loaded: {named}{reason}"
         logger.error("%s", state.failure)
         told("error", state.failure)
         return

@@ -16,11 +16,11 @@ from ..spi import Context, Input, Memory
 from ..spi.command import Column, Command, Console, Exit, Line, Progress, Table, Tone
 from ..spi.inputs import collect
 from ..tensor import TensorAttr
-from .options import add_inputs, add_model, core_mask, mask_name, model_file, opening
+from .options import add_inputs, add_model, between, core_mask, mask_name, model_file, opening
 
 __all__ = ["COMMAND", "Measured", "Plan"]
 
-_MOST_THREADS = 64
+_MOST_THREADS, _MOST_RUNS = 64, 1 << 31
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,18 @@ class Bench(Command):
         add_model(parser)
         add_inputs(parser)
         parser.add_argument(
-            "--runs", type=_positive, default=50, metavar="N", help="runs per worker (default: 50)"
+            "--runs",
+            type=between(int, 1, _MOST_RUNS),
+            default=50,
+            metavar="N",
+            help="runs per worker (default: 50)",
         )
         parser.add_argument(
-            "--warmup", type=_whole, default=5, metavar="N", help="runs per worker before (default: 5)"
+            "--warmup",
+            type=between(int, 0, _MOST_RUNS),
+            default=5,
+            metavar="N",
+            help="runs per worker before (default: 5)",
         )
         parser.add_argument("--threads", type=_counts, default=[1], metavar="N,...", help="sizes of the pool")
         parser.add_argument(
@@ -129,25 +137,8 @@ class Bench(Command):
         return Exit.OK
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
-
-
-def _whole(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must not be negative")
-    return value
-
-
 def _counts(text: str) -> list[int]:
-    counts = [_positive(word) for word in text.split(",")]
-    if max(counts) > _MOST_THREADS:
-        raise argparse.ArgumentTypeError(f"at most {_MOST_THREADS} threads")
-    return counts
+    return [between(int, 1, _MOST_THREADS)(word) for word in text.split(",")]
 
 
 def _masks(text: str) -> list[int]:

@@ -35,7 +35,7 @@ def installed() -> list[Installed]:
     for hook, kind in _HOOKS.items():
         found = list(plugins.offers(hook))
         for name, things in found:
-            offers.setdefault(name, {})[kind] = [_word(thing) for thing in things]
+            offers.setdefault(name, {})[kind] = [word for word in map(_word, things) if word]
         if hook == "rknnlite_register_custom_ops":
             plugins.by_type(found)  # notes types that are offered twice
     for collected in (plugins.backends, plugins.op_hosts, plugins.commands):
@@ -49,7 +49,8 @@ def installed() -> list[Installed]:
 
 
 def _word(thing: Any) -> str:
-    return str(getattr(thing, "name", None) or getattr(thing, "op_type", None) or type(thing).__name__)
+    """Its name; "" for what has none and is told as a problem."""
+    return str(getattr(thing, "name", None) or getattr(thing, "op_type", None) or "")
 
 
 def _packages() -> dict[str, tuple[str, str]]:

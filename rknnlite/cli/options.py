@@ -14,7 +14,7 @@ from .. import config
 from .._faces.toolkit import toolkit_names
 from ..errors import ModelInvalid
 from ..files.json_text import parse_json
-from ..files.reading import is_stream, read_text
+from ..files.reading import check_folder, is_stream, open_file, read_text
 from ..formats import ModelFile
 from ..runtime import open_model
 from ..spi import Context
@@ -243,9 +243,10 @@ def opening(args: argparse.Namespace) -> dict[str, Any]:
 def model_file(path: Path) -> ModelFile:
     """The file, or an error that says what the path is instead."""
     try:
+        check_folder(path)
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):  # opening a pipe would wait for somebody who writes
-            path.open("rb").close()
+            open_file(path).close()
             return ModelFile(path)
     except (OSError, ValueError) as error:
         raise ModelInvalid(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
@@ -255,6 +256,10 @@ def model_file(path: Path) -> ModelFile:
 
 def output_file(path: Path) -> Path:
     """A file that is to be written; its folder must exist, which is told before any work is done."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise OSError(21, "is a folder, or lies in one that does not exist; name a file", str(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            2, f"there is no folder {path.parent}; make it, or name a file elsewhere", str(path)
+        )
+    if path.is_dir():
+        raise IsADirectoryError(21, "is a folder; name a file", str(path))
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import importlib
 import logging
 import os
@@ -23,6 +24,7 @@ from ..errors import (
     ParamInvalid,
     RknnError,
     TargetPlatformUnmatch,
+    shown,
 )
 from ..log import level, logger
 from ..spi.command import Command, Console, Exit
@@ -169,6 +171,10 @@ class _Aligned(argparse.RawDescriptionHelpFormatter):
         self._action_max_length = 15  # of export-onnx with its indent, which argparse reckons too small
 
 
+_FEW = 6  # choices that are worth naming
+_UNRECOGNISED = "unrecognized arguments: "
+
+
 class Parser(argparse.ArgumentParser):
     """Says where to find help, as every message here ends with what to do; and what there is, for what is made of it.
 
@@ -185,7 +191,43 @@ class Parser(argparse.ArgumentParser):
         """All arguments; ``container.title`` is that of the group."""
         return self._actions
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """As argparse's, which says the names of our functions for what a value is."""
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            if not error.message.startswith("invalid "):
+                raise
+            wanted = {int: "whole number", float: "number"}.get(action.type, "value for it")  # type: ignore[call-overload]
+            raise argparse.ArgumentError(action, f"{shown(arg_string)} is no {wanted}") from None
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse's; of many choices the nearest is said."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        near = difflib.get_close_matches(str(value), choices, 1)
+        hint = (
+            f"did you mean {near[0]}?"
+            if near
+            else f"there are {', '.join(choices)}"
+            if len(choices) <= _FEW
+            else ""
+        )
+        raise argparse.ArgumentError(action, f"there is no {shown(value)}{'; ' if hint else ''}{hint}")
+
+    def _too_much(self, words: Sequence[str]) -> str:
+        """What to say of arguments that nobody takes."""
+        word = words[0]
+        if word.startswith("-"):
+            near = difflib.get_close_matches(word.partition("=")[0], list(self._option_string_actions), 1)
+            return f"there is no option {shown(word)}" + (f"; did you mean {near[0]}?" if near else "")
+        takes = " ".join(str(action.metavar or action.dest) for action in self._get_positional_actions())
+        return f"{shown(word)} is too much: it takes {takes or 'options only'}"
+
     def error(self, message: str) -> NoReturn:
+        if message.startswith(_UNRECOGNISED):
+            message = self._too_much(message[len(_UNRECOGNISED) :].split(" "))
         with contextlib.suppress(OSError):  # a full disk: the exit code says it
             self._print_message(f"{self.prog}: {message}; see {self.prog} --help\n", sys.stderr)
         self.exit(Exit.USAGE)

@@ -28,6 +28,7 @@ from ..errors import ModelInvalid
 __all__ = [
     "MappedFile",
     "check_file",
+    "check_folder",
     "is_pipe",
     "is_stream",
     "open_file",
@@ -164,9 +165,21 @@ def read_text(path: Path) -> str:
 
 
 def check_file(path: Path) -> None:
-    """Raise OSError for a pipe, a socket or a device."""
+    """Raise OSError for a pipe, a socket or a device, and where the folder is missing that a path names."""
     if is_stream(path):
         raise OSError(None, _NO_FILE, str(path))
+    check_folder(path)
+
+
+def check_folder(path: Path) -> None:
+    """Raise FileNotFoundError that names the folder in which a file should be, where there is none."""
+    if not path.parent.exists():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {shown_path(path.parent)}", str(path))
+
+
+def shown_path(path: Path) -> str:
+    """A path as messages show it."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def read_yaml(path: Path) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OutOfMemory
+from .reading import check_folder
 
 __all__ = ["DiskFull", "GrowingFile", "write_array", "write_file", "write_text", "writing"]
 
@@ -54,6 +55,7 @@ def writing(path: StrPath, mode: int = 0o666, lasting: bool = True) -> Iterator[
             the file that was there is as it was.
     """
     target = Path(path)
+    check_folder(target)
     try:
         old = _replaced(target)
         if old is not None and not stat.S_ISREG(old.st_mode):

@@ -14,7 +14,6 @@ from math import prod
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import ModelInvalid, ModelUnsupported
-from ..files.json_text import parse_json
 from ..quant import RANGES
 from ..tensor import DType, Layout, QuantParams
 from .flatbuffer import Table
@@ -283,6 +282,8 @@ def _layout(text: str, name: str, rank: int, default: Layout) -> Layout:
     if rank != 4:
         return Layout.UNDEFINED
     try:
+        from ..files.json_text import parse_json  # few files tell this
+
         word = parse_json(text)[name]["layout"]
         return Layout[word]
     except (ValueError, KeyError, TypeError, RecursionError):

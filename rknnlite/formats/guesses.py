@@ -72,7 +72,7 @@ def about_registers(
             bits &= ~known
         more = f", its bits {bits:#x} in none" if bits else ""
         found.append(f"its register {register:#06x} holds {value:#x}, which no verified layer has{more}")
-    if registers.get(_POOLING, _METHODS.get(op)) != _METHODS.get(op) and op in _METHODS:
+    if op in _METHODS and registers.get(_POOLING, _METHODS[op]) & ~_NOTCH != _METHODS[op]:
         found.append(
             f"its register {_POOLING:#06x} holds {registers[_POOLING]:#x}: that of another kind of pooling"
         )
@@ -141,6 +141,8 @@ _ASKED = frozenset(
     {"RKNPU v2", "RKNPU lite", "RKNPU t4", "RKNPU t3", "RKNPU w1"}
 )  # librknnrt 1.6.0, librknnmrt 2.3.2
 _POOLING = 0x6024
+_NOTCH = 0x1FFF << 16
+"""Bits that say how lines lie in memory, no more: those of a pooling that writes into a wider tensor, as SPPF's do."""
 _METHODS = {"MaxPool": 0x11, "AveragePool": 0x10}
 _OF_ALL = {0x4108: _ALL}  # how tables are looked up
 

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from .. import config
 from ..errors import ParamInvalid
 from ..files.arrays import read_array
-from ..files.json_text import parse_json
 from ..files.reading import read_text
 from ..files.writing import write_array, write_text
 from ..log import logger
@@ -98,6 +97,8 @@ class Dump:
         if not path.exists() and (tensors := _of_board(Path(folder))):
             return cls(Path(folder), tensors, {"backend": "board", "board": True})
         try:
+            from ..files.json_text import parse_json  # only who reads a dump needs it
+
             found = parse_json(read_text(path))
             entries = [_entry(entry, path) for entry in found["tensors"]]
             info = dict(found.get("info") or {})

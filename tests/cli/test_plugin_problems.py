@@ -255,5 +255,6 @@ def test_a_library_that_crashes_is_named_and_the_others_stay(tmp_path: Path) -> 
     listed = rknnlite_command(tmp_path, "plugins", "--json", RKNNLITE_OP_PLUGINS=str(place))
     assert listed.returncode == Exit.OK, listed.stderr
     (found,) = (e for e in json.loads(listed.stdout.splitlines()[-1]) if e["name"] == "cplugin")
-    assert f"{place / 'librkcst_bad.so'} ends the process with signal 6 (SIGABRT)" in found["problem"]
+    assert "librkcst_bad.so" in found["problem"]
+    assert "loading it ended a process of its own by SIGABRT" in found["problem"]
     assert found["offers"]["custom operators"] == ["cstDualResidual"]

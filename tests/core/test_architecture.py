@@ -246,10 +246,10 @@ def test_a_circle_is_noticed() -> None:
 
 
 def private_members(tree: ast.AST) -> Iterator[str]:
-    """``x._name`` where x is not the object itself; ctypes ends its own names with a line, too."""
+    """``x._name`` where x is not the object itself, or what it derives from; ctypes ends its own names with a line, too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.endswith("_"):
-            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            own = ast.unparse(node.value) in ("self", "cls", "super()")
             if not own:
                 yield ast.unparse(node)
 
@@ -394,7 +394,6 @@ READS = {
     "rknnlite/llm/verified.py": "the cache, of this user alone",
     "rknnlite/llm/quality/texts.py": "texts of ours",
     "rknnlite/cli/new_plugin/package.py": "templates of ours",
-    "rknnlite/cli/options.py": "whether a file may be read, no byte of it",
     "rknnlite/cli/health/software.py": "whether a file may be read, no byte of it",
     "rknnlite/protocol/messages.py": "messages of ours",
     "plugins/rknnlite_server/page.py": "a page of ours",

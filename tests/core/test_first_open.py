@@ -19,7 +19,7 @@ MAY_LOAD = [
     r"rknnlite(\.(_version|choosing|config|errors|extras|hookspecs|layout|log|plugins|quant|runtime|socs|tensor))?",
     r"rknnlite\.formats(\.(?!llm|safetensors|mini|rknn_classic)\w+)?",
     r"rknnlite\.spi(\.(?!llm|matmul|command|dumps)\w+)?",
-    r"rknnlite\.files(\.reading)?",  # what maps the model
+    r"rknnlite\.files(\.reading|\.json_text)?",  # what maps the model, and reads its trailer
     r"rknnlite\.graph(\.(tables|view))?",
     r"rknnlite\.native(\.\w+)?",
     r"rknnlite_cpu(\.(?!llm\b|matmul\b)\w+)?(\.\w+)?",
