@@ -31,12 +31,30 @@ __all__ = [
     "VendorCode",
     "error_from_code",
     "shown",
+    "visible",
 ]
 
 
 _SHOWN = 100
 _LONGEST = 5500  # characters of a message about a file: one that names a path, of 4096 at most, stays whole
 _KEPT = 1600
+
+
+def visible(text: str) -> str:
+    """Names of files, tensors and everybody else's in messages: control characters (but line feed and tab) as escapes.
+
+    So are halves of characters, which no stream can write, and those that turn the direction of writing.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c.encode("unicode_escape").decode("ascii") if _steers(c) else c for c in text)
+
+
+def _steers(char: str) -> bool:
+    import unicodedata  # for the few texts that are not printable
+
+    turns = "\u202a" <= char <= "\u202e" or "\u2066" <= char <= "\u2069"
+    return char not in "\n\t" and (turns or unicodedata.category(char) in ("Cc", "Cs"))
 
 
 def shown(value: object, most: int = _SHOWN) -> str:
@@ -64,6 +82,10 @@ class RknnError(Exception):
     """Of the class that ``RKNNRT_CODES`` gives it, which also sets it."""
     native_code: int | None = None
     """What a library with other numbers (librknn3_api) answered; None when no library was asked."""
+
+    def __str__(self) -> str:
+        """The message, in which no name can drive a terminal."""
+        return visible(super().__str__())
 
     @property
     def name(self) -> str:

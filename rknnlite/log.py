@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 from . import config
+from .errors import visible
 
 __all__ = ["level", "logger", "show"]
 
@@ -40,9 +41,16 @@ def _attach_stderr() -> None:
         _to_stderr(_TO_LOGGING.get(number, logging.DEBUG))
 
 
+class _Lines(logging.Formatter):
+    """Lines that drive no terminal, whatever names are in them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 def _to_stderr(threshold: int) -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(levelname).1s rknnlite: %(message)s"))
+    handler.setFormatter(_Lines("%(levelname).1s rknnlite: %(message)s"))
     logger.addHandler(handler)
     logger.setLevel(threshold)
     logger.propagate = False

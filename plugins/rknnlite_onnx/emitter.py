@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+from rknnlite.errors import visible
+
 __all__ = ["IR_VERSION", "OPSET", "Emitter"]
 
 Array = NDArray[Any]
@@ -130,7 +132,7 @@ class Emitter:
         used = {each for node in self._nodes for each in node.input}
         stored = [tensor for key, tensor in self._constants.items() if key in used]
         graph = helper.make_graph(
-            self._nodes, name, list(inputs), list(outputs), stored, value_info=list(infos)
+            self._nodes, visible(name), list(inputs), list(outputs), stored, value_info=list(infos)
         )
         opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(d, 1) for d in sorted(self.domains))]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rknnlite")

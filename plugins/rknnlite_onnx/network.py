@@ -10,7 +10,7 @@ import numpy as np
 from onnx import ModelProto, helper, shape_inference
 
 from rknnlite import __version__
-from rknnlite.errors import ParamInvalid
+from rknnlite.errors import ParamInvalid, visible
 from rknnlite.formats import IoTensor
 from rknnlite.graph import Graph, Node
 from rknnlite.log import logger
@@ -133,7 +133,7 @@ def _described(written: _Written, form: Form, options: NetworkOptions, fixed: st
     told[NOT_WRITTEN] = "\n".join(strange)
     if strange:
         logger.warning("%d nodes cannot be written in ONNX: %s", len(strange), "; ".join(strange))
-    helper.set_model_props(model, {key: value for key, value in sorted(told.items()) if value})
+    helper.set_model_props(model, {key: visible(value) for key, value in sorted(told.items()) if value})
     return model
 
 

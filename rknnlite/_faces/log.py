@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from ..errors import RknnError
+from ..errors import RknnError, visible
 from ..log import level as library_level
 from ..log import logger as library_logger
 from .given import path_of, shown
@@ -34,7 +34,7 @@ class _StderrHandler(logging.Handler):
         if stream is None:  # a program without a console
             return
         with contextlib.suppress(OSError, ValueError):  # closed or full: a log line is not worth a crash
-            stream.write(_FORMAT.format(record) + "\n")
+            stream.write(visible(_FORMAT.format(record)) + "\n")
             stream.flush()
 
 
@@ -50,7 +50,7 @@ class _FileHandler(logging.Handler):
             contextlib.suppress(OSError),
             self._path.open("a", encoding="utf-8", errors="backslashreplace") as file,
         ):
-            file.write(_FORMAT.format(record) + "\n")
+            file.write(visible(_FORMAT.format(record)) + "\n")
 
 
 class _Logger(logging.Logger):

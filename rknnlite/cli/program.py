@@ -25,6 +25,7 @@ from ..errors import (
     RknnError,
     TargetPlatformUnmatch,
     shown,
+    visible,
 )
 from ..log import level, logger
 from ..spi.command import Command, Console, Exit
@@ -229,7 +230,7 @@ class Parser(argparse.ArgumentParser):
         if message.startswith(_UNRECOGNISED):
             message = self._too_much(message[len(_UNRECOGNISED) :].split(" "))
         with contextlib.suppress(OSError):  # a full disk: the exit code says it
-            self._print_message(f"{self.prog}: {message}; see {self.prog} --help\n", sys.stderr)
+            self._print_message(visible(f"{self.prog}: {message}; see {self.prog} --help\n"), sys.stderr)
         self.exit(Exit.USAGE)
 
     def _print_message(self, message: str, file: Any = None) -> None:

@@ -18,8 +18,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from ..errors import visible
 from .progress import Progress, clear_bars
-from .terminal import Column, Line, Part, Table, Tone, clean, render
+from .terminal import Column, Line, Part, Table, Tone, render
 
 __all__ = [
     "Column",
@@ -32,7 +33,6 @@ __all__ = [
     "Table",
     "Tone",
     "as_json",
-    "clean",
 ]
 
 
@@ -99,12 +99,12 @@ class Console:
     def piece(self, text: str) -> None:
         """Part of a text that is still being made; nothing with ``--json``."""
         if not self.json:
-            _write(self.out, clean(text))
+            _write(self.out, visible(text))
 
     def note(self, text: str) -> None:
         """A remark beside the result, on stderr."""
         clear_bars()
-        _write(self.err, f"rknnlite: {clean(text)}\n")
+        _write(self.err, f"rknnlite: {visible(text)}\n")
 
     def live(self, stream: TextIO) -> bool:
         """Whether lines on that stream can be written over."""

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from .terminal import Fitted, Line, Part, Table, Tone, clean
+from ..errors import visible
+from .terminal import Fitted, Line, Part, Table, Tone
 
 __all__ = ["Painter"]
 
@@ -43,11 +44,11 @@ class Painter:
 
     def _lines(self, part: Part) -> list[Text]:
         if isinstance(part, str):
-            return [_first_word(line) for line in clean(part).split("\n")]
+            return [_first_word(line) for line in visible(part).split("\n")]
         if isinstance(part, Line):
             if part.tone is Tone.PLAIN:
-                return [_first_word(clean(line)) for line in part.lines(self._room)]
-            return [Text(clean(line), part.tone.value) for line in part.lines(self._room)]
+                return [_first_word(visible(line)) for line in part.lines(self._room)]
+            return [Text(visible(line), part.tone.value) for line in part.lines(self._room)]
         assert isinstance(part, Table)
         return self._table(part.fitted(self._room))
 

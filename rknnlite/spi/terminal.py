@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-__all__ = ["Column", "Line", "Part", "Table", "Tone", "clean", "render", "shortened", "width_of"]
+from ..errors import visible
+
+__all__ = ["Column", "Line", "Part", "Table", "Tone", "render", "shortened", "width_of"]
 
 _GAP = "  "
 _MARK = "…"
@@ -99,7 +101,7 @@ class Table:
 
     def fitted(self, room: Optional[int]) -> Fitted:
         """What of the table there is room for."""
-        cells = [[clean(cell) for cell in row] for row in self.rows]
+        cells = [[visible(cell) for cell in row] for row in self.rows]
         kept = [i for i in range(len(self.columns)) if not self._is_empty(i)]
         whole = {
             i: max(width_of(text) for text in (self.columns[i].head, *(r[i] for r in cells))) for i in kept
@@ -224,18 +226,5 @@ def render(parts: Iterable[Part], room: Optional[int] = None, paint: Any = None)
         return painted
     lines: list[str] = []
     for part in parts:
-        lines += [clean(part)] if isinstance(part, str) else [clean(line) for line in part.lines(room)]
+        lines += [visible(part)] if isinstance(part, str) else [visible(line) for line in part.lines(room)]
     return "\n".join(lines)
-
-
-def clean(text: str) -> str:
-    """Control characters (but line feed and tab) as escapes: no text may drive the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c.encode("unicode_escape").decode("ascii") if _steers(c) else c for c in text)
-
-
-def _steers(char: str) -> bool:
-    """Control characters, lone surrogates, and those that turn the direction of writing."""
-    turns = "\u202a" <= char <= "\u202e" or "\u2066" <= char <= "\u2069"
-    return char not in "\n\t" and (turns or unicodedata.category(char) in ("Cc", "Cs"))

@@ -16,7 +16,8 @@ from rknnlite_cpu.backend import CpuBackend
 
 from rknnlite import errors, hookimpl
 from rknnlite.cli.program import BUILT_IN, main, parser
-from rknnlite.spi.command import Command, Console, Exit, clean
+from rknnlite.errors import visible
+from rknnlite.spi.command import Command, Console, Exit
 from tests.support.corpus import ROOT
 
 from .conftest import RESNET, Call
@@ -210,7 +211,7 @@ def test_a_plugin_cannot_replace_our_commands(call: Call, install: Any) -> None:
 
 
 def test_names_from_files_do_not_drive_the_terminal() -> None:
-    assert clean("a\033[2Jb\x07\u202ec\tdé\n") == "a\\x1b[2Jb\\x07\\u202ec\tdé\n"
+    assert visible("a\033[2Jb\x07\u202ec\tdé\n") == "a\\x1b[2Jb\\x07\\u202ec\tdé\n"
 
 
 def test_a_terminal_that_knows_ascii_only_gets_escapes() -> None:
