@@ -16,6 +16,7 @@ from .errors import BackendUnavailable, ParamInvalid
 from .extras import EXTRAS, EntryPoint, entry_points, missing
 from .log import logger
 from .spi import Backend
+from .spi.arguments import typed
 from .spi.custom_op import CustomOp, as_custom_op
 from .spi.op_host import GpuServices, OpHost, PostProcess
 from .spi.plugin_problems import Problem, forget_problems, known_problems, may_enter, note, why_left_out
@@ -330,6 +331,7 @@ def op_hosts() -> dict[str, OpHost]:
     return _by_name("rknnlite_register_op_hosts")
 
 
+@typed
 def load_custom_ops(path: str | os.PathLike[str], **options: Any) -> list[CustomOp]:
     """The operators of a compiled plugin, ready for ``custom_ops`` or ``register_ops``.
 

@@ -13,11 +13,13 @@ from .errors import ParamInvalid
 from .formats import ModelFile
 from .log import show
 from .spi import Context, CustomOp, OpenOptions
+from .spi.arguments import typed
 from .spi.custom_op import OpSource, as_custom_op, distinct
 
 __all__ = ["known_ops", "open_model", "resolve_ops"]
 
 
+@typed
 def open_model(
     model: str | os.PathLike[str] | bytes | bytearray | memoryview | ModelFile,
     backend: str | None = None,

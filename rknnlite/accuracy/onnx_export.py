@@ -9,11 +9,13 @@ from typing import Any
 from .. import plugins
 from ..errors import ParamInvalid
 from ..formats import NO_ATTRIBUTES, Attributes, ModelFile
+from ..spi.arguments import typed
 from ..spi.lowering import Form
 
 __all__ = ["to_onnx"]
 
 
+@typed
 def to_onnx(
     model: str | os.PathLike[str] | bytes | ModelFile,
     form: str = "float",

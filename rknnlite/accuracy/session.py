@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..errors import ParamInvalid
 from ..log import logger
 from ..runtime import resolve_ops
+from ..spi.arguments import typed
 from .comparison import Comparison
 from .matching import Steps, match
 from .on_board import BoardSide
@@ -24,6 +25,7 @@ Array = NDArray[Any]
 _MODES = ("entire", "single")
 
 
+@typed
 def compare(
     model: Side,
     reference: Side,

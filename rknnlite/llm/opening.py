@@ -12,6 +12,7 @@ from typing import Any, Union
 from ..choosing import choose_llm_backend
 from ..errors import ParamInvalid
 from ..formats import ModelFile
+from ..spi.arguments import WrongType, typed
 from ..spi.llm import (
     InferParams,
     LlmCallbacks,
@@ -53,6 +54,7 @@ Said = Union[str, Sequence[Mapping[str, Any]]]
 _PARAMS = LlmParams()
 
 
+@typed
 def open_llm(
     model: str | os.PathLike[str] | bytes | ModelFile,
     weights: str | os.PathLike[str] | bytes | ModelFile | None = None,
@@ -102,6 +104,7 @@ class Chat:
         True
     """
 
+    @typed
     def __init__(self, prefix: str | os.PathLike[str], params: LlmParams = _PARAMS, **options: Any) -> None:
         """Open the package ``PREFIX``, or a ``.rkllm`` file; ``options`` as in ``open_llm``."""
         package = Package.of(os.fspath(prefix))
@@ -285,4 +288,8 @@ def _tokenizer(package: Package, context: LlmContext) -> Tokenizer | None:
 
 
 def _input(prompt: Said, turn: dict[str, Any]) -> PromptInput | MessagesInput:
+    if not isinstance(prompt, (str, list, tuple)):
+        raise WrongType(
+            f"prompt is {type(prompt).__name__}, must be text or a list of messages; tokens go to the session"
+        )
     return PromptInput(prompt, **turn) if isinstance(prompt, str) else MessagesInput(prompt, **turn)

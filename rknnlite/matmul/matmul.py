@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .. import socs
 from ..choosing import choose_matmul_backend
 from ..errors import ContextInvalid, InputInvalid, ParamInvalid
+from ..spi.arguments import typed
 from ..spi.matmul import BLayout, BQuant, MatmulContext, MatmulShape, MatmulSpec, MatmulTensor, MatmulType
 from ..spi.types import Memory, Options
 from ..tensor import DType
@@ -64,6 +65,7 @@ class Matmul:
         ((4, 32), 'int32', 128)
     """
 
+    @typed
     def __init__(
         self,
         M: Optional[int] = None,

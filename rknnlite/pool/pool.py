@@ -22,6 +22,7 @@ from ..native.processors import big_cores, processors
 from ..runtime import open_model
 from ..socs import Soc
 from ..spi import Context
+from ..spi.arguments import WrongType, typed
 from ..spi.exclusive import Unchanged, debugging
 from .core_masks import Cores, core_masks
 from .crew import Crew
@@ -63,6 +64,7 @@ class Pool:
         4
     """
 
+    @typed
     def __init__(
         self,
         model: str | os.PathLike[str] | bytes | bytearray | memoryview | ModelFile,
@@ -126,22 +128,24 @@ class Pool:
         self._crew.put(job)
         return job.future
 
+    @typed
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
         """Queue ``function(context, *arguments, **options)``: for what ``infer`` does not do, such as bound memory.
 
         The function has the worker's context to itself as long as it runs; its result is that of the future.
         """
-        job = _job(function, arguments, options)
+        job = _job(_callable(function), arguments, options)
         self._crew.put(job)
         return job.future
 
+    @typed
     def call_on(
         self, mask: Optional[int], function: Callable[..., Any], *arguments: Any, **options: Any
     ) -> Future[Any]:
         """``call`` with a core mask for this call alone; None: the worker's own. Raises as ``Context.set_core_mask``."""
         if mask is not None:
             self.soc.check_core_mask(mask)
-        job = _job(function, arguments, options)
+        job = _job(_callable(function), arguments, options)
         job.mask = mask if self.soc.masks else None
         self._crew.put(job)
         return job.future
@@ -155,6 +159,7 @@ class Pool:
             await asyncio.get_running_loop().run_in_executor(None, self._crew.put, job)
         return await asyncio.wrap_future(job.future)
 
+    @typed
     def map(
         self,
         items: Iterable[Any],
@@ -172,7 +177,7 @@ class Pool:
         if ahead < 1:
             raise ParamInvalid(f"look_ahead must be at least 1, not {ahead}")
         begin = self.submit if call is None else functools.partial(self.call, call)
-        return _in_order(begin, items, ahead, options)
+        return _in_order(begin, iter(items), ahead, options)
 
     # -- figures and life ---------------------------------------------------------------------------------
 
@@ -238,6 +243,13 @@ def _check_arguments(
     for name in ("async_mode", "core_mask", "threads"):
         if options.get(name):
             raise ParamInvalid(f"a pool takes no {name}: it sets that for each worker itself (see cores=)")
+
+
+def _callable(function: Any) -> Any:
+    """The function; raises WrongType here and not when a worker would call it."""
+    if not callable(function):
+        raise WrongType(f"function is {type(function).__name__}, must be callable with a context")
+    return function
 
 
 def _open(source: Any, backend: Optional[str], share: int, options: Mapping[str, Any]) -> Context:

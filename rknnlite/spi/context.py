@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from ..tensor import QuantParams, TensorAttr
+from .arguments import typed_members
 from .custom_op import CustomOp
 from .dynamic_shapes import ShapesRefused, shapes_of
 from .exclusive import FREE, NEXT_IS_MINE, AsyncCalls
@@ -30,6 +31,12 @@ InputLike = Union[Array, Sequence[Any]]
 _SET, _RUN, _GET = Step  # looked up per frame, and slow to look up in an enum
 
 
+_OF_CONTEXTS = (
+    "set_core_mask", "set_batch_core_num", "set_shapes", "register_ops", "register_postprocess", "attrs", "set_inputs",
+    "get_outputs_into", "wait", "create_mem", "import_mem", "import_fd", "import_phys", "bind", "sync", "dump",
+)  # fmt: skip
+
+
 class Context(AsyncCalls, abc.ABC):
     """One model ready to run. Use it as a context manager or call ``close``; both may be repeated.
 
@@ -43,6 +50,11 @@ class Context(AsyncCalls, abc.ABC):
         >>> logits.shape
         (1, 10)
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Wrong types of arguments get errors of ours on every backend."""
+        super().__init_subclass__(**options)
+        typed_members(cls, _OF_CONTEXTS)
 
     _shape_chosen = False
     """Whether ``set_shapes`` was called; a backend whose models come with a shape chosen sets it True."""
@@ -388,6 +400,9 @@ class Context(AsyncCalls, abc.ABC):
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self.inputs)} inputs, {len(self.outputs)} outputs"
         return f"<{type(self).__name__} {state}>"
+
+
+typed_members(Context, _OF_CONTEXTS)
 
 
 def _held(fd: int) -> int:

@@ -90,6 +90,8 @@ def collect(
     Raises:
         InputInvalid: wrong number, rank (RankMismatch), dtype or layout; the text names the input and the numbers.
     """
+    if isinstance(pass_through, np.ndarray):
+        pass_through = pass_through.tolist()
     if not pass_through and not shapes:
         plain = as_they_are(given, attrs, layout)
         if plain is not None:

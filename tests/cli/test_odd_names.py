@@ -63,8 +63,12 @@ def run(tmp_path: Path, name: str, command: str, there: bool, **variables: str) 
     return subprocess.run(
         [sys.executable, "-m", "rknnlite", words[0], str(file), *more.get(words[0], []), *words[1:]],
         cwd=tmp_path,
-        env={**os.environ, "RKNNLITE_BACKEND": "cpu", **variables}, capture_output=True, stdin=subprocess.DEVNULL, timeout=120, check=False,
-    )  # fmt: skip
+        env={**os.environ, "RKNNLITE_BACKEND": "cpu", **variables},
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+        check=False,
+    )
 
 
 @pytest.mark.slow

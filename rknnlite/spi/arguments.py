@@ -1,0 +1,167 @@
+"""Arguments of a wrong type: an error of ours that names the argument, its type and what is wanted.
+
+Nothing is looked at before something has failed, so a call that is right costs what it did. Then the annotations of the
+function are read against what it was given; where all of it fits, the error is somebody else's and stays as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import numbers
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, Union
+
+from ..errors import ParamInvalid, RknnError, shown
+
+__all__ = ["WrongType", "typed", "typed_members"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_CAUSES = (TypeError, AttributeError, ValueError, OverflowError)
+_MOST = 100  # items of a list that are looked at
+_TEXT = (str, bytes, bytearray)
+
+
+class WrongType(ParamInvalid, TypeError):
+    """An argument has another type than the function takes."""
+
+
+def typed(function: F) -> F:
+    """A function whose failures over wrong types are ``WrongType``, which is a ParamInvalid and a TypeError."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except RknnError:
+            raise
+        except _CAUSES as error:
+            wrong = _wrong(function, args, options)
+            if wrong is None:
+                raise
+            raise wrong from error
+
+    call.__typed__ = True  # type: ignore[attr-defined]
+    return typing.cast(F, call)
+
+
+def typed_members(kind: type, names: Iterable[str]) -> None:
+    """Make these methods of a class ``typed``, as far as it defines them itself."""
+    for name in names:
+        method = vars(kind).get(name)
+        if inspect.isfunction(method) and not hasattr(method, "__typed__"):
+            setattr(kind, name, typed(method))
+
+
+def _wrong(function: Callable[..., Any], args: Any, options: Any) -> WrongType | None:
+    """What is wrong with the first argument that does not fit; None where all do."""
+    try:
+        bound = inspect.signature(function).bind(*args, **options).arguments
+    except TypeError:  # another number of arguments: Python has said it well
+        return None
+    kinds = inspect.signature(function).parameters
+    for name, value in bound.items():
+        parameter = kinds[name]
+        values = value if parameter.kind is parameter.VAR_POSITIONAL else [value]
+        if parameter.kind is parameter.VAR_KEYWORD or parameter.annotation is parameter.empty:
+            continue
+        for one in values:
+            if not _fits(one, parameter.annotation, function):
+                called = function.__qualname__.replace(".__init__", "")
+                wanted = str(getattr(parameter.annotation, "__name__", parameter.annotation))
+                return WrongType(
+                    f"{called}: {name} is {type(one).__name__} {shown(one, 60)}, must be {wanted}"
+                )
+    return None
+
+
+def _fits(value: Any, annotation: Any, function: Callable[..., Any]) -> bool:
+    """Whether a value is one of what an annotation says, text or type."""
+    if not isinstance(annotation, str):
+        return _fits_kind(value, annotation, function)
+    parts = _split(annotation, "|")
+    if len(parts) > 1:
+        return any(_fits(value, part, function) for part in parts)
+    match = re.fullmatch(r"([\w.]+)(?:\[(.*)\])?", annotation.strip(), re.DOTALL)
+    if match is None:
+        return True
+    head, inner = match[1].rpartition(".")[2], match[2]
+    if head == "Optional":
+        return value is None or _fits(value, inner, function)
+    if head == "Union":
+        return any(_fits(value, part, function) for part in _split(inner, ","))
+    if head in _PLAIN:
+        return _PLAIN[head](value) and (head not in _LISTS or _items_fit(value, inner, function))
+    found = getattr(function, "__globals__", {}).get(head)
+    if found is None:  # imported for types alone
+        return any(base.__name__ == head for base in type(value).__mro__)
+    return _fits_kind(value, found, function)
+
+
+def _fits_kind(value: Any, kind: Any, function: Callable[..., Any]) -> bool:
+    origin = typing.get_origin(kind)
+    if origin is Union or type(kind).__name__ == "UnionType":
+        return any(_fits_kind(value, one, function) for one in typing.get_args(kind))
+    if origin in (list, Sequence) and typing.get_args(kind):
+        inner = typing.get_args(kind)[0]
+        listed = _PLAIN["Sequence"](value)
+        return listed and all(_fits_kind(item, inner, function) for item in value[:_MOST])
+    kind = origin or kind
+    if isinstance(kind, str):
+        return _fits(value, kind, function)
+    if not isinstance(kind, type):
+        return True
+    return _PLAIN.get(kind.__name__, lambda one: isinstance(one, kind))(value)
+
+
+def _items_fit(value: Any, inner: str | None, function: Callable[..., Any]) -> bool:
+    if not inner or not (isinstance(value, Sequence) or _is_array(value)):
+        return True
+    return all(_fits(item, _split(inner, ",")[0], function) for item in value[:_MOST])
+
+
+def _split(text: str, sign: str) -> list[str]:
+    """The parts between signs that stand in no brackets."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char in "[(") - (char in "])")
+        if char == sign and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts]
+
+
+def _is_array(value: Any) -> bool:
+    """One with dimensions; numpy's numbers are none."""
+    return hasattr(value, "__array_interface__") and bool(value.ndim)
+
+
+def _is_whole(value: Any) -> bool:
+    return hasattr(value, "__index__") and (
+        not hasattr(value, "ndim") or (value.ndim == 0 and value.dtype.kind in "iub")
+    )
+
+
+_LISTS = ("Sequence", "list", "Iterable", "Collection")
+_PLAIN: dict[str, Callable[[Any], bool]] = {
+    "Any": lambda value: True,
+    "object": lambda value: True,
+    "Literal": lambda value: True,
+    "None": lambda value: value is None,
+    "NoneType": lambda value: value is None,
+    "int": _is_whole,
+    "float": lambda value: isinstance(value, numbers.Real),
+    "bool": lambda value: isinstance(value, (bool, int)) or type(value).__name__ in ("bool_", "bool"),
+    "PathLike": lambda value: hasattr(value, "__fspath__"),
+    "Path": lambda value: hasattr(value, "__fspath__"),
+    "Callable": callable,
+    "Mapping": lambda value: isinstance(value, Mapping),
+    "Sequence": lambda value: (
+        (isinstance(value, (Sequence, memoryview)) and not isinstance(value, _TEXT)) or _is_array(value)
+    ),
+    "Collection": lambda value: isinstance(value, Iterable) and not isinstance(value, _TEXT),
+    "Iterable": lambda value: isinstance(value, Iterable) and not isinstance(value, _TEXT),
+}
