@@ -23,12 +23,13 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO, Optional
 
-from ..errors import ModelInvalid
+from ..errors import ModelInvalid, ParamInvalid
 
 __all__ = [
     "MappedFile",
     "check_file",
     "check_folder",
+    "held",
     "is_pipe",
     "is_stream",
     "open_file",
@@ -187,3 +188,11 @@ def read_yaml(path: Path) -> Any:
     from ruamel.yaml import YAML  # a slow import
 
     return YAML(typ="safe", pure=True).load(read_text(path))
+
+
+def held(fd: int) -> int:
+    """Bytes behind a descriptor: files tell their size, dma-bufs where they end. Raises ParamInvalid."""
+    try:
+        return os.fstat(fd).st_size or os.lseek(fd, 0, os.SEEK_END)
+    except OSError as error:
+        raise ParamInvalid(f"file descriptor {fd} cannot be imported: {error.strerror}") from None

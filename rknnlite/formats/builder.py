@@ -27,7 +27,6 @@ from .frame import MINI
 from .fused import fused_op
 from .guesses import about_attributes, about_container, about_defaults, about_registers, say
 from .inferred import GivenAttributes, axis_inside, inferred_attributes
-from .matmul_steps import attention_steps, hidden_attributes, product_steps
 from .model import NO_ATTRIBUTES, Attributes
 from .slots import GraphSlot, NodePlace, NodeSlot, RootSlot, TensorKind, TensorSlot
 from .stages import StageReader
@@ -297,7 +296,10 @@ class _Builder:
             parameter = function_parameter(node, self.family.places, regs, self.given)
             node.stage.parameters = (parameter,)
         self._scale_of_sum(node)
-        node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
+        if self.family.mini:
+            from .matmul_steps import hidden_attributes  # other files tell them
+
+            node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
         if node.fused is not None and node.fused.convolves:
             node.doubts += about_registers(self.family.word, regs)
             self.convolutions.read(node, node.fused, regs)
@@ -306,6 +308,8 @@ class _Builder:
         if node.op in RECURRENT_GATES:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
+            from .matmul_steps import attention_steps, product_steps  # few networks have such nodes
+
             read = attention_steps if node.op == "exSDPAttention" else product_steps
             operands = [self.tensors[i] for i in node.inputs]
             steps = read(self.family, self.program, node.index, operands, self.tensors[node.outputs[0]])

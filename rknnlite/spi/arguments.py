@@ -16,12 +16,19 @@ from typing import Any, TypeVar, Union
 
 from ..errors import ParamInvalid, RknnError, shown
 
-__all__ = ["WrongType", "typed", "typed_members"]
+__all__ = ["OF_CONTEXTS", "WrongType", "typed", "typed_members"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _CAUSES = (TypeError, AttributeError, ValueError, OverflowError)
 _MOST = 100  # items of a list that are looked at
 _TEXT = (str, bytes, bytearray)
+
+
+OF_CONTEXTS = (
+    "set_core_mask", "set_batch_core_num", "set_shapes", "register_ops", "register_postprocess", "attrs", "set_inputs",
+    "get_outputs_into", "wait", "create_mem", "import_mem", "import_fd", "import_phys", "bind", "sync", "dump",
+)  # fmt: skip
+"""What is asked of contexts besides a frame: methods that every backend has."""
 
 
 class WrongType(ParamInvalid, TypeError):

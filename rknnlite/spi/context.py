@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Union
 from numpy.typing import NDArray
 
 from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
+from ..files.reading import held
 from ..tensor import QuantParams, TensorAttr
-from .arguments import typed_members
+from .arguments import OF_CONTEXTS, typed_members
 from .custom_op import CustomOp
 from .dynamic_shapes import ShapesRefused, shapes_of
 from .exclusive import FREE, NEXT_IS_MINE, AsyncCalls
@@ -31,12 +32,6 @@ InputLike = Union[Array, Sequence[Any]]
 _SET, _RUN, _GET = Step  # looked up per frame, and slow to look up in an enum
 
 
-_OF_CONTEXTS = (
-    "set_core_mask", "set_batch_core_num", "set_shapes", "register_ops", "register_postprocess", "attrs", "set_inputs",
-    "get_outputs_into", "wait", "create_mem", "import_mem", "import_fd", "import_phys", "bind", "sync", "dump",
-)  # fmt: skip
-
-
 class Context(AsyncCalls, abc.ABC):
     """One model ready to run. Use it as a context manager or call ``close``; both may be repeated.
 
@@ -54,7 +49,7 @@ class Context(AsyncCalls, abc.ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """Wrong types of arguments get errors of ours on every backend."""
         super().__init_subclass__(**options)
-        typed_members(cls, _OF_CONTEXTS)
+        typed_members(cls, OF_CONTEXTS)
 
     _shape_chosen = False
     """Whether ``set_shapes`` was called; a backend whose models come with a shape chosen sets it True."""
@@ -333,7 +328,7 @@ class Context(AsyncCalls, abc.ABC):
 
     def import_fd(self, fd: int, size: int = 0, offset: int = 0) -> Memory:
         """``import_mem`` of all that a descriptor holds from ``offset`` on; of ``size`` bytes where that is given."""
-        return self.import_mem(fd, size or max(0, _held(fd) - offset), offset)
+        return self.import_mem(fd, size or max(0, held(fd) - offset), offset)
 
     def import_phys(self, address: int, size: int, virtual: int = 0) -> Memory:
         """Wrap memory known by its physical address (and, for the CPU, its virtual one)."""
@@ -402,12 +397,4 @@ class Context(AsyncCalls, abc.ABC):
         return f"<{type(self).__name__} {state}>"
 
 
-typed_members(Context, _OF_CONTEXTS)
-
-
-def _held(fd: int) -> int:
-    """Bytes behind a descriptor: files tell their size, dma-bufs where they end. Raises ParamInvalid."""
-    try:
-        return os.fstat(fd).st_size or os.lseek(fd, 0, os.SEEK_END)
-    except OSError as error:
-        raise ParamInvalid(f"file descriptor {fd} cannot be imported: {error.strerror}") from None
+typed_members(Context, OF_CONTEXTS)

@@ -9,6 +9,7 @@ where that is refused, for every backend.
 from __future__ import annotations
 
 import abc
+import atexit
 import threading
 import zlib
 from collections.abc import Callable, Mapping
@@ -118,6 +119,11 @@ class OneCaller(abc.ABC):
         "this context is in the middle of a call that this one interrupts: a signal handler, or an operator that the context "
         "itself runs; set a flag there and call when that call has returned, or open a context of its own"
     )
+    _ended_reason = (
+        "the program is ending, and what computes is no longer there; infer before its end, not in __del__"
+    )
+    _invalid = ContextInvalid  # at that time modules have lost their names
+    _ended = False
     _forked_reason = (
         "this context was opened before a fork and belongs to the parent process; open the model in the child"
     )
@@ -144,6 +150,8 @@ class OneCaller(abc.ABC):
         Raises:
             ContextInvalid: closed, or held by another thread; then there is nothing to let go.
         """
+        if self._ended:
+            raise self._invalid(self._ended_reason)
         if not self._owner.acquire(False):
             raise ContextInvalid(self._busy_reason)
         if self._closed:
@@ -224,6 +232,13 @@ class OneCaller(abc.ABC):
         self._closed_reason = self._forked_reason
 
 
+def _end() -> None:
+    OneCaller._ended = True
+
+
+atexit.register(_end)  # early, so that it runs after those of programs
+
+
 class AsyncCalls(OneCaller):
     """Part of ``Context``: calls that run one after another in a thread of the context's own."""
 
@@ -243,6 +258,8 @@ class AsyncCalls(OneCaller):
         Raises:
             ContextInvalid: the context is closed, or there is no thread for the call.
         """
+        if self._ended:
+            raise self._invalid(self._ended_reason)
         if self._closed:
             raise ContextInvalid(self._closed_reason)
         if self._runner is None:
