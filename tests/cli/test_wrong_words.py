@@ -19,7 +19,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     ("words", "text"),
     [
         (("info", "A", "B"), "'B' is too much: it takes MODEL"),
-        (("runn",), "there is no 'runn'; did you mean run?"),
+        (("runs",), "there is no 'runs'; did you mean run?"),
         (("info", "--chek", "A"), "there is no option '--chek'; did you mean --check?"),
         (("bench", "--runs", "x", "m"), "'x' is no whole number from 1"),
         (("bench", "--runs", "0", "m"), "'0' is no whole number from 1"),
