@@ -26,7 +26,7 @@ from .config import architecture
 from .export_weights import Progress, write_weights
 from .gguf_import import is_gguf, unpack_gguf
 from .package import Package, sample_digest
-from .published import Source, embedding_of, longest_text, read_object
+from .published import Source, check_counts, embedding_of, longest_text, read_object
 from .quantised import packing_of
 from .scorers import scorer_of, with_scorer
 from .vocabulary import Vocabulary, vocabulary
@@ -101,6 +101,7 @@ def export_llm(
     if pooling is not None:
         _check_choice("pooling", pooling, tuple(kind.value for kind in Pooling))
     config = read_object(source / "config.json")
+    check_counts(config, source)
     packing = packing_of(config)
     config.pop("quantization_config", None)
     with _reading(source / "config.json"):

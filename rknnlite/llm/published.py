@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ModelInvalid, ModelUnsupported
+from ..errors import ModelInvalid, ModelUnsupported, shown
 from ..files.json_text import parse_json
 from ..files.reading import is_stream, read_text
 from ..formats import ModelFile
@@ -18,7 +19,7 @@ from ..formats.llm_families import FAMILIES, Pooling
 from ..formats.safetensors import SafeTensors, Widened
 from .quantised import Packing, QuantisedMatrix
 
-__all__ = ["Source", "embedding_of", "longest_text", "read_object"]
+__all__ = ["Source", "check_counts", "embedding_of", "longest_text", "read_object"]
 
 Array = NDArray[Any]
 _MODES = {
@@ -52,6 +53,50 @@ def _read(path: Path) -> Any:
         raise ModelInvalid(f"{path}: {error}") from None
 
 
+_LAYERS = re.compile(r"^(?!max_).*(layers?|blocks?|depth)$")
+_COUNTS = re.compile(
+    r"^(?!max_).*(layers?|blocks?|depth|experts|heads|hidden_size|vocab_size|intermediate_size|d_model|n_embd)$"
+)
+_PACKED = 32
+
+
+def check_counts(config: Mapping[str, Any], directory: Path) -> None:
+    """Hold the counts of a ``config.json`` against the tensors beside it, before anything goes through layers one by one.
+
+    Every layer has a tensor, and a size is one of a tensor's dimensions, of which packed integers have up to a thirty-second.
+
+    Raises ModelInvalid that names the entry, its value and what is there.
+    """
+    tensors, longest = 0, 0
+    for file in _weight_files(directory):
+        tensors += len(file.names)
+        longest = max(longest, *(max(file[name].shape, default=0) for name in file.names), 0)
+    for key, value in _whole_numbers(config):
+        limit, what = (
+            (tensors, "tensors") if _LAYERS.search(key) else (_PACKED * longest, "rows or columns at most")
+        )
+        if value > limit:
+            raise ModelInvalid(
+                f"{directory}: config.json: {key} is {shown(value)}, the *.safetensors have {limit} {what}"
+            )
+
+
+def _whole_numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """The counts of a configuration and of the parts in it."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _whole_numbers(value)
+        elif type(value) is int and _COUNTS.search(str(key)):
+            yield str(key), value
+
+
+def _weight_files(directory: Path) -> Iterator[SafeTensors]:
+    for path in sorted(directory.glob("*.safetensors")):
+        if is_stream(path):
+            raise ModelInvalid(f"{path}: it is a pipe, a socket or a device, no safetensors file")
+        yield SafeTensors(ModelFile(path).data, str(path))
+
+
 class Source:
     """The tensors of all ``*.safetensors`` of a directory.
 
@@ -63,10 +108,7 @@ class Source:
         """``packing``: how matrices are quantised. Raises ModelInvalid when there are none."""
         self.directory = directory
         self._files: dict[str, SafeTensors] = {}
-        for path in sorted(directory.glob("*.safetensors")):
-            if is_stream(path):
-                raise ModelInvalid(f"{path}: it is a pipe, a socket or a device, no safetensors file")
-            file = SafeTensors(ModelFile(path).data, str(path))
+        for file in _weight_files(directory):
             self._files.update(dict.fromkeys(file.names, file))
         if not self._files:
             raise ModelInvalid(f"{directory}: has no *.safetensors")
