@@ -43,5 +43,5 @@ def test_parts_of_a_configuration_are_looked_at(folder: Path) -> None:
     check_counts({**CONFIG, "max_window_layers": 10**6, "text_config": {"num_hidden_layers": 2}}, folder)
     with pytest.raises(ModelInvalid, match="num_local_experts is 1000000000"):
         check_counts({"text_config": {"num_local_experts": 10**9}}, folder)
-    with pytest.raises(ModelInvalid, match="depth is 5000, .* have \\d+ tensors"):
+    with pytest.raises(ModelInvalid, match=r"depth is 5000, .* have \d+ tensors"):
         check_counts({"vision_config": {"depth": 5000}}, folder)
