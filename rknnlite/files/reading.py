@@ -23,7 +23,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO, Optional
 
-from ..errors import ModelInvalid, ParamInvalid
+from ..errors import ModelInvalid, ParamInvalid, visible
 
 __all__ = [
     "MappedFile",
@@ -175,12 +175,7 @@ def check_file(path: Path) -> None:
 def check_folder(path: Path) -> None:
     """Raise FileNotFoundError that names the folder in which a file should be, where there is none."""
     if not path.parent.exists():
-        raise FileNotFoundError(errno.ENOENT, f"there is no folder {shown_path(path.parent)}", str(path))
-
-
-def shown_path(path: Path) -> str:
-    """A path as messages show it."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {visible(str(path.parent))}", str(path))
 
 
 def read_yaml(path: Path) -> Any:
