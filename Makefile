@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help packages docs docs-check man deb deb-arm64 pip-test librknnrt-prebuilt installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize arm64 arm64-engines clean FORCE
+.PHONY: help packages docs docs-check man deb deb-arm64 pip-test librknnrt-prebuilt installed-size demo test cpu-time bare-test environments lint fuzz bench compare sanitize sanitize-client arm64 arm64-engines clean FORCE
 
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
@@ -38,6 +38,7 @@ help:
 	@echo "make compare       language models beside Hugging Face transformers (installs torch and transformers)"
 	@echo "make bench         benchmarks; BENCH=folder with pairs of .rknn and .onnx files"
 	@echo "make sanitize      tests of librknnrt with the test double under AddressSanitizer and UBSan (gcc)"
+	@echo "make sanitize-client C programs of tests/librknnrt and both libraries under SANITIZER=thread, address or undefined (all three)"
 	@echo "make arm64         tests of librknnrt in a Debian 12 arm64 userland under qemu (root; ARCH=armhf, RKNNLITE_ARM64=folder)"
 	@echo "make arm64-engines the engines of the CPU reference on arm64 beside the numpy kernels (QEMU_CPU=cortex-a72, MODELS=...)"
 	@echo "make docs          the documentation as a site, build/site/index.html"
@@ -102,6 +103,15 @@ sanitize: $(VENV)/.with-test
 	RKNN_DOUBLE_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 PYTHONMALLOC=malloc \
 	$(PY) -m pytest tests/rknnrt -n 0 --ignore tests/rknnrt/test_leak.py --ignore tests/rknnrt/test_abi.py $(PYTEST_ARGS)
+
+# Library and programs are compiled with the sanitizer, Python is not; so tests whose program is Python, Go or Rust are left out.
+CLIENT_TESTS := test_programs and not opencv and not compile and not clang or networks or dynamic_shapes or post_process or a_fork or faults_and or \
+	test_sessions or chat_server or unloaded or descriptors_that
+SANITIZER ?= undefined address thread
+sanitize-client: $(VENV)/.with-test
+	@for sanitizer in $(SANITIZER); do echo "$$sanitizer:"; CLIENT_SANITIZER=$$sanitizer $(PY) -m pytest -n auto \
+	tests/librknnrt/test_programs.py tests/librknnrt/test_rknn3.py tests/librknnrt/test_processes.py \
+	-k "$(CLIENT_TESTS)" $(PYTEST_ARGS) || exit 1; done
 
 compare: $(VENV)/.with-compare
 	$(PY) -m pytest tests/llm/test_transformers.py $(PYTEST_ARGS)

@@ -23,7 +23,18 @@ from rknnlite_librknnrt import recipe
 from tests.support.corpus import ROOT
 from tests.support.needs import needs
 
-__all__ = ["HEADERS", "PROGRAMS", "environment", "errors", "interpreter", "library", "made", "program", "run"]
+__all__ = [
+    "HEADERS",
+    "PROGRAMS",
+    "WATCHED",
+    "environment",
+    "errors",
+    "interpreter",
+    "library",
+    "made",
+    "program",
+    "run",
+]
 
 PLUGIN = ROOT / "plugins" / "rknnlite_librknnrt"
 HEADERS = PLUGIN / "include"
@@ -38,6 +49,11 @@ PACKAGES = {
 }
 """Compiler -> Debian package."""
 
+SANITIZER = os.environ.get("CLIENT_SANITIZER", "")
+"""``thread``, ``address`` or ``undefined``: library and programs are compiled with it, and a report fails the program."""
+WATCHED = (
+    (f"-fsanitize={SANITIZER}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer") if SANITIZER else ()
+)
 _STRICT = ("-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}")
 _LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden", "-pthread", "-std=gnu99")
 _TIME_LIMIT = 60.0
@@ -56,6 +72,7 @@ def library(*flags: str, name: str = recipe.LIBRARY) -> Path:
         soname,
         *_STRICT,
         f"-I{recipe.CLIENT}",
+        *WATCHED,
         *flags,
         *sources,
         "-ldl",
@@ -83,7 +100,7 @@ def program(name: str, *flags: str, compiler: str = "") -> Path:
     else:
         standard = "-std=c++14" if source.suffix == ".cc" else "-std=c99"
         command = [
-            compiler, standard, *_STRICT, "-pthread", *flags, "-o", "{out}", str(source), f"-L{folder}", "-lrknnrt",
+            compiler, standard, *_STRICT, *WATCHED, "-pthread", *flags, "-o", "{out}", str(source), f"-L{folder}", "-lrknnrt",
             *(flag for flag in flags if flag.startswith("-l")),
         ]  # fmt: skip
     inputs = [source, library(), *PROGRAMS.glob("*.h"), *HEADERS.glob("*.h")]
@@ -159,6 +176,7 @@ def run(
             out, err = process.communicate()
             pytest.fail(f"{Path(words[0]).name} hangs:\n{out[-2000:]}\n{err[-4000:]}")
     assert process.returncode == status, f"{words}: status {process.returncode}\n{out[-2000:]}\n{err[-6000:]}"
+    assert not re.search(r"(Sanitizer|runtime error): ", err), f"{words}:\n{err[-6000:]}"
     return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 

@@ -43,7 +43,7 @@ from rknnlite.spi.llm import (
     TokenInput,
     VocabInfo,
 )
-from tests.librknnrt.clients import HEADERS, environment, library, made, run
+from tests.librknnrt.clients import HEADERS, WATCHED, environment, library, made, run
 from tests.librknnrt.goldens import pixels, write
 from tests.support.corpus import EXAMPLES, ROOT, genuine
 from tests.support.needs import needs
@@ -65,8 +65,8 @@ def program(name: str, *flags: str) -> Path:
     """A program of ``programs3``, linked with it."""
     source, built = PROGRAMS / name, library3()
     command = [
-        "gcc", "-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}", *flags, "-o", "{out}",
-        str(source), f"-L{built.parent}", "-lrknn3_api",
+        "gcc", "-std=gnu99", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{HEADERS}", *WATCHED, *flags,
+        "-o", "{out}", str(source), f"-L{built.parent}", "-lrknn3_api",
     ]  # fmt: skip
     inputs = [
         source,

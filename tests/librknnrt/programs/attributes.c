@@ -83,7 +83,7 @@ static void *work(void *unused)
         OK(rknn_run(context, NULL));
         OK(rknn_outputs_get(context, 4, outputs, NULL));
         for (int i = 0; i < 4; i++) {
-            char name[16];
+            char name[20]; /* of any int, for gcc with UBSan */
             snprintf(name, sizeof name, "out%d.f32", i);
             same(folder, name, outputs[i].buf, outputs[i].size);
         }
