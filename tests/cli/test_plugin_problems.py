@@ -104,6 +104,17 @@ def test_what_merely_looks_like_a_hook_is_no_mistake(call: Call, install: Any) -
     assert not {e["name"]: e["problem"] for e in call("plugins", "--json").data}["mine"]
 
 
+def test_a_command_that_is_none_is_no_offer(call: Call, install: Any) -> None:
+    class Empty:
+        @hookimpl
+        def rknnlite_register_commands(self, register: Any) -> None:
+            register(None)
+
+    install(mine=Empty())
+    printed = call("plugins")
+    assert "commands: NoneType" not in printed.out and "no Command" in printed.out
+
+
 @pytest.mark.slow
 def test_two_packages_with_one_operator(call: Call, install: Any) -> None:
     install(one=Offers(), two=Offers())

@@ -82,7 +82,15 @@ def test_rows_are_complete() -> None:
 
 @pytest.mark.parametrize(
     ("spelling", "name"),
-    [("RK3588S", "rk3588"), (" rk3588 ", "rk3588"), ("Rk3568", "rk3568"), ("RV1126B", "rv1126b")],
+    [
+        ("RK3588S", "rk3588"),
+        (" rk3588 ", "rk3588"),
+        ("Rk3568", "rk3568"),
+        ("RV1126B", "rv1126b"),
+        ("rk3582", "rk3588"),
+        ("RK3583", "rk3588"),
+        ("rv1106g3", "rv1106"),
+    ],
 )
 def test_get(spelling: str, name: str) -> None:
     assert socs.get(spelling).name == name
@@ -110,6 +118,9 @@ def device_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (b"rockchip,rk3576-evb1\0rockchip,rk3576\0", "rk3576"),
         (b"rockchip,rk3562\0", "rk3562"),
         (b"rockchip,rv1126b-evb\0rockchip,rv1126b\0", "rv1126b"),
+        (b"radxa,e52c\0rockchip,rk3582\0", "rk3588"),
+        (b"some,board\0rockchip,rk3583\0", "rk3588"),
+        (b"luckfox,pico-max\0rockchip,rv1106g3\0", "rv1106"),
         (b"raspberrypi,4-model-b\0brcm,bcm2711\0", None),
         (b"acme,not-rk3588-at-all\0", None),
         (b"\xff\xfe\0", None),

@@ -163,6 +163,14 @@ def test_pooling_of_another_kind_is_told(op: str, method: int) -> None:
     assert about_registers("RKNPU v2", {0x6024: method ^ 1}, op, convolution=False) == []
 
 
+def test_a_pooling_that_writes_into_a_wider_tensor_is_no_other_kind() -> None:
+    """SPPF in files of toolkit 1.5: bits 28 to 16 say how many lines are skipped."""
+    assert about_registers("RKNPU v2", {0x6024: 0xA0011}, "MaxPool", convolution=False) == []
+    for other in (0xA0010, 0x400A0011):
+        (fact,) = about_registers("RKNPU v2", {0x6024: other}, "MaxPool", convolution=False)
+        assert f"{other:#x}" in fact
+
+
 def about(op: str, **attrs: object) -> list[str]:
     return about_attributes(Node(0, op, "n", [0], [1], attrs=dict(attrs), fused=fused_op(op)))
 

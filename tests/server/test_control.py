@@ -174,6 +174,19 @@ def test_a_model_that_cannot_be_loaded_is_told_and_is_the_exit_status(tmp_path: 
         assert server.end() == 1
 
 
+@pytest.mark.parametrize("damage", ["text", "cut", "folder"])
+def test_the_network_that_cannot_be_loaded_is_named(damage: str, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.rknn"
+    genuine = (ROOT / "examples" / "resnet18" / "resnet18_for_RK3588.rknn").read_bytes()
+    if damage == "folder":
+        bad.mkdir()
+    else:
+        bad.write_bytes(b"nothing" if damage == "text" else genuine[: len(genuine) // 2])
+    with child(bad, "--port", 0, "--grpc-port", -1) as server:
+        until(lambda: "could not be loaded" in "".join(server.said) or server.process.poll() is not None)
+        assert str(bad) in "".join(server.said)
+
+
 # -- ending --------------------------------------------------------------------------------------------------
 
 
