@@ -50,7 +50,13 @@ class Origins:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and self._open:
-            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            headers: dict[str, str] = {}
+            for name, value in (
+                (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
+            ):
+                headers[name] = (
+                    f"{headers[name]}, {value}" if name in headers else value
+                )  # two of one are none
             called = (scope.get("server") or ("",))[0]
             error = refusal(scope["method"], headers, called, self._hosts, self._origins)
             if error is not None:
@@ -80,6 +86,11 @@ def refusal(
     if origin is not None and ALL not in origins and origin not in origins and not _is_own(origin, host):
         return _refused(
             f"pages of {origin[:100]!r} may not ask this server; give it --allow-origin ORIGIN, or keys with --api-key-file FILE"
+        )
+    site = headers.get("sec-fetch-site", "none")
+    if origin is None and site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate":
+        return _refused(
+            "another page asks for a part of this server; pages that may are named with --allow-origin"
         )
     if method in _READS or any(name in headers for name in _ASKED):
         return None

@@ -93,7 +93,7 @@ def test_origins(origin: str, answer: int, method: str) -> None:
         ({"content-type": "application/json; charset=utf-8"}, 200),
         ({"content-type": "application/octet-stream"}, 200),
         ({}, 200),  # Triton's client sends none
-        ({"sec-fetch-site": "cross-site"}, 415),
+        ({"sec-fetch-site": "same-origin"}, 415),
         ({"content-type": "text/plain"}, 415),
         ({"content-type": "TEXT/plain;charset=UTF-8"}, 415),
         ({"content-type": "application/x-www-form-urlencoded"}, 415),
@@ -104,6 +104,20 @@ def test_origins(origin: str, answer: int, method: str) -> None:
 def test_content_types(headers: dict[str, str], answer: int) -> None:
     assert status("POST", {**HERE, **headers}) == answer
     assert status("GET", {**HERE, **headers}) == 200
+
+
+@pytest.mark.parametrize(
+    ("marks", "answer"),
+    [
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}, 403),  # <img>
+        ({"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"}, 403),  # another port of this machine
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, 200),  # a link to our page
+        ({"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"}, 200),
+        ({"sec-fetch-site": "none", "sec-fetch-mode": "navigate"}, 200),  # typed by the user
+    ],
+)
+def test_parts_of_other_pages(marks: dict[str, str], answer: int) -> None:
+    assert status("GET", {**HERE, **marks}) == answer
 
 
 def test_every_route_of_a_server_without_keys() -> None:
@@ -135,6 +149,8 @@ def test_every_route_of_a_server_without_keys() -> None:
             evil = served.http.post(path, json={}, headers={"Origin": "http://evil.example"})
             plain = served.http.post(path, content="{}", headers={"Content-Type": "text/plain"})
             assert (evil.status_code, plain.status_code) == (403, 415), path
+        twice = [("Origin", served.url), ("Origin", "http://evil.example")]
+        assert served.http.get("/v1/models", headers=twice).status_code == 403
         assert served.chat(max_tokens=1).status_code == 200
         assert served.http.post(UNLOAD).status_code == 200, "as Triton's client does"
 
