@@ -158,10 +158,10 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path = tmp_path / "secret.rknn"
     path.write_bytes(one_node())
 
-    def refuse(self: Path, *args: object) -> None:
+    def refuse(path: Path, *args: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(Path, "open", refuse)  # root may read everything
+    monkeypatch.setattr("rknnlite.files.reading.os.open", refuse)  # root may read everything
     with pytest.raises(ModelInvalid, match="cannot be read: Permission denied"):
         _ = ModelFile(path).model
 

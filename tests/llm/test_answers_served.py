@@ -24,7 +24,7 @@ ASKED = [{"role": "user", "content": "What is the weather in Lisbon?"}]
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
     model = ModelSettings(model=str(EXAMPLE / "models" / "tiny.rknn"), alias="tiny", temp=0.0)
-    with testclient.TestClient(app.make_app(ServerSettings(models=(model,)))) as made:
+    with testclient.TestClient(app.make_app(ServerSettings(models=(model,))), "http://localhost") as made:
         end = time.monotonic() + 60
         while made.get("/health").status_code != 200:
             assert time.monotonic() < end

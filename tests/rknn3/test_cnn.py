@@ -14,6 +14,7 @@ import pytest
 
 from rknn3lite.api import RKNN3CoreMask, RKNN3Lite, RKNN3QueryCmd
 from rknnlite import abi
+from rknnlite.errors import visible
 from rknnlite.llm import Package
 from rknnlite.spi import PostProcess
 from rknnlite.tensor import DType, Layout, TensorAttr
@@ -307,7 +308,8 @@ def test_before_load(capsys: pytest.CaptureFixture[str]) -> None:
 def test_files_that_are_not_there(paths: tuple[Any, Any], capsys: pytest.CaptureFixture[str]) -> None:
     rknn = RKNN3Lite()
     assert rknn.load_rknn(*paths) == -1
-    assert f"E Invalid RKNN weight path or model path: {paths[1]} or {paths[0]}" in capsys.readouterr().err
+    said = visible(f"E Invalid RKNN weight path or model path: {paths[1]} or {paths[0]}")
+    assert said in capsys.readouterr().err
     assert rknn.model_data is None
 
 

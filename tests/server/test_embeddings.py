@@ -179,7 +179,7 @@ def test_ollama_cuts_long_texts_unless_told_not_to(server: Served) -> None:
     (model,) = (model for name, model in server.state.models.items() if name == "bert")
     assert server.post("/api/embed", model="bert", input=text).json()["prompt_eval_count"] == model.limit
     refused = server.post("/api/embed", model="bert", input=text, truncate=False)
-    assert refused.status_code == 400 and "tokens long" in refused.json()["error"]
+    assert refused.status_code == 400 and "shorten it" in refused.json()["error"]
     assert server.post("/api/chat", model="bert", messages=[]).status_code == 501
     assert "--embedding" in server.post("/api/embed", model="talks", input="x").json()["error"]
 
