@@ -76,6 +76,7 @@ def _read(path: Path, attr: TensorAttr, bgr: bool) -> Array:
         if suffix == ".npy":
             return read_array(path)
         if suffix in SUFFIXES:
+            check_file(path)  # before a package is missed that would read it
             return _picture(path, attr, bgr)
         if is_pipe(path):
             check_file(path)

@@ -86,10 +86,12 @@ def test_others_are_answered_meanwhile(address: str, what: str) -> None:
     """Within a tenth of a second on the machine where a loop takes as long."""
     path, body, answer = WHOLE[what]
     tries = []
-    for _ in range(4):
+    for _ in range(8):
         status, wait, count = worst_wait(address, path, body)
         assert status == answer and count > 3
-        tries.append(wait / loop())
+        start = time.perf_counter()
+        loop()  # by the clock, as the wait: others may keep the machine busy
+        tries.append(wait / (time.perf_counter() - start))
         if tries[-1] < 1:
             return
     pytest.fail(f"waits for /health in loops: {tries}")
