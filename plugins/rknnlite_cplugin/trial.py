@@ -26,16 +26,23 @@ _TRIALS = 3
 """Children, at the same time: whether damage shows may depend on the addresses that the kernel draws for each."""
 _PASSED = "loads"
 _CHILD = """\
-import ctypes, os, sys
+import contextlib, ctypes, os, sys
 entry, size, path, *before = sys.argv[1:]
-for name in before:
-    try:
+def supply(name):
+    with contextlib.suppress(OSError):
         ctypes.CDLL(name, mode=os.RTLD_NOW | ctypes.RTLD_GLOBAL)
-    except OSError:
-        pass
+for name in before:
+    supply(name)
 try:
-    function = getattr(ctypes.CDLL(path, os.RTLD_NOW), entry)
-except (OSError, AttributeError):  # the parent says what is missing
+    library = ctypes.CDLL(path, os.RTLD_NOW)
+except OSError:
+    supply("libOpenCL.so.1")  # which few plugins want, and takes long to load
+    try:
+        library = ctypes.CDLL(path, os.RTLD_NOW)
+    except OSError:  # the parent says what is missing
+        sys.exit(0)
+function = getattr(library, entry, None)
+if function is None:
     sys.exit(0)
 function.restype = ctypes.c_void_p
 answer = function()
@@ -51,18 +58,7 @@ def try_loading(path: Path, file: Path, before: Sequence[str]) -> None:
     if kept and passed.exists():
         return
     size = str(ctypes.sizeof(abi.CustomOpStruct))
-    command = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        _CHILD,
-        abi.ENTRY_POINT,
-        size,
-        str(file),
-        *before,
-        "libOpenCL.so.1",
-    ]
+    command = [sys.executable, "-I", "-S", "-c", _CHILD, abi.ENTRY_POINT, size, str(file), *before]
     children: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(_TRIALS):

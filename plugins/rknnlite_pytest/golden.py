@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rknnlite import RawOutput
 from rknnlite.files.arrays import read_archive
-from rknnlite.files.reading import read_bytes
+from rknnlite.files.reading import open_file
 from rknnlite.files.writing import write_file
 
 __all__ = ["Golden", "GoldenInvalid", "Stored", "differences", "file_stem", "read", "write"]
@@ -237,14 +237,13 @@ def read(path: Path) -> list[Stored]:
         GoldenInvalid: no such file, or damaged.
     """
     try:
-        data = read_bytes(path)
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if sum(member.file_size for member in archive.infolist()) > len(data):
-                raise GoldenInvalid("the golden file is compressed; store it again")
-        names: list[str] = []
-        found = read_archive(path, lambda stored: names.extend(stored) or stored, len(data))  # type: ignore[func-returns-value]
-        arrays = dict(zip(names, found))
-        return [_output(arrays, index) for index in range(sum(name.endswith(".data") for name in names))]
+        with open_file(path) as file:
+            size = file.seek(0, io.SEEK_END)
+            with zipfile.ZipFile(file) as archive:
+                if sum(member.file_size for member in archive.infolist()) > size:
+                    raise GoldenInvalid("the golden file is compressed; store it again")
+        arrays = read_archive(path, lambda names: names, size)
+        return [_output(arrays, index) for index in range(sum(name.endswith(".data") for name in arrays))]
     except GoldenInvalid:
         raise
     except OSError as error:

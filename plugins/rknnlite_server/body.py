@@ -38,22 +38,13 @@ async def read_json(request: Request, limit: int, empty: bool = False) -> Body:
     return Body(value)
 
 
-def _float(text: str) -> float:
-    return float(text)
-
-
-def _int(text: str) -> int:
-    return int(text)
-
-
 def _value(data: bytes) -> Any:
     """What a body says; of a large one in a thread, which others get their turn beside as long as it runs Python code."""
     if data.count(b",") + data.count(b"[") + data.count(b"{") > _MOST_VALUES:
         raise ValueError(f"it has more than {_MOST_VALUES} values")
     if data.count(b"\\") > _MOST_VALUES:
         raise ValueError(f"it has more than {_MOST_VALUES} escaped characters; send UTF-8")
-    hooks: dict[str, Any] = {"parse_float": _float, "parse_int": _int} if len(data) >= _LARGE else {}
-    value = parse_json(data, **hooks)
+    value = parse_json(data, takes_turns=len(data) >= _LARGE)
     if b"\\ud" in data or b"\\uD" in data:  # half of a character cannot be written anywhere
         json.dumps(value, ensure_ascii=False).encode()
     return value

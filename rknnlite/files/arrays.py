@@ -49,11 +49,11 @@ def array_of(data: bytes) -> Array:
         raise ValueError(f"its shape cannot be: {error}") from None
 
 
-def read_archive(path: Path, choose: Callable[[Sequence[str]], Sequence[str]], most: int) -> list[Array]:
-    """Arrays of a ``.npz`` file.
+def read_archive(path: Path, choose: Callable[[Sequence[str]], Sequence[str]], most: int) -> dict[str, Array]:
+    """Arrays of a ``.npz`` file by name, in the order in which they were chosen.
 
     Args:
-        choose: given the names of all, those that are wanted, in order.
+        choose: given the names of all, those that are wanted.
         most: bytes that an array may have, header included.
 
     Raises:
@@ -64,7 +64,7 @@ def read_archive(path: Path, choose: Callable[[Sequence[str]], Sequence[str]], m
             with zipfile.ZipFile(file) as archive:
                 members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
                 wanted = choose(list(members))
-                return [_member(archive, members[name], most) for name in wanted]
+                return {name: _member(archive, members[name], most) for name in wanted}
         except (OSError, ValueError, RknnError):
             raise
         except Exception as error:  # zipfile raises whatever a damaged archive makes it stumble over

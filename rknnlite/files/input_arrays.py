@@ -130,7 +130,7 @@ def _from_archive(path: Path, attrs: Sequence[TensorAttr]) -> list[Array]:
 
     most = max(_LARGE, *(_WIDEST * attr.n_elems for attr in attrs))
     try:
-        return read_archive(path, choose, most)
+        return list(read_archive(path, choose, most).values())
     except OSError as error:
         raise InputInvalid(f"{path} cannot be read: {error.strerror or error}") from None
     except ValueError as error:

@@ -21,39 +21,38 @@ _UNBOUNDED = not hasattr(sys, "get_int_max_str_digits")
 """Whether this Python computes integers of any length; later ones stop at 4300 digits by themselves."""
 _ALIKE = bytes.maketrans(b"{}", b"[]")
 _OTHERS = bytes(set(range(256)) - set(b"[]{}"))
-_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 def parse_json(
     text: Union[str, bytes, bytearray],
     parse_constant: Optional[Callable[[str], Any]] = None,
-    parse_int: Optional[Callable[[str], Any]] = None,
-    parse_float: Optional[Callable[[str], Any]] = None,
+    takes_turns: bool = False,
 ) -> Any:
     """The value of a JSON text.
 
     Args:
         text: UTF-8 where it is bytes.
-        parse_constant, parse_int, parse_float: as ``json.loads`` takes them; without the first NaN and Infinity are taken.
+        parse_constant: as ``json.loads`` takes it; without it NaN and Infinity are taken.
+        takes_turns: numbers are made by functions of Python, between which other threads get the interpreter's lock.
 
     Raises:
         ValueError: no JSON, nested deeper than ``MOST_DEPTH``, or with an integer of more than 4000 digits.
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
-    if _depth(data) > MOST_DEPTH and _depth(_TEXTS.sub(b"", data)) > MOST_DEPTH:
+    if data.count(b"[") + data.count(b"{") > MOST_DEPTH and _depth(_TEXTS.sub(b"", data)) > MOST_DEPTH:
         raise ValueError(f"lists and objects are nested deeper than {MOST_DEPTH}")
-    if parse_int is None and _UNBOUNDED:
-        parse_int = _bounded
+    whole = _bounded if takes_turns or _UNBOUNDED else None
     try:
-        return json.loads(text, parse_constant=parse_constant, parse_int=parse_int, parse_float=parse_float)
+        return json.loads(
+            text, parse_constant=parse_constant, parse_int=whole, parse_float=_float if takes_turns else None
+        )
     except RecursionError:  # where little of the stack was left
         raise ValueError("lists and objects are nested too deeply") from None
 
 
 def _depth(data: bytes) -> int:
-    """The deepest nesting, up to one more than is allowed; brackets in texts count, too, as far as they are there."""
-    if data.count(b"[") + data.count(b"{") <= MOST_DEPTH:
-        return 0
+    """The deepest nesting of brackets, up to one more than is allowed; ``data`` has no texts, whose brackets are none."""
     left = data.translate(_ALIKE, _OTHERS)
     for depth in range(1, MOST_DEPTH + 1):
         inner = left.replace(b"[]", b"")  # one level less
@@ -61,6 +60,10 @@ def _depth(data: bytes) -> int:
             return depth + left.count(b"[")
         left = inner
     return MOST_DEPTH + 1 if left else MOST_DEPTH
+
+
+def _float(text: str) -> float:
+    return float(text)
 
 
 def _bounded(digits: str) -> int:

@@ -115,7 +115,11 @@ def is_pipe(path: Path) -> bool:
 def open_file(path: Path) -> BinaryIO:
     """A file to read bytes from; raises OSError, also for what is none, and ValueError for a path that no system takes."""
     check_file(path)  # before it is opened: a device may notice that
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        check_folder(path)
+        raise
     file = os.fdopen(handle, "rb")
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):  # it has come into that place meanwhile
@@ -166,10 +170,9 @@ def read_text(path: Path) -> str:
 
 
 def check_file(path: Path) -> None:
-    """Raise OSError for a pipe, a socket or a device, and where the folder is missing that a path names."""
+    """Raise OSError for a pipe, a socket or a device."""
     if is_stream(path):
         raise OSError(None, _NO_FILE, str(path))
-    check_folder(path)
 
 
 def check_folder(path: Path) -> None:

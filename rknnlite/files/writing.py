@@ -55,7 +55,6 @@ def writing(path: StrPath, mode: int = 0o666, lasting: bool = True) -> Iterator[
             the file that was there is as it was.
     """
     target = Path(path)
-    check_folder(target)
     try:
         old = _replaced(target)
         if old is not None and not stat.S_ISREG(old.st_mode):
@@ -79,6 +78,8 @@ def writing(path: StrPath, mode: int = 0o666, lasting: bool = True) -> Iterator[
         if lasting:
             _sync_folder(target.parent)
     except OSError as error:
+        if error.errno == errno.ENOENT:
+            check_folder(target)
         if error.errno in _NO_ROOM:
             raise _disk_full(error.errno, target) from None
         if error.errno is not None:

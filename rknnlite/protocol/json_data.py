@@ -32,9 +32,8 @@ def json_object(text: bytes, what: str) -> dict[str, Any]:
         raise InputInvalid(
             f"{what} has {nested} lists and objects, {_MOST_LISTS} are allowed; give data as flat lists"
         )
-    hooks: dict[str, Any] = {"parse_float": _float, "parse_int": _int} if len(text) > _LARGE else {}
     try:
-        fields = parse_json(text, parse_constant=_no_constant, **hooks)
+        fields = parse_json(text, parse_constant=_no_constant, takes_turns=len(text) > _LARGE)
     except ValueError as error:
         raise InputInvalid(f"{what} is no JSON: {shown(error)}") from None
     if not isinstance(fields, dict):
@@ -71,14 +70,6 @@ def json_text(array: Array, where: str) -> str:
         )
     pieces = [flat[start : start + _PIECE].tolist() for start in range(0, len(flat), _PIECE)]
     return f"[{','.join(json.dumps(piece, separators=(',', ':'))[1:-1] for piece in pieces)}]"
-
-
-def _float(text: str) -> float:
-    return float(text)
-
-
-def _int(text: str) -> int:
-    return int(text)
 
 
 def _no_constant(word: str) -> float:

@@ -331,6 +331,20 @@ _WRITERS = {
 }
 
 
+def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str, str, list[object]]]:
+    """Every call: what is called, in full and by its last name, and the constants among its arguments."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            given = (*node.args, *(keyword.value for keyword in node.keywords))
+            yield (
+                node,
+                called,
+                called.rpartition(".")[2],
+                [a.value for a in given if isinstance(a, ast.Constant)],
+            )
+
+
 def written_files(tree: ast.Module) -> Iterator[str]:
     """Calls that write a file by themselves; ``with writing(...) as file`` gives one that anything may write to."""
     given = {
@@ -340,14 +354,7 @@ def written_files(tree: ast.Module) -> Iterator[str]:
         for item in node.items
         if isinstance(item.optional_vars, ast.Name) and "writing(" in ast.unparse(item.context_expr)
     }
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        called = ast.unparse(node.func)
-        name = called.rpartition(".")[2]
-        modes = [
-            a.value for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Constant)
-        ]
+    for node, called, name, modes in calls(tree):
         opens = name == "open" and "devnull" not in ast.unparse(node)
         if name in _WRITERS and name != called:
             yield called
@@ -418,14 +425,7 @@ _ARRAY_READERS = ("np.load", "np.fromfile", "np.memmap", "np.genfromtxt", "np.lo
 
 def read_files(tree: ast.Module) -> Iterator[str]:
     """Calls that read a file by themselves."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        called = ast.unparse(node.func)
-        name = called.rpartition(".")[2]
-        words = [
-            a.value for a in (*node.args, *(k.value for k in node.keywords)) if isinstance(a, ast.Constant)
-        ]
+    for _, called, name, words in calls(tree):
         if (name in _READERS and name != called) or called in _ARRAY_READERS:
             yield called
         reads = name == "open" and any(word in ("r", "rb", "rt") for word in words if isinstance(word, str))

@@ -37,6 +37,9 @@ def test_depth_is_bounded() -> None:
     assert parse_json(nested(MOST_DEPTH)) is not None
     brackets = json.dumps(["[{" * 5000, '\\"[', {"[" * 500: 1}])
     assert parse_json(brackets)[0] == "[{" * 5000, "brackets in texts do not count"
+    for text in ('["]",' * 200 + "1" + "]" * 200, '{"a}":' * 200 + "1" + "}" * 200):  # nor hide others
+        with pytest.raises(ValueError, match="nested deeper than 128"):
+            parse_json(text)
     wide = [[1]] * 10_000
     assert parse_json(json.dumps(wide)) == wide
     for text in (nested(MOST_DEPTH + 1), nested(1_000_000), '{"a":' * 200 + "1" + "}" * 200, "[" * 100_000):
