@@ -58,7 +58,7 @@ class Crew:
         self._watcher: Optional[threading.Thread] = None
         self._latencies: deque[float] = deque(maxlen=_KEPT)
         self._broken: Optional[BaseException] = None
-        self._stopping = self._putting = False
+        self._stopping = False
         self._pid = os.getpid()
         self._began = time.monotonic()
 
@@ -74,11 +74,8 @@ class Crew:
 
     def put(self, job: Job, wait: bool = True) -> bool:
         """Queue a call; False when the queue is full and ``wait`` is not set. Raises ContextInvalid."""
+        self._check_interrupts_nobody()
         with self._lock:
-            if self._putting:  # this very thread: it has the lock
-                raise ContextInvalid(
-                    "this call interrupts another one into the pool: a signal handler; set a flag there and call later"
-                )
             # A future's callback may ask for more; those who answer futures must not wait for themselves.
             inside = threading.current_thread() in (
                 self._watcher,
@@ -89,13 +86,20 @@ class Crew:
                     return False
                 self._room.wait()
             self._check()
-            self._putting = True
-            try:
-                self._jobs.append(job)
-                self._work.notify()
-            finally:
-                self._putting = False
+            self._jobs.append(job)
+            self._work.notify()
         return True
+
+    def _holds_lock(self) -> bool:
+        """Whether this thread has the lock already; threading's conditions ask it in the same way."""
+        return bool(self._lock._is_owned())  # type: ignore[attr-defined]
+
+    def _check_interrupts_nobody(self) -> None:
+        """Whoever waits with the lock waits for ever: a signal handler that came while its thread had it."""
+        if self._holds_lock():
+            raise ContextInvalid(
+                "this call interrupts another one into the pool: a signal handler; set a flag there and call later"
+            )
 
     def _closed(self) -> bool:
         return self._stopping or self._broken is not None or self._pid != os.getpid()
@@ -132,6 +136,9 @@ class Crew:
         """
         if self._pid != os.getpid():
             return
+        if patience is None:
+            self._check_interrupts_nobody()
+        inside = self._holds_lock()  # a collection in there finalises the pool
         with self._lock:
             self._stopping = True
             dropped = list(self._jobs) if cancel else []
@@ -142,8 +149,9 @@ class Crew:
             lost = [worker.thread for worker in self._lost]
         for job in dropped:
             job.future.cancel()
-        _join(threads, patience)
-        _join(lost, _LAST_WAIT)
+        if not inside:
+            _join(threads, patience)
+            _join(lost, _LAST_WAIT)
 
     # -- for workers --------------------------------------------------------------------------------------
 
@@ -154,19 +162,30 @@ class Crew:
 
     def next(self, worker: Worker) -> Job | CopyRequest | None:
         """The next thing to do; None to end. A call that was cancelled meanwhile is passed over."""
+        while True:
+            work = self._take(worker)
+            if not isinstance(work, Job):
+                return work
+            # Not under our lock: the future has one of its own, and a signal handler may have stopped who holds it.
+            begins = work.future.set_running_or_notify_cancel()
+            with self._lock:
+                if not begins:
+                    worker.job = None
+                elif self._timeout is not None:
+                    work.deadline = time.monotonic() + self._timeout
+            if begins:
+                return work
+
+    def _take(self, worker: Worker) -> Job | CopyRequest | None:
+        """What is next in the queues, waited for; None to end."""
         with self._lock:
             while True:
                 if self._copies:
                     return self._copies.popleft()
                 if self._jobs:
-                    job = self._jobs.popleft()
+                    worker.job = self._jobs.popleft()
                     self._room.notify()
-                    if not job.future.set_running_or_notify_cancel():
-                        continue
-                    if self._timeout is not None:
-                        job.deadline = time.monotonic() + self._timeout
-                    worker.job = job
-                    return job
+                    return worker.job
                 if self._stopping:
                     self._ending.notify_all()
                     return None

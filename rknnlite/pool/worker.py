@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Optional, Protocol, Union
 
@@ -17,6 +16,7 @@ from ..log import logger
 from ..native.processors import stay_on
 from ..spi import Context, CustomOpFailed
 from ..spi.exclusive import Unchanged
+from .answer import Answer
 
 __all__ = ["CopyRequest", "Job", "Worker"]
 
@@ -37,7 +37,7 @@ class Job:
     post: Optional[Callable[[Any], Any]] = None
     unchanged: Optional[Unchanged] = None
     mask: Optional[int] = None
-    future: Future[Any] = field(default_factory=Future)
+    future: Answer = field(default_factory=Answer)
     asked: float = field(default_factory=time.monotonic)
     deadline: float = float("inf")
 

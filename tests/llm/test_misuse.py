@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 import rknnlite
 from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ModelUnsupported, ParamInvalid
-from rknnlite.llm import EmbedTable, open_llm
+from rknnlite.llm import Chat, EmbedTable, open_llm
 from rknnlite.spi.llm import (
     AudioBlock,
     AuxInput,
@@ -25,6 +26,7 @@ from rknnlite.spi.llm import (
     LlmContext,
     LlmParams,
     LlmSession,
+    MessagesInput,
     MultimodalInput,
     PromptInput,
     TokenInput,
@@ -32,6 +34,7 @@ from rknnlite.spi.llm import (
     VocabInfo,
 )
 from tests.llm.conftest import Maker, Recorder, embed_of
+from tests.support.interrupts import alarmed
 from tests.support.llm_models import HIDDEN, VOCAB
 
 FEW = InferParams(max_new_tokens=3)
@@ -299,3 +302,59 @@ def test_files_meet_the_wrong_door(package: Maker, tmp_path: Path) -> None:
     network = sorted((Path(__file__).parents[1] / "data").glob("*.rknn"))[0]
     with pytest.raises(ModelUnsupported, match="not a language model"):
         open_llm(network)
+
+
+def test_a_signal_handler_is_refused_or_right(context: LlmContext, package: Maker) -> None:
+    """It runs the session that it interrupts, or another one of the same model."""
+    seen: list[Recorder] = []
+
+    def session() -> LlmSession:
+        seen.append(Recorder())
+        callbacks = LlmCallbacks(seen[-1], embed=embed_of(package()))
+        return context.session(LlmParams(vocab=VocabInfo(ignore_eos_token=True)), callbacks)
+
+    with session() as busy, session() as other:
+        mine, its = seen
+
+        def run(one: LlmSession, tokens: list[int]) -> None:
+            one.run(TokenInput(tokens), FEW)
+            one.clear_kvcache()
+
+        def tokens_of(recorder: Recorder) -> list[int]:
+            found, recorder.calls = recorder.tokens, []
+            return found
+
+        run(busy, [1, 2, 3])
+        run(other, [4, 5])
+        wanted, others = tokens_of(mine), tokens_of(its)
+
+        def ask() -> None:
+            before = list(mine.calls)
+            with suppress(ContextInvalid):  # none in the middle of a run
+                run(busy, [4, 5])
+            mine.calls = before
+            run(other, [4, 5])
+            assert tokens_of(its) == others
+
+        def work() -> None:
+            run(busy, [1, 2, 3])
+            assert tokens_of(mine) == wanted
+
+        assert alarmed(work, ask) >= 10
+
+
+def test_a_signal_handler_in_the_middle_of_a_chat(example: Path) -> None:
+    """Templates, tokenizer and session: whatever is interrupted."""
+    sum_of_five, sum_of_eight = ([{"role": "user", "content": f"What is {n} + 3?"}] for n in (2, 5))
+    with Chat(example) as chat, Chat(example) as other:
+        wanted, others = (chat.ask(said, max_new_tokens=4) for said in (sum_of_five, sum_of_eight))
+
+        def ask() -> None:
+            assert other.session.rendered(MessagesInput(sum_of_eight))
+            assert other.ask(sum_of_eight, max_new_tokens=4) == others
+            assert chat.ask(sum_of_eight, max_new_tokens=4) == others
+
+        def work() -> None:
+            assert chat.ask(sum_of_five, max_new_tokens=4) == wanted
+
+        assert alarmed(work, ask) >= 10

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
+from concurrent import futures
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from rknnlite import errors
 from rknnlite.pool.crew import Crew
 from rknnlite.spi import Context
 from tests.doubles.double import Double
+from tests.support.interrupts import alarmed, handling
 
 from .conftest import answer, image
 
@@ -119,3 +122,78 @@ def test_a_signal_handler_that_interrupts_a_call_is_refused(
     monkeypatch.setattr(pool._crew, "_jobs", Interrupted(jobs))
     assert pool.submit(image(2)).result()[0][0, 0, 0, 0] == answer(2)
     assert len(refused) == 1
+
+
+def test_closing_there_is_refused_too(pool_of: MakePool) -> None:
+    pool = pool_of(size=1)
+    with pool._crew._lock, pytest.raises(errors.ContextInvalid, match="signal handler"):
+        pool.close()
+    assert pool.submit(image(2)).result(10)[0][0, 0, 0, 0] == answer(2)
+
+
+def test_whoever_holds_a_future_stops_nobody_else(pool_of: MakePool) -> None:
+    """A handler may have interrupted its thread in ``cancel`` of a call that a worker wants to begin."""
+    pool = pool_of(size=1)
+    entered, leave = threading.Event(), threading.Event()
+    first = pool.call(lambda context: entered.set() or leave.wait(10))
+    assert entered.wait(10)
+    held = pool.submit(image(1))
+    with held._condition:
+        leave.set()
+        assert first.result(10) is True  # the worker goes on to the call that is held
+        other = pool.submit(image(2))
+        assert pool.stats().calls == 1
+    assert held.result(10)[0][0, 0, 0, 0] == answer(1) and other.result(10)[0][0, 0, 0, 0] == answer(2)
+
+
+def test_a_thread_that_waits_holds_nothing(pool_of: MakePool) -> None:
+    """Its handler may ask for more and wait for that, though the only worker must answer the first call before."""
+    pool = pool_of(size=1, queue=1)
+    leave, found = threading.Event(), []
+
+    def handler() -> None:
+        leave.set()
+        found.append(pool.submit(image(3)).result(10)[0][0, 0, 0, 0])
+
+    first = pool.call(lambda context: leave.wait(10))
+    waits = type(first)._wait
+
+    def interrupted(self: object, timeout: float | None) -> None:
+        if self is first:
+            signal.raise_signal(signal.SIGUSR1)
+        waits(first, timeout)
+
+    with handling(handler), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(first), "_wait", interrupted)
+        assert first.result(10) is True
+    assert found == [answer(3)]
+
+
+def test_an_alarm_that_asks_for_frames_neither_hangs_nor_changes_results(pool_of: MakePool) -> None:
+    pool = pool_of(size=2, queue=1)
+
+    def ask() -> None:
+        assert pool.submit(image(5)).result(10)[0][0, 0, 0, 0] == answer(5)
+
+    def work() -> None:
+        assert pool.submit(image(2)).result(10)[0][0, 0, 0, 0] == answer(2)
+
+    assert alarmed(work, ask, wanted=100, attempts=100_000) >= 10
+
+
+def test_futures_behave_as_those_of_the_standard_library(pool_of: MakePool) -> None:
+    pool = pool_of(size=1)
+    leave = threading.Event()
+    first, second, third = (pool.call(lambda context: leave.wait(10)) for _ in range(3))
+    with pytest.raises(futures.TimeoutError):
+        first.result(0.01)
+    with pytest.raises(futures.TimeoutError):
+        first.exception(0)
+    assert second.cancel() and second.cancelled() and second.done() and not first.done()
+    with pytest.raises(futures.CancelledError):
+        second.result()
+    leave.set()
+    assert futures.wait([first, third], 10).not_done == set() and set(
+        futures.as_completed([first, third], 10)
+    )
+    assert first.exception() is None and third.result() is True and not third.cancel()

@@ -1,4 +1,4 @@
-"""What a signal handler does in the middle of a frame: whatever it asks of the same context is refused, and the frame goes on."""
+"""What a signal handler does in the middle of a call: what it asks of the same object is refused or right, the call goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rknnlite.errors import ContextInvalid
 from rknnlite.spi import Context
 from rknnlite.spi.exclusive import OneCaller
 
-__all__ = ["check_interrupts", "handling"]
+__all__ = ["alarmed", "check_interrupts", "handling"]
 
 
 @contextmanager
@@ -25,6 +25,35 @@ def handling(handler: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def alarmed(work: Callable[[], None], ask: Callable[[], None], wanted: int = 40, attempts: int = 2000) -> int:
+    """Do ``work`` again and again while an alarm calls ``ask`` every few milliseconds, wherever that comes.
+
+    Returns how many calls of ``ask`` were right; those refused with ContextInvalid count as well.
+    """
+    outcomes: list[BaseException | None] = []
+
+    def handler(*_: Any) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # none in the middle of this one
+        try:
+            ask()
+            outcomes.append(None)
+        except ContextInvalid as error:
+            outcomes.append(error)
+        signal.setitimer(signal.ITIMER_REAL, 0.003)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.003)
+    try:
+        for _ in range(attempts):
+            work()
+            if len(outcomes) >= wanted:
+                break
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return len(outcomes)
 
 
 def check_interrupts(context: Context, inputs: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Optional
 
 import numpy as np
@@ -34,15 +35,15 @@ HALF_REST = np.float32(2.0**-16)
 """Widened half floats are 2**112 too small; ``HALF_SHIFT`` undoes most of it before, ``HALF_REST`` after."""
 
 
-class Scratch(threading.local):
-    """Float32 buffers by name, one set per thread, kept between calls: fresh pages cost more than the work."""
+class _Buffers:
+    """Float32 buffers by name, kept between calls: fresh pages cost more than the work."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, Array] = {}
         self._views: dict[tuple[str, tuple[int, ...]], Array] = {}
 
     def get(self, name: str, shape: tuple[int, ...]) -> Array:
-        """An uninitialised float32 array, valid until the same thread asks for this name again."""
+        """An uninitialised float32 array, valid until this name is asked for again."""
         view = self._views.get((name, shape))
         if view is None:
             view = self._views[name, shape] = self._view(name, shape)
@@ -55,6 +56,27 @@ class Scratch(threading.local):
             buffer = self._buffers[name] = np.empty(size, np.float32)
             self._views = {key: old for key, old in self._views.items() if key[0] != name}
         return buffer[:size].reshape(shape)
+
+
+class Scratch(threading.local):
+    """Buffers of each thread, lent to one computation at a time: a signal handler may compute in the middle of another.
+
+    Examples:
+        >>> with Scratch().lent() as scratch:
+        ...     wide = scratch.get("wide", (32, 128))
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[_Buffers] = []
+
+    @contextmanager
+    def lent(self) -> Iterator[_Buffers]:
+        """Buffers that nobody else has meanwhile."""
+        buffers = self._idle.pop() if self._idle else _Buffers()
+        try:
+            yield buffers
+        finally:
+            self._idle.append(buffers)
 
 
 SCRATCH = Scratch()
@@ -148,16 +170,17 @@ class Tiled(Linear):
 
         def work(share: slice) -> None:
             rows, out = groups[share], sums[share.start // shares[0].stop]
-            for chunk in self._chunks(len(rows)):
-                count = chunk.stop - chunk.start
-                wide = SCRATCH.get("wide", (count, len(rows), GROUP, COLUMNS))
-                partial = SCRATCH.get("partial", (count, len(rows), 1, COLUMNS))
-                self._widen(self._codes[chunk, share], wide)
-                np.matmul(rows, wide, out=partial)
-                if self._scale is None:
-                    np.add.reduce(partial[:, :, 0], axis=1, out=out[chunk])
-                else:
-                    np.einsum("agoc,agoc->ac", partial, self._scale[chunk, share], out=out[chunk])
+            with SCRATCH.lent() as scratch:
+                for chunk in self._chunks(len(rows)):
+                    count = chunk.stop - chunk.start
+                    wide = scratch.get("wide", (count, len(rows), GROUP, COLUMNS))
+                    partial = scratch.get("partial", (count, len(rows), 1, COLUMNS))
+                    self._widen(self._codes[chunk, share], wide)
+                    np.matmul(rows, wide, out=partial)
+                    if self._scale is None:
+                        np.add.reduce(partial[:, :, 0], axis=1, out=out[chunk])
+                    else:
+                        np.einsum("agoc,agoc->ac", partial, self._scale[chunk, share], out=out[chunk])
 
         run_blocks(work, shares, self._codes.size)
         return self._finish(np.add.reduce(sums).reshape(1, -1))
@@ -170,13 +193,14 @@ class Tiled(Linear):
 
         def work(chunk: slice) -> None:
             across = chunk.stop - chunk.start
-            wide = SCRATCH.get("wide", (across, self._down, GROUP, COLUMNS))
-            partial = SCRATCH.get("partial", (across, self._down, count, COLUMNS))
-            self._widen(self._codes[chunk], wide)
-            np.matmul(groups, wide, out=partial)
-            assert self._scale is not None
-            np.multiply(partial, self._scale[chunk], out=partial)
-            np.add.reduce(partial, axis=1, out=out[chunk])
+            with SCRATCH.lent() as scratch:
+                wide = scratch.get("wide", (across, self._down, GROUP, COLUMNS))
+                partial = scratch.get("partial", (across, self._down, count, COLUMNS))
+                self._widen(self._codes[chunk], wide)
+                np.matmul(groups, wide, out=partial)
+                assert self._scale is not None
+                np.multiply(partial, self._scale[chunk], out=partial)
+                np.add.reduce(partial, axis=1, out=out[chunk])
 
         run_blocks(work, self._chunks(self._down, len(parts_of(self._across))), count * self._codes.size)
         return self._finish(out.swapaxes(0, 1).reshape(count, -1))
@@ -186,12 +210,13 @@ class Tiled(Linear):
         out = np.empty((len(x), self._across, COLUMNS), np.float32)
 
         def work(chunk: slice) -> None:
-            wide = SCRATCH.get("wide", (chunk.stop - chunk.start, self._down, GROUP, COLUMNS))
-            self._widen(self._codes[chunk], wide)
-            if self._scale is not None:
-                np.multiply(wide, self._scale[chunk], out=wide)
-            for tile, weights in enumerate(wide, chunk.start):
-                np.matmul(x, weights.reshape(-1, COLUMNS), out=out[:, tile])
+            with SCRATCH.lent() as scratch:
+                wide = scratch.get("wide", (chunk.stop - chunk.start, self._down, GROUP, COLUMNS))
+                self._widen(self._codes[chunk], wide)
+                if self._scale is not None:
+                    np.multiply(wide, self._scale[chunk], out=wide)
+                for tile, weights in enumerate(wide, chunk.start):
+                    np.matmul(x, weights.reshape(-1, COLUMNS), out=out[:, tile])
 
         run_blocks(work, self._chunks(self._down, len(parts_of(self._across))), len(x) * self._codes.size)
         return self._finish(out.reshape(len(x), -1))

@@ -48,12 +48,15 @@ _PASS = _Pass()
 
 @contextmanager
 def adapting(rows: Sequence[tuple[slice, Enabled]]) -> Iterator[None]:
-    """Products that this thread computes meanwhile get what the adapters of their rows add."""
-    _PASS.rows = [(place, enabled) for place, enabled in rows if enabled]
+    """Products that this thread computes meanwhile get what the adapters of their rows add.
+
+    A signal handler may compute in the middle of that, with adapters of its own or with none.
+    """
+    before, _PASS.rows = _PASS.rows, [(place, enabled) for place, enabled in rows if enabled]
     try:
         yield
     finally:
-        _PASS.rows = ()
+        _PASS.rows = before
 
 
 class Adapted(Linear):
