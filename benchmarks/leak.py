@@ -1,10 +1,11 @@
 """Resident memory over many inferences with the garbage collector off.
 
-    python benchmarks/leak.py [MODEL.rknn] [--count 20000] [--face | --cycles]
+    python benchmarks/leak.py [MODEL.rknn] [--count 20000] [--face | --cycles | --llm]
 
 The figure must stay flat: whatever grows is kept by a reference cycle or a buffer that nobody frees. With
 ``--face`` it goes through RKNNLite, which loads, initialises and releases anew every 1,000 inferences; with
-``--cycles`` it does so for every inference. Blocks of Python's allocator are counted, too, both times after two caches of
+``--cycles`` it does so for every inference. ``--llm`` counts cycles of a language model: tokenizer, session, one
+token; MODEL is then the prefix of a package. Blocks of Python's allocator are counted, too, both times after two caches of
 the interpreter have been emptied, which have a fixed size and fill over the first thousands of cycles: the free lists
 (up to 2,000 tuples of each length; a look of the collector, which must find nothing, empties them) and the cache of
 attributes (4,096 names; numpy makes a new one whenever it sets a flag).
@@ -27,6 +28,7 @@ import rknnlite
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = ROOT / "tests/data/mobilenetv2_like.rk3588.i8.rknn"
+PACKAGE = ROOT / "examples/llm_chat/models/tiny"
 WARM_UP = 500
 ALLOWED = 1 << 20  # bytes; the allocator itself moves by some pages
 ATTEMPTS = 3  # the allocator takes a heap of a megabyte once in a while; what leaks grows every time
@@ -69,6 +71,19 @@ def face(model: Path) -> tuple[Callable[[], object], Callable[[], object]]:
     return infer, start
 
 
+def language_model(prefix: Path) -> tuple[Callable[[], object], Callable[[], object]]:
+    """(one cycle, nothing to start over): everything of a chat is made anew for one token."""
+    from rknnlite.llm import Chat
+
+    logging.getLogger("rknnlite").setLevel(logging.CRITICAL)
+
+    def cycle() -> None:
+        with Chat(prefix, backend="cpu") as chat:
+            chat.ask("What is 2 + 3?", max_new_tokens=1)
+
+    return cycle, lambda: None
+
+
 def empty_caches() -> int:
     """Of the interpreter; returns how many objects the collector has found."""
     clear: Callable[[], None] = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
@@ -80,14 +95,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", type=Path, nargs="?", default=MODEL)
+    parser.add_argument("model", type=Path, nargs="?")
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--face", action="store_true")
     parser.add_argument("--cycles", action="store_true")
+    parser.add_argument("--llm", action="store_true")
     parser.add_argument("--warm-up", type=int, default=WARM_UP)
     args = parser.parse_args()
-    gc.disable()
-    infer, start = (face if args.face or args.cycles else native)(args.model)
+    if not args.llm:  # the package jinja2 ties its environments in circles
+        gc.disable()
+    model = args.model or (PACKAGE if args.llm else MODEL)
+    infer, start = (language_model if args.llm else face if args.face or args.cycles else native)(model)
     every = 1 if args.cycles else 1000 if args.face else args.count + args.warm_up + 1
     process = psutil.Process()
 
@@ -98,7 +116,9 @@ def main() -> None:
                 start()
 
     rounds(args.warm_up)
-    what = "cycles of init, inference, release" if args.cycles else "inferences"
+    what = "inferences"
+    if args.cycles or args.llm:
+        what = "cycles of tokenizer, session, one token" if args.llm else "cycles of init, inference, release"
     for attempt in range(ATTEMPTS):
         empty_caches()
         before, blocks = process.memory_info().rss, sys.getallocatedblocks()
@@ -106,7 +126,7 @@ def main() -> None:
         after, found = process.memory_info().rss, empty_caches()
         grown, more = after - before, sys.getallocatedblocks() - blocks
         print(
-            f"{args.count} {what} of {args.model.name}, garbage collector off: it would have found {found} objects; "
+            f"{args.count} {what} of {model.name}, garbage collector off: it would have found {found} objects; "
             f"{more:+d} blocks"
         )
         leaks = more > ALLOWED_BLOCKS or found > 0
