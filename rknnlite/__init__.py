@@ -18,7 +18,7 @@ from .hookspecs import hookimpl
 from .plugins import load_custom_ops
 from .runtime import open_model as open
 from .spi import Context, CustomOp, RawOutput
-from .tensor import DType, Layout, QuantParams, TensorAttr
+from .tensor import DType, Known, Layout, QuantParams, TensorAttr
 
 if TYPE_CHECKING:
     from .accuracy import compare, to_onnx
@@ -64,7 +64,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_ROOMS})
 
 
-class CoreMask(enum.IntFlag):
+class CoreMask(Known, enum.IntFlag):
     """Core masks, numbered as ``rknn_core_mask``; which are legal depends on the SoC.
 
     Examples:

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from .errors import ParamInvalid
+from .errors import ParamInvalid, shown
 
 __all__ = ["DType", "KvDtype", "Layout", "QuantParams", "TensorAttr"]
 
 
-class DType(enum.IntEnum):
+class UnknownValue(ParamInvalid, ValueError):
+    """A value that an enumeration does not have: an error of ours, and the ValueError that Python gives."""
+
+
+class Known:
+    """Part of the public enumerations: what they do not have is ``UnknownValue``, which lists what there is."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        try:
+            found = super()._missing_(value)  # type: ignore[misc]  # flags make values of several
+        except (TypeError, ValueError):
+            found = None
+        if found is not None:
+            return found
+        members: Mapping[str, int] = cls.__members__  # type: ignore[attr-defined]
+        there = ", ".join(f"{name} ({int(member)})" for name, member in members.items())
+        raise UnknownValue(
+            f"{cls.__name__}: value is {type(value).__name__} {shown(value, 60)}, must be one of {there}"
+        )
+
+
+class DType(Known, enum.IntEnum):
     """Element types, numbered as ``rknn_tensor_type`` of the C API.
 
     Examples:
@@ -59,7 +82,10 @@ class DType(enum.IntEnum):
     @classmethod
     def from_numpy(cls, dtype: object) -> DType:
         """The element type of a numpy dtype; raises ParamInvalid for one that no RKNN tensor can have."""
-        name = np.dtype(dtype).name  # type: ignore[call-overload]
+        try:
+            name = np.dtype(dtype).name  # type: ignore[call-overload]
+        except (TypeError, ValueError):
+            name = shown(dtype, 60)
         try:
             return _FROM_NUMPY[name]
         except KeyError:
@@ -79,7 +105,7 @@ _NUMPY = {
 _FROM_NUMPY = {name: dtype for dtype, name in _NUMPY.items() if dtype not in (DType.INT4, DType.BFLOAT16)}
 
 
-class KvDtype(enum.IntEnum):
+class KvDtype(Known, enum.IntEnum):
     """How the KV cache is stored and computed (``rknn3_kvcache_dtype``); UNDEFINED: float32, never on a device.
 
     Examples:
@@ -99,7 +125,7 @@ class KvDtype(enum.IntEnum):
     FLOAT16 = 8
 
 
-class Layout(enum.IntEnum):
+class Layout(Known, enum.IntEnum):
     """Layouts, numbered as ``rknn_tensor_format`` of the C API.
 
     Examples:

@@ -12,7 +12,7 @@ from typing import Any, Union
 from ..choosing import choose_llm_backend
 from ..errors import ParamInvalid
 from ..formats import ModelFile
-from ..spi.arguments import WrongType, typed
+from ..spi.arguments import Typed, WrongType, typed
 from ..spi.llm import (
     InferParams,
     LlmCallbacks,
@@ -90,7 +90,7 @@ def _source(given: Any) -> Any:
     return given if isinstance(given, (bytes, bytearray, memoryview)) else Path(given)
 
 
-class Chat:
+class Chat(Typed):
     """A model, a session, its tokenizer and its embeddings: ``for piece in chat.stream("Hello"): ...``.
 
     ``session`` takes all settings, ``last`` is the summary of the last run. Of text, history is kept from call to call;
@@ -104,7 +104,6 @@ class Chat:
         True
     """
 
-    @typed
     def __init__(self, prefix: str | os.PathLike[str], params: LlmParams = _PARAMS, **options: Any) -> None:
         """Open the package ``PREFIX``, or a ``.rkllm`` file; ``options`` as in ``open_llm``."""
         package = Package.of(os.fspath(prefix))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .. import socs
 from ..choosing import choose_matmul_backend
 from ..errors import ContextInvalid, InputInvalid, ParamInvalid
-from ..spi.arguments import typed
+from ..spi.arguments import Typed
 from ..spi.matmul import BLayout, BQuant, MatmulContext, MatmulShape, MatmulSpec, MatmulTensor, MatmulType
 from ..spi.types import Memory, Options
 from ..tensor import DType
@@ -30,7 +30,7 @@ _QUANTS = {"layer": BQuant.LAYER, "channel": BQuant.CHANNEL, "group": BQuant.GRO
 _B_LAYOUTS = {"normal": BLayout.NORMAL, "native": BLayout.NATIVE, "transposed": BLayout.TRANSPOSED}
 
 
-class Matmul:
+class Matmul(Typed):
     """C[M,N] = A[M,K] x B[K,N], as ``rknn_matmul_*`` of librknnrt computes it (RKNN user guide, 3.5).
 
     Args:
@@ -65,7 +65,6 @@ class Matmul:
         ((4, 32), 'int32', 128)
     """
 
-    @typed
     def __init__(
         self,
         M: Optional[int] = None,

@@ -22,7 +22,7 @@ from ..native.processors import big_cores, processors
 from ..runtime import open_model
 from ..socs import Soc
 from ..spi import Context
-from ..spi.arguments import WrongType, typed
+from ..spi.arguments import Typed, WrongType
 from ..spi.exclusive import Unchanged, debugging
 from .core_masks import Cores, core_masks
 from .crew import Crew
@@ -35,7 +35,7 @@ _WIDE = 4  # the CPU reference holds elements as float32 that take a byte on the
 _AT_EXIT = 5.0  # seconds that a program which ends waits for calls under way
 
 
-class Pool:
+class Pool(Typed):
     """Runs a model on several contexts at once. Any thread may call; a result reaches only the call it belongs to.
 
     Args:
@@ -64,7 +64,6 @@ class Pool:
         4
     """
 
-    @typed
     def __init__(
         self,
         model: str | os.PathLike[str] | bytes | bytearray | memoryview | ModelFile,
@@ -128,7 +127,6 @@ class Pool:
         self._crew.put(job)
         return job.future
 
-    @typed
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Future[Any]:
         """Queue ``function(context, *arguments, **options)``: for what ``infer`` does not do, such as bound memory.
 
@@ -138,7 +136,6 @@ class Pool:
         self._crew.put(job)
         return job.future
 
-    @typed
     def call_on(
         self, mask: Optional[int], function: Callable[..., Any], *arguments: Any, **options: Any
     ) -> Future[Any]:
@@ -159,7 +156,6 @@ class Pool:
             await asyncio.get_running_loop().run_in_executor(None, self._crew.put, job)
         return await asyncio.wrap_future(job.future)
 
-    @typed
     def map(
         self,
         items: Iterable[Any],

@@ -16,53 +16,89 @@ from typing import Any, TypeVar, Union
 
 from ..errors import ParamInvalid, RknnError, shown
 
-__all__ = ["OF_CONTEXTS", "WrongType", "typed", "typed_members"]
+__all__ = ["Typed", "WrongType", "typed", "wrong_argument"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_CAUSES = (TypeError, AttributeError, ValueError, OverflowError)
 _MOST = 100  # items of a list that are looked at
+_LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _TEXT = (str, bytes, bytearray)
 
 
-OF_CONTEXTS = (
-    "set_core_mask", "set_batch_core_num", "set_shapes", "register_ops", "register_postprocess", "attrs", "set_inputs",
-    "get_outputs_into", "wait", "create_mem", "import_mem", "import_fd", "import_phys", "bind", "sync", "dump",
-)  # fmt: skip
-"""What is asked of contexts besides a frame: methods that every backend has."""
+_PER_FRAME = frozenset({"infer", "infer_async", "frame", "get_outputs", "end_step", "submit"})
+"""Methods that a frame goes through and that look at their arguments themselves: a further call would cost each frame."""
+_CALLED = {"open_model": "rknnlite.open"}
+"""What functions are called where they are public, if it is another name."""
+_ANY = ("Any", "object", Any, object)
 
 
 class WrongType(ParamInvalid, TypeError):
     """An argument has another type than the function takes."""
 
 
-def typed(function: F) -> F:
-    """A function whose failures over wrong types are ``WrongType``, which is a ParamInvalid and a TypeError."""
+class Typed:
+    """Base of classes whose public methods are all ``typed``, and so are those of their subclasses, wherever they are."""
 
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, member in list(vars(cls).items()):
+            if (name[0] != "_" or name in ("__init__", "__call__")) and name not in _PER_FRAME:
+                _make_typed(cls, name, member)
+
+
+def typed(function: F) -> F:
+    """A function whose failures over wrong types are ``WrongType``, which is a ParamInvalid and a TypeError.
+
+    What runs later (generators, coroutines) is looked at when it is called, since it fails when nobody is here any more.
+    """
+    if hasattr(function, "__typed__"):
+        return function
+    call = _checked_first(function) if function.__code__.co_flags & _LATER else _explained(function)
+    call.__typed__ = True  # type: ignore[attr-defined]
+    return typing.cast(F, call)
+
+
+def _explained(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
         try:
             return function(*args, **options)
         except RknnError:
             raise
-        except _CAUSES as error:
-            wrong = _wrong(function, args, options)
+        except Exception as error:
+            wrong = wrong_argument(function, args, options)
             if wrong is None:
                 raise
             raise wrong from error
 
-    call.__typed__ = True  # type: ignore[attr-defined]
-    return typing.cast(F, call)
+    return call
 
 
-def typed_members(kind: type, names: Iterable[str]) -> None:
-    """Make these methods of a class ``typed``, as far as it defines them itself."""
-    for name in names:
-        method = vars(kind).get(name)
-        if inspect.isfunction(method) and not hasattr(method, "__typed__"):
-            setattr(kind, name, typed(method))
+def _checked_first(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        wrong = wrong_argument(function, args, options)
+        if wrong is not None:
+            raise wrong
+        return function(*args, **options)
+
+    return call
 
 
-def _wrong(function: Callable[..., Any], args: Any, options: Any) -> WrongType | None:
+def _make_typed(cls: type, name: str, member: Any) -> None:
+    """Replace a method that has something to look at: one without annotated parameters costs what it did."""
+    function = getattr(member, "__func__", member)
+    if not inspect.isfunction(function):
+        return
+    kinds = {kind for argument, kind in function.__annotations__.items() if argument != "return"}
+    if all(kind in _ANY for kind in kinds):
+        return
+    made = typed(function)
+    setattr(cls, name, type(member)(made) if isinstance(member, (staticmethod, classmethod)) else made)
+
+
+def wrong_argument(function: Callable[..., Any], args: Any, options: Any) -> WrongType | None:
     """What is wrong with the first argument that does not fit; None where all do."""
     try:
         bound = inspect.signature(function).bind(*args, **options).arguments
@@ -76,7 +112,7 @@ def _wrong(function: Callable[..., Any], args: Any, options: Any) -> WrongType |
             continue
         for one in values:
             if not _fits(one, parameter.annotation, function):
-                called = function.__qualname__.replace(".__init__", "")
+                called = _CALLED.get(function.__qualname__, function.__qualname__.replace(".__init__", ""))
                 wanted = str(getattr(parameter.annotation, "__name__", parameter.annotation))
                 return WrongType(
                     f"{called}: {name} is {type(one).__name__} {shown(one, 60)}, must be {wanted}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from ..files.reading import held
 from ..tensor import QuantParams, TensorAttr
-from .arguments import OF_CONTEXTS, typed_members
+from .arguments import wrong_argument
 from .custom_op import CustomOp
 from .dynamic_shapes import ShapesRefused, shapes_of
 from .exclusive import FREE, NEXT_IS_MINE, AsyncCalls
@@ -45,11 +45,6 @@ class Context(AsyncCalls, abc.ABC):
         >>> logits.shape
         (1, 10)
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Wrong types of arguments get errors of ours on every backend."""
-        super().__init_subclass__(**options)
-        typed_members(cls, OF_CONTEXTS)
 
     _shape_chosen = False
     """Whether ``set_shapes`` was called; a backend whose models come with a shape chosen sets it True."""
@@ -268,6 +263,16 @@ class Context(AsyncCalls, abc.ABC):
             if not raw:
                 return self.frame(inputs)
             outputs = self._stepwise(inputs, lambda: self.get_outputs(want_float=False))
+        except (
+            TypeError,
+            ValueError,
+            AttributeError,
+        ) as error:  # here, as ``typed`` costs every frame a call
+            options = {"layout": layout, "pass_through": pass_through, "raw": raw}
+            wrong = wrong_argument(Context.infer, (self, *arrays), options)
+            if wrong is None:
+                raise
+            raise wrong from error
         finally:
             self.let_go()
         params = [attr.quant or QuantParams(1.0, 0) for attr in self.outputs]
@@ -395,6 +400,3 @@ class Context(AsyncCalls, abc.ABC):
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self.inputs)} inputs, {len(self.outputs)} outputs"
         return f"<{type(self).__name__} {state}>"
-
-
-typed_members(Context, OF_CONTEXTS)

@@ -20,6 +20,7 @@ import numpy as np
 
 from .. import config
 from ..errors import ContextInvalid, InputInvalid
+from .arguments import Typed
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -107,7 +108,7 @@ class OneStep:
         self._context.end_step(self._outer)
 
 
-class OneCaller(abc.ABC):
+class OneCaller(Typed, abc.ABC):
     """What serves one caller at a time: a second thread that comes in meanwhile is refused, and so is the same thread in the
     middle of a step. Closed once."""
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .._version import __version__
 from ..errors import ModelUnsupported
 from ..tensor import KvDtype, TensorAttr
-from .arguments import typed_members
+from .arguments import Typed
 from .llm_inputs import (
     AudioBlock,
     AuxInput,
@@ -165,13 +165,7 @@ class LlmOptions(Options):
 _TRAITS = LlmTraits()
 
 
-_OF_SESSIONS = (
-    "run", "run_async", "set_chat_template", "set_kvcache_policy", "clear_kvcache", "save_kvcache", "load_kvcache",
-    "set_function_tools", "set_callbacks",
-)  # fmt: skip
-
-
-class LlmSession(abc.ABC):
+class LlmSession(Typed, abc.ABC):
     """A conversation: parameters, callbacks, a chat template and a private KV cache on a shared model.
 
     Examples:
@@ -181,11 +175,6 @@ class LlmSession(abc.ABC):
         ...     summary.n_decode_tokens == chat.session.state().n_decode_tokens
         True
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Wrong types of arguments get errors of ours on every backend."""
-        super().__init_subclass__(**options)
-        typed_members(cls, _OF_SESSIONS)
 
     @abc.abstractmethod
     def set_callbacks(self, callbacks: LlmCallbacks) -> None:
@@ -291,7 +280,7 @@ class LlmSession(abc.ABC):
         self.close()
 
 
-class LlmContext(abc.ABC):
+class LlmContext(Typed, abc.ABC):
     """A language model, loaded once. Close its sessions first; closing it closes those that are left.
 
     Examples:
