@@ -263,11 +263,7 @@ class Context(AsyncCalls, abc.ABC):
             if not raw:
                 return self.frame(inputs)
             outputs = self._stepwise(inputs, lambda: self.get_outputs(want_float=False))
-        except (
-            TypeError,
-            ValueError,
-            AttributeError,
-        ) as error:  # here, as ``typed`` costs every frame a call
+        except (TypeError, ValueError, AttributeError) as error:  # ``typed`` would cost every frame a call
             options = {"layout": layout, "pass_through": pass_through, "raw": raw}
             wrong = wrong_argument(Context.infer, (self, *arrays), options)
             if wrong is None:
