@@ -50,6 +50,16 @@ def visible(text: str) -> str:
     return "".join(c.encode("unicode_escape").decode("ascii") if _steers(c) else c for c in text)
 
 
+def one_line(text: str) -> str:
+    """``visible`` for what stands in a line with other things, as cells of a table do: line feeds are escapes, too."""
+    return visible(text).replace("\n", "\\n")
+
+
+def paragraph(text: str) -> str:
+    """``visible`` for a message: lines behind the first are indented, so none that a name begins looks like one of ours."""
+    return visible(text).replace("\n", "\n  ")
+
+
 def _steers(char: str) -> bool:
     import unicodedata  # for the few texts that are not printable
 
@@ -84,8 +94,8 @@ class RknnError(Exception):
     """What a library with other numbers (librknn3_api) answered; None when no library was asked."""
 
     def __str__(self) -> str:
-        """The message, in which no name can drive a terminal."""
-        return visible(super().__str__())
+        """The message, in which no name can drive a terminal or begin a line."""
+        return paragraph(super().__str__())
 
     @property
     def name(self) -> str:

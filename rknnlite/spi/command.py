@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ..errors import visible
+from ..errors import paragraph, visible
 from .progress import Progress, clear_bars
 from .terminal import Column, Line, Part, Table, Tone, render
 
@@ -104,7 +104,7 @@ class Console:
     def note(self, text: str) -> None:
         """A remark beside the result, on stderr."""
         clear_bars()
-        _write(self.err, f"rknnlite: {visible(text)}\n")
+        _write(self.err, f"rknnlite: {paragraph(text)}\n")
 
     def live(self, stream: TextIO) -> bool:
         """Whether lines on that stream can be written over."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import visible
+from ..errors import one_line
 from .terminal import shortened, width_of
 
 __all__ = ["Progress", "clear_bars", "duration"]
@@ -84,10 +84,10 @@ class Progress:
     def _picture(self, width: int, elapsed: float) -> str:
         """One line of exactly ``width`` columns (and what paints it)."""
         facts = self._facts(elapsed)
-        label = shortened(visible(self._label), max(4, width // 3))
+        label = shortened(one_line(self._label), max(4, width // 3))
         if not self._total:
             text = f"{label} {facts}"
-            return f"{text}  {shortened(visible(self._item), max(0, width - width_of(text) - 2))}"[
+            return f"{text}  {shortened(one_line(self._item), max(0, width - width_of(text) - 2))}"[
                 :width
             ].ljust(width)
         room = min(_BAR, width - width_of(label) - len(facts) - 4)
@@ -95,7 +95,7 @@ class Progress:
             return f"{label} {facts}"[:width].ljust(width)
         used = width_of(label) + room + len(facts) + 4
         rest = width - used - 2
-        item = f"  {shortened(visible(self._item), rest)}" if self._item and rest >= 8 else ""
+        item = f"  {shortened(one_line(self._item), rest)}" if self._item and rest >= 8 else ""
         done = min(self._done, self._total)
         if self._paint is not None:
             bar = self._paint.bar(done, self._total, room + 2)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-from ..errors import visible
+from ..errors import one_line, visible
 
 __all__ = ["Column", "Line", "Part", "Table", "Tone", "render", "shortened", "width_of"]
 
@@ -101,7 +101,7 @@ class Table:
 
     def fitted(self, room: Optional[int]) -> Fitted:
         """What of the table there is room for."""
-        cells = [[visible(cell) for cell in row] for row in self.rows]
+        cells = [[one_line(cell) for cell in row] for row in self.rows]
         kept = [i for i in range(len(self.columns)) if not self._is_empty(i)]
         whole = {
             i: max(width_of(text) for text in (self.columns[i].head, *(r[i] for r in cells))) for i in kept

@@ -13,6 +13,7 @@ import pytest
 
 import rknnlite
 from rknnlite.errors import ModelInvalid, ParamInvalid, visible
+from rknnlite.spi.terminal import Column, Table
 
 MODEL = Path(__file__).parents[2] / "examples" / "resnet18" / "resnet18_for_RK3588.rknn"
 NAMES = ["é漢.rknn", "red\x1b[31m\x07.rknn", os.fsdecode(b"n\xff\xfe.rknn"), "two\nlines.rknn"]
@@ -36,6 +37,12 @@ def test_what_drives_a_terminal_is_escaped(text: str) -> None:
     assert shown.isprintable() and shown != f"a {text} b"
     assert str(ModelInvalid(f"{text}.rknn is none")) == visible(f"{text}.rknn is none")
     assert visible("é漢\n\t😀") == "é漢\n\t😀"
+
+
+def test_a_line_feed_in_a_name_begins_no_line_of_ours() -> None:
+    error = ModelInvalid("x.rknn\nrknnlite: all is well: not a model")
+    assert str(error).splitlines() == ["x.rknn", "  rknnlite: all is well: not a model"]
+    assert Table([Column("layer")], [["conv\nfc"]]).lines(None) == ["layer", "conv\\nfc"]
 
 
 def test_log_lines_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
