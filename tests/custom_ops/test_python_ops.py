@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from typing import Any
 
@@ -12,7 +13,7 @@ import rknnlite
 from rknnlite import plugins
 from rknnlite.api import RKNNLite
 from rknnlite.api.custom_op import get_node_attr
-from rknnlite.errors import ModelUnsupported, ParamInvalid
+from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.spi.custom_op import as_custom_op
 from tests.support.corpus import fixture_file
@@ -119,6 +120,29 @@ def test_a_dropped_context_destroys_too() -> None:
     del context
     gc.collect()
     assert op.calls == ["init", "destroy"]
+
+
+def test_an_operator_must_not_use_the_context_that_runs_it() -> None:
+    refused: list[str] = []
+
+    class Nosy(FullDual):
+        def compute(self, ctx: Any, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
+            again = functools.partial(context.infer, dual_golden().inputs)
+            for call in (again, context.run, context.get_outputs, context.close):
+                with pytest.raises(
+                    ContextInvalid, match="an operator that the context itself runs"
+                ) as caught:
+                    call()
+                refused.append(str(caught.value))
+            super().compute(ctx, inputs, outputs)
+
+    with rknnlite.open(DUAL) as plain:
+        plain.register_ops([FullDual()])
+        wanted = plain.infer(dual_golden().inputs)
+    context = rknnlite.open(DUAL, custom_ops=[Nosy()])
+    for found, right in zip(context.infer(dual_golden().inputs), wanted):
+        np.testing.assert_array_equal(found, right)
+    assert len(refused) == 4
 
 
 def test_registering_again_replaces_only_the_same_type() -> None:

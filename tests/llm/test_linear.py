@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from rknnlite_cpu.llm import linear, lora
 from rknnlite_cpu.llm.linear import half_bits, make_linear
 
 from rknnlite.llm.weights import pack
@@ -74,3 +75,26 @@ def test_few_rows_round_as_one_does_because_products_are_scaled(weights: str) ->
     x = random.normal(0, 1, (4, 896)).astype(np.float32)
     alone = np.concatenate([linear(row[None]) for row in x])
     assert np.abs(linear(x) - alone).max() < np.abs(linear._many(x) - alone).max()
+
+
+def test_buffers_are_lent_to_one_computation_at_a_time() -> None:
+    """The inner one is a signal handler's, in the middle of the outer one's product."""
+    scratch = linear.Scratch()
+    with scratch.lent() as outer:
+        mine = outer.get("wide", (4, 8))
+        with scratch.lent() as inner:
+            assert not np.shares_memory(inner.get("wide", (4, 8)), mine)
+    with scratch.lent() as outer, scratch.lent() as inner:
+        assert np.shares_memory(inner.get("wide", (4, 8)), mine) or outer.get("wide", (4, 8)) is mine
+
+
+def test_adapters_of_an_interrupted_pass_come_back() -> None:
+    pairs = {"q": (np.ones((3, 1), np.float32), np.ones((1, 2), np.float32))}
+    enabled = ((lora.Adapter("a", "digest", pairs), 1.0),)
+    product = lora.Adapted("q", linear.Plain(np.zeros((3, 2), np.float32), 3, 2))
+    x = np.ones((1, 3), np.float32)
+    with lora.adapting([(slice(0, 1), enabled)]):
+        with lora.adapting([]):  # a signal handler's, of a session without adapters
+            assert not product(x).any()
+        assert (product(x) == 3).all()
+    assert not product(x).any()
