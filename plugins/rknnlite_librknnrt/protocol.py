@@ -22,6 +22,7 @@ MOST_FDS = 64
 MOST_ARGS = 5
 _HEAD = struct.Struct(f"=II{MOST_ARGS}Q")
 _ANSWER = struct.Struct(f"=iI{MOST_ARGS}Q")
+_PIECE = 1 << 20  # bytes received at a time: a head may promise more than there is, and room for a piece is taken first
 _ROOM = socket.CMSG_SPACE(MOST_FDS * array.array("i").itemsize)
 
 
@@ -240,7 +241,7 @@ class Wire:
         parts = bytearray()
         while len(parts) < size:
             try:
-                part = self._sock.recv(size - len(parts))
+                part = self._sock.recv(min(size - len(parts), _PIECE))
             except OSError:
                 raise Gone from None
             if not part:

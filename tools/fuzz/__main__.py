@@ -3,7 +3,7 @@
     python -m tools.fuzz [--seconds 300] [--processes 2] [--seed N] [--target NAME ...] [--learn]
 
 Targets are ``model`` (genuine network files) and those of ``targets.py``: language model packages, KV cache files,
-configuration files, bombs of compressed weights, files of the first toolkit. All take turns unless some are named; a seed repeats a run as far as
+configuration files, bombs of compressed weights, files of the first toolkit, and the readers and wires of ``readers.py``. All take turns unless some are named; a seed repeats a run as far as
 its time goes.
 
 A file may be refused with a typed error or give a result. Another exception, a hang, or more memory than the file

@@ -1,5 +1,5 @@
 """What else is damaged besides model files of the corpus: language model packages, KV cache files, configurations, weight
-bombs, files of the first toolkit.
+bombs, files of the first toolkit, and every reader of ``readers.py``.
 
 A target draws damaged inputs and uses them as a program would. ``use`` says whether the input was taken; a typed error
 is a refusal, whatever else is raised a finding.
@@ -23,6 +23,7 @@ from tests.formats.test_hostile import ALLOWANCE, RUNNABLE, declared
 from tests.support import damage, llm_damage, rknn1_damage
 from tests.support.corpus import genuine, open_cpu
 from tests.support.llm_models import FAMILIES, write_model
+from tools.fuzz.readers import READERS, used
 from tools.sweep1.cases import CASES as SWEEP
 
 __all__ = ["TARGETS", "Case", "folder"]
@@ -132,7 +133,16 @@ def first_generation(rng: np.random.Generator, folder: Path) -> Case:
     )
 
 
+def reading(name: str) -> Callable[[np.random.Generator, Path], Case]:
+    """One of the readers of bytes and texts."""
+    reader = READERS[name]
+    return lambda rng, folder: Case(
+        name, reader.inputs(), lambda damaged: used(reader, damaged, folder), lambda damaged: {"bin": damaged}
+    )
+
+
 TARGETS: dict[str, Callable[[np.random.Generator, Path], Case]] = {
+    **{name: reading(name) for name in READERS},
     "bomb": bomb,
     "config": config,
     "kv": kv,

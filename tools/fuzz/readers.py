@@ -1,0 +1,313 @@
+"""Readers that take bytes or a text by themselves: one row each, with seeds from which the damage goes on.
+
+``use`` raises what the reader refuses with; a row names what that may be besides an ``RknnError``. Wires are read from a socket
+whose other end has sent the damaged bytes and is closed, as a peer that fails would leave it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from rknnlite_cplugin.library import _check_header
+from rknnlite_librknnrt.calls import Desks
+from rknnlite_librknnrt.desk import Desk
+from rknnlite_librknnrt.protocol import Call, Wire
+from rknnlite_rkllm.wire import Channel, Message
+
+from rknnlite.errors import RknnError
+from rknnlite.files.arrays import array_of, read_archive
+from rknnlite.formats.rkllm import RkllmFile
+from rknnlite.formats.safetensors import SafeTensors
+from rknnlite.llm import apart
+from rknnlite.llm.budget import RenderStopped
+from rknnlite.llm.gbnf_lark import lark_of_gbnf
+from rknnlite.llm.gguf import read_gguf
+from rknnlite.llm.schemas import schema_text
+from rknnlite.llm.template import JinjaTemplate
+from rknnlite.protocol import grpc_form, rest
+from rknnlite.protocol.messages import message
+from rknnlite.protocol.requests import InferRequest, Tensor
+from tests.support import llm_damage
+
+__all__ = ["READERS", "Reader", "used"]
+
+ROOT = Path(__file__).resolve().parents[2]
+_MOST = 1 << 20
+GBNF = 'root ::= item ("," ws item)* | "[" [a-z0-9^\\]]{2,5} "]"\nitem ::= "a" | number?\nnumber ::= [0-9]+\nws ::= " "*\n'
+TEMPLATE = (
+    "{% for m in messages %}{% if loop.first and m.role == 'system' %}{{ bos_token }}{% endif %}<|{{ m['role'] }}|>"
+    "{{ m.content | trim }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+SCHEMA: dict[str, Any] = {
+    "type": "object", "required": ["a"], "additionalProperties": False,
+    "properties": {"a": {"type": "string", "maxLength": 5, "pattern": "^x+$"}, "b": {"$ref": "#/$defs/n"}},
+    "$defs": {"n": {"type": "array", "items": {"enum": [1, None, "z"]}, "minItems": 1, "maxItems": 3}},
+}  # fmt: skip
+BODY: dict[str, Any] = {
+    "id": "7", "parameters": {"binary_data_output": True},
+    "inputs": [
+        {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [[1.5, 2]]},
+        {"name": "y", "datatype": "UINT8", "shape": [3], "parameters": {"binary_data_size": 3}},
+    ],
+    "outputs": [{"name": "z", "parameters": {"binary_data": False}}],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One row. ``edits`` gives damage behind the first check, of seeds that are described by JSON."""
+
+    seeds: Callable[[], Sequence[bytes]]
+    use: Callable[[bytes, Path], object]
+    refusals: tuple[type[BaseException], ...] = ()
+    edits: Callable[[], st.SearchStrategy[bytes]] | None = None
+    allowance: int = 64 << 20
+    """Bytes that may be allocated whatever is read."""
+
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Damaged seeds."""
+        ways = [llm_damage.blind(seed) for seed in self.seeds()]
+        return st.one_of([*ways, self.edits()] if self.edits is not None else ways)
+
+
+def used(reader: Reader, data: bytes, folder: Path) -> bool:
+    """Whether the reader takes these bytes; raises for what is no refusal, or leaves a descriptor open."""
+    before = _descriptors()
+    try:
+        with llm_damage.damage.limits(llm_damage.SECONDS, reader.allowance + llm_damage.PER_BYTE * len(data)):
+            reader.use(data, folder)
+    except RknnError as error:
+        llm_damage.told(error)
+        taken = False
+    except reader.refusals:
+        taken = False
+    else:
+        taken = True
+    left = _descriptors()
+    assert left == before, f"{left} descriptors are open, {before} were before"
+    return taken
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def _npy() -> list[bytes]:
+    made = []
+    for array in (
+        np.arange(6, dtype=np.float16).reshape(2, 3),
+        np.asfortranarray(np.ones((2, 2), ">i4")),
+        np.array(1),
+    ):
+        file = io.BytesIO()
+        np.save(file, array)
+        made.append(file.getvalue())
+    return made
+
+
+def _npz() -> list[bytes]:
+    made = []
+    for save in (np.savez, np.savez_compressed):
+        file = io.BytesIO()
+        save(file, x=np.arange(6.0), y=np.zeros((2, 3), np.uint8))
+        made.append(file.getvalue())
+    return made
+
+
+def _use_npz(data: bytes, folder: Path) -> object:
+    path = folder / "arrays.npz"
+    path.write_bytes(data)
+    return read_archive(path, lambda names: names, _MOST)
+
+
+def _safetensors() -> list[bytes]:
+    return [_safetensors_of({"a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]},
+                             "b": {"dtype": "BF16", "shape": [4], "data_offsets": [16, 24]}, "__metadata__": {"k": "v"}})]  # fmt: skip
+
+
+def _safetensors_of(header: Any) -> bytes:
+    text = llm_damage.dumped(header)
+    return struct.pack("<Q", len(text)) + text + bytes(24)
+
+
+def _use_safetensors(data: bytes, folder: Path) -> object:
+    file = SafeTensors(memoryview(data))
+    return [file.float32(name) for name in file.names]
+
+
+def _gguf() -> list[bytes]:
+    return [(ROOT / "examples/llm_chat/models/tiny.tokenizer.gguf").read_bytes()]
+
+
+def _rkllm() -> list[bytes]:
+    """A head as it has been seen, numbers behind it, and what the toolkit writes at the end."""
+    head = b"RKLLM\0\0\0"[:4] + struct.pack("<IQQ", 3, 12, 40)
+    return [head + bytes(4096) + b'{"toolkit_version": "1.2.1b1"}']
+
+
+def _elf() -> list[bytes]:
+    libraries = Path(np.__file__).parent.rglob("*.so")
+    return [min(libraries, key=lambda path: path.stat().st_size).read_bytes()]
+
+
+def _use_elf(data: bytes, folder: Path) -> object:
+    path = folder / "plugin.so"
+    path.write_bytes(data)
+    return _check_header(path)
+
+
+# -- texts ---------------------------------------------------------------------------------------------------
+
+
+def _use_template(data: bytes, folder: Path) -> object:
+    from rknnlite.spi.llm import MessagesInput
+
+    template = JinjaTemplate(data.decode("utf-8", "replace"), "<s>", "</s>")
+    return template.conversation(MessagesInput([{"role": "user", "content": "hi"}]), [])
+
+
+def _json(data: bytes) -> Any:
+    """What a server has read before: a text that is no JSON is refused there."""
+    return json.loads(data.decode("utf-8", "replace"))
+
+
+# -- requests ------------------------------------------------------------------------------------------------
+
+
+def _body(fields: Any) -> bytes:
+    return llm_damage.dumped(fields) + b"\1\2\3"
+
+
+def _use_rest(data: bytes, folder: Path) -> object:
+    return rest.parse_request("m", data, str(len(data) - 3))
+
+
+def _grpc() -> list[bytes]:
+    tensors = [Tensor("x", np.ones((1, 2), np.float32)), Tensor("y", np.arange(3, dtype=np.uint8))]
+    return [grpc_form.request_message(InferRequest("m", tensors, [])).SerializeToString()]
+
+
+def _use_grpc(data: bytes, folder: Path) -> object:
+    return grpc_form.parse_request(message("inference.ModelInferRequest").FromString(data))
+
+
+def _no_message() -> tuple[type[BaseException], ...]:
+    from google.protobuf.message import DecodeError
+
+    return (DecodeError,)  # gRPC itself answers it
+
+
+# -- wires ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _sent(data: bytes) -> Iterator[socket.socket]:
+    """The end of a socket whose other one has sent this and is closed."""
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            theirs.settimeout(5)
+            theirs.sendall(data[: 1 << 16])
+        yield ours
+
+
+def _recorded(send: Callable[[socket.socket], object]) -> bytes:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        send(ours)
+        return theirs.recv(1 << 16)
+
+
+def _tokenizer_wire() -> list[bytes]:
+    return [_recorded(lambda sock: apart.send(sock, {"step": "encode", "argument": ["text", False]}))]
+
+
+def _use_tokenizer_wire(data: bytes, folder: Path) -> object:
+    with _sent(data) as sock:
+        return apart.receive(sock)
+
+
+def _rkllm_wire() -> list[bytes]:
+    from rknnlite_rkllm.requests import Said
+
+    from rknnlite.spi.llm import CallState
+
+    arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    return [
+        _recorded(
+            lambda sock: Channel(sock).send(
+                Message.REQUEST, (1, "run", arrays["a"], b"bytes", CallState.NORMAL)
+            )
+        ),
+        _recorded(lambda sock: Channel(sock).send_token(Said(CallState.WAITING, 2, 7, b"\xf0\x9f"))),
+    ]
+
+
+def _use_rkllm_wire(data: bytes, folder: Path) -> object:
+    with _sent(data) as sock:
+        return Channel(sock).receive()
+
+
+_CALL = struct.Struct("=II5Q")
+
+
+def _library_wire() -> list[bytes]:
+    model = str(ROOT / "examples/resnet18/resnet18_for_RK3588.rknn").encode()
+    calls = [(Call.INIT, model), (Call.QUERY, bytes(64)), (Call.INPUTS, bytes(128)), (Call.MATMUL, bytes(64))]
+    whole = b"".join(_CALL.pack(call, len(text), *range(5)) + text for call, text in calls)
+    return [whole, *(_CALL.pack(call, 16, *range(5)) + bytes(16) for call in Call)]
+
+
+def _use_library_wire(data: bytes, folder: Path) -> object:
+    """Served to its end: the thread of a context outlives no program. A program may ask for memory, and gets it."""
+    ours, theirs = socket.socketpair()
+    thread = threading.Thread(target=Desk(Desks(), 1, Wire(theirs)).serve, daemon=True)
+    thread.start()
+    with ours:
+        ours.sendall(data[: 1 << 14])
+        ours.shutdown(socket.SHUT_WR)
+        ours.settimeout(llm_damage.SECONDS)
+        while ours.recv(1 << 16):
+            pass
+    thread.join(llm_damage.SECONDS)
+    assert not thread.is_alive(), "the thread of a context goes on without its program"
+    return None
+
+
+READERS: dict[str, Reader] = {
+    "elf": Reader(_elf, _use_elf),
+    "gbnf": Reader(lambda: [GBNF.encode()], lambda data, _: lark_of_gbnf(data.decode("utf-8", "replace"))),
+    "gguf": Reader(_gguf, lambda data, _: read_gguf(data, "damaged.gguf")),
+    "grpc": Reader(_grpc, _use_grpc, _no_message()),
+    "library-wire": Reader(_library_wire, _use_library_wire, allowance=1 << 30),
+    "npy": Reader(_npy, lambda data, _: array_of(data), (ValueError,)),
+    "npz": Reader(_npz, _use_npz, (ValueError, OSError)),
+    "rest": Reader(lambda: [_body(BODY)], _use_rest, (), lambda: llm_damage.edited(BODY).map(_body)),
+    "rkllm-file": Reader(_rkllm, lambda data, folder: RkllmFile.of(folder / "m.rkllm", memoryview(data))),
+    "rkllm-wire": Reader(_rkllm_wire, _use_rkllm_wire, (EOFError,)),
+    "safetensors": Reader(
+        _safetensors, _use_safetensors, (),
+        lambda: llm_damage.edited(json.loads(_safetensors()[0][8:-24])).map(_safetensors_of),
+    ),
+    "schema": Reader(
+        lambda: [llm_damage.dumped(SCHEMA)], lambda data, _: schema_text(_json(data)), (json.JSONDecodeError,),
+        lambda: llm_damage.edited(SCHEMA).map(llm_damage.dumped),
+    ),
+    "template": Reader(lambda: [TEMPLATE.encode()], _use_template, (RenderStopped,)),
+    "tokenizer-wire": Reader(_tokenizer_wire, _use_tokenizer_wire, (EOFError,)),
+}  # fmt: skip
+"""Each reader and what of its own it refuses with, besides an RknnError."""
