@@ -15,6 +15,7 @@ from rknnlite.native.objects import abandon_after_fork
 from rknnlite.protocol.board import Description
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, Memory, OpenOptions, PostProcess, Step
+from rknnlite.spi.arguments import typed
 from rknnlite.spi.inputs import checked
 from rknnlite.spi.perf import PerfTable
 from rknnlite.spi.zero_copy import MIXED, check_binding, place_of
@@ -110,6 +111,7 @@ class RemoteContext(RunningContext):
         if self._shapes:
             self._asks(shapes=self._shapes_text() if through else "")
 
+    @typed
     def infer(
         self,
         *arrays: Any | Mapping[str, Array],

@@ -13,6 +13,7 @@ from rknnlite.formats import ModelFile
 from rknnlite.native.crash import calls
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
+from rknnlite.spi.arguments import explain
 from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.spi.exclusive import AT_WORK, FREE
 from rknnlite.spi.zero_copy import MIXED
@@ -249,7 +250,7 @@ class RknnrtContext(ZeroCopyContext):
             fetch.get(self._outputs_get, self._outputs_release, self._argument)
         except Exception as error:
             step.mark(error)
-            raise
+            explain(error, Context.frame, (self, inputs, into), {})
         finally:
             self._work = FREE
         if self._settings.async_mode:

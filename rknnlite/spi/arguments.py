@@ -12,11 +12,11 @@ import numbers
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar, Union
+from typing import Any, NoReturn, TypeVar, Union
 
 from ..errors import ParamInvalid, RknnError, shown
 
-__all__ = ["Typed", "WrongType", "typed", "wrong_argument"]
+__all__ = ["Typed", "WrongType", "explain", "typed"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST = 100  # items of a list that are looked at
@@ -24,7 +24,7 @@ _LATER = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATO
 _TEXT = (str, bytes, bytearray)
 
 
-_PER_FRAME = frozenset({"infer", "infer_async", "frame", "get_outputs", "end_step", "submit"})
+_PER_FRAME = frozenset({"infer", "infer_async", "frame", "end_step", "submit"})
 """Methods that a frame goes through and that look at their arguments themselves: a further call would cost each frame."""
 _CALLED = {"open_model": "rknnlite.open"}
 """What functions are called where they are public, if it is another name."""
@@ -64,21 +64,31 @@ def _explained(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **options: Any) -> Any:
         try:
             return function(*args, **options)
-        except RknnError:
-            raise
         except Exception as error:
-            wrong = wrong_argument(function, args, options)
-            if wrong is None:
-                raise
-            raise wrong from error
+            explain(error, function, args, options)
 
     return call
+
+
+def explain(error: Exception, function: Callable[..., Any], args: Any, options: Any) -> NoReturn:
+    """Raise WrongType for the argument that made a function fail; where none did, the error itself.
+
+    ``typed`` does it for others; the functions that every frame goes through call it where they fail.
+    """
+    wrong = None if isinstance(error, RknnError) else _wrong_argument(function, args, options)
+    try:
+        if wrong is None:
+            raise error
+        wrong.__dict__.update(error.__dict__)  # the step that failed
+        raise wrong from error
+    finally:  # else this frame, which the error remembers, keeps the error, and with it all that was opened
+        del error, wrong
 
 
 def _checked_first(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        wrong = wrong_argument(function, args, options)
+        wrong = _wrong_argument(function, args, options)
         if wrong is not None:
             raise wrong
         return function(*args, **options)
@@ -98,7 +108,7 @@ def _make_typed(cls: type, name: str, member: Any) -> None:
     setattr(cls, name, type(member)(made) if isinstance(member, (staticmethod, classmethod)) else made)
 
 
-def wrong_argument(function: Callable[..., Any], args: Any, options: Any) -> WrongType | None:
+def _wrong_argument(function: Callable[..., Any], args: Any, options: Any) -> WrongType | None:
     """What is wrong with the first argument that does not fit; None where all do."""
     try:
         bound = inspect.signature(function).bind(*args, **options).arguments

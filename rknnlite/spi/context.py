@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from ..files.reading import held
 from ..tensor import QuantParams, TensorAttr
-from .arguments import wrong_argument
+from .arguments import explain
 from .custom_op import CustomOp
 from .dynamic_shapes import ShapesRefused, shapes_of
 from .exclusive import FREE, NEXT_IS_MINE, AsyncCalls
@@ -263,12 +263,9 @@ class Context(AsyncCalls, abc.ABC):
             if not raw:
                 return self.frame(inputs)
             outputs = self._stepwise(inputs, lambda: self.get_outputs(want_float=False))
-        except (TypeError, ValueError, AttributeError) as error:  # ``typed`` would cost every frame a call
+        except Exception as error:  # here, as ``typed`` would cost every frame a call
             options = {"layout": layout, "pass_through": pass_through, "raw": raw}
-            wrong = wrong_argument(Context.infer, (self, *arrays), options)
-            if wrong is None:
-                raise
-            raise wrong from error
+            explain(error, Context.infer, (self, *arrays), options)
         finally:
             self.let_go()
         params = [attr.quant or QuantParams(1.0, 0) for attr in self.outputs]
@@ -285,19 +282,21 @@ class Context(AsyncCalls, abc.ABC):
         Returns:
             One float32 array per output, logical (NCHW) order: those of ``into``, or fresh ones.
 
-        Raises:
-            Whatever the steps raise, and ``Step.of`` tells which one did.
+        Raises whatever the steps raise, and ``Step.of`` tells which one did.
         """
-        if into is None:
-            return self._stepwise(inputs, lambda: self.get_outputs(True))
+        try:
+            if into is None:
+                return self._stepwise(inputs, self.get_outputs)
 
-        def fetch() -> list[Array]:
-            arrays = into()
-            self._work = NEXT_IS_MINE  # ``into`` may be the program's own, and call
-            self.get_outputs_into(arrays)
-            return arrays
+            def fetch() -> list[Array]:
+                arrays = into()
+                self._work = NEXT_IS_MINE  # ``into`` may be the program's own, and call
+                self.get_outputs_into(arrays)
+                return arrays
 
-        return self._stepwise(inputs, fetch)
+            return self._stepwise(inputs, fetch)
+        except Exception as error:
+            explain(error, Context.frame, (self, inputs, into), {})
 
     def _stepwise(self, inputs: Sequence[Input], fetch: Callable[[], list[Array]]) -> list[Array]:
         """Set, run, fetch as one step, in which nobody else begins one."""

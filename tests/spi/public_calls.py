@@ -23,7 +23,7 @@ WRONG: list[Any] = [
     object(),
     [None],
     np.zeros(3),
-    lambda *given, **options: 0,
+    lambda *given, **options: [],
 ]
 _LIFE = {"close", "abandon", "take", "let_go", "begin_step", "end_step", "stop"}
 """What changes who holds an object, or ends it, so that further calls would say nothing."""
@@ -49,25 +49,29 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 def wrong_calls(
     function: Callable[..., Any], right: dict[str, Any]
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each parameter in turn with each wrong value, beside ``right`` ones; what is needed else is wrong, too."""
+    """Each parameter in turn with each wrong value, beside ``right`` ones; what is needed else is wrong, too.
+
+    Several of ``*name`` stand under that name, star included.
+    """
+    held = {
+        p.name: right[key]
+        for p in _parameters(function)
+        if (key := ("*" if p.kind is p.VAR_POSITIONAL else "") + p.name) in right
+    }
     for parameter in _parameters(function):
         if parameter.kind is parameter.VAR_KEYWORD:
             continue
         for wrong in WRONG:
             others = {
-                other.name: right.get(other.name, wrong)
+                other.name: held.get(other.name, wrong)
                 for other in _parameters(function)
                 if other.default is other.empty
                 and other.kind not in (other.VAR_KEYWORD, other.VAR_POSITIONAL)
             }
             yield (
                 f"{parameter.name}={type(wrong).__name__}",
-                _call(function, parameter, wrong, {**others, **_held(right, function)}),
+                _call(function, parameter, wrong, {**others, **held}),
             )
-
-
-def _held(right: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
-    return {name: value for name, value in right.items() if name in inspect.signature(function).parameters}
 
 
 def _call(

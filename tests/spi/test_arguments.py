@@ -6,9 +6,11 @@ What there is to call is found by looking at the interface: a new method or name
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Optional, Union
 
@@ -17,6 +19,7 @@ import pytest
 
 import rknnlite
 from rknnlite.errors import ParamInvalid, RknnError
+from rknnlite.spi import Input
 from rknnlite.spi.arguments import Typed, WrongType, typed
 from tests.spi.public_calls import WRONG, methods, outcome, untyped
 
@@ -42,7 +45,7 @@ CALLABLE = [
 ]
 
 
-@contextmanager
+@contextlib.contextmanager
 def a_chat() -> Iterator[Any]:
     pytest.importorskip("jinja2")
     from rknnlite.llm import Chat
@@ -51,7 +54,7 @@ def a_chat() -> Iterator[Any]:
         yield chat
 
 
-@contextmanager
+@contextlib.contextmanager
 def part(of: Callable[[], Any], name: str) -> Iterator[Any]:
     with of() as whole:
         yield getattr(whole, name)
@@ -62,8 +65,11 @@ def a_product() -> Any:
 
 
 OBJECTS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
-    "Context": (lambda: rknnlite.open(MODEL, backend="cpu"), {"arrays": IMAGE}),
-    "Pool": (lambda: rknnlite.Pool(MODEL, size=1, backend="cpu"), {"inputs": IMAGE}),
+    "Context": (
+        lambda: rknnlite.open(MODEL, backend="cpu"),
+        {"*arrays": IMAGE, "inputs": [Input(0, IMAGE[0])]},
+    ),
+    "Pool": (lambda: rknnlite.Pool(MODEL, size=1, backend="cpu"), {"*inputs": IMAGE}),
     "Matmul": (a_product, {}),
     "MatmulContext": (lambda: part(a_product, "context"), {}),
     "Chat": (a_chat, {"max_new_tokens": 1}),
@@ -148,6 +154,26 @@ def test_what_is_left_untyped_is_found() -> None:
     assert list(methods(Further)) == ["alone", "later", "pieces", "twice"]
     for name in methods(Further):
         assert not untyped(name, getattr(Further(), name), {})[1]
+
+
+def test_errors_keep_nothing_alive() -> None:
+    """What an error remembers is freed with it, and not when the garbage is collected."""
+
+    class Failing(Typed):
+        def call(self, count: int) -> None:
+            raise OSError(count.bit_length())
+
+    for wrong in (1, "x"):
+        thing = Failing()
+        gone = weakref.ref(thing)
+        gc.disable()
+        try:
+            with contextlib.suppress(OSError, WrongType):
+                thing.call(wrong)  # type: ignore[arg-type]
+            del thing
+            assert gone() is None
+        finally:
+            gc.enable()
 
 
 def test_streams_of_coroutines() -> None:
