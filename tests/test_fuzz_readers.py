@@ -8,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.needs import needs
+pytest.importorskip("google.protobuf", reason="needs the package protobuf (extra server)")
+pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")
 
-needs("google.protobuf", "jinja2")
-
-from tools.fuzz.readers import READERS, used  # noqa: E402  needs them
+from tools.fuzz.readers import READERS, used
 
 
 @pytest.mark.parametrize("name", sorted(READERS))
