@@ -1,6 +1,6 @@
 """Damages files at random and uses them as a program would, for a given time.
 
-    python -m tools.fuzz [--seconds 300] [--processes 2] [--seed N] [--target NAME ...] [--learn]
+    python -m tools.fuzz [--seconds 300] [--cases N] [--processes 2] [--seed N] [--target NAME ...] [--learn]
 
 Targets are ``model`` (genuine network files) and those of ``targets.py``: language model packages, KV cache files,
 configuration files, bombs of compressed weights, files of the first toolkit, and the readers and wires of ``readers.py``. All take turns unless some are named; a seed repeats a run as far as
@@ -133,12 +133,14 @@ def fuzz_case(case: Case, number: int, report: Report) -> None:
         report.findings.append((case.victim, case.files(worst[0]), traceback.format_exc()))
 
 
-def work(number: int, until: float, targets: Sequence[str], results: multiprocessing.Queue[Report]) -> None:
-    """One process: the targets in turn."""
+def work(
+    number: int, until: float, cases: float, targets: Sequence[str], results: multiprocessing.Queue[Report]
+) -> None:
+    """One process: the targets in turn, until a time or a number of cases."""
     report, rng = Report(), np.random.default_rng(number)
     corpus = patches.load(CORPUS) if CORPUS.exists() else []
     logging.getLogger("rknnlite").setLevel(logging.CRITICAL)  # configurations have their problems told
-    while time.time() < until and len(report.findings) < 5:
+    while time.time() < until and report.count < cases and len(report.findings) < 5:
         target = targets[int(rng.integers(len(targets)))]
         before = report.count
         if target == "model":
@@ -156,6 +158,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--cases", type=float, default=float("inf"), help="stop after so many, too")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--target", action="append", choices=["model", *TARGETS], help="default: all")
@@ -163,10 +166,18 @@ def main() -> None:
     parser.add_argument("--learn", action="store_true", help="add new kinds of refusals to the corpus")
     args = parser.parse_args()
     results: multiprocessing.Queue[Report] = multiprocessing.Queue()
-    until = time.time() + args.seconds
+    began = time.time()
+    until = began + args.seconds
     workers = [
         multiprocessing.Process(
-            target=work, args=(args.seed + n, until, args.target or ["model", *TARGETS], results)
+            target=work,
+            args=(
+                args.seed + n,
+                until,
+                args.cases / args.processes,
+                args.target or ["model", *TARGETS],
+                results,
+            ),
         )
         for n in range(args.processes)
     ]
@@ -179,7 +190,7 @@ def main() -> None:
     kinds = {kind: patch for report in reports for kind, patch in report.kinds.items()}
     count, ran = sum(r.count for r in reports), sum(r.ran for r in reports)
     print(
-        f"seed {args.seed}: {count} files in {args.seconds:.0f} s, {ran} ran, {count - ran} refused in {len(kinds)} ways"
+        f"seed {args.seed}: {count} files in {time.time() - began:.0f} s, {ran} ran, {count - ran} refused in {len(kinds)} ways"
     )
     turns = sum((r.turns for r in reports), Counter[str]())
     print(", ".join(f"{name} {turns[name]}" for name in sorted(turns)))
