@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
+
 pytest.importorskip("google.protobuf", reason="needs the package protobuf (extra server)")
 pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")
 
@@ -24,7 +26,7 @@ def test_seeds_are_taken(name: str, tmp_path: Path) -> None:
 def test_what_is_damaged_is_refused_with_a_typed_error_or_taken(name: str, tmp_path: Path) -> None:
     reader = READERS[name]
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         used(reader, data.draw(reader.inputs()), tmp_path)
