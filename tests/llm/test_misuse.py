@@ -345,6 +345,7 @@ def test_a_signal_handler_is_refused_or_right(context: LlmContext, package: Make
 
 def test_a_signal_handler_in_the_middle_of_a_chat(example: Path) -> None:
     """Templates, tokenizer and session: whatever is interrupted."""
+    pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")
     sum_of_five, sum_of_eight = ([{"role": "user", "content": f"What is {n} + 3?"}] for n in (2, 5))
     with Chat(example) as chat, Chat(example) as other:
         wanted, others = (chat.ask(said, max_new_tokens=4) for said in (sum_of_five, sum_of_eight))
