@@ -20,10 +20,23 @@ class Answer(Future[Any]):
 
     def __init__(self) -> None:
         super().__init__()
+        self._over = (
+            False  # told first: who is woken by ``concurrent.futures.wait`` comes before the gate opens
+        )
         self._given = False
         self._gate = threading.Lock()
         self._gate.acquire()
         self.add_done_callback(_open)  # the first one: called when the future's own lock is free again
+
+    def set_result(self, result: Any) -> None:
+        """For the worker."""
+        self._over = True
+        super().set_result(result)
+
+    def set_exception(self, exception: Optional[BaseException]) -> None:
+        """For the worker, and for the watch over late calls."""
+        self._over = True
+        super().set_exception(exception)
 
     def _wait(self, timeout: Optional[float]) -> None:
         """Raises TimeoutError. Who finds the gate closed passes it on; a handler that interrupts that finds it given."""
@@ -43,8 +56,8 @@ class Answer(Future[Any]):
         return super().exception()
 
     def done(self) -> bool:
-        """Whether there is a result, an exception or a cancellation."""
-        return self._given
+        """Whether there is a result, an exception or a cancellation; at worst ``result`` waits for it a moment more."""
+        return self._over
 
     def cancelled(self) -> bool:
         """Whether the call was cancelled."""
@@ -53,5 +66,5 @@ class Answer(Future[Any]):
 
 def _open(answer: Future[Any]) -> None:
     assert isinstance(answer, Answer)
-    answer._given = True
+    answer._over = answer._given = True
     answer._gate.release()

@@ -197,3 +197,6 @@ def test_futures_behave_as_those_of_the_standard_library(pool_of: MakePool) -> N
         futures.as_completed([first, third], 10)
     )
     assert first.exception() is None and third.result() is True and not third.cancel()
+    for value in range(200):
+        one = pool.submit(image(value % 50))
+        assert one in futures.wait([one], 10).done and one.done()
