@@ -20,9 +20,7 @@ class Answer(Future[Any]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._over = (
-            False  # told first: who is woken by ``concurrent.futures.wait`` comes before the gate opens
-        )
+        self._over = False  # told first: ``concurrent.futures.wait`` wakes others before the gate is open
         self._given = False
         self._gate = threading.Lock()
         self._gate.acquire()
