@@ -114,7 +114,7 @@ def test_an_exception_in_post_processing_belongs_to_its_call(pool_of: MakePool) 
 def test_a_call_that_hangs_ends_at_its_time_limit(pool_of: MakePool, double: Double) -> None:
     pool = pool_of(size=2, timeout=0.5)
     check(pool)
-    double.latency(1_500_000)
+    double.latency(1_000_000)
     slow = pool.submit(image(1))
     with pytest.raises(errors.RunTimeout, match=r"within 0\.5 s"):
         slow.result(10)
