@@ -120,14 +120,13 @@ def open_file(path: Path) -> BinaryIO:
     except FileNotFoundError:
         check_folder(path)
         raise
-    file = os.fdopen(handle, "rb")
     mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):  # it has come into that place meanwhile
-        file.close()
+    if not stat.S_ISREG(mode):  # a folder, or it has come into that place meanwhile
+        os.close(handle)  # here: fdopen refuses a folder and leaves it open
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         raise OSError(None, _NO_FILE, str(path))
-    return file
+    return os.fdopen(handle, "rb")
 
 
 def read_bytes(path: Path, most: Optional[int] = None) -> bytes:

@@ -39,6 +39,15 @@ def test_what_is_no_file(read: object, tmp_path: Path, pipe: Path) -> None:
         read(tmp_path)  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("read", [open_file, read_bytes, read_text, MappedFile])
+def test_what_is_refused_leaves_no_descriptor(read: object, tmp_path: Path, pipe: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for path in (tmp_path, Path(), pipe, Path("/dev/zero"), tmp_path / "none"):
+        with pytest.raises(OSError):
+            read(path)  # type: ignore[operator]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_a_pipe_that_comes_into_the_place_of_a_file(pipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look and the opening: it is neither waited for nor read."""
     monkeypatch.setattr(reading, "check_file", lambda path: None)
