@@ -5,8 +5,9 @@
 The figure must stay flat: whatever grows is kept by a reference cycle or a buffer that nobody frees. With
 ``--face`` it goes through RKNNLite, which loads, initialises and releases anew every 1,000 inferences; with
 ``--cycles`` it does so for every inference. ``--llm`` counts cycles of a language model: tokenizer, session, one
-token; MODEL is then the prefix of a package, and the collector stays on, for the circles of the package jinja2. Blocks of Python's allocator are counted, too, both times after two caches of
-the interpreter have been emptied, which have a fixed size and fill over the first thousands of cycles: the free lists
+token; MODEL is then the prefix of a package, and the collector stays on, for the circles of the package jinja2.
+
+Blocks of Python's allocator are counted, too, both times after two caches of the interpreter have been emptied, which have a fixed size and fill over the first thousands of cycles: the free lists
 (up to 2,000 tuples of each length; a look of the collector, which must find nothing, empties them) and the cache of
 attributes (4,096 names; numpy makes a new one whenever it sets a flag).
 """

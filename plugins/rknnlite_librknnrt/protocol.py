@@ -22,9 +22,8 @@ MOST_FDS = 64
 MOST_ARGS = 5
 _HEAD = struct.Struct(f"=II{MOST_ARGS}Q")
 _ANSWER = struct.Struct(f"=iI{MOST_ARGS}Q")
-_PIECE = (
-    1 << 20
-)  # bytes received at a time: a head may promise more than there is, and room for a piece is taken first
+_PIECE = 1 << 20
+"""Bytes received at a time: room for them is taken first, and a head may promise more than ever comes."""
 _ROOM = socket.CMSG_SPACE(MOST_FDS * array.array("i").itemsize)
 
 

@@ -167,14 +167,11 @@ class Crew:
             if not isinstance(work, Job):
                 return work
             # Not under our lock: the future has one of its own, and a signal handler may have stopped who holds it.
-            begins = work.future.set_running_or_notify_cancel()
-            with self._lock:
-                if not begins:
-                    worker.job = None
-                elif self._timeout is not None:
+            if work.future.set_running_or_notify_cancel():
+                if self._timeout is not None:
                     work.deadline = time.monotonic() + self._timeout
-            if begins:
                 return work
+            worker.job = None
 
     def _take(self, worker: Worker) -> Job | CopyRequest | None:
         """What is next in the queues, waited for; None to end."""

@@ -162,8 +162,7 @@ def _gguf() -> list[bytes]:
 
 def _rkllm() -> list[bytes]:
     """A head as it has been seen, numbers behind it, and what the toolkit writes at the end."""
-    head = b"RKLLM\0\0\0"[:4] + struct.pack("<IQQ", 3, 12, 40)
-    return [head + bytes(4096) + b'{"toolkit_version": "1.2.1b1"}']
+    return [b"RKLL" + struct.pack("<IQQ", 3, 12, 40) + bytes(4096) + b'{"toolkit_version": "1.2.1b1"}']
 
 
 def _elf() -> list[bytes]:
@@ -253,13 +252,9 @@ def _rkllm_wire() -> list[bytes]:
 
     from rknnlite.spi.llm import CallState
 
-    arrays = {"a": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    request = (1, "run", np.arange(6, dtype=np.float32).reshape(2, 3), b"bytes", CallState.NORMAL)
     return [
-        _recorded(
-            lambda sock: Channel(sock).send(
-                Message.REQUEST, (1, "run", arrays["a"], b"bytes", CallState.NORMAL)
-            )
-        ),
+        _recorded(lambda sock: Channel(sock).send(Message.REQUEST, request)),
         _recorded(lambda sock: Channel(sock).send_token(Said(CallState.WAITING, 2, 7, b"\xf0\x9f"))),
     ]
 
@@ -269,14 +264,15 @@ def _use_rkllm_wire(data: bytes, folder: Path) -> object:
         return Channel(sock).receive()
 
 
-_CALL = struct.Struct("=II5Q")
-
-
 def _library_wire() -> list[bytes]:
     model = str(ROOT / "examples/resnet18/resnet18_for_RK3588.rknn").encode()
     calls = [(Call.INIT, model), (Call.QUERY, bytes(64)), (Call.INPUTS, bytes(128)), (Call.MATMUL, bytes(64))]
-    whole = b"".join(_CALL.pack(call, len(text), *range(5)) + text for call, text in calls)
-    return [whole, *(_CALL.pack(call, 16, *range(5)) + bytes(16) for call in Call)]
+    one = [_call(call, bytes(16)) for call in Call]
+    return [b"".join(_call(*call) for call in calls), *one]
+
+
+def _call(call: Call, payload: bytes) -> bytes:
+    return _recorded(lambda sock: Wire(sock).ask(call, payload, range(5)))
 
 
 def _use_library_wire(data: bytes, folder: Path) -> object:
