@@ -121,19 +121,19 @@ def vocabulary(size: int) -> tuple[list[bytes], int]:
 
 
 class LlGuidance:
-    """With the settings of ``rknnlite.llm.grammars``."""
+    """With the settings of ``rknnlite_llm.grammars``."""
 
     package = "llguidance"
 
     def __init__(self, tokens: list[bytes], end: int) -> None:
-        from rknnlite.llm import grammar_library
+        from rknnlite_llm import grammar_library
 
         self._lib = grammar_library
         self._view = grammar_library.tokenizer(tokens, (), end, list)
         self._size = len(tokens)
 
     def compile(self, schema: str) -> Any:
-        from rknnlite.llm.constraints import JsonSchema
+        from rknnlite_llm.constraints import JsonSchema
 
         return self._lib.matcher(self._view, self._lib.grammar_of(JsonSchema(json.loads(schema))))
 

@@ -24,10 +24,11 @@ from typing import Any
 
 import cv2
 import numpy as np
+from rknnlite_graph.graph import TensorRole
+from rknnlite_graph.read import read_graph
 
 import rknnlite
 from rknnlite.formats import ModelFile
-from rknnlite.graph import TensorRole
 
 TARGET_RATIO = {"resnet18": 1.5, "mobilenetv2": 2.0, "yolov5s_640": 2.0}
 TARGET_LOAD, TARGET_LOAD_MB = 1.5, 12.0  # seconds for a file of so many MB
@@ -105,7 +106,7 @@ def loading(model: Path, onnx: Path, runs: int) -> None:
 
 def largest_activations(model: Path) -> tuple[int, int]:
     """Bytes of the two largest activations together: (as stored by the NPU, as float32)."""
-    graph = ModelFile(model).model.graph()
+    graph = read_graph(ModelFile(model).model)
     roles = (TensorRole.INPUT, TensorRole.OUTPUT, TensorRole.ACTIVATION)
     counts = sorted(
         ((prod(t.shape), t.dtype.bits // 8) for t in graph.tensors if t.role in roles), reverse=True

@@ -74,7 +74,7 @@ def face(model: Path) -> tuple[Callable[[], object], Callable[[], object]]:
 
 def language_model(prefix: Path) -> tuple[Callable[[], object], Callable[[], object]]:
     """(one cycle, nothing to start over): everything of a chat is made anew for one token."""
-    from rknnlite.llm import Chat
+    from rknnlite_llm import Chat
 
     logging.getLogger("rknnlite").setLevel(logging.CRITICAL)
 

@@ -22,10 +22,11 @@ from pathlib import Path
 
 import numpy as np
 from random_llm import SHAPES
+from rknnlite_llm import EmbedTable, Package, export_llm
+from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.safetensors import SafeTensors
 
 from rknnlite.formats import ModelFile
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import EmbedTable, Package, export_llm
 
 PREFILL, ROUNDS, DECODES = 256, 5, 8
 EARLY, LATE = 64, 1024
@@ -38,7 +39,7 @@ class Ours:
         from rknnlite_cpu.llm.cache import KvCache
         from rknnlite_cpu.llm.model import Decoder
 
-        self._model = ModelFile(package.model).llm
+        self._model = read_llm(ModelFile(package.model))
         arch = self._model.arch
         self._decoder = Decoder(self._model, SafeTensors(ModelFile(package.weight).data))
         self._embed = EmbedTable(package.embed, arch.vocab_size, arch.hidden)

@@ -15,8 +15,8 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
+from rknnlite_llm import EmbedTable, Package, open_llm
 
-from rknnlite.llm import EmbedTable, Package, open_llm
 from rknnlite.spi.llm import (
     InferParams,
     LlmCallbacks,

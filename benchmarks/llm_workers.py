@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rknnlite_llm.container.description import read_llm
 
 PROMPT, STEPS = 256, 8
 
@@ -37,14 +38,14 @@ class Ours:
         from rknnlite_cpu.llm.compiled import chosen
         from rknnlite_cpu.llm.linear import make_linear
         from rknnlite_cpu.llm.model import Decoder
+        from rknnlite_llm import EmbedTable, Package
+        from rknnlite_llm.container.safetensors import SafeTensors
 
         from rknnlite.formats import ModelFile
-        from rknnlite.formats.safetensors import SafeTensors
-        from rknnlite.llm import EmbedTable, Package
 
         prefix, _, engine = path.rpartition(":")
         package, products = Package.of(prefix), chosen(engine)
-        model = ModelFile(package.model).llm
+        model = read_llm(ModelFile(package.model))
         make, look = (make_linear, None) if products is None else (products.linear, products.look)
         weights = ModelFile(package.weight)
         tensors = SafeTensors(weights.data)
@@ -213,7 +214,7 @@ def _prompt() -> np.ndarray:
 
 def first_token(prefix: str) -> dict[str, float]:
     """Seconds from the end of imports to an open model, to its first token, and to that of the same prompt again."""
-    from rknnlite.llm import Chat
+    from rknnlite_llm import Chat
 
     start, cpu = time.perf_counter(), time.process_time()
     with Chat(prefix, backend="cpu") as chat:
@@ -232,7 +233,7 @@ def export_memory(arguments: str) -> dict[str, float]:
     """Megabytes of anonymous memory at the peak of an export, beyond those before: ``SOURCE:PREFIX:WEIGHTS``."""
     import threading
 
-    from rknnlite.llm import export_llm
+    from rknnlite_llm import export_llm
 
     source, prefix, weights = arguments.split(":")
     done, seen, before, calls = threading.Event(), [0.0], _anonymous(), []

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-
-from rknnlite.formats.safetensors import write_safetensors
-from rknnlite.llm import Package, export_llm
+from rknnlite_llm import Package, export_llm
+from rknnlite_llm.container.safetensors import write_safetensors
 
 __all__ = ["SHAPES", "random_package"]
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from rknnlite_llm import open_llm
 from rknnlite_rkllm.loader import Api, find
 
-from rknnlite.llm import open_llm
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmSession, PromptInput
 
 TARGETS = {"in process": 60.0, "apart": 200.0}

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rknnlite_cpu.feed import InputFeed
 from rknnlite_cpu.plan import ExecutionPlan
 from rknnlite_cpu.values import Kernel, decode
+from rknnlite_graph.read import read_graph
 
 from rknnlite.formats import ModelFile
 from rknnlite.spi import Input
@@ -46,7 +47,7 @@ def outputs(plan: ExecutionPlan, feeds: dict[int, Array]) -> list[Array]:
 def measure(path: Path, rate: float) -> None:
     """Print both distances for every output."""
     model = ModelFile(path).model
-    graph = model.graph()
+    graph = read_graph(model)
     plan = ExecutionPlan(graph, path.name)
     with np.load(path.with_suffix(".npz")) as golden:
         arrays = [golden[f"in{i}"] for i in range(len(graph.inputs))]

@@ -34,13 +34,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "plugins"), str(ROOT / "tests" / "doubles"
 import grpc  # noqa: E402
 import numpy as np  # noqa: E402
 import psutil  # noqa: E402
+from rknnlite_protocol.grpc_form import request_message  # noqa: E402
+from rknnlite_protocol.messages import INFERENCE, methods  # noqa: E402
+from rknnlite_protocol.requests import InferRequest, Tensor  # noqa: E402
+from rknnlite_protocol.rest import HEADER_LENGTH, request_body  # noqa: E402
 from rknnlite_stand_in import write_model  # noqa: E402
 
 import rknnlite  # noqa: E402
-from rknnlite.protocol.grpc_form import request_message  # noqa: E402
-from rknnlite.protocol.messages import INFERENCE, methods  # noqa: E402
-from rknnlite.protocol.requests import InferRequest, Tensor  # noqa: E402
-from rknnlite.protocol.rest import HEADER_LENGTH, request_body  # noqa: E402
 from tests.support.served import serve, stand_in_path  # noqa: E402
 
 CLASSIFIER = ROOT / "examples" / "resnet18" / "resnet18_for_RK3588.rknn"

@@ -27,8 +27,8 @@ from typing import Any
 import httpx
 import numpy as np
 from random_llm import SHAPES, random_package
+from rknnlite_llm import EmbedTable, Package, Tokenizer, open_llm
 
-from rknnlite.llm import EmbedTable, Package, Tokenizer, open_llm
 from rknnlite.spi.llm import (
     InferParams,
     KvPolicy,

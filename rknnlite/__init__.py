@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import enum
 import importlib
+import pkgutil
 from typing import TYPE_CHECKING, Any
 
-from . import errors
+from . import errors, libraries
 from ._version import __version__
 from .errors import RknnError
 from .hookspecs import hookimpl
@@ -21,12 +22,14 @@ from .spi import Context, CustomOp, RawOutput
 from .tensor import DType, Known, Layout, QuantParams, TensorAttr
 
 if TYPE_CHECKING:
-    from .accuracy import compare, to_onnx
-    from .llm import open_llm
+    from rknnlite_insight import compare, to_onnx
+    from rknnlite_llm import Chat, open_llm
+
     from .matmul import Matmul
     from .pool import Pool
 
 __all__ = [
+    "Chat",
     "Context",
     "CoreMask",
     "CustomOp",
@@ -48,20 +51,32 @@ __all__ = [
     "to_onnx",
 ]
 
-_ROOMS = {"Matmul": "matmul", "Pool": "pool", "compare": "accuracy", "open_llm": "llm", "to_onnx": "accuracy"}
-"""Names whose room is imported when they are first used: a program that opens one model needs none of them."""
+_ROOMS = {"Matmul": "matmul", "Pool": "pool"}
+"""Names whose room is imported when they are first used: a program that opens one model needs none of them.
+
+Further names come from libraries (``libraries.NAMES``).
+"""
+
+libraries.accept_former_paths()
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name in _ROOMS:
+        found = getattr(importlib.import_module(f".{_ROOMS[name]}", __name__), name)
+    elif name.startswith("_") or name in _rooms():  # no name of a library: importlib goes on
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f".{_ROOMS[name]}", __name__), name)
+    else:
+        found = libraries.public_name(name)
     globals()[name] = found
     return found
 
 
+def _rooms() -> set[str]:
+    return {found.name for found in pkgutil.iter_modules(__path__)}
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS})
+    return sorted({*globals(), *_ROOMS, *libraries.NAMES})
 
 
 class CoreMask(Known, enum.IntFlag):

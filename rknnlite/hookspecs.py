@@ -15,7 +15,8 @@ from .spi import Backend, CustomOp, OpHost
 
 if TYPE_CHECKING:
     from .spi.command import Command
-    from .spi.lowering import Lowering
+    from .spi.inspection import Inspector
+    from .spi.public_name import PublicName
 
 __all__ = ["hookimpl", "hookspec", "mistakes"]
 
@@ -48,8 +49,18 @@ def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
 
 
 @hookspec
-def rknnlite_register_lowerings(register: Callable[[Lowering], None]) -> None:
-    """Offer other forms of graphs, such as ONNX: call ``register(lowering)`` for each."""
+def rknnlite_register_inspectors(register: Callable[[Inspector], None]) -> None:
+    """Offer what is known of model files beyond their containers: call ``register(inspector)`` for each."""
+
+
+@hookspec
+def rknnlite_register_lowerings(register: Callable[[Any], None]) -> None:
+    """Offer other forms of graphs, such as ONNX: call ``register(lowering)`` for each ``rknnlite_graph.lowering.Lowering``."""
+
+
+@hookspec
+def rknnlite_register_names(register: Callable[[PublicName], None]) -> None:
+    """Offer names of ``import rknnlite``, found when first used: call ``register(PublicName(name, module))`` for each."""
 
 
 def mistakes(plugin: Any) -> Iterator[str]:

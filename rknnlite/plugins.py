@@ -24,7 +24,7 @@ from .spi.types import Options, Probe
 
 if TYPE_CHECKING:
     from .spi.command import Command
-    from .spi.lowering import Lowering
+    from .spi.inspection import Inspector
 
 __all__ = [
     "GROUP",
@@ -35,7 +35,9 @@ __all__ = [
     "by_type",
     "commands",
     "custom_ops",
+    "entering",
     "gpu_services",
+    "inspectors",
     "load_custom_ops",
     "load_postprocess",
     "manager",
@@ -81,6 +83,14 @@ def _no_hook(holder: Any, name: str) -> bool:
     return not isinstance(thing, (MethodType, classmethod, staticmethod))
 
 
+_entered: list[str] = []
+
+
+def entering() -> bool:
+    """Whether plugins are being imported just now."""
+    return bool(_entered)
+
+
 @functools.cache
 def manager() -> pluggy.PluginManager:
     """The one plugin manager; entry points are loaded on the first call.
@@ -103,6 +113,7 @@ def manager() -> pluggy.PluginManager:
         if not may_enter(entry.name, "import"):
             continue
         values[entry.name] = entry.value
+        _entered.append(entry.name)
         try:
             plugin = entry.load()
             plugins.register(plugin, name=entry.name)
@@ -117,6 +128,8 @@ def manager() -> pluggy.PluginManager:
                 "plugin %s (%s) could not be loaded and is skipped: %s", entry.name, entry.value, reason
             )
             continue
+        finally:
+            _entered.pop()
         for number, mistake in enumerate(hookspecs.mistakes(plugin)):
             note(entry.name, f"mistake {number}", mistake, "correct that package")
             logger.warning("plugin %s: %s", entry.name, mistake)
@@ -312,12 +325,18 @@ def commands() -> dict[str, Command]:
 
 
 @functools.cache
-def lowerings() -> dict[str, Lowering]:
+def inspectors() -> dict[str, Inspector]:
+    """What is known of model files beyond their containers, by name."""
+    return _by_name("rknnlite_register_inspectors")
+
+
+@functools.cache
+def lowerings() -> dict[str, Any]:
     """Other forms of graphs by name."""
     return _by_name("rknnlite_register_lowerings")
 
 
-def lowering(name: str) -> Lowering:
+def lowering(name: str) -> Any:
     """The lowering of that name; raises BackendUnavailable with what is to be installed."""
     found = lowerings().get(name)
     if found is None:

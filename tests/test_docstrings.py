@@ -18,9 +18,9 @@ import rknnlite
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
-    "rknnlite", "rknnlite.api", "rknnlite.llm", "rknnlite.matmul", "rknnlite.pool", "rknnlite.spi", "rknnlite.spi.command",
+    "rknnlite", "rknnlite.api", "rknnlite_llm", "rknnlite.matmul", "rknnlite.pool", "rknnlite.spi", "rknnlite.spi.command",
 )  # fmt: skip
-MORE_ROOMS = ("rknnlite.errors", "rknnlite.rknn3", "rknnlite.spi.dumps", "rknnlite.spi.llm")
+MORE_ROOMS = ("rknnlite.errors", "rknnlite.rknn3", "rknnlite_insight.dumps", "rknnlite.spi.llm")
 """Where many small classes are, not each of which needs an example; those that are there run."""
 
 
@@ -44,7 +44,7 @@ def test_example_runs(cls: type[Any], tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RKNNLITE_BACKEND", "cpu")
-    if cls.__module__.startswith("rknnlite.llm") or re.search(r"Chat\(|llm_mode=True", cls.__doc__ or ""):
+    if cls.__module__.startswith("rknnlite_llm") or re.search(r"Chat\(|llm_mode=True", cls.__doc__ or ""):
         pytest.importorskip("jinja2", reason="needs jinja2")  # for chat templates
     names = {**vars(sys.modules[cls.__module__]), "np": np, "rknnlite": rknnlite}
     if cls.__module__.startswith("rknnlite.rknn3."):

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow  # building the site takes some 5 s of CPU time
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = (
-    "rknnlite", "rknnlite.api", "rknnlite.errors", "rknnlite.hookspecs", "rknnlite.llm", "rknnlite.matmul", "rknnlite.pool",
+    "rknnlite", "rknnlite.api", "rknnlite.errors", "rknnlite.hookspecs", "rknnlite_llm", "rknnlite.matmul", "rknnlite.pool",
     "rknnlite.rknn3", "rknnlite.spi", "rknnlite.spi.command", "rknnlite.spi.llm",
 )  # fmt: skip
 NOT_ALONE = {"__version__"}

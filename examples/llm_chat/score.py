@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 
 from questions import TOOLS, Question, questions
+from rknnlite_llm import Chat
 
 from rknnlite.errors import BackendUnavailable
-from rknnlite.llm import Chat
 
 MODEL = Path(__file__).resolve().parent / "models" / "tiny"
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rknnlite_llm import Tokenizer
+from rknnlite_llm.streaming import TextPieces
 
 from rknn3lite.api import (
     LLMGetEmbedCallback,
@@ -25,8 +27,6 @@ from rknn3lite.api import (
     RKLLMCallback,
     RKNN3Lite,
 )
-from rknnlite.llm import Tokenizer
-from rknnlite.llm.stream import TextPieces
 
 MODEL = Path(__file__).resolve().parent / "models" / "tiny"
 LLM_ARGS = {"logits_name": b"logits", "max_context_len": 1024, "special_eos_id": 2, "max_new_tokens": 64}

@@ -23,10 +23,9 @@ from pathlib import Path
 import jinja2
 import torch
 from questions import TOOLS, Question, arithmetic, calendar, colours, questions
+from rknnlite_llm import export_llm
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import Qwen2Config, Qwen2ForCausalLM
-
-from rknnlite.llm import export_llm
 
 HERE = Path(__file__).resolve().parent
 TEMPLATE = (HERE / "chat_template.jinja").read_text()

@@ -14,8 +14,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from rknnlite_llm import Chat
+
 from rknnlite.errors import RknnError
-from rknnlite.llm import Chat
 
 HERE = Path(__file__).resolve().parent
 QUESTIONS = ["What is an NPU, in one sentence?", "And what is it good for?"]

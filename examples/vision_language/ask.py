@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from rknnlite_llm import Tokenizer
 
 from rknn3lite.api import Float16, RKLLMCallback, RKNN3AuxTensorWrapper, RKNN3Image, RKNN3Lite, RKNN3Video
-from rknnlite.llm import Tokenizer
 
 START, END = b"<|vision_start|>", b"<|vision_end|>"
 CONTENT = {"image": b"<|image_pad|>", "video": b"<|video_pad|>"}

@@ -66,8 +66,10 @@ class CpuBackend(Backend):
         return CpuMatmul(spec)
 
     def refuses_llm(self, model: ModelFile) -> str | None:
+        from rknnlite_llm.container.description import read_llm
+
         try:
-            _ = model.llm
+            _ = read_llm(model)
         except ModelInvalid as error:
             return str(error)
         return None

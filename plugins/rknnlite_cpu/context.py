@@ -26,7 +26,8 @@ from .shape_variant import PreparedShapes
 from .values import Array
 
 if TYPE_CHECKING:
-    from rknnlite.spi.dumps import Dump
+    from rknnlite_insight.dumps import Dump
+
     from rknnlite.spi.perf import MemorySize, PerfTable
 
 __all__ = ["CpuContext"]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rknnlite_graph.graph import Node, Tensor
+from rknnlite_graph.view import NodeView
 
 from rknnlite.errors import RknnError
-from rknnlite.graph import Node, Tensor
-from rknnlite.graph.view import NodeView
 from rknnlite.log import logger
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.spi.custom_op import take_results

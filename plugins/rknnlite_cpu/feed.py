@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from rknnlite_graph.graph import Tensor
 
 from rknnlite.errors import InputInvalid, ModelInvalid
 from rknnlite.formats import IoTensor
-from rknnlite.graph import Tensor
 from rknnlite.layout import nc1hwc2_to_nchw
 from rknnlite.spi import Input
 from rknnlite.spi.inputs import widened

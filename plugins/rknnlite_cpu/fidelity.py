@@ -12,9 +12,10 @@ import enum
 from dataclasses import replace
 from typing import Any
 
+from rknnlite_graph.graph import Graph, Tensor
+
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats import IoTensor
-from rknnlite.graph import Graph, Tensor
 from rknnlite.spi import Input
 from rknnlite.tensor import TensorAttr
 
@@ -50,7 +51,7 @@ def graph_for(fidelity: Fidelity, graph: Graph) -> Graph:
     if fidelity is Fidelity.TABLE:
         return table_graph(graph)
     if fidelity is Fidelity.FLOAT:
-        from rknnlite.graph.real import float_graph
+        from rknnlite_graph.real import float_graph
 
         return float_graph(graph)
     return graph

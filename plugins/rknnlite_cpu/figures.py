@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from rknnlite.graph import Graph, Node, Tensor, TensorRole
+from rknnlite_graph.graph import Graph, Node, Tensor, TensorRole
+
 from rknnlite.socs import Soc
 from rknnlite.spi.perf import CoreMemory, MemorySize, PerfRow, PerfTable
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 import numpy as np
-
-from rknnlite.graph import Graph, Tensor
+from rknnlite_graph.graph import Graph, Tensor
 
 from .values import Array, decode, encode, stored_elements
 

@@ -10,14 +10,15 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rknnlite_graph.graph import Graph, Tensor, TensorRole
+
 from rknnlite.errors import RunTimeout
-from rknnlite.graph import Graph, Tensor, TensorRole
 
 from .plan import Step, Watch
 from .values import Array, decode, encode, stored_elements
 
 if TYPE_CHECKING:
-    from rknnlite.spi.dumps import Dump, TensorSink
+    from rknnlite_insight.dumps import Dump, TensorSink
 
 __all__ = ["Deadline", "Feeder", "Recorder", "Stopwatch", "Watches"]
 

@@ -21,7 +21,7 @@ from .kernels.threads import cores
 from .zerocopy import lender
 
 if TYPE_CHECKING:
-    from rknnlite.spi.dumps import DumpWriter, SideDump
+    from rknnlite_insight.dumps import DumpWriter, SideDump
 
     from .engines.engine import Engine
 
@@ -112,13 +112,13 @@ class OpenedModel:
 
     def dump_writer(self, directory: str | os.PathLike[str]) -> DumpWriter:
         """Writes the tensors of a run that was asked for; raises ParamInvalid."""
-        from rknnlite.spi.dumps import DumpWriter
+        from rknnlite_insight.dumps import DumpWriter
 
         return DumpWriter(directory, **self._dump_info)
 
     def side_dump(self) -> SideDump:
         """Writes the tensors of an inference into a folder of the model's, and does not make it fail."""
-        from rknnlite.spi.dumps import SideDump, default_folder
+        from rknnlite_insight.dumps import SideDump, default_folder
 
         return SideDump(default_folder(self.label), **self._dump_info)
 

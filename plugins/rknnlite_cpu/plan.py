@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Optional
 
 import numpy as np
+from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.view import NodeView
 
 from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ModelUnsupported, OutOfMemory, RknnError
-from rknnlite.graph import Graph, Node
-from rknnlite.graph.view import NodeView
 from rknnlite.spi import CustomOp, UseBuiltin
 from rknnlite.spi.custom_op import unregistered
 

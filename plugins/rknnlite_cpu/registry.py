@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from rknnlite_graph.graph import Accumulator, TensorRole
+from rknnlite_graph.view import NodeView
 
-from rknnlite.graph import Accumulator, TensorRole
-from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
 from .values import Array, Kernel, decode, encode, round_f16

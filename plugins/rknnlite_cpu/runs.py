@@ -23,7 +23,8 @@ from .values import Array
 from .zerocopy import ZeroCopyContext
 
 if TYPE_CHECKING:
-    from rknnlite.spi.dumps import TensorSink
+    from rknnlite_insight.dumps import TensorSink
+
     from rknnlite.spi.in_flight import InFlight
     from rknnlite.spi.perf import PerfTable
 

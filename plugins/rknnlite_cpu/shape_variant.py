@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Optional, Union
 
+from rknnlite_graph.graph import Graph
+from rknnlite_graph.read import read_graph
+
 from rknnlite.formats import IoTensor
 from rknnlite.formats.tensor_attrs import default_attr, native_input, native_output
-from rknnlite.graph import Graph
 from rknnlite.spi import CustomOp
 from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.tensor import TensorAttr
@@ -69,7 +71,7 @@ class ShapeVariant:
         file, model = opened.file, opened.model
         opened.file.check()
         with file.naming():
-            graph = model.graph(number, opened.attributes)
+            graph = read_graph(model, number, opened.attributes)
         computed = graph_for(opened.fidelity, graph)
         accelerator = _accelerator(opened, number, computed, ops)
         plan = ExecutionPlan(computed, file.label, ops, model.custom_ops, accelerator)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.graph import Tensor
 
-from rknnlite.graph import Tensor
 from rknnlite.log import logger
 from rknnlite.quant import RANGES, to_integer
 from rknnlite.tensor import DType

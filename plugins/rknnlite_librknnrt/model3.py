@@ -124,7 +124,7 @@ class Model3:
             "core_mask": 0xFF if mask == _ALL_CORES else mask,
         }  # fmt: skip
         if bytes(file.data[:8]) == LLM_PACKAGE:
-            from rknnlite.llm import open_llm
+            from rknnlite_llm import open_llm
 
             self._opened = open_llm(file, weights, **where)
         else:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from rknnlite import hookimpl
 
 if TYPE_CHECKING:
+    from rknnlite_graph.lowering import Lowering
+
     from rknnlite.spi.command import Command
-    from rknnlite.spi.lowering import Lowering
 
 __all__ = ["rknnlite_register_commands", "rknnlite_register_lowerings"]
 

@@ -13,10 +13,10 @@ from typing import Any, Optional
 
 import numpy as np
 from onnx import TensorProto
+from rknnlite_graph.graph import Graph, Tensor
+from rknnlite_graph.lowering import Form
 
-from rknnlite.graph import Graph, Tensor
 from rknnlite.quant import RANGES
-from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType
 
 from .emitter import Emitter

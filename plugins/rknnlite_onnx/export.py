@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rknnlite.accuracy import to_onnx
+from rknnlite_graph.lowering import Form
+from rknnlite_insight import to_onnx
+
 from rknnlite.files.writing import write_file
 from rknnlite.spi.command import Command, Console, Exit
-from rknnlite.spi.lowering import Form
 
 __all__ = ["COMMAND"]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.graph import Graph, Node, Tensor, TensorRole
+from rknnlite_graph.lowering import Form
+from rknnlite_graph.real import float_graph
+from rknnlite_graph.view import NodeView
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats import IoTensor
-from rknnlite.graph import Graph, Node, Tensor, TensorRole
-from rknnlite.graph.real import float_graph
-from rknnlite.graph.view import NodeView
-from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType
 
 __all__ = ["batched", "batched_io", "graph_in"]

@@ -87,4 +87,4 @@ FUNCTIONS: dict[str, Function] = {
     "ExGelu": _gelu,
     "ExMish": _mish,
 }
-"""By the names of ``rknnlite.graph.tables.TABLE_FUNCTIONS``."""
+"""By the names of ``rknnlite_graph.tables.TABLE_FUNCTIONS``."""

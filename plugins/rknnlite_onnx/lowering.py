@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.lowering import Form, Lowering, Segment
+
 from rknnlite.formats import IoTensor
-from rknnlite.graph import Graph, Node
-from rknnlite.spi.lowering import Form, Lowering, Segment
 
 __all__ = ["OnnxLowering"]
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 from onnx import ModelProto, helper, shape_inference
+from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.lowering import Form, NotLowered
 
 from rknnlite import __version__
 from rknnlite.errors import ParamInvalid, visible
 from rknnlite.formats import IoTensor
-from rknnlite.graph import Graph, Node
 from rknnlite.log import logger
-from rknnlite.spi.lowering import Form, NotLowered
 from rknnlite.tensor import DType
 
 from .carrier import Carrier, Rep

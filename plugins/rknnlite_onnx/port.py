@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto
+from rknnlite_insight import to_onnx
 
-from rknnlite.accuracy import to_onnx
 from rknnlite.errors import BackendUnavailable, ModelUnsupported, ParamInvalid
 from rknnlite.files.writing import write_file, write_text
 from rknnlite.formats import IoTensor, Model, ModelFile

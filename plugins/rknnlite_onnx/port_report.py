@@ -11,8 +11,9 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.read import read_graph
+from rknnlite_insight.comparison import distance
 
-from rknnlite.accuracy.comparison import distance
 from rknnlite.formats import ModelFile
 from rknnlite.runtime import open_model
 from rknnlite.tensor import TensorAttr
@@ -163,6 +164,6 @@ def _weights(source: Path, made: Path) -> tuple[int, Optional[int]]:
 
 
 def _weight_bytes(path: Path) -> Counter[tuple[Any, ...]]:
-    convs = [node.conv for node in ModelFile(path).model.graph().nodes if node.conv is not None]
+    convs = [node.conv for node in read_graph(ModelFile(path).model).nodes if node.conv is not None]
     weights = [conv.weight() for conv in convs]
     return Counter((weight.shape, weight.dtype.str, weight.tobytes()) for weight in weights)

@@ -7,9 +7,9 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.graph import Graph, Node, Tensor
+from rknnlite_graph.real import weight_steps
 
-from rknnlite.graph import Graph, Node, Tensor
-from rknnlite.graph.real import weight_steps
 from rknnlite.quant import RANGES
 from rknnlite.tensor import DType
 

@@ -8,10 +8,10 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.graph import Accumulator, Tensor, TensorRole
+from rknnlite_graph.lowering import Form, NotLowered
+from rknnlite_graph.view import NodeView
 
-from rknnlite.graph import Accumulator, Tensor, TensorRole
-from rknnlite.graph.view import NodeView
-from rknnlite.spi.lowering import Form, NotLowered
 from rknnlite.tensor import DType
 
 from .carrier import Carrier, Rep

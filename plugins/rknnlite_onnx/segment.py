@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rknnlite.graph import Graph
-from rknnlite.spi.lowering import Form, Segment
+from rknnlite_graph.graph import Graph
+from rknnlite_graph.lowering import Form, Segment
 
 from .carrier import Carrier, Rep
 from .emitter import Emitter, value_info

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 from onnx import numpy_helper
-
-from rknnlite.graph import Node
-from rknnlite.graph.view import NodeView
+from rknnlite_graph.graph import Node
+from rknnlite_graph.view import NodeView
 
 from .carrier import Carrier
 from .registry import LoweredNode

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rknnlite.graph import Node
-from rknnlite.graph.view import NodeView
-from rknnlite.spi.lowering import NotLowered
+from rknnlite_graph.graph import Node
+from rknnlite_graph.lowering import NotLowered
+from rknnlite_graph.view import NodeView
 
 from . import ops
 from .carrier import Carrier

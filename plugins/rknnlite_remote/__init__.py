@@ -17,7 +17,7 @@ from rknnlite.spi.types import Options
 
 if TYPE_CHECKING:
     from rknnlite.formats import ModelFile
-    from rknnlite.protocol.board import Facts
+    from rknnlite.spi.board_facts import Facts
 
 __all__ = ["RemoteBackend", "rknnlite_register_backends"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Optional
 
 import grpc
+from rknnlite_protocol.messages import BOARD, HEALTH, INFERENCE, methods
 
 from rknnlite.errors import DeviceUnavailable, ParamInvalid, RknnError
 from rknnlite.files.reading import read_bytes
-from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, methods
 
 from .boards import Board, host_of
 from .errors import error_of

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import NDArray
+from rknnlite_protocol.board import Description
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.log import level, logger
 from rknnlite.native.objects import abandon_after_fork
-from rknnlite.protocol.board import Description
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, Memory, OpenOptions, PostProcess, Step
 from rknnlite.spi.arguments import typed
@@ -29,7 +29,7 @@ from .runs import RunningContext
 from .wire import InputForm, body_of
 
 if TYPE_CHECKING:
-    from rknnlite.spi.dumps import Dump
+    from rknnlite_insight.dumps import Dump
 
 __all__ = ["RemoteContext"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import grpc
+from rknnlite_protocol.problems import CODE_KEY, ERROR_KEY, error_from
 
 from rknnlite.errors import (
     ContextInvalid,
@@ -14,7 +15,6 @@ from rknnlite.errors import (
     RknnError,
     RunTimeout,
 )
-from rknnlite.protocol.problems import CODE_KEY, ERROR_KEY, error_from
 from rknnlite_remote.boards import Board
 
 __all__ = ["NotThere", "error_of", "is_away", "is_busy", "typed"]

@@ -6,12 +6,13 @@ import threading
 import time
 from dataclasses import replace
 
+from rknnlite_protocol.json_form import from_text
+from rknnlite_protocol.messages import BOARD
+
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
-from rknnlite.protocol.board import Facts
-from rknnlite.protocol.json_form import from_text
-from rknnlite.protocol.messages import BOARD
 from rknnlite.spi import Device
+from rknnlite.spi.board_facts import Facts
 
 from .boards import Board, configured
 from .channel import Channel

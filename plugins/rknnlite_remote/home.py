@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import grpc
+from rknnlite_protocol.board import Description, shapes_text, stored_name
+from rknnlite_protocol.json_form import from_text
+from rknnlite_protocol.messages import BOARD, HEALTH, message
 
 from rknnlite.errors import DeviceUnavailable, RknnError, RunTimeout, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
-from rknnlite.protocol.board import Description, shapes_text, stored_name
-from rknnlite.protocol.json_form import from_text
-from rknnlite.protocol.messages import BOARD, HEALTH, message
 
 from .boards import Board
 from .channel import Channel

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
 
+from rknnlite_insight.dumps import MANIFEST, Dump
+from rknnlite_protocol.board import PIECE, PerfFigures
+from rknnlite_protocol.json_form import from_text
+from rknnlite_protocol.messages import BOARD, message
+
 from rknnlite.errors import DeviceUnavailable, ParamInvalid
 from rknnlite.files.reading import read_bytes
 from rknnlite.files.writing import write_file
-from rknnlite.protocol.board import PIECE, PerfFigures
-from rknnlite.protocol.json_form import from_text
-from rknnlite.protocol.messages import BOARD, message
-from rknnlite.spi.dumps import MANIFEST, Dump
 from rknnlite.spi.perf import PerfTable
 
 from .channel import Channel

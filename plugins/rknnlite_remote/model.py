@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+from rknnlite_protocol.board import Description
+
 from rknnlite.errors import ParamInvalid
-from rknnlite.protocol.board import Description
 from rknnlite.socs import Soc
 from rknnlite.spi import AttrKind, Context, Versions
 from rknnlite.spi.dynamic_shapes import find_shapes

@@ -8,10 +8,10 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_protocol.board import Description, shapes_text
+from rknnlite_protocol.messages import INFERENCE
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
-from rknnlite.protocol.board import Description, shapes_text
-from rknnlite.protocol.messages import INFERENCE
 from rknnlite.socs import Soc
 from rknnlite.spi import OpenOptions
 from rknnlite.spi.perf import PerfTable

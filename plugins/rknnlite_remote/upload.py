@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from rknnlite_protocol.board import PIECE
+from rknnlite_protocol.messages import BOARD, message
 
 from rknnlite.errors import DeviceUnavailable
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
-from rknnlite.protocol.board import PIECE
-from rknnlite.protocol.messages import BOARD, message
 
 from .channel import Channel
 from .errors import is_away, is_busy

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_protocol.board import ATTR, SHAPES, SIZE, attr_text
+from rknnlite_protocol.datatypes import DATATYPES, datatype_of
+from rknnlite_protocol.grpc_form import request_message
+from rknnlite_protocol.messages import message
+from rknnlite_protocol.problems import CODE_KEY, ERROR_KEY
+from rknnlite_protocol.requests import InferRequest, Parameter, Requested
+from rknnlite_protocol.rest import tensor_of
 
 from rknnlite.errors import DeviceUnavailable, RknnError
-from rknnlite.protocol.board import ATTR, SHAPES, SIZE, attr_text
-from rknnlite.protocol.datatypes import DATATYPES, datatype_of
-from rknnlite.protocol.grpc_form import request_message
-from rknnlite.protocol.messages import message
-from rknnlite.protocol.problems import CODE_KEY, ERROR_KEY
-from rknnlite.protocol.requests import InferRequest, Parameter, Requested
-from rknnlite.protocol.rest import tensor_of
 from rknnlite.spi import Input
 from rknnlite.spi.inputs import widened
 from rknnlite.tensor import Layout, TensorAttr

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rknnlite_llm.guarded_session import GuardedSession
 
 from rknnlite.abi.rkllm import Revision, versions_with
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
-from rknnlite.llm.guarded_session import GuardedSession
 
 from .requests import CrossAttention
 

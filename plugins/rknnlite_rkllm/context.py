@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_llm.engine import EngineContext
 
 from rknnlite.errors import ContextInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
-from rknnlite.llm.engine import EngineContext
 from rknnlite.native.board import Board
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi.llm import EmbedCallback, KvPolicy, LlmCallbacks, LlmParams, LlmTraits

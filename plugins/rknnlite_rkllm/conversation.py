@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.inputs import split_inputs
+from rknnlite_llm.messages import Message, checked_messages, leading_system, media_parts
+from rknnlite_llm.template import ChatTemplate, LiteralTemplate, Turn, checked_tools, parse_tools
+
 from rknnlite.abi.rkllm import Revision
 from rknnlite.errors import InputInvalid, ParamInvalid
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.inputs import split_inputs
-from rknnlite.llm.messages import Message, checked_messages, leading_system, media_parts
-from rknnlite.llm.template import ChatTemplate, LiteralTemplate, Turn, checked_tools, parse_tools
 from rknnlite.spi.llm import (
     EmbedInput,
     InputKind,

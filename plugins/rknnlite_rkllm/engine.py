@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Optional
 
+from rknnlite_llm.engine import LlmEngine
+from rknnlite_llm.template import ChatTemplate, JinjaTemplate
+
 from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.llm.engine import LlmEngine
-from rknnlite.llm.template import ChatTemplate, JinjaTemplate
 from rknnlite.log import logger
 from rknnlite.native.board import Board
 from rknnlite.native.versions import version_numbers

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from rknnlite_llm.callbacks import CheckedCallbacks
 
 from rknnlite.errors import InputInvalid
-from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.spi.llm import AudioBlock, ImageBlock, InputKind, MediaBlock, VideoBlock
 
 from .requests import Given, Media

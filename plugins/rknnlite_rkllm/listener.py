@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Optional
 
-from rknnlite.llm.callbacks import CheckedCallbacks
+from rknnlite_llm.callbacks import CheckedCallbacks
+
 from rknnlite.spi.llm import CallState, LlmOutput, LlmResult, OutputState, RunSummary
 from rknnlite.tensor import TensorAttr
 

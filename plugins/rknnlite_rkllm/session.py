@@ -8,10 +8,11 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, Optional
 
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.guarded_session import kv_clear, kv_policy
+from rknnlite_llm.inputs import expanded
+
 from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid, RknnError
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.guarded_session import kv_clear, kv_policy
-from rknnlite.llm.inputs import expanded
 from rknnlite.spi.llm import (
     CallState,
     InferParams,

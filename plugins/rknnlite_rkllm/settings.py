@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Optional
 
+from rknnlite_llm.template import CHATML
+
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.reading import read_text
-from rknnlite.llm.template import CHATML
 from rknnlite.spi.types import check_options
 
 __all__ = ["Settings"]

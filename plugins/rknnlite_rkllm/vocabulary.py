@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rknnlite.llm.gguf import read_gguf
-from rknnlite.llm.package import Package, file_bytes
+from rknnlite_llm.gguf import read_gguf
+from rknnlite_llm.package import Package, file_bytes
 
 __all__ = ["Vocabulary"]
 

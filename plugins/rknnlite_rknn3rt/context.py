@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_insight.dumps import Dump, DumpWriter
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import Context, Input, Memory, OpenOptions, PerfRow, PerfTable, PostProcess
-from rknnlite.spi.dumps import Dump, DumpWriter
 from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.tensor import TensorAttr
 

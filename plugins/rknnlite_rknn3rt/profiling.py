@@ -7,9 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from rknnlite_insight.dumps import Dump, DumpWriter
+
 from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.files.arrays import read_array
-from rknnlite.spi.dumps import Dump, DumpWriter
 
 from .errors import check
 from .native_context import NativeContext
@@ -45,7 +46,7 @@ def dump_features(
 
 
 def dump(context: NativeContext, feeds: Feeds, writer: DumpWriter, folder: Path) -> Dump:
-    """What ``rknn3_dump_features`` writes, with the manifest of ``rknnlite.spi.dumps``; ``folder`` is the writer's.
+    """What ``rknn3_dump_features`` writes, with the manifest of ``rknnlite_insight.dumps``; ``folder`` is the writer's.
 
     The library names a file by its tensor and tells nothing more: no node, no operator, no scale.
     """

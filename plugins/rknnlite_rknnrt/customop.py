@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from rknnlite_graph.read import read_graph
 
 from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ParamInvalid
@@ -40,7 +41,7 @@ def needed(file: ModelFile, ops: Sequence[CustomOp]) -> list[CustomOp]:
         return []
     try:
         file.check()
-        types = {node.op for node in file.model.graph().nodes}.union(file.model.custom_ops)
+        types = {node.op for node in read_graph(file.model).nodes}.union(file.model.custom_ops)
     except ModelInvalid:
         return list(ops)
     return [op for op in ops if op.op_type in types]
@@ -54,7 +55,7 @@ def missing(file: ModelFile, ops: Sequence[CustomOp], library: Library) -> str:
     known = {op.op_type for op in ops}
     try:
         declared = set(file.model.custom_ops)
-        nodes = file.model.graph().nodes
+        nodes = read_graph(file.model).nodes
     except ModelInvalid:
         return ""
     for node in nodes:

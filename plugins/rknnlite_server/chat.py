@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Union
 
+from rknnlite_llm.answers import AnswerParser, AnswerPart, PartKind, answer_decoder
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from rknnlite.llm.answers import AnswerParser, AnswerPart, PartKind, answer_decoder
 from rknnlite.spi.llm import MessagesInput
 
 from .body import Body

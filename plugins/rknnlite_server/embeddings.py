@@ -9,12 +9,12 @@ from typing import Any, Optional, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.embedding import shortened, text_tokens
+from rknnlite_llm.package import no_table
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from rknnlite.errors import ModelUnsupported
-from rknnlite.llm.embedding import shortened, text_tokens
-from rknnlite.llm.package import no_table
 
 from .body import Body
 from .closing import within

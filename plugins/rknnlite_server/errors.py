@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Optional, Union
 
+from rknnlite_llm.tokenizer import TextTooLong
+from rknnlite_protocol.problems import CODE_KEY, ERROR_KEY, status_of
+
 from rknnlite.errors import (
     BackendUnavailable,
     ContextInvalid,
@@ -15,8 +18,6 @@ from rknnlite.errors import (
     ParamInvalid,
     RknnError,
 )
-from rknnlite.llm.tokenizer import TextTooLong
-from rknnlite.protocol.problems import CODE_KEY, ERROR_KEY, status_of
 
 __all__ = ["ApiError", "as_api_error", "as_network_error", "bad_request", "is_inference", "problem_of"]
 

@@ -10,9 +10,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Optional, Union
 
-from rknnlite.llm.host_sampling import Constraint, HostSampling, TokenChance
-from rknnlite.llm.stop_strings import StopStrings
-from rknnlite.llm.stream import TextPieces
+from rknnlite_llm.host_sampling import Constraint, HostSampling, TokenChance
+from rknnlite_llm.stop_strings import StopStrings
+from rknnlite_llm.streaming import TextPieces
+
 from rknnlite.spi.llm import (
     CallState,
     InferParams,

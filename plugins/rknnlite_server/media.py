@@ -13,13 +13,13 @@ from typing import Any, Optional, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.messages import media_parts
 
 import rknnlite
 from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.files.pictures import decode_picture
 from rknnlite.formats import ModelFile
-from rknnlite.llm.messages import media_parts
 from rknnlite.spi.llm import ImageBlock, MessagesInput, MultimodalInput
 
 from .errors import bad_request

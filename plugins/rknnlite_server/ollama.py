@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from rknnlite_llm.answers import AnswerPart, PartKind
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rknnlite.files.json_text import parse_json
-from rknnlite.llm.answers import AnswerPart, PartKind
 
 from .body import Body
 from .chat import ChatRequest, chat_request, parts

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from rknnlite.llm.constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
+from rknnlite_llm.constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
+
 from rknnlite.spi.llm import SamplingParams
 
 from .body import Body

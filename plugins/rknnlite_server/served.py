@@ -11,10 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
-from rknnlite.files.reading import read_text
-from rknnlite.llm import Package, Tokenizer, open_llm
-from rknnlite.llm.answers import (
+from rknnlite_llm import Package, Tokenizer, open_llm
+from rknnlite_llm.answers import (
     answer_form,
     can_think,
     ends_in_thought,
@@ -22,13 +20,16 @@ from rknnlite.llm.answers import (
     special_token,
     tool_rule,
 )
-from rknnlite.llm.beside import Beside
-from rknnlite.llm.constraints import Rule
-from rknnlite.llm.grammars import Grammars
-from rknnlite.llm.host_sampling import Constraint
-from rknnlite.llm.inputs import expanded
-from rknnlite.llm.session_pool import SessionPool
-from rknnlite.llm.template import CHATML, JinjaTemplate
+from rknnlite_llm.beside import Beside
+from rknnlite_llm.constraints import Rule
+from rknnlite_llm.grammars import Grammars
+from rknnlite_llm.host_sampling import Constraint
+from rknnlite_llm.inputs import expanded
+from rknnlite_llm.session_pool import SessionPool
+from rknnlite_llm.template import CHATML, JinjaTemplate
+
+from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
+from rknnlite.files.reading import read_text
 from rknnlite.spi.llm import (
     KvPolicy,
     LlmCallbacks,

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from rknnlite_llm.beside import Beside
+
 from rknnlite.errors import ParamInvalid, shown
 from rknnlite.files.json_text import parse_json
 from rknnlite.files.reading import read_text
-from rknnlite.llm.beside import Beside
 from rknnlite.spi.llm import SamplingParams
 
 __all__ = ["ModelSettings", "ServerSettings", "settings_from_params"]

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 
 from .._faces import vendor_files
+from ..commandline.options import model_file
+from ..commandline.reach import DEVICE
 from ..errors import ModelInvalid
 from ..extras import EXTRAS
 from ..native.board import Board
@@ -14,9 +16,7 @@ from . import health
 from .doctor_afar import look_afar
 from .finding_parts import finding_parts
 from .health import Finding, Level
-from .options import model_file
 from .plugin_probe import leave_out_what_crashes
-from .reach import DEVICE
 from .readiness import ON_THE_CPU, not_ready, ready
 
 __all__ = ["COMMAND", "examine"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..commandline.options import model_file
+from ..commandline.reach import cause_of, devices_of, far_board
 from ..errors import DeviceUnavailable, ModelInvalid
 from ..formats import ModelFile
 from ..spi import Backend
 from ..spi.command import Console, Exit, Line, Part, Tone
 from .finding_parts import finding_parts
 from .health import Finding, Level
-from .options import model_file
-from .reach import cause_of, devices_of, far_board
 from .readiness import not_ready, verdict_of
 
 __all__ = ["look_afar"]

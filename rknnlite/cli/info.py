@@ -3,67 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Union
 
-from .. import socs
-from ..errors import ModelInvalid
-from ..formats import Model, ModelFile, guesses
-from ..formats import llm as llm_package
+from .. import plugins
+from ..commandline.options import model_file
+from ..formats import Model, ModelFile, is_package
 from ..formats.rkllm import RkllmFile, is_rkllm
 from ..formats.tensor_attrs import default_attr
-from ..graph import Graph, Guess, TensorRole
-from ..socs import Soc
-from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
+from ..libraries import missing_library
+from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone, bytes_text
 from ..tensor import TensorAttr
-from .options import model_file
 
-if TYPE_CHECKING:
-    from .info_first_toolkit import FirstToolkit
-
-__all__ = ["COMMAND", "is_package", "runs_on"]
-
-
-@dataclass(frozen=True)
-class Operators:
-    """Nodes by type: on the NPU and on the CPU; ``problem`` where the graph cannot be read."""
-
-    rows: tuple[tuple[str, int, int], ...] = ()
-    weights: int = 0
-    problem: str = ""
-
-    @classmethod
-    def of(cls, model: Model) -> Operators:
-        """Count the nodes of the graph; nothing is decoded."""
-        try:
-            graph = model.graph(model.default_shape)
-        except ModelInvalid as error:
-            return cls(problem=str(error))
-        npu = Counter(node.op for node in graph.nodes if node.on_npu)
-        all_nodes = Counter(node.op for node in graph.nodes)
-        rows = tuple((op, npu[op], count - npu[op]) for op, count in all_nodes.most_common())
-        return cls(rows, _weights(graph))
-
-
-def _weights(graph: Graph) -> int:
-    return sum(tensor.nbytes for tensor in graph.tensors if tensor.role is TensorRole.CONST)
-
-
-def is_package(file: ModelFile) -> bool:
-    """Whether the file is the first one of a language model package."""
-    return bytes(file.data[: len(llm_package.MAGIC)]) == llm_package.MAGIC
-
-
-def runs_on(model: Model) -> list[str]:
-    """SoCs that take the file, in capitals."""
-    return [soc.name.upper() for soc in _socs(model)]
-
-
-def _socs(model: Model) -> list[Soc]:
-    accepted = {name.lower() for name in (*model.platforms, model.platform)}
-    return [soc for soc in socs.table().values() if set(soc.accepts) & accepted]
+__all__ = ["COMMAND"]
 
 
 class Info(Command):
@@ -87,35 +39,34 @@ class Info(Command):
         file = model_file(args.model)
         if is_rkllm(file.path, file.data):
             return _rkllm(file, args.model, console)
-        if is_package(file):
-            _show_llm(file, console)
+        told = [one.describe(file, args.check) for one in plugins.inspectors().values()]
+        described = [one for one in told if one is not None]
+        if is_package(file.data):
+            if not described:
+                raise missing_library(
+                    "llm", f"{file.label} is a language model package, which nothing here reads"
+                )
+            console.report(described[0].data, *described[0].facts)
             return Exit.OK
         model = file.model
-        operators = Operators.of(model)
-        soc = next(iter(_socs(model)), None)
+        soc = next(iter(model.socs), None)
         inputs = [default_attr(i, io, model.batch, True, soc) for i, io in enumerate(model.inputs)]
         outputs = [default_attr(i, io, model.batch, False, soc) for i, io in enumerate(model.outputs)]
         data = {
             "file": str(args.model), "bytes": len(file.data), "container": model.container,
             "toolkit": model.toolkit_version, "compiler": model.compiler_version,
-            "platform": model.platform, "platforms": model.platforms, "runs_on": runs_on(model),
+            "platform": model.platform, "platforms": model.platforms, "runs_on": model.runs_on,
             "framework": model.framework, "batch": model.batch, "dynamic": model.dynamic,
             "shapes": model.shapes, "custom_string": model.custom_string, "custom_ops": model.custom_ops,
             "inputs": [{**_fields(attr), "mean": io.mean, "std": io.std} for attr, io in zip(inputs, model.inputs)],
             "outputs": [_fields(attr) for attr in outputs],
-            "operators": [{"op": op, "npu": npu, "cpu": cpu} for op, npu, cpu in operators.rows],
-            "weight_bytes": operators.weights, "graph_problem": operators.problem,
         }  # fmt: skip
-        first = _first_toolkit(model)
-        data.update(first.data if first else {})
+        for one in described:
+            data.update(one.data)
         show = _attr_tables if console.room else _attr_lines
-        parts = [*_facts(args.model, file, model, operators), *(first.lines if first else []), ""]
-        parts += [*show(inputs, outputs, _means(model)), *(first.tensors if first else [])]
-        parts += [*_shapes(model), "", _operators(model, operators)]
-        if args.check:
-            data["silicon"], told = _checked(model)
-            data["guesses"], guessed = _guessed(model)
-            parts += [f"\n{told}\n\n{guessed}"]
+        parts = [*_facts(args.model, file, model), *(part for one in described for part in one.facts), ""]
+        parts += [*show(inputs, outputs, _means(model)), *(part for one in described for part in one.tensors)]
+        parts += [*_shapes(model), "", *(part for one in described for part in one.rest)]
         console.report(data, *parts)
         return Exit.OK
 
@@ -126,51 +77,13 @@ def _rkllm(file: ModelFile, path: Path, console: Console) -> int:
         found = RkllmFile.of(path, file.data)
     data = {**vars(found), "file": str(path), "path": str(path), "bytes": found.size}
     facts = [
-        ("file", f"{path} ({_size(found.size)})"), ("container", "RKLLM language model (librkllmrt)"),
+        ("file", f"{path} ({bytes_text(found.size)})"), ("container", "RKLLM language model (librkllmrt)"),
         ("toolkit", found.toolkit or "unknown"), ("head", "as known" if found.known_head else "not seen before"),
         ("made for", f"{found.soc or 'unknown'} (by the file's name)"), ("weights", found.dtype or "unknown"),
         ("context", f"{found.context} tokens (by the file's name)" if found.context else "unknown"),
     ]  # fmt: skip
     console.report(data, *(Line(f"{name + ':':15}{value}", hang=15) for name, value in facts))
     return Exit.OK
-
-
-def _first_toolkit(model: Model) -> Optional[FirstToolkit]:
-    """What files of the first toolkit say beyond that; its reader is loaded for none else."""
-    if model.generation != "rknpu1":
-        return None
-    from .info_first_toolkit import FirstToolkit
-
-    return FirstToolkit.of(model)
-
-
-def _checked(model: Model) -> tuple[list[dict[str, Any]], str]:
-    """Patterns that have gone wrong on boards: as data, and as text."""
-    from .health.silicon import silicon, suspicions
-
-    found = [{**vars(one), "level": one.level.value} for one in suspicions(model)]
-    lines = [str(finding) for finding in silicon(model)] or ["no pattern with reports of wrong results"]
-    return found, "\n".join(["on boards:", *lines])
-
-
-def _guessed(model: Model) -> tuple[list[dict[str, str]], str]:
-    """What the reader is not sure of: as data, and as text with one line per fact."""
-    found = _guesses(model)
-    facts = dict.fromkeys(guess.fact for guess in found)
-    lines = [
-        f"  {guesses.text(fact, [guess.node for guess in found if guess.fact == fact])}" for fact in facts
-    ] or ["  nothing: every pattern has been compared with the vendor's simulator"]
-    return [vars(guess) for guess in found], "\n".join(["not verified:", *lines])
-
-
-def _guesses(model: Model) -> list[Guess]:
-    """Those of all shapes; none for a graph that cannot be read, which is told elsewhere."""
-    try:
-        graphs = [model.graph(index) for index in range(max(1, len(model.shapes)))]
-    except ModelInvalid:
-        return []
-    reported = [Guess("", fact) for fact in guesses.about_strides(model.family)]
-    return list(dict.fromkeys([*(guess for graph in graphs for guess in graph.guesses), *reported]))
 
 
 def _fields(attr: TensorAttr) -> dict[str, Any]:
@@ -182,10 +95,10 @@ def _fields(attr: TensorAttr) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _facts(path: Path, file: ModelFile, model: Model, operators: Operators) -> list[Part]:
+def _facts(path: Path, file: ModelFile, model: Model) -> list[Part]:
     """One line each."""
     facts: list[tuple[str, Union[str, int]]] = [
-        ("file", f"{path} ({_size(len(file.data))})"),
+        ("file", f"{path} ({bytes_text(len(file.data))})"),
         (
             "container",
             f"version {model.container:#x}" if model.container > 9 else f"version {model.container}",
@@ -196,14 +109,13 @@ def _facts(path: Path, file: ModelFile, model: Model, operators: Operators) -> l
             model.compiler_version or "unknown",
         ),
         ("made for", "/".join(model.platforms or (model.platform,))),
-        ("runs on", ", ".join(runs_on(model)) or "no SoC known here"),
+        ("runs on", ", ".join(model.runs_on) or "no SoC known here"),
         ("framework", model.framework or "unknown"),
         ("batch", model.batch),
         ("shapes", f"{len(model.shapes)} sets" if model.dynamic else "static"),
     ]
     facts += [("custom string", model.custom_string)] if model.custom_string else []
     facts += [("custom ops", ", ".join(model.custom_ops))] if model.custom_ops else []
-    facts += [("weights", _size(operators.weights))] if operators.weights else []
     return [Line(f"{name + ':':15}{value}", hang=15) for name, value in facts]
 
 
@@ -250,41 +162,8 @@ def _shapes(model: Model) -> list[Part]:
     return ["", "shapes (logical order), one set per line:", *(Line(line, hang=4) for line in lines)]
 
 
-def _operators(model: Model, operators: Operators) -> Part:
-    if model.board_only:
-        return f"operators: {model.board_only.replace('; ', '. To run it here: ')}"
-    if operators.problem:
-        return f"operators: the graph cannot be read: {operators.problem}"
-    cells = [[op, str(npu + cpu), str(npu), str(cpu)] for op, npu, cpu in operators.rows]
-    total = [sum(column) for column in zip(*((n + c, n, c) for _, n, c in operators.rows))]
-    columns = [Column("operator", least=12), *(Column(head, True) for head in ("nodes", "NPU", "CPU"))]
-    return Table(columns, [*cells, ["all", *map(str, total or [0, 0, 0])]], last=1)
-
-
 def _numbers(values: tuple[float, ...]) -> str:
     return "[" + ", ".join(f"{value:g}" for value in values[:8]) + (", ...]" if len(values) > 8 else "]")
-
-
-def _size(count: int) -> str:
-    return f"{count} bytes" + (f", {count / 2**20:.2f} MiB" if count >= 2**20 else "")
-
-
-def _show_llm(file: ModelFile, console: Console) -> None:
-    model = file.llm
-    arch = model.arch
-    task = "score" if arch.scorer else "embedding" if model.embedding else "generate"
-    facts = {
-        "file": file.label, "kind": "language model package of rknnlite", "name": model.name, "family": arch.family,
-        "layers": arch.layers, "hidden": arch.hidden, "heads": arch.heads, "kv_heads": arch.kv_heads,
-        "vocabulary": arch.vocab_size, "weights": model.weights, "kv_cache": model.kv.dtype.name,
-        "max_context": model.max_context, "cores": model.core_num, "task": task,
-    }  # fmt: skip
-    if model.chosen:
-        counts = Counter(one.weights for one in model.chosen)
-        facts["matrices"] = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    if model.embedding:
-        facts.update(pooling=model.embedding.pooling.value, normalised=model.embedding.normalise)
-    console.report(facts, "\n".join(f"{name + ':':15}{value}" for name, value in facts.items()))
 
 
 COMMAND = Info()

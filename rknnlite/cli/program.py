@@ -33,13 +33,10 @@ from ..spi.command import Command, Console, Exit
 __all__ = ["BUILT_IN", "Parser", "main", "parser"]
 
 BUILT_IN = {
-    "info": "info", "check": "check", "run": "run", "bench": "bench", "perf": "perf", "compare": "compare", "doctor": "doctor",
-    "top": "top", "devices": "devices", "plugins": "plugin_list",
-    "new-plugin": "new_plugin", "export-llm": "export_llm", "llm-eval": "llm_eval",
-    "bench-llm": "bench_llm", "chat": "chat",
+    "info": "info", "run": "run", "doctor": "doctor", "devices": "devices", "plugins": "plugin_list",
     "completion": "completion", "man": "man",
 }  # fmt: skip
-"""Our own commands and the modules that hold them; a module is imported when its command is called."""
+"""The commands of everybody and the modules that hold them; a module is imported when its command is called."""
 
 _EPILOGUE = """\
 exit codes: 0 done; 1 failed; 2 wrong arguments; 3 the model cannot be used;

@@ -11,12 +11,12 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from ..commandline.options import add_inputs, add_isolation, add_model, between, open_context
 from ..files.input_arrays import arrays_for
 from ..files.writing import write_array
 from ..spi import Context
 from ..spi.command import Command, Console, Exit
 from ..tensor import TensorAttr
-from .options import add_inputs, add_isolation, add_model, between, open_context
 
 __all__ = ["COMMAND"]
 

@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import importlib
 import struct
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional, Union
+from typing import Any, Optional, TypeVar, Union
 
-from ..errors import ModelInvalid, ModelUnsupported, shown
+from ..errors import ModelInvalid, ModelUnsupported
 from ..files.reading import MappedFile, is_stream
 from .frame import CLASSIC, CURRENT, FIRST_HEADER, HEADER, LLM_PACKAGE, MINI
 from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 
-if TYPE_CHECKING:
-    from .llm import LlmModel
+__all__ = [
+    "NO_ATTRIBUTES",
+    "Attributes",
+    "IoTensor",
+    "Model",
+    "ModelFile",
+    "is_first_toolkit",
+    "is_package",
+    "sniff",
+]
 
-__all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model", "ModelFile", "is_first_toolkit", "sniff"]
-
+Result = TypeVar("Result")
 Source = Union[str, Path, bytes, bytearray, memoryview]
 
 _FIRST_TOOLKIT = {1: 1001, 2: 1002}
@@ -52,6 +60,7 @@ class ModelFile:
         self._source = source
         self._label = label
         self._mapped: MappedFile | None = None
+        self._results: dict[Callable[[ModelFile], Any], Any] = {}
 
     @property
     def label(self) -> str:
@@ -101,10 +110,10 @@ class ModelFile:
         """The metadata; raises ModelInvalid or ModelUnsupported naming the file and the remedy."""
         self.check()
         with self.naming():
-            self._refuse_rkllm()
+            self.refuse_rkllm()
             return _read(self.data)
 
-    def _refuse_rkllm(self) -> None:
+    def refuse_rkllm(self) -> None:
         """Raise ModelInvalid for what has the name of an RKLLM model, and is none; ModelUnsupported for one."""
         if bytes(self.data[:4]) in (b"RKNN", b"RKNX", LLM_PACKAGE[:4]):
             return
@@ -118,22 +127,12 @@ class ModelFile:
         """What goes wrong with the model inside the block names the file."""
         return _Naming(self.label)
 
-    @cached_property
-    def llm(self) -> LlmModel:
-        """The description of an LLM package; raises ModelInvalid or ModelUnsupported naming the file."""
-        self.check()
-        try:
-            self._refuse_rkllm()
-            if bytes(self.data[:8]) == LLM_PACKAGE:
-                from .llm import read
-
-                return read(self.data)
-            sniff(self.data)
-            raise ModelUnsupported("this is a network, not a language model; open it without LLM mode")
-        except ModelInvalid as error:
-            raise type(error)(f"{self.label}: {error}") from None
-        except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
-            raise ModelInvalid(f"{self.label}: damaged description: {shown(error)}; copy it again") from error
+    def once(self, read: Callable[[ModelFile], Result]) -> Result:
+        """What ``read`` makes of this file, computed once: for libraries that know more of files than the core."""
+        if read not in self._results:
+            self._results[read] = read(self)
+        result: Result = self._results[read]
+        return result
 
 
 class _Naming:
@@ -166,7 +165,7 @@ def sniff(data: memoryview) -> int:
         )
     if head == LLM_PACKAGE:
         raise ModelUnsupported(
-            "this is an LLM package of rknnlite, not a network; open it with rknnlite.llm.open_llm or with rknn3lite "
+            "this is an LLM package of rknnlite, not a network; open it with rknnlite.open_llm or with rknn3lite "
             "in LLM mode"
         )
     if head[:4] == b"RKNX":
@@ -187,6 +186,11 @@ def sniff(data: memoryview) -> int:
             f"update rknnlite, or {_REMEDY}"
         )
     return version
+
+
+def is_package(data: memoryview) -> bool:
+    """Whether the file is the first one of a language model package."""
+    return bytes(data[: len(LLM_PACKAGE)]) == LLM_PACKAGE
 
 
 def is_first_toolkit(data: memoryview) -> bool:

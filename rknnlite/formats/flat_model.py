@@ -7,8 +7,6 @@ asked for by the names of container 6, a container with other places renumbers t
 from __future__ import annotations
 
 import ast
-from abc import abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, ClassVar, TypeVar
@@ -18,9 +16,7 @@ from ..quant import RANGES
 from ..tensor import DType, Layout, QuantParams
 from .flatbuffer import Table
 from .model import IoTensor, Model
-from .registers import RegisterProgram
 from .slots import GraphSlot, RootSlot, TensorSlot
-from .storage import Storage
 
 __all__ = [
     "ELEMENT_TYPES",
@@ -148,19 +144,6 @@ class FlatModel(Model):
     flat: Table = field(default=None, repr=False)  # type: ignore[assignment]
     attrs: dict[str, Any] = field(default_factory=dict)
     file_size: int = 0
-
-    @abstractmethod
-    def storage(self, tables: list[Table], first: Iterable[Table]) -> Storage:
-        """The bytes of the tensors of a graph; ``first``: tensors of the graph that owns shared weights."""
-
-    @abstractmethod
-    def program(self, storage: Storage, graph: Table) -> RegisterProgram:
-        """The register commands of a graph."""
-
-    def lend(self) -> Storage:
-        """The bytes of the first graph, for a model whose weights were removed."""
-        first = next(iter(self.flat.tables(RootSlot.GRAPHS)))
-        return self.storage(list(first.tables(GraphSlot.TENSORS)), ())
 
     def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:
         graphs = list(self.flat.tables(RootSlot.GRAPHS))

@@ -9,19 +9,15 @@ registers (``register_map``).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..errors import ModelInvalid
-from ..graph import Graph
 from .flat_model import FlatModel, attributes_of, metadata
-from .flatbuffer import Schema, Table, root
+from .flatbuffer import Schema, root
 from .frame import HEADER, MINI, trailer
-from .model import NO_ATTRIBUTES, Attributes
-from .registers import RegisterProgram
 from .slots import (
     GraphSlot,
     MiniNodeSlot,
@@ -33,7 +29,6 @@ from .slots import (
     TensorSlot,
     numbers,
 )
-from .storage import Storage, check_overlap
 
 __all__ = ["RknnMini", "read"]
 
@@ -64,65 +59,12 @@ class Areas(NamedTuple):
     flat: memoryview
 
 
-class AreaStorage(Storage):
-    """Bytes of the tensors of a graph, found by offset and size inside an area."""
-
-    def __init__(self, tables: list[Table], areas: Areas) -> None:
-        super().__init__([], tables)
-        self._areas = areas
-        for kinds in (_WEIGHT_KINDS, (TensorKind.HELPER,)):
-            parts = [table for table in tables if table.i8(TensorSlot.KIND) in kinds]
-            check_overlap((table.i32(TensorSlot.OFFSET), table.i32(TensorSlot.BYTES)) for table in parts)
-
-    def of(self, index: int) -> memoryview:
-        """The bytes of tensor ``index``. Raises ModelInvalid when they leave their area."""
-        table = self._tables[index]
-        kind, name = table.i8(TensorSlot.KIND), table.string(TensorSlot.NAME)
-        size, offset = table.i32(TensorSlot.BYTES), table.i32(TensorSlot.OFFSET)
-        area = self._areas.helpers if kind == TensorKind.HELPER else self._areas.weights
-        if kind not in TensorKind.CONSTANTS:
-            raise ModelInvalid(f"tensor {name} of kind {kind} is no constant")
-        if size < 0 or offset < 0 or offset + size > len(area):
-            raise ModelInvalid(
-                f"constant {name}: {size} bytes at byte {offset} leave their area of {len(area)} bytes"
-            )
-        return area[offset : offset + size]
-
-    def absent(self, index: int) -> bool:
-        """Whether constant ``index`` stands for an operand that is not given: it has no bytes, and is no weight
-        (those can be removed)."""
-        table = self._tables[index]
-        return table.i8(TensorSlot.KIND) != TensorKind.WEIGHT and not table.i32(TensorSlot.BYTES)
-
-    def has(self, index: int) -> bool:
-        """Whether tensor ``index`` is a constant with bytes."""
-        table = self._tables[index]
-        return table.i8(TensorSlot.KIND) in TensorKind.CONSTANTS and table.i32(TensorSlot.BYTES) > 0
-
-    def commands(self) -> tuple[memoryview, memoryview]:
-        """(task records, register commands) of the graph."""
-        return self._areas.tasks, self._areas.commands
-
-
 @dataclass
 class RknnMini(FlatModel):
     """A model in the mini format."""
 
     complete_attributes: ClassVar[bool] = False
     areas: Areas = field(default=None, repr=False)  # type: ignore[assignment]
-
-    def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
-        from .builder import build_graph
-
-        return build_graph(self, index, attributes)
-
-    def storage(self, tables: list[Table], first: Iterable[Table]) -> Storage:
-        """The bytes of the tensors; there is only one graph."""
-        return AreaStorage(tables, self.areas)
-
-    def program(self, storage: Storage, graph: Table) -> RegisterProgram:
-        """The register commands: one core, every task counts."""
-        return RegisterProgram.from_tasks(*storage.commands(), cores=False)
 
 
 def read(data: memoryview, version: int = MINI) -> RknnMini:

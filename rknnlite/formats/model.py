@@ -6,14 +6,11 @@ import abc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
-from ..errors import ModelUnsupported
+from .. import socs
+from ..socs import Soc
 from ..tensor import DType, Layout, QuantParams
-
-if TYPE_CHECKING:
-    from ..graph import Graph
-    from .storage import Storage
 
 __all__ = ["NO_ATTRIBUTES", "Attributes", "IoTensor", "Model"]
 
@@ -73,25 +70,21 @@ class Model(abc.ABC):
         """The generation of NPUs that it was made for, as ``Soc.generation`` and backends name them."""
         return "rknpu2"
 
-    @abc.abstractmethod
-    def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
-        """Build graph ``index`` (one per legal set of shapes).
+    @property
+    def socs(self) -> list[Soc]:
+        """SoCs that take the file."""
+        accepted = {name.lower() for name in (*self.platforms, self.platform)}
+        return [soc for soc in socs.table().values() if set(soc.accepts) & accepted]
 
-        ``attributes`` are those that the container leaves out (the mini format stores the attributes of few types).
-
-        Raises:
-            ModelInvalid, ModelUnsupported: the file.
-            ParamInvalid: attributes of a node that is not there or has its own.
-        """
+    @property
+    def runs_on(self) -> list[str]:
+        """Their names, in capitals."""
+        return [soc.name.upper() for soc in self.socs]
 
     @property
     def board_only(self) -> str:
         """Why only a board runs the model, and the remedy behind a semicolon; empty: the CPU reference does, too."""
         return ""
-
-    def lend(self) -> Storage:
-        """Stored weights for another model whose own were removed."""
-        raise ModelUnsupported("a model of this kind lends no weights")
 
     @abc.abstractmethod
     def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:

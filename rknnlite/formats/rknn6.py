@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from .flat_model import FlatModel, attributes_of, metadata
-from .flatbuffer import Table, root
+from .flatbuffer import root
 from .frame import CURRENT, HEADER, trailer
-from .model import NO_ATTRIBUTES, Attributes
-from .registers import RegisterProgram
 from .slots import RootSlot
-from .storage import Storage
 
 if TYPE_CHECKING:
-    from ..graph import Graph
+    pass
 
 __all__ = ["Rknn6", "read"]
 
@@ -23,19 +19,6 @@ class Rknn6(FlatModel):
     """A model in container version 6."""
 
     complete_attributes: ClassVar[bool] = True
-
-    def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
-        from .builder import build_graph
-
-        return build_graph(self, index, attributes)
-
-    def storage(self, tables: list[Table], first: Iterable[Table]) -> Storage:
-        """The bytes of the tensors of a graph."""
-        return Storage(list(self.flat.tables(RootSlot.BLOBS)), tables, first)
-
-    def program(self, storage: Storage, graph: Table) -> RegisterProgram:
-        """The register commands of a graph: those for one core."""
-        return RegisterProgram.from_tasks(*storage.commands())
 
 
 def read(data: memoryview, version: int = CURRENT) -> Rknn6:

@@ -8,20 +8,15 @@ read by the same signs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from .. import socs
-from ..errors import ModelInvalid
-from ..graph import Graph
 from ..log import logger
 from .flat_model import FlatModel, attributes_of, metadata
-from .flatbuffer import Table, root
+from .flatbuffer import root
 from .frame import FIRST_HEADER, HEADER, trailer
-from .model import NO_ATTRIBUTES, Attributes, IoTensor
-from .registers import RegisterProgram
-from .slots import ClassicNodeSlot, ClassicRootSlot, CommandSlot, GraphSlot
-from .storage import Storage
+from .model import IoTensor
+from .slots import ClassicRootSlot
 
 __all__ = ["RknnClassic", "read"]
 
@@ -36,39 +31,6 @@ class RknnClassic(FlatModel):
     """A model in a container older than version 6."""
 
     complete_attributes: ClassVar[bool] = False
-
-    def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
-        from .builder import build_graph
-
-        return build_graph(self, index, attributes)
-
-    def storage(self, tables: list[Table], first: Iterable[Table]) -> Storage:
-        """The bytes of the tensors of a graph."""
-        late = self.flat.has(ClassicRootSlot.BLOBS)
-        slot = ClassicRootSlot.BLOBS if late else ClassicRootSlot.OLD_BLOBS
-        return Storage(list(self.flat.tables(slot)), tables, first)
-
-    def program(self, storage: Storage, graph: Table) -> RegisterProgram:
-        """The single-core commands of every node, activation tables before the registers that use them."""
-        blobs: list[tuple[int, memoryview]] = []
-        known, count = graph.count(GraphSlot.TENSORS), 0
-        for index, node in enumerate(graph.tables(GraphSlot.NODES)):
-            count += node.count(ClassicNodeSlot.COMMANDS)
-            if count * _BYTES_PER_COMMAND > self.file_size:
-                raise ModelInvalid(f"damaged file: {count} commands and more in {self.file_size} bytes")
-            for command in node.tables(ClassicNodeSlot.COMMANDS):
-                if command.i8(CommandSlot.CORE_MASK) > _ONE_CORE:
-                    continue
-                words, table = command.i32(CommandSlot.WORDS), command.i32(CommandSlot.TABLE)
-                if not (0 < words < known and _NO_TABLE <= table < known):
-                    raise ModelInvalid(
-                        f'node {node.string(ClassicNodeSlot.TYPE)} "{node.string(ClassicNodeSlot.NAME)}": its commands '
-                        f"name the tensors {words} and {table} (there are {known})"
-                    )
-                if table > 0:
-                    blobs.append((index, storage.of(table)))
-                blobs.append((index, storage.of(words)))
-        return RegisterProgram.from_blobs(blobs) if count else RegisterProgram.from_tasks(*storage.commands())
 
 
 def read(data: memoryview, version: int) -> RknnClassic:

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from .. import plugins, socs
+from .. import libraries, plugins, socs
 from .._faces.given import described, path_of
 from .._faces.log import FaceLog
 from .._faces.wording import wrong_rank
@@ -21,10 +21,6 @@ from ..abi.rknn3_types import RKNN3Tensor, RKNN3TensorAttr, RKNN3TensorMemory
 from ..capi.rknn3_attrs import tensor_attrs
 from ..errors import ContextInvalid, ParamInvalid
 from ..formats import ModelFile
-from ..llm.checksums import check_beside
-from ..llm.opening import open_llm
-from ..llm.package import EmbedTable, Package
-from ..llm.tokenizer import Tokenizer
 from ..runtime import open_model
 from ..spi import Context, Device
 from ..spi.inputs import RankMismatch, check_size, collect, widened
@@ -68,7 +64,7 @@ class RKNN3Runtime:
         self.rknn_log = rknn_log or FaceLog()
         self.context: Context | None = None
         self.llm_context: LlmContext | None = None
-        self.package: Package | None = None
+        self.package: Any = None
         self._soc = _coprocessor(target)
         self._device = _device(device_id)
         self.core_mask = _mask(core_mask)
@@ -81,10 +77,10 @@ class RKNN3Runtime:
         """Open the model; raises ModelInvalid, ModelUnsupported, ParamInvalid, BackendUnavailable."""
         where = {"soc": self._soc, "device_id": self._device, "core_mask": self.core_mask, **extra}
         if llm:
-            self.llm_context = open_llm(model, weights, **where)
-            self.package = Package.of(model.label)
+            self.llm_context = libraries.library("llm").open_llm(model, weights, **where)
+            self.package = libraries.library("llm").Package.of(model.label)
             # the model came as bytes: nobody else knows what lies beside it
-            check_beside(model, self.package, again=False)
+            libraries.library("llm").check_beside(model, self.package, again=False)
         else:
             self.context = open_model(model, weights=weights, **where)
         api, driver = self.versions
@@ -128,10 +124,10 @@ class RKNN3Runtime:
             callbacks = replace(callbacks, tokenizer=tokenizer)
         return callbacks
 
-    def _embeddings(self, path: Path) -> EmbedTable:
+    def _embeddings(self, path: Path) -> Any:
         config, package = self.llm().config, self.package
         sample = package.embed_sample() if package is not None and package.model.is_file() else ""
-        return EmbedTable(path, config.vocab_size, config.embedding_dim, sample)
+        return libraries.library("llm").EmbedTable(path, config.vocab_size, config.embedding_dim, sample)
 
     def decoder(self) -> Callable[..., str] | None:
         """Token ids to text, by the tokenizer beside the model; None where results bring their text.
@@ -145,7 +141,8 @@ class RKNN3Runtime:
             raise ParamInvalid(
                 "there is no tokenizer file beside the model; give decode=, a function from token ids to text"
             )
-        return tokenizer.loaded().decode
+        decode: Callable[..., str] = tokenizer.loaded().decode
+        return decode
 
     def _own_tokenizer(self) -> _LateTokenizer | None:
         """The one tokenizer of the open model; None without a file for it."""
@@ -258,17 +255,18 @@ class _LateTokenizer:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._reading = threading.Lock()
-        self._tokenizer: Tokenizer | None = None
+        self._tokenizer: Any = None
 
-    def loaded(self) -> Tokenizer:
+    def loaded(self) -> Any:
         """The tokenizer itself; raises ModelInvalid when the file is unusable."""
         with self._reading:
             if self._tokenizer is None:
-                self._tokenizer = Tokenizer(self.path)
+                self._tokenizer = libraries.library("llm").Tokenizer(self.path)
             return self._tokenizer
 
     def __call__(self, text: str) -> list[int]:
-        return self.loaded()(text)
+        tokens: list[int] = self.loaded()(text)
+        return tokens
 
 
 def _coprocessor(target: Any) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from .._faces.given import described
 from .._faces.log import FaceLog
 from ..errors import ContextInvalid, ParamInvalid, RunTimeout
-from ..llm.stream import astream, stream
+from ..libraries import library
 from ..spi.llm import InferParams, LlmCallbacks, LlmContext, LlmInput, LlmSession, RunSummary
 from ..spi.one_thread import OneThread
 from ._args import SessionArgs
@@ -97,14 +97,15 @@ class RKNN3Session:
     ) -> Iterator[str]:
         """Run and yield text; leaving the loop stops the run."""
         inputs, params = self._prepared(arguments, changes)
-        yield from stream(self.core, inputs, decode, params)
+        yield from library("llm").stream(self.core, inputs, decode, params)
 
     def astream(
         self, arguments: RunArguments, decode: Callable[[Sequence[int]], str] | None, **changes: Any
     ) -> AsyncIterator[str]:
         """``stream`` for ``async for``."""
         inputs, params = self._prepared(arguments, changes)
-        return astream(self.core, inputs, decode, params)
+        pieces: AsyncIterator[str] = library("llm").astream(self.core, inputs, decode, params)
+        return pieces
 
     def _prepared(
         self, arguments: RunArguments, changes: dict[str, Any]

@@ -13,7 +13,7 @@ from .types import Device, OpenOptions, Options, Probe
 if TYPE_CHECKING:
     from ..formats import ModelFile
     from ..native.board import Board
-    from ..protocol.board import Facts
+    from .board_facts import Facts
     from .finding import Finding
     from .llm import LlmContext, LlmOptions
     from .matmul import MatmulContext, MatmulSpec

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import paragraph, visible
 from .progress import Progress, clear_bars
-from .terminal import Column, Line, Part, Table, Tone, render
+from .terminal import Column, Line, Part, Table, Tone, bytes_text, render
 
 __all__ = [
     "Column",
@@ -33,6 +33,7 @@ __all__ = [
     "Table",
     "Tone",
     "as_json",
+    "bytes_text",
 ]
 
 

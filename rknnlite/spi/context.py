@@ -21,7 +21,6 @@ from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
 if TYPE_CHECKING:
     from ..socs import Soc
-    from .dumps import Dump
     from .op_host import PostProcess
     from .perf import MemorySize, PerfTable
 
@@ -373,8 +372,8 @@ class Context(AsyncCalls, abc.ABC):
         """Memory of the context in bytes."""
         raise RknnError(f"backend {self.backend_name} keeps no memory figures yet")
 
-    def dump(self, directory: str | os.PathLike[str], golden: Dump | None = None) -> Dump:
-        """Run once more on the last inputs and write every tensor to a folder, see ``rknnlite.spi.dumps``.
+    def dump(self, directory: str | os.PathLike[str], golden: Any = None) -> Any:
+        """Run once more on the last inputs and write every tensor to a folder; returns a ``rknnlite_insight.dumps.Dump``.
 
         With ``golden`` each node computes on the values that dump has for its operands, where it has them.
         """

@@ -169,7 +169,7 @@ class LlmSession(Typed, abc.ABC):
     """A conversation: parameters, callbacks, a chat template and a private KV cache on a shared model.
 
     Examples:
-        >>> from rknnlite.llm import Chat
+        >>> from rknnlite import Chat
         >>> with Chat("examples/llm_chat/models/tiny") as chat:
         ...     summary = chat.session.run(PromptInput("What is 1 + 2?"), InferParams(max_new_tokens=16))
         ...     summary.n_decode_tokens == chat.session.state().n_decode_tokens

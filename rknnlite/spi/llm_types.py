@@ -59,7 +59,7 @@ class KvPolicy(enum.IntEnum):
     """What happens when the KV cache is full; DEFAULT is RECURRENT (``rknn3_kvcache_policy``).
 
     Examples:
-        >>> from rknnlite.llm import Chat
+        >>> from rknnlite import Chat
         >>> with Chat("examples/llm_chat/models/tiny") as chat:
         ...     chat.session.set_kvcache_policy(KvPolicy.NORMAL)
     """
@@ -73,7 +73,7 @@ class KvClear(enum.IntEnum):
     """How much ``clear_kvcache`` drops (``rknn3_kvcache_clear_policy``).
 
     Examples:
-        >>> from rknnlite.llm import Chat
+        >>> from rknnlite import Chat
         >>> with Chat("examples/llm_chat/models/tiny") as chat:
         ...     chat.session.clear_kvcache(KvClear.ALL)
     """
@@ -198,7 +198,7 @@ class LlmState:
     """Counters of a session (``RKLLMRunState``): tokens in the cache, its size, and those of the last run.
 
     Examples:
-        >>> from rknnlite.llm import Chat
+        >>> from rknnlite import Chat
         >>> with Chat("examples/llm_chat/models/tiny") as chat:
         ...     chat.session.state().n_total_tokens
         0
@@ -220,7 +220,7 @@ class RunSummary:
     ``n_guessed_tokens`` were computed ahead, and ``n_accepted_tokens`` of them were chosen (``LlmParams.speculate``).
 
     Examples:
-        >>> from rknnlite.llm import Chat
+        >>> from rknnlite import Chat
         >>> with Chat("examples/llm_chat/models/tiny") as chat:
         ...     answer = chat.ask("What is 1 + 2?", max_new_tokens=4)
         ...     chat.last.first_token <= chat.last.end

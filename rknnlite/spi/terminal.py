@@ -14,7 +14,7 @@ from typing import Any, Optional, Union
 
 from ..errors import one_line, visible
 
-__all__ = ["Column", "Line", "Part", "Table", "Tone", "render", "shortened", "width_of"]
+__all__ = ["Column", "Line", "Part", "Table", "Tone", "bytes_text", "render", "shortened", "width_of"]
 
 _GAP = "  "
 _MARK = "…"
@@ -228,3 +228,13 @@ def render(parts: Iterable[Part], room: Optional[int] = None, paint: Any = None)
     for part in parts:
         lines += [visible(part)] if isinstance(part, str) else [visible(line) for line in part.lines(room)]
     return "\n".join(lines)
+
+
+def bytes_text(count: int) -> str:
+    """A number of bytes, in MiB too where there are many.
+
+    Examples:
+        >>> bytes_text(3 << 20)
+        '3145728 bytes, 3.00 MiB'
+    """
+    return f"{count} bytes" + (f", {count / 2**20:.2f} MiB" if count >= 2**20 else "")

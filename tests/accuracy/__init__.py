@@ -1,1 +1,1 @@
-"""Tests of ``rknnlite.accuracy``."""
+"""Tests of ``rknnlite_insight``."""

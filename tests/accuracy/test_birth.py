@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_insight import Comparison, Distance, Kind, TensorError, Verdict, judge
+from rknnlite_insight.dumps import Dump
 
 import rknnlite
-from rknnlite.accuracy import Comparison, Distance, Kind, TensorError, Verdict, judge
-from rknnlite.spi.dumps import Dump
 from tests.support.corpus import EXAMPLES, genuine, golden_of, open_cpu
 from tests.support.needs import needs
 

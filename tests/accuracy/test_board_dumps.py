@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_insight.dumps import Dump
 
 import rknnlite
 from rknnlite.cli import main
 from rknnlite.errors import ParamInvalid
-from rknnlite.spi.dumps import Dump
 from tests.support.corpus import genuine, golden_of, open_cpu
 
 TWO = "two_images.rk3588.i8"

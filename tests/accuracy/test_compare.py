@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_insight.comparison import Comparison, Distance, TensorError, distance
+from rknnlite_insight.dumps import Dump, DumpWriter
 
 import rknnlite
-from rknnlite.accuracy.comparison import Comparison, Distance, TensorError, distance
 from rknnlite.errors import BackendUnavailable, InputInvalid, ModelInvalid, ParamInvalid, RknnError
-from rknnlite.spi.dumps import Dump, DumpWriter
 from tests.support.corpus import genuine, golden_of, open_cpu
 from tests.support.onnx_twin import write_twin
 
@@ -44,7 +44,7 @@ def test_distances() -> None:
 
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=50), st.integers(1, 7))
 def test_distances_do_not_depend_on_blocks(values: list[float], block: int) -> None:
-    from rknnlite.accuracy import comparison
+    from rknnlite_insight import comparison
 
     a = np.array(values, np.float32)
     b = a[::-1].copy()

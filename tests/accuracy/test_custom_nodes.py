@@ -63,8 +63,8 @@ def test_the_network_alone_equals_onnxs_own_evaluator(network: Path, tmp_path: P
     """Float against float: nothing of the pieces is lost."""
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import OpRun
+    from rknnlite_insight.onnx_run import dump_onnx
 
-    from rknnlite.accuracy.onnx_run import dump_onnx
     from rknnlite.spi.custom_op import as_custom_op
 
     class cstDualResidual(OpRun):

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_insight import Kind, judge
+from rknnlite_insight.comparison import Comparison
+from rknnlite_insight.dumps import Dump, DumpWriter
 
 import rknnlite
-from rknnlite.accuracy import Kind, judge
-from rknnlite.accuracy.comparison import Comparison
 from rknnlite.errors import DeviceUnavailable, ParamInvalid, RknnError
 from rknnlite.spi import Context
-from rknnlite.spi.dumps import Dump, DumpWriter
 from tests.support.corpus import genuine, golden_of, open_cpu
 from tests.support.onnx_twin import write_twin
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_insight import Comparison, Distance, Kind, TensorError, Verdict, judge
+from rknnlite_insight.comparison import distance
 
 import rknnlite
-from rknnlite.accuracy import Comparison, Distance, Kind, TensorError, Verdict, judge
-from rknnlite.accuracy.comparison import distance
 from tests.support.corpus import genuine, golden_of
 from tests.support.onnx_twin import write_twin
 

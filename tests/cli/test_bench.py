@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rknnlite_insight.commands import bench
 
-from rknnlite.cli import bench
 from tests.support.corpus import genuine
 
 from .conftest import Call

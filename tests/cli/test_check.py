@@ -107,7 +107,7 @@ def test_wrong_arguments(call: Call, words: Any) -> None:
     ("text", "size"), [("2kB", 2000), ("1.5 KiB", 1536), ("3M", 3_000_000), ("77", 77), ("1Gi", 2**30)]
 )
 def test_sizes(call: Call, text: str, size: int) -> None:
-    from rknnlite.cli.check import _size
+    from rknnlite_insight.commands.check import _size
 
     assert _size(text) == size
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rknnlite_llm.answers import AnswerParser, AnswerPart, answer_form
+from rknnlite_llm.commands import chat
+from rknnlite_llm.constraints import Gbnf, JsonSchema, Lark, Regex
 
-from rknnlite.cli import chat
-from rknnlite.llm.answers import AnswerParser, AnswerPart, answer_form
-from rknnlite.llm.constraints import Gbnf, JsonSchema, Lark, Regex
 from rknnlite.spi.command import Exit
 from rknnlite.spi.llm import CallState, LlmTraits, RunSummary
 from tests.llm.test_lora import write_adapter

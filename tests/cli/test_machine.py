@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_insight.commands import top
 
 from rknnlite import config
 from rknnlite._faces import vendor_files
-from rknnlite.cli import health, top
+from rknnlite.cli import health
 from rknnlite.cli.doctor import examine
 from rknnlite.cli.health import Finding, Level
 from rknnlite.native.board import Board, Reading

@@ -337,7 +337,7 @@ def test_perf_report_is_self_contained(call: Call, tmp_path: Path) -> None:
 
 def test_names_are_escaped_in_pages() -> None:
     needs("jinja2")
-    from rknnlite.cli.html_report import Bar, HtmlReport
+    from rknnlite_pages.report import Bar, HtmlReport
 
     report = HtmlReport("<b>", [("a", "<i>")])
     report.table("<u>", ["<s>"], [[Bar("<p>", 2.0)], [None], [0.5], ["<q>"]])
@@ -359,8 +359,8 @@ def test_an_extra_that_is_missing_is_told_before_the_work(
         raise AssertionError("has begun")
 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    monkeypatch.setattr("rknnlite.cli.compare.compare", work)
-    monkeypatch.setattr("rknnlite.cli.perf.open_context", work)
+    monkeypatch.setattr("rknnlite_insight.commands.compare.compare", work)
+    monkeypatch.setattr("rknnlite_insight.commands.perf.open_context", work)
     for words in (("perf", RESNET), ("compare", RESNET, RESNET)):
         done = call(*words, "--plot", "layers.png")
         assert done.code == Exit.UNAVAILABLE and EXTRAS["plot"].remedy in done.err

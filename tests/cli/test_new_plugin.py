@@ -11,8 +11,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from rknnlite_authoring.package import KINDS
 
-from rknnlite.cli.new_plugin.package import KINDS
 from tests.packaging.project import package_data
 from tests.support.brothers import slow_unless
 from tests.support.corpus import ROOT
@@ -104,7 +104,7 @@ def test_the_headers_are_found_and_are_the_only_ones(call: Call) -> None:
 
 def test_headers_and_templates_are_in_the_wheel() -> None:
     patterns = package_data()
-    for package in ("rknnlite.abi", "rknnlite.cli.new_plugin"):
+    for package in ("rknnlite.abi", "rknnlite_authoring.new_plugin"):
         folder = ROOT / package.replace(".", "/")
         files = [f for f in folder.rglob("*") if f.is_file() and f.suffix not in (".py", ".pyc")]
         assert len(files) >= 2

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_insight import Comparison, Distance, TensorError, judge
+from rknnlite_insight.commands import compare_page, perf_page
+from rknnlite_insight.commands.perf_text import perf_parts
+from rknnlite_insight.commands.perf_verdict import verdict
+from rknnlite_pages.chart import Chart, Series
+from rknnlite_pages.report import Bar, HtmlReport
 
-from rknnlite.accuracy import Comparison, Distance, TensorError, judge
-from rknnlite.cli import compare_page, perf_page
-from rknnlite.cli.html_chart import Chart, Series
-from rknnlite.cli.html_report import Bar, HtmlReport
-from rknnlite.cli.perf_text import perf_parts
-from rknnlite.cli.perf_verdict import verdict
 from rknnlite.spi.command import Exit, Line
 from rknnlite.spi.perf import MemorySize, PerfRow, PerfTable
 from tests.support.corpus import genuine, golden_of

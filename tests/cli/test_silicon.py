@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_graph.graph import ConvParams, Graph, Node, Tensor, TensorRole
+from rknnlite_graph.silicon import PATTERNS, silicon, suspicions
 
-from rknnlite.cli.health.silicon import PATTERNS, silicon, suspicions
 from rknnlite.formats import ModelFile
-from rknnlite.graph import ConvParams, Graph, Node, Tensor, TensorRole
 from rknnlite.spi.finding import Level
 from rknnlite.tensor import DType
 from tests.cli.conftest import RESNET, Call

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from rknnlite.cli import main
-from rknnlite.cli.options import core_mask, mask_name
 from rknnlite.cli.program import BUILT_IN
 from rknnlite.cli.readiness import brief, ready
+from rknnlite.commandline.options import core_mask, mask_name
 from rknnlite.socs import get
 from rknnlite.spi import Backend, Device, Probe
 from rknnlite.spi.command import Column, Console, Exit, Line, Progress, Table, Tone
@@ -538,7 +538,7 @@ def test_masks_have_the_vendors_names(mask: int, name: str) -> None:
 
 
 def test_chat_tells_its_speed_on_a_terminal_only() -> None:
-    from rknnlite.cli.chat import _speed
+    from rknnlite_llm.commands.chat import _speed
 
     data = {"decode_tokens": 12, "tokens_per_s": 34.56, "first_token_s": 0.123}
     told = _speed(data, Console(out=Terminal()))

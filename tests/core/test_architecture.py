@@ -37,18 +37,18 @@ DECLARATIONS = "abi"  # C structures that plugins and faces share; of the core o
 SPEAKS_C = {*FACES, DECLARATIONS, "capi", "native"}  # rooms that may import ctypes
 CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}
 EXTRAS = {
-    "rknnlite.cli.html_report": {"jinja2"},
+    "rknnlite_pages.report": {"jinja2"},
     "rknnlite.files.pictures": {"PIL", "cv2"},
     "rknnlite.cli.completion": {"shtab"},
-    "rknnlite.accuracy.onnx_run": {"onnx", "onnxruntime"},
-    "rknnlite.accuracy.plot": {"matplotlib"},
+    "rknnlite_insight.onnx_run": {"onnx", "onnxruntime"},
+    "rknnlite_insight.plot": {"matplotlib"},
     "rknnlite.spi.rich_terminal": {"rich"},
-    "rknnlite.llm.sandbox": {"jinja2"},
+    "rknnlite_llm.sandbox": {"jinja2"},
     "rknnlite.layout": {"cv2"},  # faster interleaving; numpy's own otherwise
-    "rknnlite.llm.tokenizer": {"tokenizers"},
-    "rknnlite.llm.gguf_import": {"gguf"},
-    "rknnlite.llm.grammar_library": {"llguidance"},
-    "rknnlite.protocol.messages": {"google"},
+    "rknnlite_llm.tokenizer": {"tokenizers"},
+    "rknnlite_llm.gguf_import": {"gguf"},
+    "rknnlite_llm.grammar_library": {"llguidance"},
+    "rknnlite_protocol.messages": {"google"},
 }
 """Imported where they are used, with a message that names the extra."""
 PLUGINS_NEED = {
@@ -140,7 +140,7 @@ def is_module(name: str, root: Path) -> bool:
 
 
 def room(name: str) -> str:
-    """The room of a core module: ``rknnlite.formats.bson`` -> ``formats``, ``rknnlite`` -> ``__init__``."""
+    """The room of a core module: ``rknnlite_graph.reading.bson`` -> ``formats``, ``rknnlite`` -> ``__init__``."""
     parts = name.split(".")
     return parts[1] if len(parts) > 1 else "__init__"
 

@@ -43,8 +43,8 @@ def test_import_makes_few_data_classes() -> None:
 @pytest.mark.parametrize(
     "seldom",
     [
-        "rknnlite.graph",
-        "rknnlite.formats.storage",
+        "rknnlite_graph.graph",
+        "rknnlite_graph.reading.storage",
         "rknnlite.spi.perf",
         "rknnlite.api._c_functions",
         "rknnlite.api._tensor_attr",
@@ -66,17 +66,17 @@ def test_import_leaves_to_later_what_few_programs_use(seldom: str) -> None:
     ],
 )
 def test_comparing_is_left_to_those_who_compare(program: str) -> None:
-    assert not [name for name in run(f"{BEFORE}{program}\n{NEW}") if name.startswith("rknnlite.accuracy")]
+    assert not [name for name in run(f"{BEFORE}{program}\n{NEW}") if name.startswith("rknnlite_insight")]
 
 
 def test_names_of_the_accuracy_room_are_public_nevertheless() -> None:
     script = (
         "import rknnlite\n"
         "print({'compare', 'to_onnx'} <= set(dir(rknnlite)), {'compare', 'to_onnx'} <= set(rknnlite.__all__))\n"
-        "print(rknnlite.compare.__module__, rknnlite.to_onnx.__module__, rknnlite.compare is rknnlite.accuracy.compare)"
+        "print(rknnlite.compare.__module__, rknnlite.to_onnx.__module__, rknnlite.compare is rknnlite_insight.compare)"
     )
     assert run(script) == [
-        "True", "True", "rknnlite.accuracy.session", "rknnlite.accuracy.onnx_export", "True",
+        "True", "True", "rknnlite_insight.session", "rknnlite_insight.onnx_export", "True",
     ]  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_reading_a_model_builds_nothing_and_needs_no_masked_arrays() -> None:
         f"{BEFORE}from rknnlite.formats import ModelFile\nassert ModelFile({str(MODEL)!r}).model.inputs\n{NEW}"
     )
     assert "rknnlite.formats.rknn6" in loaded
-    assert not {"numpy.ma", "rknnlite.graph", "rknnlite.formats.builder"} & set(loaded)
+    assert not {"numpy.ma", "rknnlite_graph.graph", "rknnlite_graph.reading.builder"} & set(loaded)
 
 
 def test_named_tuples_are_objects_in_json() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_graph.graph import Graph
 
-from rknnlite.graph import Graph
 from rknnlite.spi import Context
 from rknnlite.tensor import DType, QuantParams
 from tests.support.corpus import DATA, EXAMPLES, Golden, answers_of, goldens, open_cpu

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from rknnlite_cpu.context import CpuContext
 from rknnlite_cpu.runs import Runs
+from rknnlite_insight.dumps import Dump
 
 from rknnlite import errors
 from rknnlite.spi import Context, PostProcess
-from rknnlite.spi.dumps import Dump
 from rknnlite.tensor import DType, TensorAttr
 from tests.custom_ops.models import PlainDual
 from tests.support.corpus import EXAMPLES, genuine, golden_of, open_cpu

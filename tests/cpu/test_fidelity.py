@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_graph.read import read_graph
+from rknnlite_graph.real import float_graph
 
 import rknnlite
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.graph.real import float_graph
 from rknnlite.spi import Context
 from tests.support.corpus import DATA, EXAMPLES, answers_of, genuine, golden_of, goldens, open_cpu
 from tests.support.onnx_twin import write_twin
@@ -109,10 +110,11 @@ def test_other_models_run_in_float_too(name: str) -> None:
 
 def test_attention_in_float_stores_nothing_in_between() -> None:
     """int8 attention stores scores and softmax in 8 bits; in float a small change of an input is a small change of the result."""
-    from rknnlite.formats import ModelFile
-    from rknnlite.graph.real import float_graph
+    from rknnlite_graph.real import float_graph
 
-    graph = ModelFile(genuine("attention.rk3588.i8")).model.graph()
+    from rknnlite.formats import ModelFile
+
+    graph = read_graph(ModelFile(genuine("attention.rk3588.i8")).model)
     (stored,), (real,) = (
         [node.attrs for node in each.nodes if node.op == "exSDPAttention"]
         for each in (graph, float_graph(graph))
@@ -182,7 +184,7 @@ def test_stored_elements_are_the_same_with_tables() -> None:
 
 def test_attention_in_float_rounds_nothing_in_between() -> None:
     """int8 stores the scores and their softmax as int8; the registers tell the steps."""
-    graph = ModelFile(genuine("attention.rk3588.i8")).model.graph()
+    graph = read_graph(ModelFile(genuine("attention.rk3588.i8")).model)
     (node,) = (node for node in graph.nodes if node.op == "exSDPAttention")
     (real,) = (node for node in float_graph(graph).nodes if node.op == "exSDPAttention")
     assert "score_step" in node.attrs and not {

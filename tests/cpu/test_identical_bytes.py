@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 from rknnlite_cpu.kernels.functions import hard_sigmoid
+from rknnlite_graph.tables import elu_alpha, hard_sigmoid_line
 
 import rknnlite
-from rknnlite.graph.tables import elu_alpha, hard_sigmoid_line
 from rknnlite.tensor import DType
 from tests.custom_ops.models import DUAL, PlainDual
 from tests.support.corpus import open_cpu

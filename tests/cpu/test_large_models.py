@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_graph.read import read_graph
 
 import rknnlite
 from rknnlite.formats import ModelFile
@@ -22,7 +23,7 @@ FLOAT32, INT64 = 1, 7
 def test_parts_of_a_split_layer_add_up(soc: str) -> None:
     """12,544 inputs in five or three parts; the small last one has its accumulator shifted to fit the sum's scale."""
     path = DATA / f"split_inputs.{soc}.i8.rknn"
-    nodes = [n for n in ModelFile(path).model.graph().nodes if n.op == "ConvAdd"]
+    nodes = [n for n in read_graph(ModelFile(path).model).nodes if n.op == "ConvAdd"]
     assert nodes[-1].stage is not None and nodes[-1].stage.second_scale < 1
     with np.load(path.with_suffix(".npz")) as golden, rknnlite.open(path, backend="cpu") as context:
         (found,) = context.infer(golden["in0"])

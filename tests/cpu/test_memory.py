@@ -15,9 +15,9 @@ import weakref
 import numpy as np
 import pytest
 from rknnlite_cpu.plan import ExecutionPlan
+from rknnlite_graph.graph import Graph, Node, TensorRole
 
 from rknnlite.errors import InputInvalid
-from rknnlite.graph import Graph, Node, TensorRole
 from rknnlite.spi import Context
 from tests.support.corpus import ROOT, genuine, golden_of, open_cpu
 from tests.support.graphs import tensor
@@ -86,7 +86,7 @@ def test_outputs_in_the_middle_survive() -> None:
 
 @pytest.mark.parametrize("name", ["conv_relu.rk3588.i8", "mobilenetv2_like.rk3576.i8", "lstm.rk3588.fp16"])
 def test_weights_are_unpacked_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rknnlite.formats import weights
+    from rknnlite_graph.reading import weights
 
     context = open_cpu(genuine(name))
     inputs = golden_of(name).inputs

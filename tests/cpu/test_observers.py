@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_insight import dumps
+from rknnlite_insight.dumps import MANIFEST, Dump
 
 import rknnlite
 from rknnlite.errors import ContextInvalid, ParamInvalid
-from rknnlite.spi import Context, CustomOp, PerfTable, dumps
-from rknnlite.spi.dumps import MANIFEST, Dump
+from rknnlite.spi import Context, CustomOp, PerfTable
 from tests.support.corpus import EXAMPLES, FIXTURES, genuine, golden_of, open_cpu
 
 TWO = "two_images.rk3588.i8"
@@ -242,8 +243,8 @@ def test_a_full_disk_is_one_line_and_the_inference_goes_on(
     else:
         folder.mkdir()
         full = MANIFEST if when == "at the end" else "0003"
-        monkeypatch.setattr("rknnlite.spi.dumps.write_array", _full_at(full, dumps.write_array))
-        monkeypatch.setattr("rknnlite.spi.dumps.write_text", _full_at(full, dumps.write_text))
+        monkeypatch.setattr("rknnlite_insight.dumps.write_array", _full_at(full, dumps.write_array))
+        monkeypatch.setattr("rknnlite_insight.dumps.write_text", _full_at(full, dumps.write_text))
     got = open_cpu(genuine(TWO)).infer(inputs)
     assert all(map(np.array_equal, got, want))
     (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
@@ -264,7 +265,7 @@ def _full_at(name: str, write: Any) -> Any:
 def test_a_dump_on_a_full_disk_says_so(
     context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rknnlite.spi.dumps.write_array", _full_at(".npy", dumps.write_array))
+    monkeypatch.setattr("rknnlite_insight.dumps.write_array", _full_at(".npy", dumps.write_array))
     with pytest.raises(ParamInvalid, match=f"cannot write tensor .* to {tmp_path}: No space left on device"):
         context.dump(tmp_path)
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rknnlite_cpu.ops import load_rare
 from rknnlite_cpu.registry import _BUILDERS
 from rknnlite_cpu.values import encode
+from rknnlite_graph.graph import RecurrentParams, Stage, Tensor
 
 from rknnlite.errors import RknnError
-from rknnlite.graph import RecurrentParams, Stage, Tensor
 from rknnlite.tensor import DType, QuantParams
 from tests.support.damage import limits
 from tests.support.graphs import one_node, tensor

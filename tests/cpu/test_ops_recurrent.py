@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rknnlite_graph.graph import RecurrentParams
 
 from rknnlite.errors import ModelInvalid
-from rknnlite.graph import RecurrentParams
 from tests.support.graphs import constant, one_node, run, tensor
 
 onnx = pytest.importorskip("onnx", reason="pip install onnx")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rknnlite_cpu.ops import builder_of
 from rknnlite_cpu.values import encode, round_bf16, round_f16
+from rknnlite_graph.graph import ConvParams, Stage
 
 from rknnlite.errors import ModelInvalid, RknnError
-from rknnlite.graph import ConvParams, Stage
 from rknnlite.quant import quantise
 from rknnlite.tensor import DType, QuantParams
 from tests.support.graphs import compute, constant, one_node, run, tensor

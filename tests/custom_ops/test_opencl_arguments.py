@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_insight.one_node import run_op
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.spi.one_node import run_op
 
 pytest.importorskip("pyopencl")
 from rknnlite_opencl.device import unavailable

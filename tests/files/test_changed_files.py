@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_graph.read import read_graph
+from rknnlite_llm import export_llm
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.llm import export_llm
 from tests.support.corpus import ROOT, genuine
 from tests.support.llm_models import write_model
 
@@ -67,7 +68,7 @@ NETWORK = """
 """
 
 LANGUAGE = """
-    from rknnlite.llm import EmbedTable, Package, open_llm
+    from rknnlite_llm import EmbedTable, Package, open_llm
     from rknnlite.spi.llm import InferParams, LlmCallbacks, TokenInput
 
     package = Package.of(folder / "tiny")
@@ -168,11 +169,11 @@ def test_a_file_that_is_replaced_by_rename_stays_as_it_was(tmp_path: Path) -> No
     path = tmp_path / "model.rknn"
     path.write_bytes(DYNAMIC.read_bytes())
     file = ModelFile(path)
-    want = file.model.graph(1).nodes
+    want = read_graph(file.model, 1).nodes
     (tmp_path / "new").write_bytes(b"RKNN")
     (tmp_path / "new").replace(path)
     file.check()
-    assert len(file.model.graph(1).nodes) == len(want)
+    assert len(read_graph(file.model, 1).nodes) == len(want)
     path.unlink()
     file.check()
 

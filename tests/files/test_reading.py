@@ -80,7 +80,7 @@ LOADS = {
     "plugin": "rknnlite.load_custom_ops(path)",
     "compare": "rknnlite.compare(path, path)",
     "to_onnx": "rknnlite.to_onnx(path)",
-    "tokenizer": "from rknnlite.llm import Tokenizer; Tokenizer(path)",
+    "tokenizer": "from rknnlite_llm import Tokenizer; Tokenizer(path)",
 }
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_graph.graph import Accumulator, ConvParams, FusedOp, Graph, Node, Stage, Tensor, TensorRole
+from rknnlite_graph.read import read_graph
+from rknnlite_graph.reading.assumed import doubtful_sums
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.assumed import doubtful_sums
-from rknnlite.graph import Accumulator, ConvParams, FusedOp, Graph, Node, Stage, Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
 from tests.support import swept
 from tests.support.corpus import DATA, genuine, goldens, open_cpu
@@ -31,12 +32,12 @@ def parameters(graph: Graph) -> list[float]:
 
 @pytest.mark.parametrize(("case", "target"), list(FROM_REGISTERS))
 def test_alpha_from_what_is_left_of_the_table(case: str, target: str) -> None:
-    assert parameters(swept.model(case, target).model.graph()) == [FROM_REGISTERS[case, target]]
+    assert parameters(read_graph(swept.model(case, target).model)) == [FROM_REGISTERS[case, target]]
 
 
 @pytest.mark.parametrize("target", ["rk3588.i16", "rk3562.i16", "rk3576.i16", "rv1126b.i16"])
 def test_quick_gelu_is_told_from_silu_and_its_factor_is_a_guess(target: str) -> None:
-    graph = swept.model("dense.0026", target).model.graph()
+    graph = read_graph(swept.model("dense.0026", target).model)
     (guess,) = graph.guesses
     assert (
         parameters(graph) == [1.702]
@@ -47,13 +48,13 @@ def test_quick_gelu_is_told_from_silu_and_its_factor_is_a_guess(target: str) -> 
 
 @pytest.mark.parametrize("stem", ["bfloat_chain.rk3576.bf16", "bfloat_chain.rk3588.bf16"])
 def test_plain_silu_is_no_guess(stem: str) -> None:
-    graph = ModelFile(genuine(stem)).model.graph()
+    graph = read_graph(ModelFile(genuine(stem)).model)
     assert 1.0 in parameters(graph) and not graph.guesses
 
 
 def test_an_assumed_alpha_is_logged_once_with_node_and_value(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "rknnlite"):
-        ModelFile(genuine(ELU)).model.graph()
+        read_graph(ModelFile(genuine(ELU)).model)
     (line,) = [record.getMessage() for record in caplog.records]
     assert f'node ConvElu "{ELU_NODE}": alpha of its Elu is not in the file; 1 is taken' in line
 
@@ -66,19 +67,21 @@ def test_the_caller_can_give_alpha() -> None:
         assert all(np.array_equal(a, b) for a, b in zip(context.infer(golden.inputs), plain))
     with open_cpu(genuine(ELU), extra={"attributes": {"ConvElu": {"alpha": 0.3}}}) as context:
         assert any(not np.array_equal(a, b) for a, b in zip(context.infer(golden.inputs), plain))
-    graph = ModelFile(genuine(ELU)).model.graph(attributes={ELU_NODE: {"alpha": 0.3}})
+    graph = read_graph(ModelFile(genuine(ELU)).model, attributes={ELU_NODE: {"alpha": 0.3}})
     assert 0.3 in parameters(graph) and not graph.guesses
 
 
 @pytest.mark.parametrize("alpha", [None, "1", True, float("nan")])
 def test_a_given_alpha_must_be_a_number(alpha: object) -> None:
     with pytest.raises(ParamInvalid, match="alpha must be a number"):
-        ModelFile(genuine(ELU)).model.graph(attributes={ELU_NODE: {"alpha": alpha}})
+        read_graph(ModelFile(genuine(ELU)).model, attributes={ELU_NODE: {"alpha": alpha}})
 
 
 def test_attributes_for_an_alpha_that_the_file_tells_are_refused() -> None:
     with pytest.raises(ParamInvalid, match="the model stores its own"):
-        swept.model("int16_elu_smaller", "rk3576.i16").model.graph(attributes={"ConvElu": {"alpha": 1.0}})
+        read_graph(
+            swept.model("int16_elu_smaller", "rk3576.i16").model, attributes={"ConvElu": {"alpha": 1.0}}
+        )
 
 
 # -- sums of int16 layers on rk3588, rk3566, rk3568 -----------------------------------------------------------
@@ -100,7 +103,7 @@ def test_sums_at_the_limit_of_their_bias_are_told(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_mean_is_known_by_its_weights() -> None:
-    (guess,) = swept.model("head.0036", "rk3588.i16").model.graph().guesses
+    (guess,) = read_graph(swept.model("head.0036", "rk3588.i16").model).guesses
     assert "make a mean 2 times as large as its weights do; the weights are believed" in guess.fact
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rknnlite_graph.reading.attributes import read_attributes
 
-from rknnlite.formats.attributes import read_attributes
 from rknnlite.formats.flatbuffer import Table, root
 from tests.support.flat import build, i32s
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from rknnlite.formats.bson import BsonError, decode
+from rknnlite_graph.reading.bson import BsonError, decode
 
 
 def encode(value: dict[str, Any]) -> bytes:

@@ -6,13 +6,14 @@ import struct
 
 import numpy as np
 import pytest
+from rknnlite_graph.graph import ConvParams, Node, Tensor, TensorRole
+from rknnlite_graph.read import read_graph
+from rknnlite_graph.reading.checks import check_convolution
+from rknnlite_graph.reading.families import family_of
+from rknnlite_graph.reading.register_map import SMALL_CONSTANTS
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.checks import check_convolution
-from rknnlite.formats.families import family_of
-from rknnlite.formats.register_map import SMALL_CONSTANTS
-from rknnlite.graph import ConvParams, Node, Tensor, TensorRole
 from rknnlite.tensor import DType
 from tests.support.corpus import genuine, open_cpu
 from tests.support.flat import build, f32s, i32s
@@ -170,19 +171,19 @@ KERNELS = [("conv_relu.rk3588.i8", 0x1038), ("conv_relu.rk3562.i8", 0x1024), ("c
 def test_registers_of_another_kernel(name, register):
     data = bytearray(genuine(name).read_bytes())
     with pytest.raises(ModelInvalid, match="its registers are for a kernel of 3x2"):
-        ModelFile(with_register(data, register, lambda value: value - (1 << 24))).model.graph()
+        read_graph(ModelFile(with_register(data, register, lambda value: value - (1 << 24))).model)
 
 
 def test_registers_of_another_output():
     data = bytearray(genuine("conv_relu.rk3588.i8").read_bytes())
     with pytest.raises(ModelInvalid, match="registers give zero point -127, its output"):
-        ModelFile(with_register(data, 0x4080, lambda value: value + 1)).model.graph()
+        read_graph(ModelFile(with_register(data, 0x4080, lambda value: value + 1)).model)
 
 
 def test_registers_that_scale_to_nothing():
     data = bytearray(genuine("conv_relu.rk3588.i8").read_bytes())
     with pytest.raises(ModelInvalid, match="give the output scale 0"):
-        ModelFile(with_register(data, 0x4084, lambda value: 0)).model.graph()
+        read_graph(ModelFile(with_register(data, 0x4084, lambda value: 0)).model)
 
 
 @pytest.mark.parametrize(
@@ -252,26 +253,26 @@ def test_results_that_no_operator_gives(operator, result, more):
         ModelInvalid,
         match=f'node {operator} "odd":? (operands of shape .* do not give|gives shape .*file says)',
     ):
-        ModelFile(data).model.graph()
+        read_graph(ModelFile(data).model)
 
 
 def test_an_input_that_is_a_constant():
     stored = tensor("x", SHAPE, CONST, s18=0)
     data = model([stored, Y], [IN, node("Relu", [0], [1]), OUT], [bytes(96)])
     with pytest.raises(ModelInvalid, match="input x is stored in the file as a constant"):
-        ModelFile(data).model.graph()
+        read_graph(ModelFile(data).model)
 
 
 def test_a_fetched_tensor_that_is_no_input():
     other = tensor("other", SHAPE, INPUT)
     nodes = [IN, node("InputOperator", [], [2]), node("Add", [0, 2], [1]), OUT]
     with pytest.raises(ModelInvalid, match="fetches tensor other, which is no input of the graph"):
-        ModelFile(model([X, Y, other], nodes)).model.graph()
+        read_graph(ModelFile(model([X, Y, other], nodes)).model)
 
 
 @pytest.mark.filterwarnings("error")
 def test_steps_of_a_damaged_file_give_no_warning():
-    from rknnlite.formats.recurrent import _stepped
+    from rknnlite_graph.reading.recurrent import _stepped
 
     rows = Tensor(
         0, "w", DType.FLOAT32, (1, 2), TensorRole.CONST, load=lambda: np.array([[3e38, -1]], np.float32)
@@ -283,8 +284,8 @@ def test_steps_of_a_damaged_file_give_no_warning():
 def test_a_layer_without_register_commands():
     """Constants beside the node are no commands; the converter writes none for what the NPU cannot compute."""
     model = ModelFile(genuine("conv_relu.rv1126b.i8")).model
-    (node,) = [node for node in model.graph().nodes if node.conv is not None]
-    y, family = model.graph().tensors[node.outputs[0]], family_of(model.family)
+    (node,) = [node for node in read_graph(model).nodes if node.conv is not None]
+    y, family = read_graph(model).tensors[node.outputs[0]], family_of(model.family)
     for registers in ({}, dict.fromkeys(SMALL_CONSTANTS.values(), 1)):
         with pytest.raises(ModelInvalid, match=r"no register commands; .*smaller"):
             check_convolution(node, node.conv, y, family, registers)
@@ -293,8 +294,8 @@ def test_a_layer_without_register_commands():
 def test_a_sum_whose_scale_may_be_cut():
     """rv1103b has one scale for both operands; at its end the converter writes a convolution that is too large."""
     data = genuine("mobilenetv2_like.rv1103b.i8").read_bytes()
-    assert ModelFile(data).model.graph().guesses == []
+    assert read_graph(ModelFile(data).model).guesses == []
     for register, change in ((0x4090, lambda v: v & 0xFFFF | 29 << 16), (0x404C, lambda v: v & ~0xF00000)):
         data = with_register(bytearray(data), register, change)
-    facts = [guess.fact for guess in ModelFile(data).model.graph().guesses]
+    facts = [guess.fact for guess in read_graph(ModelFile(data).model).guesses]
     assert any("2, 4 or 8 times too large" in fact for fact in facts)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from rknnlite_graph.read import read_graph
+from rknnlite_graph.reading.registers import RegisterProgram
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
-from rknnlite.formats.registers import RegisterProgram
 from rknnlite.formats.rknn_classic import RknnClassic
 from tests.formats.test_hostile import open_and_run
 from tests.support import damage
@@ -87,7 +88,7 @@ def test_other_zero_points_are_taken_as_they_are(caplog: pytest.LogCaptureFixtur
     caplog.clear()
     with caplog.at_level(logging.WARNING, "rknnlite"):
         model = ModelFile(identity(2, (0.5, 0))).model
-        (guess,) = [guess for guess in model.graph().guesses if "mean and std" in guess.fact]
+        (guess,) = [guess for guess in read_graph(model).guesses if "mean and std" in guess.fact]
     assert guess.node == "" and caplog.text.count("does not store mean and std") == 1
     assert np.array_equal(
         context.infer([np.full((1, 2, 2, 3), 3.0, np.float32)])[0], np.full((1, 3, 2, 2), 3.0)
@@ -107,7 +108,7 @@ def test_more_commands_than_the_file_can_hold() -> None:
     assert isinstance(model, RknnClassic)
     model.file_size = 10_000
     with pytest.raises(ModelInvalid, match="damaged file: 2000 commands and more in 10000 bytes"):
-        model.graph()
+        read_graph(model)
 
 
 def test_missing_attributes_are_not_guessed() -> None:
@@ -126,7 +127,7 @@ def test_rknn_toolkit_1_is_another_container() -> None:
     model = ModelFile(file.data).model
     assert (model.container, model.family) == (1, "RKNPU1")
     with pytest.raises(ModelUnsupported, match="pre-compiled"):
-        model.graph()
+        read_graph(model)
 
 
 def test_word_form() -> None:
@@ -161,7 +162,7 @@ def test_compressed_weights_of_container_2() -> None:
     """The codec is that of version 6: the weights are those of the plain file of the same network."""
 
     def stored(path: str) -> dict[str, np.ndarray]:
-        nodes = ModelFile(fixture_file(path)).model.graph().nodes
+        nodes = read_graph(ModelFile(fixture_file(path)).model).nodes
         return {n.name: n.conv.weight().astype(np.int16) - n.conv.zero_point[0] for n in nodes if n.conv}
 
     old, new = stored(f"{OLD}/v2_RK3588.rknn"), stored(f"{MULTIPLE}/RK3588.rknn")

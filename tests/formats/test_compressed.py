@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_graph.reading import storage, weight_codes, weight_codes_fast
+from rknnlite_graph.reading.compressed import CompressedWeight
+from rknnlite_graph.reading.storage import Expansion
+from rknnlite_graph.reading.weight_codes import PREFIXES, Header
 
 from rknnlite.errors import ModelInvalid
-from rknnlite.formats import storage, weight_codes, weight_codes_fast
-from rknnlite.formats.compressed import CompressedWeight
-from rknnlite.formats.storage import Expansion
-from rknnlite.formats.weight_codes import PREFIXES, Header
 from rknnlite.tensor import DType
 from tests.support.brothers import slow_unless
 from tests.support.corpus import genuine, open_cpu
@@ -233,8 +233,8 @@ def test_many_small_streams_are_a_bomb_together(monkeypatch):
     with pytest.raises(ModelInvalid, match="compressed weight w8: with those before it 9437184 plain bytes"):
         total.add("w8", 1 << 20)
     Expansion(0).add("small", 1 << 20)
-    monkeypatch.setattr("rknnlite.formats.storage._FREE", 0)
-    monkeypatch.setattr("rknnlite.formats.storage._MOST_TOGETHER", 0)
+    monkeypatch.setattr("rknnlite_graph.reading.storage._FREE", 0)
+    monkeypatch.setattr("rknnlite_graph.reading.storage._MOST_TOGETHER", 0)
     with (
         pytest.raises(ModelInvalid, match="with those before it"),
         open_cpu(genuine("packed_i16.rk3588.i16").read_bytes()),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 
 import pytest
+from rknnlite_graph.graph import Node
+from rknnlite_graph.reading.families import FAMILIES, family_of
+from rknnlite_graph.reading.register_map import V1, V2A, V2B, Field, scaled
+from rknnlite_graph.reading.registers import RegisterProgram
+from rknnlite_graph.reading.stages import StageReader
 
 from rknnlite import socs
 from rknnlite.errors import ModelInvalid
-from rknnlite.formats.families import FAMILIES, family_of
-from rknnlite.formats.register_map import V1, V2A, V2B, Field, scaled
-from rknnlite.formats.registers import RegisterProgram
-from rknnlite.formats.stages import StageReader
-from rknnlite.graph import Node
 from rknnlite.tensor import DType
 
 

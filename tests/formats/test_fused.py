@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from rknnlite_cpu.registry import builder_for
+from rknnlite_graph.graph import Accumulator, Activation, FusedOp, Join
+from rknnlite_graph.read import read_graph
+from rknnlite_graph.reading.fused import fused_op
+from rknnlite_graph.tables import TABLE_FUNCTIONS
 
 from rknnlite.formats import ModelFile
-from rknnlite.formats.fused import fused_op
-from rknnlite.graph import Accumulator, Activation, FusedOp, Join
-from rknnlite.graph.tables import TABLE_FUNCTIONS
 from tests.support.corpus import genuine
 
 CONV, TRANSPOSED, OPERAND = Accumulator.CONV, Accumulator.CONV_TRANSPOSE, Accumulator.OPERAND
@@ -53,7 +54,7 @@ def test_questions() -> None:
 
 
 def test_nodes_of_a_file_carry_it() -> None:
-    nodes = ModelFile(genuine("residual_leaky_add.rk3588.i8")).model.graph().nodes
+    nodes = read_graph(ModelFile(genuine("residual_leaky_add.rk3588.i8")).model).nodes
     fused = [node.fused for node in nodes if node.op == "ConvLeakyReluAdd"]
     assert fused and set(fused) == {FusedOp(CONV, before=LEAKY, join=Join.ADD)}
 

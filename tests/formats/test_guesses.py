@@ -9,13 +9,11 @@ import struct
 import numpy as np
 import pytest
 from rknnlite_cpu import ops, registry
-
-from rknnlite.errors import ModelInvalid
-from rknnlite.formats import ModelFile
-from rknnlite.formats.attributes import unread_attributes
-from rknnlite.formats.flatbuffer import root
-from rknnlite.formats.fused import fused_op
-from rknnlite.formats.guesses import (
+from rknnlite_graph.graph import Graph, Guess, Node, Tensor, TensorRole
+from rknnlite_graph.read import read_graph
+from rknnlite_graph.reading.attributes import unread_attributes
+from rknnlite_graph.reading.fused import fused_op
+from rknnlite_graph.reading.guesses import (
     CONTROL_REGISTERS,
     SEEN,
     SEEN_ELSEWHERE,
@@ -25,10 +23,13 @@ from rknnlite.formats.guesses import (
     about_container,
     about_registers,
 )
+from rknnlite_graph.reading.storage import Storage
+from rknnlite_graph.view import NodeView
+
+from rknnlite.errors import ModelInvalid
+from rknnlite.formats import ModelFile
+from rknnlite.formats.flatbuffer import root
 from rknnlite.formats.slots import NodePlace, UnionCode
-from rknnlite.formats.storage import Storage
-from rknnlite.graph import Graph, Guess, Node, Tensor, TensorRole
-from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 from tests.support import swept
 from tests.support.corpus import DATA, EXAMPLES, genuine, open_cpu
@@ -76,7 +77,9 @@ def test_files_known_right_make_no_guess() -> None:
         try:
             model = file.model
             guesses = [
-                guess for index in range(max(1, len(model.shapes))) for guess in model.graph(index).guesses
+                guess
+                for index in range(max(1, len(model.shapes)))
+                for guess in read_graph(model, index).guesses
             ]
         except ModelInvalid:
             continue  # kept to be refused
@@ -89,8 +92,8 @@ def test_files_known_right_make_no_guess() -> None:
 def test_an_unknown_bit_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     model = ModelFile(with_register(STEM, 0x4060, UNKNOWN_BIT)).model
     with caplog.at_level(logging.WARNING, "rknnlite"):
-        graph = model.graph()
-        model.graph()
+        graph = read_graph(model)
+        read_graph(model)
     (line,) = [record.getMessage() for record in caplog.records if "not verified" in record.getMessage()]
     (node,) = [node for node in graph.nodes if node.conv is not None]
     assert node.label() in line and "register 0x4060" in line and "its bits 0x2000 in none" in line
@@ -260,20 +263,20 @@ def test_unknown_words_are_refused(op: str, attribute: str, word: str) -> None:
 @pytest.mark.parametrize(("stem", "op"), [("pooling.rk3588.i8", "MaxPool"), ("arithmetic.rk3588.i8", "Sub")])
 def test_a_genuine_file_with_another_register_speaks(stem: str, op: str) -> None:
     register = 0x6024 if op == "MaxPool" else 0x5034
-    graph = ModelFile(with_register(stem, register, UNKNOWN_BIT)).model.graph()
+    graph = read_graph(ModelFile(with_register(stem, register, UNKNOWN_BIT)).model)
     assert any(guess.node.startswith(op) and f"{register:#06x}" in guess.fact for guess in graph.guesses)
 
 
 def test_a_genuine_file_with_another_word_speaks() -> None:
     data = genuine("resize.rk3588.i8").read_bytes()
     assert data.count(b"half_pixel") >= 1
-    graph = ModelFile(data.replace(b"half_pixel", b"half_pixes")).model.graph()
+    graph = read_graph(ModelFile(data.replace(b"half_pixel", b"half_pixes")).model)
     assert any("coordinate_transformation_mode is 'half_pixes'" in guess.fact for guess in graph.guesses)
 
 
 def test_a_place_that_nobody_knows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NodePlace, "CPU", 5)
-    (guess,) = swept.model("pad_wrap", "rk3588.i8").model.graph().guesses
+    (guess,) = read_graph(swept.model("pad_wrap", "rk3588.i8").model).guesses
     assert (
         guess.node.startswith("Pad")
         and guess.fact == "the code 0 for where it runs is not known; the CPU is taken"
@@ -282,16 +285,16 @@ def test_a_place_that_nobody_knows_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_missing_numbers_of_a_table_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     file = ModelFile(genuine("espcn_like.rv1126b.i8"))
-    assert not file.model.graph().guesses
+    assert not read_graph(file.model).guesses
     named = Storage.named
     monkeypatch.setattr(
         Storage, "named", lambda self, name: None if name.endswith("BNcfgTensor") else named(self, name)
     )
-    facts = {guess.fact for guess in file.model.graph().guesses}
+    facts = {guess.fact for guess in read_graph(file.model).guesses}
     assert facts == {"the constant with multiplier and offset of its table is missing; 0 is taken"}
 
 
 def test_scores_that_are_not_rounded_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rknnlite.formats.matmul_steps.attention_steps", lambda *_: {})
-    facts = [guess.fact for guess in ModelFile(genuine("attention.rk3588.i8")).model.graph().guesses]
+    monkeypatch.setattr("rknnlite_graph.reading.matmul_steps.attention_steps", lambda *_: {})
+    facts = [guess.fact for guess in read_graph(ModelFile(genuine("attention.rk3588.i8")).model).guesses]
     assert facts == ["its registers do not tell the steps of its scores; they are not rounded"]

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_graph.graph import Node, Tensor, TensorRole
+from rknnlite_graph.read import read_graph
+from rknnlite_graph.reading.inferred import axis_inside, inferred_attributes
 
 import rknnlite
 from rknnlite.errors import ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.inferred import axis_inside, inferred_attributes
-from rknnlite.graph import Node, Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
 from tests.support.corpus import genuine
 
@@ -134,7 +135,7 @@ def test_attributes_for_nobody(name: str, attributes: Any, complaint: str) -> No
 
 def test_stored_attributes_stay() -> None:
     with pytest.raises(ParamInvalid, match="'MaxPool': the model stores its own"):
-        ModelFile(genuine("pooling.rk3588.i8")).model.graph(0, {"MaxPool": {"kernel_shape": [9, 9]}})
+        read_graph(ModelFile(genuine("pooling.rk3588.i8")).model, 0, {"MaxPool": {"kernel_shape": [9, 9]}})
 
 
 def test_a_told_axis_counts_the_dimensions_of_the_network() -> None:

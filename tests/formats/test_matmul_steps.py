@@ -7,13 +7,14 @@ import struct
 
 import numpy as np
 import pytest
+from rknnlite_graph.graph import Node, Tensor, TensorRole
+from rknnlite_graph.read import read_graph
+from rknnlite_graph.reading.families import NpuFamily, family_of
+from rknnlite_graph.reading.matmul_steps import attention_steps, hidden_attributes, product_steps
+from rknnlite_graph.reading.registers import RegisterProgram
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.formats import ModelFile
-from rknnlite.formats.families import NpuFamily, family_of
-from rknnlite.formats.matmul_steps import attention_steps, hidden_attributes, product_steps
-from rknnlite.formats.registers import RegisterProgram
-from rknnlite.graph import Node, Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
 from tests.support.corpus import genuine, golden_of, open_cpu
 
@@ -130,7 +131,7 @@ def test_a_calibrated_range_needs_no_registers() -> None:
 
 def test_a_genuine_file() -> None:
     model = ModelFile(genuine("attention.rk3588.i8")).model
-    node = next(n for n in model.graph().nodes if n.op == "exSDPAttention")
+    node = next(n for n in read_graph(model).nodes if n.op == "exSDPAttention")
     assert -128 <= node.attrs["score_zero_point"] <= 127
     assert 1e-3 < node.attrs["score_step"] < 1
     assert node.attrs["weight_step"] < 1.01 / 255

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_graph.read import read_graph
+from rknnlite_graph.reading.register_map import T3, W1, Field
+from rknnlite_graph.reading.weights import parse_joined_bias
 
 from rknnlite.errors import ModelInvalid, ParamInvalid, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
-from rknnlite.formats.register_map import T3, W1, Field
-from rknnlite.formats.weights import parse_joined_bias
 from rknnlite.tensor import Layout
 from tests.formats.test_hostile import open_and_run
 from tests.support import damage
@@ -100,7 +101,7 @@ def test_data_use() -> None:
 
 
 def attributes(stem: str, op: str) -> list[dict[str, object]]:
-    return [node.attrs for node in ModelFile(genuine(stem)).model.graph().nodes if node.op == op]
+    return [node.attrs for node in read_graph(ModelFile(genuine(stem)).model).nodes if node.op == op]
 
 
 def test_attention_scale() -> None:
@@ -213,4 +214,4 @@ def test_constant_outside_its_area() -> None:
     areas = model.areas  # type: ignore[attr-defined]
     model.areas = areas._replace(weights=areas.weights[:100])  # type: ignore[attr-defined]
     with pytest.raises(ModelInvalid, match=r"constant .* leave their area of 100 bytes"):
-        model.graph()
+        read_graph(model)

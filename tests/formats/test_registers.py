@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_graph.reading.registers import RegisterProgram
 
 from rknnlite.errors import ModelInvalid
-from rknnlite.formats.registers import RegisterProgram
 
 DPU = 0x1001
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_graph.graph import TensorRole
+from rknnlite_graph.read import read_graph
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
 from rknnlite.formats.flat_model import literal
-from rknnlite.graph import TensorRole
 from rknnlite.tensor import DType, Layout, QuantParams
 from tests.support.corpus import genuine, goldens, open_cpu
 from tests.support.damage import limits, table_places, tables_in
@@ -49,7 +50,7 @@ def test_a_hand_made_model_runs() -> None:
 
 
 def test_metadata_of_a_genuine_file_comes_without_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rknnlite.formats import builder
+    from rknnlite_graph.reading import builder
 
     monkeypatch.setattr(builder, "build_graph", None)
     model = ModelFile(genuine("mean_std.rk3588.i8")).model
@@ -93,7 +94,7 @@ def test_metadata_of_a_hand_made_file() -> None:
 def test_graphs_are_in_order_and_closed(name: str) -> None:
     model = ModelFile(genuine(name)).model
     for number in range(max(1, len(model.shapes))):
-        found = model.graph(number)
+        found = read_graph(model, number)
         known = set(found.inputs)
         for item in found.nodes:
             for index in item.inputs:
@@ -101,7 +102,7 @@ def test_graphs_are_in_order_and_closed(name: str) -> None:
             known.update(item.outputs)
         assert set(found.outputs) <= known
     with pytest.raises(ModelInvalid, match=r"graphs, not one numbered 9"):
-        model.graph(9)
+        read_graph(model, 9)
 
 
 def test_constants_are_read_when_they_are_asked_for() -> None:
@@ -109,7 +110,7 @@ def test_constants_are_read_when_they_are_asked_for() -> None:
     data = made(
         [X, tensor("k", (3, 1, 1), CONST, FLOAT32, s18=0), Y], [node("Add", [0, 1], [2])], [2], blobs=[blob]
     )
-    found = ModelFile(data).model.graph()
+    found = read_graph(ModelFile(data).model)
     assert found.tensors[1].value().tolist() == [[[0.0]], [[1.0]], [[2.0]]]
     with pytest.raises(ValueError, match="tensor x is not a constant"):
         found.tensors[0].value()
@@ -351,7 +352,7 @@ def test_layout_flag_and_unused_slots_do_not_matter() -> None:
 
 def test_whatever_goes_wrong_while_a_graph_is_read_is_a_damaged_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """The net below all checks: no other exception reaches the caller, and the cause is kept."""
-    from rknnlite.formats import builder
+    from rknnlite_graph.reading import builder
 
     def slip(self: object) -> None:
         raise IndexError("tuple index out of range")

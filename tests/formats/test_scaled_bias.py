@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from rknnlite.formats.weights import parse_scaled_bias
+from rknnlite_graph.reading.weights import parse_scaled_bias
 
 
 def test_layers_without_a_bias_have_scales_alone() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rknnlite_graph.graph import Node, Tensor, TensorRole
+from rknnlite_graph.reading.convolutions import ConvReader, _spread_slopes
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
-from rknnlite.formats.convolutions import ConvReader, _spread_slopes
-from rknnlite.graph import Node, Tensor, TensorRole
 from rknnlite.tensor import DType
 
 NODE = Node(1, "ConvPRelu", "layer", [0], [1])

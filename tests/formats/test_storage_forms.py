@@ -6,18 +6,19 @@ import logging
 
 import numpy as np
 import pytest
+from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.read import read_graph
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.formats import ModelFile
 from rknnlite.formats.slots import GraphSlot, RootSlot, StorageForm, TensorSlot
-from rknnlite.graph import Graph, Node
 from rknnlite.tensor import DType
 from tests.support import swept
 from tests.support.corpus import DATA, genuine
 
 
 def graph_of(name: str) -> Graph:
-    return ModelFile(genuine(name)).model.graph()
+    return read_graph(ModelFile(genuine(name)).model)
 
 
 def convolutions(name: str) -> list[Node]:
@@ -85,7 +86,7 @@ def test_int16_on_older_npus_is_said_to_be_uncertain_where_it_is(caplog):
     """Layers whose sums are in the steps of their weights are as the simulator has them (the goldens show it)."""
     with caplog.at_level(logging.WARNING, logger="rknnlite"):
         members = swept.members(DATA / "guessed" / "int16_large_bias.tar.xz")
-        graph = ModelFile(members["rk3588.i16.rknn"]).model.graph()
+        graph = read_graph(ModelFile(members["rk3588.i16.rknn"]).model)
     assert len(caplog.records) == 1 and "2, 4, ... times too large" in caplog.text
     assert len(graph.guesses) == 1
     caplog.clear()

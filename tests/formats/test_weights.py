@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from rknnlite.errors import ModelInvalid
-from rknnlite.formats.weights import (
+from rknnlite_graph.reading.weights import (
     parse_bias,
     segments,
     surface_constant,
@@ -20,6 +18,8 @@ from rknnlite.formats.weights import (
     unpack_first_layer,
     unpack_pairs,
 )
+
+from rknnlite.errors import ModelInvalid
 
 PADDING = -99
 

@@ -21,12 +21,12 @@ import numpy as np
 import psutil
 import pytest
 from rknnlite_librknnrt import recipe
+from rknnlite_llm import open_llm
+from rknnlite_llm.package import EmbedTable, Package
 
 import rknnlite
 from rknnlite import abi
 from rknnlite.abi import rknn3
-from rknnlite.llm import open_llm
-from rknnlite.llm.package import EmbedTable, Package
 from rknnlite.spi.llm import (
     CallState,
     EmbedInput,
@@ -370,8 +370,8 @@ CLIENT = """
 import sys
 import numpy as np
 import rknnlite
-from rknnlite.llm import open_llm
-from rknnlite.llm.package import EmbedTable, Package
+from rknnlite_llm import open_llm
+from rknnlite_llm.package import EmbedTable, Package
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, PromptInput, TokenInput, VocabInfo
 from rknnlite_rknn3rt.backend import Rknn3Backend
 from tests.support.corpus import genuine

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rknnlite.llm.answers import AnswerForm, AnswerParser, AnswerPart, PartKind, forms
+from rknnlite_llm.answers import AnswerForm, AnswerParser, AnswerPart, PartKind, forms
 
 Call = tuple[str, dict[str, Any]]
 BAR, LOW = "\uff5c", "\u2581"

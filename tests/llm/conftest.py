@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
 
-from rknnlite.llm import EmbedTable, Package, export_llm, open_llm
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmContext, LlmParams, LlmResult, LlmSession, VocabInfo
 from tests.support.llm_models import HIDDEN, VOCAB, write_model
 

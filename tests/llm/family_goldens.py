@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from rknnlite.formats.safetensors import write_safetensors
+from rknnlite_llm.container.safetensors import write_safetensors
 
 TOOLS = Path(__file__).parents[2] / "tools" / "llm_families"
 DATA = Path(__file__).parent / "data" / "families"

@@ -16,8 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
-
-from rknnlite.formats.safetensors import write_safetensors
+from rknnlite_llm.container.safetensors import write_safetensors
 
 TOOLS = Path(__file__).parents[2] / "tools"
 DATA = Path(__file__).parent / "data" / "media"

@@ -14,10 +14,10 @@ import pytest
 from rknnlite_cpu.llm import ahead
 from rknnlite_cpu.llm.ahead import Lookup, Pace
 from rknnlite_cpu.llm.steps import Steps
+from rknnlite_llm import Package, export_llm, open_llm
+from rknnlite_llm.host_sampling import HostSampling
 
 from rknnlite.errors import ModelInvalid, ParamInvalid
-from rknnlite.llm import Package, export_llm, open_llm
-from rknnlite.llm.host_sampling import HostSampling
 from rknnlite.spi.llm import (
     CallState,
     InferParams,

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from rknnlite.llm import Chat, Package, Tokenizer
-from rknnlite.llm.answers import (
+from rknnlite_llm import Chat, Package, Tokenizer
+from rknnlite_llm.answers import (
     Answer,
     PartKind,
     answer_decoder,
@@ -20,7 +19,8 @@ from rknnlite.llm.answers import (
     forms,
     special_token,
 )
-from rknnlite.llm.template import JinjaTemplate
+from rknnlite_llm.template import JinjaTemplate
+
 from rknnlite.spi.llm import CallState, MessagesInput
 from tests.support.needs import needs
 
@@ -128,7 +128,7 @@ def test_a_prompt_may_end_inside_of_a_thought(form: Any, prompt: str, inside: bo
 
 
 def test_an_answer_as_a_message() -> None:
-    from rknnlite.llm.answers import AnswerPart, ToolCall
+    from rknnlite_llm.answers import AnswerPart, ToolCall
 
     answer = Answer.of([
         AnswerPart(PartKind.REASONING, "Hm."), AnswerPart(PartKind.CONTENT, "Yes"), AnswerPart(PartKind.CALL, "f", 0),

@@ -11,8 +11,8 @@ from typing import Any, Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rknnlite_llm.answers import AnswerForm, AnswerParser, AnswerPart, PartKind, answer_form, forms
 
-from rknnlite.llm.answers import AnswerForm, AnswerParser, AnswerPart, PartKind, answer_form, forms
 from tests.llm.answer_forms import WRITERS, calls_of, deepseek, hermes, read, said
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "llm_chat"

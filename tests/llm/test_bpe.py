@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_llm.gguf import read_gguf, write_gguf
+from rknnlite_llm.tokenizer import HF_JSON, Tokenizer
+from rknnlite_llm.tokens.gguf import SPLITS, published_of
+from rknnlite_llm.tokens.pipeline import PlainTokenizer
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported
-from rknnlite.llm.gguf import read_gguf, write_gguf
-from rknnlite.llm.tokenizer import HF_JSON, Tokenizer
-from rknnlite.llm.tokens.gguf import SPLITS, published_of
-from rknnlite.llm.tokens.pipeline import PlainTokenizer
 from tests.support.brothers import slow_unless
 from tests.support.corpus import EXAMPLES
 

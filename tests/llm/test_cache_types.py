@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from rknnlite_cpu.llm.cache_codes import code_of, to_fp8
 from rknnlite_cpu.llm.stores import make_store
+from rknnlite_llm import open_llm
+from rknnlite_llm.export import KV_CACHES
 
-from rknnlite.llm import open_llm
-from rknnlite.llm.export import KV_CACHES
 from rknnlite.spi.llm import (
     InferParams,
     KvDtype,

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import Chat, Package, checksums, open_llm, verified
+from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.safetensors import SafeTensors
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import Chat, Package, checksums, open_llm, verified
 from rknnlite.rknn3 import RKNN3Lite
 from tests.llm.conftest import Maker
 from tests.support import llm_damage
@@ -103,7 +104,7 @@ def test_the_vendor_interface_says_so_when_a_model_is_loaded(
 def test_a_package_without_checksums_opens(copied: Package) -> None:
     needs("jinja2")
     copied.model.write_bytes(llm_damage.described(copied.model.read_bytes(), ("sums",), None))
-    assert ModelFile(copied.model).llm.sums is None
+    assert read_llm(ModelFile(copied.model)).sums is None
     _flip(copied.weight, copied.weight.stat().st_size - 500)
     with Chat(copied.model) as chat:
         chat.ask("What is 1 + 2?", max_new_tokens=2)

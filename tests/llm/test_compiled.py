@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from rknnlite_cpu.llm import compiled
 from rknnlite_cpu.llm.linear import make_linear
+from rknnlite_llm import Chat, open_llm
+from rknnlite_llm.container.weight_types import WEIGHT_TYPES
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
-from rknnlite.formats.llm_weights import WEIGHT_TYPES
-from rknnlite.llm import Chat, open_llm
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, SamplingParams, TokenInput, VocabInfo
 from tests.llm.conftest import Maker, embed_of
 from tests.support.needs import needs

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from rknnlite_llm import export_llm
+from rknnlite_llm.published import check_counts
 
 from rknnlite.errors import ModelInvalid
-from rknnlite.llm import export_llm
-from rknnlite.llm.published import check_counts
 
 TRAINED = Path(__file__).parents[2] / "examples" / "llm_chat" / "trained"
 CONFIG = json.loads((TRAINED / "config.json").read_text())

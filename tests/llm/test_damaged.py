@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_llm import Package, export_llm, open_llm
+from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.safetensors import SafeTensors
 
 from rknnlite.errors import ModelInvalid, OutOfMemory
 from rknnlite.formats import ModelFile
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import Package, export_llm, open_llm
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmContext, LlmParams, TokenInput
 from tests.llm.conftest import Maker, embed_of
 from tests.support import llm_damage
@@ -53,7 +54,7 @@ def test_the_file_and_the_field_are_named(
     file = tmp_path / "bad.rknn"
     file.write_bytes(llm_damage.described(package().model.read_bytes(), path, value))
     with pytest.raises(ModelInvalid) as caught:
-        _ = ModelFile(file).llm
+        _ = read_llm(ModelFile(file))
     assert str(file) in str(caught.value)
     assert path[-1] in str(caught.value)
     assert len(str(caught.value)) < len(str(file)) + 300
@@ -66,7 +67,7 @@ def test_groups_that_do_not_divide_the_heads(package: Maker) -> None:
     for dtype in range(9):
         bad = llm_damage.described(data, ("kv",), {"dtype": dtype, "group": 16})
         with pytest.raises(ModelInvalid, match=r"groups of 16|KV cache"):
-            _ = ModelFile(bad).llm
+            _ = read_llm(ModelFile(bad))
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_llm import export_llm, open_llm
 
 from rknnlite.errors import RknnError
-from rknnlite.llm import export_llm, open_llm
 from tests.llm.family_goldens import write_family
 
 HEADER = struct.Struct("<8sIIQQ")

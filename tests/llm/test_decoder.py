@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from rknnlite_cpu.llm.cache import KvCache
 from rknnlite_cpu.llm.model import Decoder
+from rknnlite_llm import EmbedTable, Package
+from rknnlite_llm.container.description import KvFormat, read_llm
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.export import KV_CACHES
 
 from rknnlite.formats import ModelFile
-from rknnlite.formats.llm import KvFormat
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import EmbedTable, Package
-from rknnlite.llm.export import KV_CACHES
 from tests.llm.conftest import Maker
 from tests.support.brothers import slow_unless
 from tests.support.llm_models import FAMILIES, SlowDecoder
@@ -25,7 +25,7 @@ class Engine:
     """A decoder with its embeddings and a cache."""
 
     def __init__(self, package: Package, size: int = 1024, kv: KvFormat | None = None) -> None:
-        self.model = ModelFile(package.model).llm
+        self.model = read_llm(ModelFile(package.model))
         self.decoder = Decoder(self.model, SafeTensors(ModelFile(package.weight).data))
         self.cache = KvCache(self.model.arch, kv or self.model.kv, size)
         self.cache.keep = size

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import Embedder, Package, Tokenizer, export_llm
+from rknnlite_llm.apart import trusted
+from rknnlite_llm.gguf import read_gguf
+from rknnlite_llm.tokens.pipeline import PlainTokenizer
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
-from rknnlite.llm import Embedder, Package, Tokenizer, export_llm
-from rknnlite.llm.apart import trusted
-from rknnlite.llm.gguf import read_gguf
-from rknnlite.llm.tokens.pipeline import PlainTokenizer
 from tests.support.embedding_models import SENTENCES, TOKENIZERS, write_encoder
 
 tokenizers = pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import Embedder, EmbedTable, Package, export_llm, open_llm
+from rknnlite_llm.container import description as container
+from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.families import Pooling
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats import llm as container
-from rknnlite.formats.llm_families import Pooling
-from rknnlite.llm import Embedder, EmbedTable, Package, export_llm, open_llm
 from rknnlite.spi.llm import LlmContext, TaskType
 from tests.support import llm_damage
 from tests.support.embedding_models import HIDDEN, VOCAB, write_encoder, write_modules
@@ -115,24 +116,26 @@ def test_the_files_of_sentence_transformers_are_believed(tmp_path: Path) -> None
     for pooling in Pooling:
         source = _directory(tmp_path / pooling.value, "bert")
         write_modules(source, pooling.value, normalise=pooling is Pooling.CLS, longest=40)
-        model = ModelFile(export_llm(source, tmp_path / f"{pooling.value}-out").model).llm
+        model = read_llm(ModelFile(export_llm(source, tmp_path / f"{pooling.value}-out").model))
         assert model.embedding == container.Embedding(pooling, pooling is Pooling.CLS)
         assert (model.max_context, model.arch.head) == (40, False)
-        said = ModelFile(
-            export_llm(source, tmp_path / "x", pooling="last", normalise=True, max_context=50).model
-        ).llm
+        said = read_llm(
+            ModelFile(
+                export_llm(source, tmp_path / "x", pooling="last", normalise=True, max_context=50).model
+            )
+        )
         assert said.embedding == container.Embedding(Pooling.LAST, True) and said.max_context == 50
 
 
 def test_what_is_usual_in_a_family(tmp_path: Path) -> None:
-    bert = ModelFile(_exported(tmp_path / "b", "bert").model).llm
+    bert = read_llm(ModelFile(_exported(tmp_path / "b", "bert").model))
     assert bert.embedding == container.Embedding(Pooling.MEAN, True) and bert.max_context == 66
-    xlmr = ModelFile(_exported(tmp_path / "x", "xlm-roberta").model).llm
+    xlmr = read_llm(ModelFile(_exported(tmp_path / "x", "xlm-roberta").model))
     assert xlmr.max_context == 64, "the first two rows of the positions belong to no token"
-    assert ModelFile(_exported(tmp_path / "q", "qwen3").model).llm.embedding is None
+    assert read_llm(ModelFile(_exported(tmp_path / "q", "qwen3").model)).embedding is None
     source = _directory(tmp_path / "e", "qwen3")
     write_modules(source, "last")
-    found = ModelFile(export_llm(source, tmp_path / "out").model).llm
+    found = read_llm(ModelFile(export_llm(source, tmp_path / "out").model))
     assert found.embedding == container.Embedding(Pooling.LAST, True)
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-from rknnlite.llm import Chat, Package, export_llm
+from rknnlite_llm import Chat, Package, export_llm
 
 pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
 pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
+from rknnlite_llm.config import architecture
+from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.families import FAMILIES
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
-from rknnlite.formats.llm_families import FAMILIES
-from rknnlite.llm import EmbedTable, Package, export_llm, open_llm
-from rknnlite.llm.config import architecture
 from rknnlite.spi.llm import (
     EmbedInput,
     InferParams,
@@ -128,7 +129,7 @@ def test_a_model_of_text_gives_no_scores(tmp_path: Path) -> None:
 
 def test_yes_or_no_is_what_the_logits_say(tmp_path: Path) -> None:
     """As Qwen3-Reranker is used: the share of one token's probability in that of two, behind the last token."""
-    from rknnlite.llm.reranking import yes_or_no
+    from rknnlite_llm.reranking import yes_or_no
 
     golden, package = exported("qwen3", tmp_path)
     logits = golden["logits"][-1].astype(np.float64)
@@ -162,7 +163,7 @@ def test_a_package_says_what_earlier_programs_do_not_know(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["gemma3", "qwen3-moe", "lfm2", "phi4-mini"])
 def test_what_a_package_says_is_what_was_exported(name: str, tmp_path: Path) -> None:
     golden, package = exported(name, tmp_path)
-    assert ModelFile(package.model).llm.arch == architecture(json.loads(str(golden["config"])))
+    assert read_llm(ModelFile(package.model)).arch == architecture(json.loads(str(golden["config"])))
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import Package, Tokenizer, export_llm, open_llm
+from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.safetensors import SafeTensors, write_safetensors
+from rknnlite_llm.gguf import read_gguf
+from rknnlite_llm.gguf_config import FACTORS, hf_config
+from rknnlite_llm.gguf_families import ENDS, KEYS, LAYER
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.formats.safetensors import SafeTensors, write_safetensors
-from rknnlite.llm import Package, Tokenizer, export_llm, open_llm
-from rknnlite.llm.gguf import read_gguf
-from rknnlite.llm.gguf_config import FACTORS, hf_config
-from rknnlite.llm.gguf_families import ENDS, KEYS, LAYER
 from tests.llm.family_goldens import write_family
 from tests.llm.test_families import Talk
 from tests.support.llm_models import config, weights
@@ -316,7 +317,7 @@ def test_a_family_is_that_of_its_folder(name: str, tmp_path: Path) -> None:
     for tensor in files[0].names:
         wrong = np.abs(files[0].float32(tensor) - files[1].float32(tensor)).max()
         assert wrong <= (2e-7 if FILES[name].shift else 0), tensor
-    described = [asdict(ModelFile(package.model).llm.arch) for package in (ours, theirs)]
+    described = [asdict(read_llm(ModelFile(package.model)).arch) for package in (ours, theirs)]
     assert rounded(described[0]) == rounded(described[1])
 
 

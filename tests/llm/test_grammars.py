@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rknnlite_llm import Chat, Tokenizer, gbnf
+from rknnlite_llm.constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
+from rknnlite_llm.gbnf_lark import lark_of_gbnf
+from rknnlite_llm.gguf import write_gguf
+from rknnlite_llm.grammars import Grammars
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
-from rknnlite.llm import Chat, Tokenizer, gbnf
-from rknnlite.llm.constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
-from rknnlite.llm.gbnf_lark import lark_of_gbnf
-from rknnlite.llm.gguf import write_gguf
-from rknnlite.llm.grammars import Grammars
 from rknnlite.spi.llm import LlmParams, SamplingParams
 from tests.support.brothers import slow_unless
 from tests.support.examples import examples

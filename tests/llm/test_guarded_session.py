@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from rknnlite_llm.budget import RenderStopped
+from rknnlite_llm.engine import LlmEngine
+from rknnlite_llm.guarded_session import GuardedSession, kv_clear, kv_policy
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
-from rknnlite.llm.budget import RenderStopped
-from rknnlite.llm.engine import LlmEngine
-from rknnlite.llm.guarded_session import GuardedSession, kv_clear, kv_policy
 from rknnlite.spi.llm import (
     CallState,
     KvClear,

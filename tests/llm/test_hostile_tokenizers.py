@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_llm.apart import TokenizerApart, trusted
+from rknnlite_llm.gguf import read_gguf, write_gguf
+from rknnlite_llm.tokenizer import HF_JSON, Tokenizer
+from rknnlite_llm.tokens.gguf import SPLITS
 
 from rknnlite import config
 from rknnlite.errors import ModelInvalid, ParamInvalid
-from rknnlite.llm.apart import TokenizerApart, trusted
-from rknnlite.llm.gguf import read_gguf, write_gguf
-from rknnlite.llm.tokenizer import HF_JSON, Tokenizer
-from rknnlite.llm.tokens.gguf import SPLITS
 from rknnlite.spi.llm import (
     CallState,
     InferParams,
@@ -134,7 +134,7 @@ def test_a_known_tokenizer_is_read_by_the_package_alone(
 
 def test_steps_behind_the_model_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the hostile split stands, and whatever stood before it; a text that is cut is refused."""
-    monkeypatch.setattr("rknnlite.llm.tokenizer.TokenizerApart", lambda label, patterns: patterns)
+    monkeypatch.setattr("rknnlite_llm.tokenizer.TokenizerApart", lambda label, patterns: patterns)
     steps, model = split_by(HOSTILE)["pre_tokenizer"], json.dumps(PUBLISHED["model"])
     twice = f'{json.dumps(PUBLISHED)[:-1]}, "pre_tokenizer": {json.dumps(steps)}}}'
     first = f'{{"model": {model}, {json.dumps({**PUBLISHED, "pre_tokenizer": steps})[1:]}'

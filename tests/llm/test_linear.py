@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from rknnlite_cpu.llm import linear, lora
 from rknnlite_cpu.llm.linear import half_bits, make_linear
-
-from rknnlite.llm.weights import pack
+from rknnlite_llm.weights import pack
 
 STEP = {"f32": 1e-6, "f16": 2.0**-11, "bf16": 2.0**-8, "w8": 1 / 127, "w4": 1 / 8}
 """Largest relative error of a weight, against the largest of its group for the integer formats."""

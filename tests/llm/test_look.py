@@ -12,12 +12,12 @@ from rknnlite_cpu.llm.compiled_look import CompiledLook
 from rknnlite_cpu.llm.mixing import Queries, mixed
 from rknnlite_cpu.llm.model import Decoder
 from rknnlite_cpu.llm.stores import Half
+from rknnlite_llm import Package, export_llm
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.export import KV_CACHES
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import Package, export_llm
-from rknnlite.llm.export import KV_CACHES
 from tests.llm.conftest import Maker
 from tests.llm.family_goldens import write_family
 from tests.llm.test_decoder import Engine

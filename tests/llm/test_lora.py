@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import Package, export_llm, open_llm
+from rknnlite_llm.container.safetensors import SafeTensors, write_safetensors
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.safetensors import SafeTensors, write_safetensors
-from rknnlite.llm import Package, export_llm, open_llm
 from rknnlite.spi.llm import InferParams, LlmContext, TokenInput
 from tests.llm.family_goldens import write_family
 from tests.llm.test_families import Talk

@@ -10,9 +10,9 @@ import weakref
 
 import psutil
 import pytest
+from rknnlite_llm import open_llm, stream
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.llm import open_llm, stream
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
 from tests.llm.conftest import Maker, embed_of
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_cpu.llm.ahead import Lookup
+from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
+from rknnlite_llm.config import architecture
+from rknnlite_llm.container.description import read_llm
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
-from rknnlite.llm import EmbedTable, Package, export_llm, open_llm
-from rknnlite.llm.config import architecture
 from rknnlite.spi.llm import (
     AudioBlock,
     AuxInput,
@@ -314,7 +315,7 @@ def test_what_is_not_understood_is_refused_by_name(changes: dict[str, Any], matc
 
 def test_a_package_says_what_it_needs_of_media(tmp_path: Path) -> None:
     golden, package = exported("qwen3-vl", tmp_path)
-    arch = ModelFile(package.model).llm.arch
+    arch = read_llm(ModelFile(package.model)).arch
     assert arch == architecture(json.loads(str(golden["config"])))
     assert arch.rope.sections == (4, 2, 2)
     assert arch.rope.interleaved

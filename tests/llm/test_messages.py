@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import open_llm
+from rknnlite_llm.messages import checked_messages
+from rknnlite_llm.template import JinjaTemplate, LiteralTemplate
 
 from rknnlite.errors import InputInvalid, ParamInvalid
-from rknnlite.llm import open_llm
-from rknnlite.llm.messages import checked_messages
-from rknnlite.llm.template import JinjaTemplate, LiteralTemplate
 from rknnlite.spi.llm import (
     ImageBlock,
     InferParams,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import Chat, EmbedTable, open_llm
 
 import rknnlite
 from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ModelUnsupported, ParamInvalid
-from rknnlite.llm import Chat, EmbedTable, open_llm
 from rknnlite.spi.llm import (
     AudioBlock,
     AuxInput,

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import Chat, export_llm, open_llm
+from rknnlite_llm.container import description as container
+from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.container.weight_types import COLUMNS, GROUP, WEIGHT_TYPES
+from rknnlite_llm.footprint import weight_bytes
+from rknnlite_llm.quality import Mixed, Text, export_mixed
+from rknnlite_llm.quality.readers import source_reader
 
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats import llm as container
-from rknnlite.formats.llm_weights import COLUMNS, GROUP, WEIGHT_TYPES
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import Chat, export_llm, open_llm
-from rknnlite.llm.footprint import weight_bytes
-from rknnlite.llm.quality import Mixed, Text, export_mixed
-from rknnlite.llm.quality.readers import source_reader
 from tests.llm.conftest import Maker
 from tests.support.llm_models import SlowDecoder, write_model
 
@@ -44,7 +45,7 @@ def test_as_many_matrices_are_wide_as_the_divergence_needs(mixed: Mixed) -> None
 
 def test_a_mixed_package_says_what_it_is_and_runs(mixed: Mixed) -> None:
     pytest.importorskip("jinja2", reason="needs the package jinja2 (extra llm)")
-    model = ModelFile(mixed.package.model).llm
+    model = read_llm(ModelFile(mixed.package.model))
     assert (model.weights, model.chosen) == ("auto", mixed.chosen)
     tensors = SafeTensors(ModelFile(mixed.package.weight).data)
     for one in model.chosen:
@@ -65,10 +66,10 @@ def test_where_eight_bits_are_too_few_all_have_them(tmp_path: Path) -> None:
 
 
 def test_descriptions_that_cannot_be(mixed: Mixed, package: Maker) -> None:
-    model = ModelFile(mixed.package.model).llm
+    model = read_llm(ModelFile(mixed.package.model))
     for wrong in (
         dataclasses.replace(model, chosen=()),
-        dataclasses.replace(ModelFile(package().model).llm, chosen=model.chosen),
+        dataclasses.replace(read_llm(ModelFile(package().model)), chosen=model.chosen),
     ):
         with pytest.raises(ModelInvalid, match="not both"):
             container.read(memoryview(container.write(dataclasses.replace(wrong, tokens=None), None)))

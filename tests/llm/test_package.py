@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_llm import Package, Tokenizer, export_llm, export_weights, open_llm, published
+from rknnlite_llm.container import description as container
+from rknnlite_llm.container.safetensors import SafeTensors, filling, write_safetensors
+from rknnlite_llm.weights import pack
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats import llm as container
-from rknnlite.formats.safetensors import SafeTensors, filling, write_safetensors
-from rknnlite.llm import Package, Tokenizer, export_llm, export_weights, open_llm, published
-from rknnlite.llm.weights import pack
 from rknnlite.spi.llm import KvDtype, KvStore
 from tests.llm.conftest import Maker
 from tests.support.llm_models import HIDDEN, VOCAB, write_model
@@ -172,7 +172,7 @@ def test_half_a_character_in_a_prompt_is_no_crash(example: Path) -> None:
 
 def test_tokenizer_without_the_published_file_is_rebuilt(example: Path, tmp_path: Path) -> None:
     pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")
-    from rknnlite.llm.gguf import read_gguf, write_gguf
+    from rknnlite_llm.gguf import read_gguf, write_gguf
 
     path = Package.of(example).tokenizer
     pairs = read_gguf(memoryview(path.read_bytes()), "x")
@@ -277,7 +277,7 @@ def test_a_file_whose_tensors_are_not_full_is_not_written(tmp_path: Path) -> Non
 
 MEMORY = """
 import json, sys, tracemalloc
-from rknnlite.llm import export_llm
+from rknnlite_llm import export_llm
 calls = []
 tracemalloc.start()
 export_llm(sys.argv[1], sys.argv[2], sys.argv[3], progress=lambda *call: calls.append(call))

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import Package, export_llm
+from rknnlite_llm.container.safetensors import SafeTensors, write_safetensors
+from rknnlite_llm.quantised import QuantisedMatrix, packing_of
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
-from rknnlite.formats.safetensors import SafeTensors, write_safetensors
-from rknnlite.llm import Package, export_llm
-from rknnlite.llm.quantised import QuantisedMatrix, packing_of
 from tests.support.llm_models import config, weights
 
 pytestmark = pytest.mark.slow

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import Embedder, Reranker, export_llm
+from rknnlite_llm.container.safetensors import write_safetensors
 
 from rknnlite.errors import InputInvalid, ModelUnsupported
-from rknnlite.formats.safetensors import write_safetensors
-from rknnlite.llm import Embedder, Reranker, export_llm
 from tests.support.embedding_models import HIDDEN, SENTENCES, TOKENIZERS, write_encoder
 
 tokenizers = pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra llm)")

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import Package, export_llm, open_llm
+from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.families import FAMILIES, LayerTensors, LlmFamily
+from rknnlite_llm.container.safetensors import SafeTensors, write_safetensors
+from rknnlite_llm.container.weight_types import COLUMNS, GROUP, WEIGHT_TYPES, WeightType
 
 from rknnlite.formats import ModelFile
-from rknnlite.formats.llm_families import FAMILIES, LayerTensors, LlmFamily
-from rknnlite.formats.llm_weights import COLUMNS, GROUP, WEIGHT_TYPES, WeightType
-from rknnlite.formats.safetensors import SafeTensors, write_safetensors
-from rknnlite.llm import Package, export_llm, open_llm
 from rknnlite.spi.llm import InferParams, LlmCallbacks, TokenInput
 from tests.llm.conftest import embed_of
 from tests.support.llm_models import LAYERS, config, weights, write_model
@@ -57,7 +58,7 @@ def test_a_family_with_names_of_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     mine = export_llm(write_fused(tmp_path / "fused", "fused"), tmp_path / "mine")
     known = export_llm(write_model(tmp_path / "qwen2", "qwen2"), tmp_path / "known")
     expected = tensors(known)
-    assert ModelFile(mine.model).llm.arch.family == "fused"
+    assert read_llm(ModelFile(mine.model)).arch.family == "fused"
     assert {name: array.tobytes() for name, array in tensors(mine).items()} == {
         name: array.tobytes() for name, array in expected.items()
     }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rknnlite_llm.sampling import Sampler
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.llm.sampling import Sampler
 from rknnlite.spi.llm import SamplingParams
 
 LOGITS = np.log(np.array([0.4, 0.3, 0.2, 0.1], np.float32))

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rknnlite_llm import Package, Tokenizer, export_llm
+from rknnlite_llm.tokens.pipeline import PlainTokenizer
+from rknnlite_llm.tokens.sentencepiece import Piece, SentencePieces, published, read_sentencepiece
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
-from rknnlite.llm import Package, Tokenizer, export_llm
-from rknnlite.llm.tokens.pipeline import PlainTokenizer
-from rknnlite.llm.tokens.sentencepiece import Piece, SentencePieces, published, read_sentencepiece
 from tests.support.llm_models import write_model
 
 pytestmark = pytest.mark.slow

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_llm.host_sampling import HostSampling
+from rknnlite_llm.session_pool import SessionPool
+from rknnlite_llm.stop_strings import StopStrings
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
-from rknnlite.llm.host_sampling import HostSampling
-from rknnlite.llm.session_pool import SessionPool
-from rknnlite.llm.stop_strings import StopStrings
 from rknnlite.spi.llm import InferParams, LlmContext, LlmSession, SamplingParams, TokenInput
 from tests.llm.conftest import Recorder
 from tests.support.sessions import crowd

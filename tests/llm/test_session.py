@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import open_llm
 
 from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
-from rknnlite.llm import open_llm
 from rknnlite.spi.llm import (
     CallState,
     EmbedInput,
@@ -304,7 +304,7 @@ def test_saved_cache_goes_on_as_transformers_would_in_a_new_process(
         session.run(TokenInput(golden["ids"]), InferParams(prefill_only=True))
         session.save_kvcache(str(tmp_path / "kv"))
     script = (
-        "import sys; from rknnlite.llm import open_llm, EmbedTable\n"
+        "import sys; from rknnlite_llm import open_llm, EmbedTable\n"
         "from rknnlite.spi.llm import *\n"
         "said = []\n"
         "calls = LlmCallbacks(lambda r, s: said.extend(r.token_ids), embed=EmbedTable(sys.argv[2], 160, 32))\n"

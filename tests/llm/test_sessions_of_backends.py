@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_llm import astream, open_llm, stream
+from rknnlite_llm.beside import Beside
+from rknnlite_llm.session_pool import SessionPool
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
-from rknnlite.llm import astream, open_llm, stream
-from rknnlite.llm.beside import Beside
-from rknnlite.llm.session_pool import SessionPool
 from rknnlite.spi.llm import (
     CallState,
     InferParams,

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import rknnlite_cpu
 from rknnlite_cpu.llm.cache import KvCache
+from rknnlite_llm import export_llm, footprint
+from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.speed import embeddings, measure, open_package
+from rknnlite_llm.weights import matrices
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import export_llm, footprint
-from rknnlite.llm.speed import embeddings, measure, open_package
-from rknnlite.llm.weights import matrices
 from rknnlite.spi.llm import CallState, LlmResult, LlmTraits, RunSummary
 from tests.llm.conftest import Maker
 from tests.llm.family_goldens import write_family
@@ -103,13 +104,13 @@ def test_bytes_of_weights_are_those_of_the_file(package: Maker, weights: str) ->
     made = package("qwen3", weights)
     tensors = SafeTensors(ModelFile(made.weight).data)
     wanted = sum(tensors[name].nbytes for name in tensors.names if tensors[name].ndim > 1)
-    assert footprint.weight_bytes(ModelFile(made.model).llm) == wanted
+    assert footprint.weight_bytes(read_llm(ModelFile(made.model))) == wanted
 
 
 def test_of_a_mixture_the_experts_that_a_token_uses_are_read(tmp_path: Path) -> None:
     write_family("qwen3-moe", tmp_path / "hf")
     made = export_llm(tmp_path / "hf", tmp_path / "moe", "f32")
-    model, tensors = ModelFile(made.model).llm, SafeTensors(ModelFile(made.weight).data)
+    model, tensors = read_llm(ModelFile(made.model)), SafeTensors(ModelFile(made.weight).data)
     experts = model.arch.experts
     assert experts is not None and experts.used < experts.count
     sizes = {name: tensors[name].nbytes for name in matrices(model.arch)}
@@ -121,7 +122,7 @@ def test_of_a_mixture_the_experts_that_a_token_uses_are_read(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kvcache", ["f32", "f16", "int8", "int4"])
 def test_bytes_of_the_cache_are_those_that_it_keeps(package: Maker, kvcache: str) -> None:
-    model = ModelFile(package("qwen3", "f32", kvcache).model).llm
+    model = read_llm(ModelFile(package("qwen3", "f32", kvcache).model))
     cache = KvCache(model.arch, model.kv, 64)
     kept = sum(np.asarray(array).nbytes for layer in cache.layers for array in layer.arrays(64))
     assert footprint.kv_bytes(model, 64) <= kept

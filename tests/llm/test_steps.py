@@ -12,11 +12,12 @@ import pytest
 from rknnlite_cpu.llm.cache import KvCache
 from rknnlite_cpu.llm.model import Decoder
 from rknnlite_cpu.llm.steps import Steps
+from rknnlite_llm import open_llm
+from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.container.safetensors import SafeTensors
 
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import open_llm
 from rknnlite.spi.llm import (
     InferParams,
     LlmCallbacks,
@@ -33,7 +34,7 @@ NEVER_ENDS = LlmParams(vocab=VocabInfo(ignore_eos_token=True))
 
 
 def decoder_of(package: Any) -> tuple[Any, Decoder]:
-    model = ModelFile(package.model).llm
+    model = read_llm(ModelFile(package.model))
     return model, Decoder(model, SafeTensors(ModelFile(package.weight).data))
 
 

@@ -7,11 +7,11 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from rknnlite_llm.budget import Budget, RenderStopped, TemplateLimits
+from rknnlite_llm.template import JinjaTemplate, Turn
 
 from rknnlite import config
 from rknnlite.errors import ModelInvalid, ParamInvalid
-from rknnlite.llm.budget import Budget, RenderStopped, TemplateLimits
-from rknnlite.llm.template import JinjaTemplate, Turn
 from rknnlite.spi.llm import CallState, InferParams, LlmSession, PromptInput
 
 pytest.importorskip("jinja2", reason="needs jinja2 (extra llm)")

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_llm import astream, stream
+from rknnlite_llm.gguf import read_gguf, write_gguf
+from rknnlite_llm.streaming import TextPieces
+from rknnlite_llm.template import JinjaTemplate, LiteralTemplate, Turn
+from rknnlite_llm.utf8 import Utf8Gate
 
 from rknnlite.errors import ModelInvalid, ParamInvalid
-from rknnlite.llm import astream, stream
-from rknnlite.llm.gguf import read_gguf, write_gguf
-from rknnlite.llm.stream import TextPieces
-from rknnlite.llm.template import JinjaTemplate, LiteralTemplate, Turn
-from rknnlite.llm.utf8 import Utf8Gate
 from rknnlite.spi.llm import CallState, InferParams, LlmCallbacks, LlmContext, LlmSession, TokenInput
 from tests.llm.conftest import Maker, Recorder, embed_of
 from tests.support.needs import needs

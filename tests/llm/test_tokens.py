@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rknnlite_llm.streaming import TextPieces
+from rknnlite_llm.tokens.expressions import NotHere
+from rknnlite_llm.tokens.gguf import SPLITS
+from rknnlite_llm.tokens.pipeline import PlainTokenizer
 
-from rknnlite.llm.stream import TextPieces
-from rknnlite.llm.tokens.expressions import NotHere
-from rknnlite.llm.tokens.gguf import SPLITS
-from rknnlite.llm.tokens.pipeline import PlainTokenizer
 from tests.support.texts import corpus, strings
 
 pytestmark = pytest.mark.slow

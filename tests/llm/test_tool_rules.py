@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import pytest
+from rknnlite_llm.answers import answer_form, forms, tool_rule
+from rknnlite_llm.constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.llm.answers import answer_form, forms, tool_rule
-from rknnlite.llm.constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
 from tests.llm.answer_forms import (
     coder,
     deepseek,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import Embedder, EmbedTable, Package, Tokenizer, export_llm, open_llm
+from rknnlite_llm.quality import Settings, evaluate
 
-from rknnlite.llm import Embedder, EmbedTable, Package, Tokenizer, export_llm, open_llm
-from rknnlite.llm.quality import Settings, evaluate
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
 from tests.llm.conftest import Recorder
 from tests.llm.make_goldens import hidden_states, plain_greedy

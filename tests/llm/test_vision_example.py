@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import EmbedTable, Package, Tokenizer, export_llm, open_llm
 
 import rknnlite
-from rknnlite.llm import EmbedTable, Package, Tokenizer, export_llm, open_llm
 from rknnlite.spi.llm import (
     AuxInput,
     ImageBlock,

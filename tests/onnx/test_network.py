@@ -13,11 +13,13 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from rknnlite_graph.graph import TensorRole
+from rknnlite_graph.lowering import Form
+from rknnlite_graph.read import read_graph
+
 import rknnlite
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.graph import TensorRole
-from rknnlite.spi.lowering import Form
 from tests.support.corpus import DATA, EXAMPLES, genuine, golden_of, open_cpu
 
 from .support import NAMES, checked, dims, feeds, metadata, onnx, run
@@ -117,7 +119,7 @@ def test_fp16_is_near_the_float_network(name: str) -> None:
 def test_names_survive(form: str) -> None:
     name = "residual_silu_add.rk3588.i8"
     network, model = written(name, form), ModelFile(genuine(name)).model
-    graph = model.graph()
+    graph = read_graph(model)
     values = {output for node in network.graph.node for output in node.output}
     stored = {graph.tensors[i].name for node in graph.nodes for i in node.outputs} - {"", *(
         io.name for io in model.inputs)}  # fmt: skip
@@ -170,7 +172,7 @@ def test_means_and_deviations_may_be_in_the_graph() -> None:
 
 def test_qdq_has_the_steps_and_weights_of_the_file() -> None:
     name = "conv_3x3_wide.rk3588.i8"
-    network, graph = written(name, "qdq"), ModelFile(genuine(name)).model.graph()
+    network, graph = written(name, "qdq"), read_graph(ModelFile(genuine(name)).model)
     stored = {each.name: onnx.numpy_helper.to_array(each) for each in network.graph.initializer}
     steps = [
         (float(stored[node.input[1]]), int(stored[node.input[2]]))
@@ -195,7 +197,7 @@ def test_qdq_has_the_steps_and_weights_of_the_file() -> None:
 def test_a_node_without_words_stands_in_our_domain(caplog: pytest.LogCaptureFixture) -> None:
     model = EXAMPLES / "custom_op" / "dual_for_RK3588.rknn"
     network = checked(rknnlite.to_onnx(model))
-    (kind,) = {node.op for node in ModelFile(model).model.graph().nodes if node.op.startswith("cst")}
+    (kind,) = {node.op for node in read_graph(ModelFile(model).model).nodes if node.op.startswith("cst")}
     strange = [node for node in network.graph.node if node.domain == "rknnlite"]
     assert {node.op_type for node in strange} == {kind}
     assert kind in metadata(network)["not_written"] and kind in caplog.text
@@ -253,7 +255,7 @@ def test_wrong_forms_and_options() -> None:
     from rknnlite import plugins
 
     with pytest.raises(ParamInvalid, match="no option colour; there are normalise, batch"):
-        plugins.lowering("onnx").network(ModelFile(model).model.graph(), [], [], Form.FLOAT, colour=1)
+        plugins.lowering("onnx").network(read_graph(ModelFile(model).model), [], [], Form.FLOAT, colour=1)
 
 
 def test_without_onnx_the_extra_is_named() -> None:

@@ -11,10 +11,11 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from rknnlite_cpu.plan import MARKERS
+from rknnlite_graph.graph import Graph
+from rknnlite_graph.lowering import Form
+from rknnlite_graph.read import read_graph
 
 from rknnlite.formats import ModelFile
-from rknnlite.graph import Graph
-from rknnlite.spi.lowering import Form
 from tests.onnx.support import UNREADABLE
 from tests.support.corpus import DATA, EXAMPLES, genuine
 from tests.support.lowered import compared, exact, random_inputs, recorded, run
@@ -28,7 +29,7 @@ FORMS = (Form.EXACT, Form.EXACT_INT8)
 
 
 def graph_of(path: Path) -> Graph:
-    return ModelFile(path).model.graph()
+    return read_graph(ModelFile(path).model)
 
 
 def check(graph: Graph, form: Form, only_outputs: bool) -> None:

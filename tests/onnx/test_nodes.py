@@ -11,11 +11,12 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from rknnlite_cpu.fidelity import table_graph
+from rknnlite_graph.graph import Graph
+from rknnlite_graph.lowering import Form
+from rknnlite_graph.read import read_graph
 
 from rknnlite.errors import RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.graph import Graph
-from rknnlite.spi.lowering import Form
 from tests.cpu.test_swept import models
 from tests.support.brothers import first_of_each
 from tests.support.corpus import DATA, EXAMPLES, genuine
@@ -41,7 +42,7 @@ def check(graph: Graph, form: Form) -> None:
 
 def checked_file(source: Path | bytes, form: Form) -> None:
     try:
-        graph = ModelFile(source).model.graph()
+        graph = read_graph(ModelFile(source).model)
         recorded(graph, random_inputs(graph))
     except RknnError:
         return  # a file of the tests of refusals: it has no nodes to judge
@@ -70,7 +71,7 @@ def test_all_of_them_in_bytes(path: Path) -> None:
 @pytest.mark.parametrize("name", ["acts_alone.rk3588.i8", "acts_alone.rv1106.i8", "act_silu.rk3588.i8"])
 def test_by_the_tables_of_the_file(name: str, form: Form) -> None:
     """To the byte: what is left is a look-up."""
-    graph = table_graph(ModelFile(genuine(name)).model.graph())
+    graph = table_graph(read_graph(ModelFile(genuine(name)).model))
     looked_up = [node for node in graph.nodes if node.stage is not None and node.stage.by_table]
     assert looked_up
     for node, operands, results in recorded(graph, random_inputs(graph)):

@@ -11,8 +11,9 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from rknnlite.graph import Graph, RecurrentParams
-from rknnlite.spi.lowering import Form, NotLowered
+from rknnlite_graph.graph import Graph, RecurrentParams
+from rknnlite_graph.lowering import Form, NotLowered
+
 from rknnlite.tensor import DType, QuantParams
 from tests.cpu.test_ops_onnx import ALL, Case, by_onnxruntime, image, real, whole
 from tests.support.graphs import constant, one_node, tensor

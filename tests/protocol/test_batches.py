@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rknnlite_protocol.batches import Batches, answer_together
+from rknnlite_protocol.requests import InferRequest, InferResponse, Requested, Tensor
 
 from rknnlite.errors import InputInvalid
-from rknnlite.protocol.batches import Batches, answer_together
-from rknnlite.protocol.requests import InferRequest, InferResponse, Requested, Tensor
 from rknnlite.tensor import DType, Layout, TensorAttr
 from tests.support.corpus import genuine, golden_of, open_cpu
 from tests.support.examples import examples

@@ -13,13 +13,8 @@ pytest.importorskip("hypothesis")
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from rknnlite.errors import InputInvalid, ModelUnsupported, ParamInvalid, RknnError, RunTimeout
-from rknnlite.native.board import Board, Clock, DeviceNode, Reading, Sram
-from rknnlite.protocol.board import (
-    BackendFacts,
+from rknnlite_protocol.board import (
     Description,
-    Facts,
     PerfFigures,
     Refusal,
     Shapes,
@@ -30,7 +25,11 @@ from rknnlite.protocol.board import (
     shapes_text,
     stored_name,
 )
-from rknnlite.protocol.json_form import from_text, to_text
+from rknnlite_protocol.json_form import from_text, to_text
+
+from rknnlite.errors import InputInvalid, ModelUnsupported, ParamInvalid, RknnError, RunTimeout
+from rknnlite.native.board import Board, Clock, DeviceNode, Reading, Sram
+from rknnlite.spi.board_facts import BackendFacts, Facts
 from rknnlite.spi.perf import CoreMemory, MemorySize, PerfRow, PerfTable
 from rknnlite.spi.types import AttrKind, Device, Probe, Versions
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr

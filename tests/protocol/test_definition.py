@@ -12,7 +12,8 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
-from rknnlite.protocol.messages import INFERENCE, message, methods
+from rknnlite_protocol.messages import INFERENCE, message, methods
+
 from tests.support.needs import needs
 
 PROTOCOL = Path(__file__).parents[2] / "rknnlite" / "protocol"

@@ -13,12 +13,12 @@ pytest.importorskip("hypothesis")
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rknnlite_protocol.datatypes import DATATYPES
+from rknnlite_protocol.grpc_form import parse_request, parse_response, request_message, response_message
+from rknnlite_protocol.messages import message
+from rknnlite_protocol.requests import InferRequest, InferResponse, Requested, Tensor
 
 from rknnlite.errors import InputInvalid
-from rknnlite.protocol.datatypes import DATATYPES
-from rknnlite.protocol.grpc_form import parse_request, parse_response, request_message, response_message
-from rknnlite.protocol.messages import message
-from rknnlite.protocol.requests import InferRequest, InferResponse, Requested, Tensor
 from tests.support.examples import examples
 
 REQUEST = message("inference.ModelInferRequest")

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from rknnlite_protocol.datatypes import DATATYPES
+from rknnlite_protocol.requests import InferRequest, InferResponse, Requested, Tensor
+from rknnlite_protocol.rest import parse_request, parse_response, request_body, response_body, tensor_of
 
 from rknnlite.errors import InputInvalid
-from rknnlite.protocol.datatypes import DATATYPES
-from rknnlite.protocol.requests import InferRequest, InferResponse, Requested, Tensor
-from rknnlite.protocol.rest import parse_request, parse_response, request_body, response_body, tensor_of
 
 PARAMETERS = st.dictionaries(
     st.sampled_from(["scale", "layout", "x", "é"]),

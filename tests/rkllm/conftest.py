@@ -11,9 +11,9 @@ from typing import Any
 
 import psutil
 import pytest
+from rknnlite_llm import open_llm
 
 from rknnlite.abi.rkllm import REVISIONS
-from rknnlite.llm import open_llm
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmContext, LlmParams, LlmResult, LlmSession
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import StandIn, build, model

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from rknnlite_llm.session_pool import SessionPool
 from rknnlite_rkllm.apart import ModelApart, RkllmCrashed
 from rknnlite_rkllm.requests import Ended, Given, Media, Mode, Perf, Run, Said, Start
 from rknnlite_rkllm.wire import Channel, Message
 
 from rknnlite.errors import ContextInvalid, RknnError
-from rknnlite.llm.session_pool import SessionPool
 from rknnlite.spi.llm import (
     CallState,
     InferParams,
@@ -129,7 +129,7 @@ def test_the_process_ends_with_the_program(tmp_path: Path, end: str) -> None:
     path = tmp_path / "model.rkllm"
     path.write_bytes(model("op count", "token_us 1000"))
     script = (
-        "import os, sys, time; from rknnlite.llm import open_llm; from rknnlite.spi.llm import PromptInput\n"
+        "import os, sys, time; from rknnlite_llm import open_llm; from rknnlite.spi.llm import PromptInput\n"
         f"context = open_llm({str(path)!r}, backend='rkllm', library={str(build('1.2.3'))!r})\n"
         "session = context.session(); run = session.run_async(PromptInput('x')); time.sleep(0.2)\n"
         f"print(session._model.pid, flush=True); {end}"
@@ -241,7 +241,7 @@ def test_a_fork_does_not_keep_the_process_alive(tmp_path: Path) -> None:
     (tmp_path / "m.rkllm").write_bytes(model("op count"))
     script = (
         "import os, signal, time\n"
-        "from rknnlite.llm import open_llm\n"
+        "from rknnlite_llm import open_llm\n"
         f"session = open_llm({str(tmp_path / 'm.rkllm')!r}, backend='rkllm', library={str(build('1.2.3'))!r}).session()\n"
         "child = os.fork()\n"
         "if child == 0: time.sleep(60); os._exit(0)\n"

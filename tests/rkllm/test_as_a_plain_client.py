@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_llm import open_llm
 
 from rknnlite.abi.rkllm import REVISIONS
-from rknnlite.llm import open_llm
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, PromptInput, SamplingParams
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import build, model, records

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rknnlite_llm import open_llm
 from rknnlite_rkllm import checks
 from rknnlite_rkllm.domains import Domains
 from rknnlite_rkllm.settings import Settings
@@ -23,7 +24,6 @@ from rknnlite.errors import (
 )
 from rknnlite.formats import ModelFile
 from rknnlite.formats.rkllm import RkllmFile
-from rknnlite.llm import open_llm
 from rknnlite.native.board import Board
 from rknnlite.spi.finding import Level
 from tests.doubles.double import compiler

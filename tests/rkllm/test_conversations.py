@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import Chat
 
 from rknnlite.errors import InputInvalid, ParamInvalid, RknnError
-from rknnlite.llm import Chat
 from rknnlite.spi.llm import (
     CallState,
     ImageBlock,
@@ -207,7 +207,7 @@ def test_a_chat(opened: Opener, tmp_path: Path) -> None:
         answer = chat.answer([user("and a list")])
         assert answer.content == "and a list"
         with pytest.raises(ParamInvalid, match="chooses tokens by itself"):
-            from rknnlite.llm.constraints import Regex
+            from rknnlite_llm.constraints import Regex
 
             chat.ask("x", rule=Regex("a+"))
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm.package import no_table
 
 from rknn3lite.api import RKNN3Lite
 from rknnlite.abi.rknn3_llm import RKNN3Image
 from rknnlite.cli.program import main
 from rknnlite.errors import ModelUnsupported
-from rknnlite.llm.package import no_table
 from rknnlite.spi.llm import ImageBlock
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import build, model, records, tokenizer
@@ -36,7 +36,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_backend_is_chosen_by_the_file(path: Path) -> None:
-    from rknnlite.llm import open_llm
+    from rknnlite_llm import open_llm
 
     with open_llm(path) as context:
         assert context.backend_name == "rkllm"
@@ -143,7 +143,7 @@ def test_doctor(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_embeddings_and_scores_are_refused(path: Path) -> None:
-    from rknnlite.llm import Embedder, open_llm
+    from rknnlite_llm import Embedder, open_llm
 
     with open_llm(path) as context, pytest.raises(ModelUnsupported, match="a session hands them over"):
         context.embed([[1, 2]], no_table)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from rknnlite_llm import stream
 from rknnlite_rkllm.apart import ModelApart, RkllmCrashed
 
-from rknnlite.llm import stream
 from rknnlite.spi.llm import (
     CallState,
     InferParams,

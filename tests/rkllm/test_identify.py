@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rknnlite_llm import open_llm
 from rknnlite_rkllm import identify as module
 from rknnlite_rkllm.elf import exports
 from rknnlite_rkllm.identify import LibraryUnknown, identify
@@ -19,7 +20,6 @@ from rknnlite import plugins
 from rknnlite.abi.rkllm import REVISIONS, VERSIONS
 from rknnlite.abi.rkllm_files import UNREADABLE_SHA256, KnownFile
 from rknnlite.errors import BackendUnavailable
-from rknnlite.llm import open_llm
 from rknnlite.native.library import LibraryNotFound, LibraryUnusable, LibraryWrongArchitecture
 from rknnlite.spi.llm import PromptInput
 from tests.doubles.double import compiler

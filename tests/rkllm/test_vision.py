@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import open_llm
 
 import rknnlite
-from rknnlite.llm import open_llm
 from rknnlite.spi.llm import ImageBlock, InferParams, LlmCallbacks, LlmParams, MultimodalInput
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import build, model, records

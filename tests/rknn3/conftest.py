@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import Package, export_llm
+from rknnlite_llm.tokens.characters import byte_letters
 
 from rknn3lite.api import RKLLMCallback, RKNN3Lite
-from rknnlite.llm import Package, export_llm
-from rknnlite.llm.tokens.characters import byte_letters
 from tests.support.llm_models import write_model
 from tests.support.needs import needs
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from rknnlite_llm import Package
 
 from rknn3lite.api import RKNN3Lite
 from rknnlite._faces.log import FaceLog
 from rknnlite.errors import RknnError
-from rknnlite.llm import Package
 from rknnlite.rknn3._args import _KNOWN
 from tests.rknn3.conftest import ARGS, Talk
 from tests.support.corpus import genuine

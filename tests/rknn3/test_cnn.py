@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import Package
 
 from rknn3lite.api import RKNN3CoreMask, RKNN3Lite, RKNN3QueryCmd
 from rknnlite import abi
 from rknnlite.errors import visible
-from rknnlite.llm import Package
 from rknnlite.spi import PostProcess
 from rknnlite.tensor import DType, Layout, TensorAttr
 from tests.support.corpus import ROOT, genuine, goldens

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import Package, export_llm
 
 from rknn3lite.api import RKNN3Lite
-from rknnlite.llm import Package, export_llm
 from tests.rknn3.conftest import ARGS, Opener, Talk
 from tests.support.llm_models import write_model
 

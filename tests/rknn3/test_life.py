@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from rknnlite_llm import Package
 
 from rknn3lite.api import RKNN3Lite
 from rknnlite.errors import RknnError
-from rknnlite.llm import Package
 from tests.rknn3.conftest import ARGS, Talk
 from tests.support.corpus import genuine
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import Chat, Package
 
 from rknn3lite.api import (
     Float16,
@@ -24,7 +25,6 @@ from rknn3lite.api import (
     RKNN3QueryCmd,
     RKNN3Tensor,
 )
-from rknnlite.llm import Chat, Package
 from rknnlite.spi.llm import InferParams, LlmParams, PromptInput, VocabInfo
 from tests.rknn3.conftest import ARGS, HIDDEN, IMAGE, TEMPLATE, VOCAB, Opener, Talk
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_llm import Package, export_llm
 
-from rknnlite.llm import Package, export_llm
 from tests.rknn3.conftest import write_tokenizer
 from tests.support.corpus import ROOT, genuine, goldens
 from tests.support.llm_models import write_model

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_llm import Package
+from rknnlite_llm.tokenizer import Tokenizer
 
 from rknn3lite.api import RKNN3Lite
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
-from rknnlite.llm import Package
-from rknnlite.llm.tokenizer import Tokenizer
 from rknnlite.rknn3 import rknn3_runtime
 from tests.rknn3.conftest import ARGS, Opener, Talk
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from rknnlite_llm import open_llm
 
 import rknnlite
 from rknnlite import plugins
-from rknnlite.llm import open_llm
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmResult
 from tests.doubles.double import compiler
 from tests.doubles.rknn3.double3 import Double3, build, model

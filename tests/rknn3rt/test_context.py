@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_insight.dumps import Dump
 
 import rknnlite
 from rknnlite.abi.rknn3_enums import RKNN3ImFmt
@@ -30,7 +31,6 @@ from rknnlite.errors import (
 from rknnlite.formats import ModelFile
 from rknnlite.native.library import FunctionMissing
 from rknnlite.spi import Input
-from rknnlite.spi.dumps import Dump
 from rknnlite.tensor import DType, Layout
 from tests.doubles.rknn3.double3 import Double3, model
 from tests.support.interrupts import check_interrupts

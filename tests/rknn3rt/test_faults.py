@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import open_llm
 
 import rknnlite
 from rknnlite.abi.rknn3_v104 import RKNN3Error
@@ -25,7 +26,6 @@ from rknnlite.errors import (
     RunTimeout,
     TargetPlatformUnmatch,
 )
-from rknnlite.llm import open_llm
 from rknnlite.native.library import FunctionMissing
 from rknnlite.spi import Input
 from rknnlite.spi.llm import CallState, InferParams, KvPolicy, LlmParams, TokenInput

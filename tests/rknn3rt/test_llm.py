@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_llm import open_llm
+from rknnlite_llm.beside import Beside
+from rknnlite_llm.streaming import stream
 
 from rknnlite.errors import (
     ContextInvalid,
@@ -21,9 +24,6 @@ from rknnlite.errors import (
     ParamInvalid,
     RknnError,
 )
-from rknnlite.llm import open_llm
-from rknnlite.llm.beside import Beside
-from rknnlite.llm.stream import stream
 from rknnlite.native.library import FunctionMissing
 from rknnlite.spi.llm import (
     AudioBlock,
@@ -155,9 +155,9 @@ class Bytewise:
 def test_answers_follow_a_rule_on_the_device(chat: Chat) -> None:
     """Through the sampling callback, whatever the model counts on to."""
     pytest.importorskip("llguidance")
-    from rknnlite.llm.constraints import Choice, JsonSchema, Regex
-    from rknnlite.llm.grammars import Grammars
-    from rknnlite.llm.host_sampling import HostSampling
+    from rknnlite_llm.constraints import Choice, JsonSchema, Regex
+    from rknnlite_llm.grammars import Grammars
+    from rknnlite_llm.host_sampling import HostSampling
 
     end = 299
     params = LlmParams(vocab=VocabInfo(special_eos_ids=(end,)))

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from rknnlite_llm import open_llm
 
 import rknnlite
-from rknnlite.llm import open_llm
 from rknnlite.spi import Input
 from rknnlite.spi.llm import CallState, InferParams, PromptInput, TokenInput
 from tests.doubles.rknn3.double3 import Double3, model

@@ -22,6 +22,7 @@ from typing import Any
 
 import httpx
 import pytest
+from rknnlite_llm.beside import Beside
 from rknnlite_server.arguments import settings_of_arguments
 from rknnlite_server.command import COMMAND
 from rknnlite_server.control import ServerStatus, start_server, stop_server
@@ -29,7 +30,6 @@ from rknnlite_server.served import ServedModel
 from rknnlite_server.settings import ModelSettings, ServerSettings, settings_of
 
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid, RknnError
-from rknnlite.llm.beside import Beside
 from tests.support.brothers import slow_unless
 
 from .conftest import MODEL, QUESTION, TINY, until

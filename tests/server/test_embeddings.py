@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("tokenizers", reason="needs the package tokenizers (extra server)")
 
+from rknnlite_llm import Embedder, export_llm
 from rknnlite_server.settings import ModelSettings, ServerSettings
 
-from rknnlite.llm import Embedder, export_llm
 from tests.support.embedding_models import TOKENIZERS, write_encoder
 
 from .conftest import TINY, Served, running

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_llm.answers import AnswerPart, PartKind
 from rknnlite_server.ollama import _Calls
 from rknnlite_server.settings import ServerSettings
-
-from rknnlite.llm.answers import AnswerPart, PartKind
 
 from .conftest import MODEL, QUESTION, Served, running
 

@@ -48,7 +48,7 @@ CALLABLE = [
 @contextlib.contextmanager
 def a_chat() -> Iterator[Any]:
     pytest.importorskip("jinja2")
-    from rknnlite.llm import Chat
+    from rknnlite_llm import Chat
 
     with Chat(TINY, backend="cpu") as chat:
         yield chat

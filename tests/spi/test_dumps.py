@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rknnlite_insight.dumps import MANIFEST, Dump, DumpWriter, default_folder
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.spi.dumps import MANIFEST, Dump, DumpWriter, default_folder
 
 REAL = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 3, 4)
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rknnlite_graph.reading.attributes import UNIONS
+from rknnlite_graph.reading.parts import parts_of
+from rknnlite_graph.reading.registers import RegisterProgram, _is_table
 
 from rknnlite.formats import ModelFile
-from rknnlite.formats.attributes import UNIONS
 from rknnlite.formats.flatbuffer import Table
-from rknnlite.formats.registers import RegisterProgram, _is_table
 from rknnlite.formats.rknn6 import Rknn6
 from rknnlite.formats.slots import (
     BlobSlot,
@@ -61,7 +62,8 @@ def words(registers: np.ndarray, values: np.ndarray) -> bytes:
 
 def _graph(model: Rknn6, graph: Table, blobs: list[bytes]) -> Fields:
     tables = list(graph.tables(GraphSlot.TENSORS))
-    program = model.program(model.storage(tables, ()), graph)
+    parts = parts_of(model)
+    program = parts.program(parts.storage(tables, ()), graph)
     tensors = [_tensor(table) for table in tables]
     nodes = [
         _node(table, _commands(program, index, tensors, blobs))

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from rknnlite.formats.safetensors import write_safetensors
+from rknnlite_llm.container.safetensors import write_safetensors
 
 ENCODERS = ("bert", "xlm-roberta")
 VOCAB, HIDDEN, LAYERS, HEADS, INNER, ROWS = 160, 32, 2, 4, 96, 66

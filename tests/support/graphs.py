@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from rknnlite_cpu.plan import ExecutionPlan
 from rknnlite_cpu.values import Array, decode, encode
+from rknnlite_graph.graph import ConvParams, Graph, Node, RecurrentParams, Stage, Tensor, TensorRole
+from rknnlite_graph.reading.fused import fused_op
 
-from rknnlite.formats.fused import fused_op
-from rknnlite.graph import ConvParams, Graph, Node, RecurrentParams, Stage, Tensor, TensorRole
 from rknnlite.tensor import DType, QuantParams
 
 Shape = tuple[int, ...]

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
+from rknnlite_llm import EmbedTable, Package, Tokenizer, open_llm
 
 from rknnlite import config
 from rknnlite.errors import RknnError
-from rknnlite.llm import EmbedTable, Package, Tokenizer, open_llm
 from rknnlite.spi.llm import (
     InferParams,
     LlmCallbacks,

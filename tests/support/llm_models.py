@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from rknnlite.formats.safetensors import write_safetensors
+from rknnlite_llm.container.safetensors import write_safetensors
 
 FAMILIES = ("qwen2", "qwen3", "llama")
 VOCAB, HIDDEN, LAYERS, HEADS, KV_HEADS, INNER = 160, 32, 2, 4, 2, 96

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
+from rknnlite_graph.graph import Graph, Node, Tensor
+from rknnlite_graph.lowering import Form, NotLowered, Segment
 
-from rknnlite.graph import Graph, Node, Tensor
 from rknnlite.quant import RANGES
-from rknnlite.spi.lowering import Form, NotLowered, Segment
 from rknnlite.tensor import DType
 
 Array = np.ndarray

@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.read import read_graph
+from rknnlite_graph.real import float_graph
 
 from rknnlite.formats import ModelFile
-from rknnlite.graph import Graph, Node
-from rknnlite.graph.real import float_graph
 
 
 def write_twin(model: Path, target: Path) -> Path:
     """Write the twin of a network of convolutions, Add and Concat; the test is skipped without onnx."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    graph = float_graph(ModelFile(model).model.graph())
+    graph = float_graph(read_graph(ModelFile(model).model))
     weights: list[Any] = []
     nodes = [made for node in graph.nodes for made in _nodes(onnx, node, graph, weights)]
     network = onnx.helper.make_graph(

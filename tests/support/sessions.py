@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rknnlite.llm.session_pool import SessionPool
+from rknnlite_llm.session_pool import SessionPool
+
 from rknnlite.spi.llm import CallState, InferParams, LlmSession, TokenInput
 
 __all__ = ["crowd", "ends_silently"]

@@ -23,21 +23,21 @@ from rknnlite_cplugin.library import _check_header
 from rknnlite_librknnrt.calls import Desks
 from rknnlite_librknnrt.desk import Desk
 from rknnlite_librknnrt.protocol import Call, Wire
+from rknnlite_llm import apart
+from rknnlite_llm.budget import RenderStopped
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.gbnf_lark import lark_of_gbnf
+from rknnlite_llm.gguf import read_gguf
+from rknnlite_llm.schemas import schema_text
+from rknnlite_llm.template import JinjaTemplate
+from rknnlite_protocol import grpc_form, rest
+from rknnlite_protocol.messages import message
+from rknnlite_protocol.requests import InferRequest, Tensor
 from rknnlite_rkllm.wire import Channel, Message
 
 from rknnlite.errors import RknnError
 from rknnlite.files.arrays import array_of, read_archive
 from rknnlite.formats.rkllm import RkllmFile
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm import apart
-from rknnlite.llm.budget import RenderStopped
-from rknnlite.llm.gbnf_lark import lark_of_gbnf
-from rknnlite.llm.gguf import read_gguf
-from rknnlite.llm.schemas import schema_text
-from rknnlite.llm.template import JinjaTemplate
-from rknnlite.protocol import grpc_form, rest
-from rknnlite.protocol.messages import message
-from rknnlite.protocol.requests import InferRequest, Tensor
 from tests.support import llm_damage
 
 __all__ = ["READERS", "Reader", "used"]

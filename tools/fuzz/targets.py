@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from rknnlite_llm import Package, export_llm, open_llm
 
 from rknnlite.errors import RknnError
-from rknnlite.llm import Package, export_llm, open_llm
 from tests.formats.rknn1.test_hostile import VICTIMS as TOOLKIT_1
 from tests.formats.test_hostile import ALLOWANCE, RUNNABLE, declared
 from tests.support import damage, llm_damage, rknn1_damage

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 from cases import CASES, GGUF, Case
+from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
+from rknnlite_llm.gguf import read_gguf
 
 from rknnlite.errors import RknnError
-from rknnlite.llm import EmbedTable, Package, export_llm, open_llm
-from rknnlite.llm.gguf import read_gguf
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmContext, LlmParams, TokenInput, VocabInfo
 
 __all__ = ["Result", "compare", "read_results", "write_results"]

@@ -10,9 +10,9 @@ from typing import Any, Optional
 
 import numpy as np
 from cases import AUDIO, CASES, IMAGE, VIDEO, VOCAB, Case, Turn
+from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
 
 import rknnlite
-from rknnlite.llm import EmbedTable, Package, export_llm, open_llm
 from rknnlite.spi.llm import (
     AudioBlock,
     AuxInput,

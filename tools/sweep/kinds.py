@@ -22,10 +22,10 @@ from page import put
 from recompute import Way, recompute
 from rknnlite_cpu.backend import CpuBackend
 from rknnlite_cpu.context import CpuContext
+from rknnlite_graph.graph import Graph, Node
 
 from rknnlite.errors import RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.graph import Graph, Node
 from rknnlite.spi import OpenOptions
 
 _NO_LAYERS = ("InputOperator", "OutputOperator", "Identity")

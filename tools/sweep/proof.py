@@ -25,9 +25,9 @@ from judge import Judge, Verdict, compare
 from rknnlite_cpu.context import CpuContext
 from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
 from rknnlite_cpu.values import Array, centred_range, decode, round_f16
+from rknnlite_graph.graph import Graph
+from rknnlite_graph.real import float_graph
 
-from rknnlite.graph import Graph
-from rknnlite.graph.real import float_graph
 from rknnlite.quant import RANGES
 from rknnlite.tensor import DType, TensorAttr
 

@@ -28,10 +28,10 @@ from rknnlite_cpu.kernels.functions import LOOKED_UP, hard_sigmoid
 from rknnlite_cpu.plan import Step, Watch
 from rknnlite_cpu.registry import builder_for
 from rknnlite_cpu.values import Array, encode
+from rknnlite_graph.graph import Activation, FusedOp, Graph, Node, Tensor, TensorRole
+from rknnlite_graph.tables import TABLE_FUNCTIONS
+from rknnlite_graph.view import NodeView
 
-from rknnlite.graph import Activation, FusedOp, Graph, Node, Tensor, TensorRole
-from rknnlite.graph.tables import TABLE_FUNCTIONS
-from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
 __all__ = ["Recomputed", "Way", "recompute"]

@@ -14,15 +14,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rknnlite_graph.graph import Accumulator
+from rknnlite_graph.reading import guesses
+from rknnlite_graph.reading.attributes import MINI_UNIONS, UNIONS, read_attributes
+from rknnlite_graph.reading.builder import _Builder
+from rknnlite_graph.reading.fused import fused_op
+
 from rknnlite.errors import ModelInvalid
-from rknnlite.formats import ModelFile, guesses
-from rknnlite.formats.attributes import MINI_UNIONS, UNIONS, read_attributes
-from rknnlite.formats.builder import _Builder
+from rknnlite.formats import ModelFile
 from rknnlite.formats.flat_model import FlatModel
 from rknnlite.formats.frame import MINI
-from rknnlite.formats.fused import fused_op
 from rknnlite.formats.slots import GraphSlot, NodePlace, NodeSlot, RootSlot
-from rknnlite.graph import Accumulator
 
 _WIDTH = 128
 _TABLE = Path(guesses.__file__)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rknnlite_cpu.plan import ExecutionPlan
 from rknnlite_cpu.values import stored_elements
+from rknnlite_graph.read import read_graph
 
 from rknnlite.formats import ModelFile
 
@@ -27,7 +28,7 @@ class Nearness(NamedTuple):
 
 def answer(data: bytes, inputs: list[Any]) -> list[Any]:
     """Stored outputs for stored inputs of the graph's own shapes."""
-    graph = ModelFile(data).model.graph()
+    graph = read_graph(ModelFile(data).model)
     values = {}
     for index, given in zip(graph.inputs, inputs):
         quant = graph.tensors[index].quant

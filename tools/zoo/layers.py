@@ -14,10 +14,10 @@ from typing import Any, Optional
 import numpy as np
 from joined import DECIMALS, Proof, Simulated, half_unit
 from numpy.typing import NDArray
+from rknnlite_insight.dumps import DumpedTensor, DumpWriter
 from stored import Stored
 
 from rknnlite.quant import RANGES
-from rknnlite.spi.dumps import DumpedTensor, DumpWriter
 from rknnlite.tensor import DType
 
 Array = NDArray[Any]

@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
+from rknnlite_graph.graph import Graph, Node
+from rknnlite_graph.lowering import Form, Segment
+
 from rknnlite import plugins
 from rknnlite.errors import RknnError
 from rknnlite.files.json_text import parse_json
-from rknnlite.graph import Graph, Node
 from rknnlite.log import logger
-from rknnlite.spi.lowering import Form, Segment
 
 from ..kernels.threads import share
 from ..values import Array

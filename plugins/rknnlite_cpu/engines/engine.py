@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping, Sequence
 
-from rknnlite.spi.lowering import Form
+from rknnlite_graph.lowering import Form
 
 from ..values import Array, Kernel
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from rknnlite.graph import Graph, Node, TensorRole
-from rknnlite.spi.lowering import Segment
+from rknnlite_graph.graph import Graph, Node, TensorRole
+from rknnlite_graph.lowering import Segment
 
 __all__ = ["islands_of", "segment_of"]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from rknnlite_graph.graph import RECURRENT_GATES, Activation, Graph, Node, Tensor
 
-from rknnlite.graph import RECURRENT_GATES, Activation, Graph, Node, Tensor
 from rknnlite.quant import RANGES
 from rknnlite.tensor import DType
 

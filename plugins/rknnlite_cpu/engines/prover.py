@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from rknnlite_graph.graph import Graph, Node, TensorRole
+from rknnlite_graph.lowering import Form, NotLowered, Segment
 
 from rknnlite import plugins
 from rknnlite.errors import RknnError
-from rknnlite.graph import Graph, Node, TensorRole
 from rknnlite.log import logger
-from rknnlite.spi.lowering import Form, NotLowered, Segment
 
 from ..kernels.threads import share
 from ..values import Array

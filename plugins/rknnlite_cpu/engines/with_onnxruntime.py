@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import onnxruntime
+from rknnlite_graph.lowering import Form
 
 from rknnlite.native.processors import instructions
-from rknnlite.spi.lowering import Form
 
 from ..values import Array
 from .engine import Engine, Program

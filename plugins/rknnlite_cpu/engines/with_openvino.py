@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import openvino
+from rknnlite_graph.lowering import Form
 
 from rknnlite.native.processors import instructions
-from rknnlite.spi.lowering import Form
 
 from ..values import Array
 from .engine import Engine, Program

@@ -1,6 +1,6 @@
 """Activation functions on real values, float32 in and out, for fused and separate nodes.
 
-``LOOKED_UP`` has the function of each row of ``rknnlite.graph.tables.TABLE_FUNCTIONS``.
+``LOOKED_UP`` has the function of each row of ``rknnlite_graph.tables.TABLE_FUNCTIONS``.
 """
 
 from __future__ import annotations

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.graph import Lut
-from rknnlite.graph.tables import dense_table
+from rknnlite_graph.graph import Lut
+from rknnlite_graph.tables import dense_table
 
 __all__ = ["DenseLut"]
 

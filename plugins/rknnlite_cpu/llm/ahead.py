@@ -21,8 +21,7 @@ from typing import Any, Optional, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.llm.callbacks import CheckedCallbacks
+from rknnlite_llm.callbacks import CheckedCallbacks
 
 from .conversation import Conversation
 from .steps import Steps

@@ -7,8 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.formats.llm_arch import Architecture, Turn
+from rknnlite_llm.container.architecture import Architecture, Turn
 
 from .chunk import Chunk
 from .functions import make_norm

@@ -13,9 +13,9 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.container.architecture import Mixer
+from rknnlite_llm.container.description import Architecture, KvFormat
 
-from rknnlite.formats.llm import Architecture, KvFormat
-from rknnlite.formats.llm_arch import Mixer
 from rknnlite.tensor import KvDtype
 
 from .lora import Enabled

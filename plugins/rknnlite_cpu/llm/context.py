@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.checksums import check_beside, check_sum
+from rknnlite_llm.container.description import LlmModel, read_llm
+from rknnlite_llm.engine import EngineContext
+from rknnlite_llm.package import Package
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.llm import LlmModel
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.checksums import check_beside, check_sum
-from rknnlite.llm.engine import EngineContext
-from rknnlite.llm.package import Package
 from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams, LlmTraits
 
 from .compiled import chosen
@@ -42,7 +42,7 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
 
     def __init__(self, file: ModelFile, weights: ModelFile | None, options: LlmOptions) -> None:
         """Raises ModelInvalid, ModelUnsupported or ParamInvalid."""
-        model = file.llm
+        model = read_llm(file)
         _check_mask(model, options.core_mask)
         chunk = _positive("prefill_chunk", options.extra.get("prefill_chunk", _CHUNK))
         weights = weights or _beside(file)
@@ -146,8 +146,8 @@ def _positive(name: str, value: object) -> int:
 
 def _verify(file: ModelFile, weights: ModelFile, again: bool) -> None:
     """Compare the files of a package with what was exported; raises ModelInvalid naming the one that changed."""
-    if file.llm.sums is not None:
-        check_sum(weights, file.llm.sums.weight, again)
+    if read_llm(file).sums is not None:
+        check_sum(weights, read_llm(file).sums.weight, again)
     if file.path is not None:
         check_beside(file, Package.of(file.path), again=again)
 

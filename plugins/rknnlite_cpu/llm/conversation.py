@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.container.description import LlmModel
+from rknnlite_llm.inputs import expand_tags, expanded, is_whole
+from rknnlite_llm.template import ChatTemplate, Rendered, Turn
 
 from rknnlite.errors import ContextInvalid, InputInvalid, OutOfMemory, ParamInvalid
-from rknnlite.formats.llm import LlmModel
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.inputs import expand_tags, expanded, is_whole
-from rknnlite.llm.template import ChatTemplate, Rendered, Turn
 from rknnlite.spi.llm import (
     AuxInput,
     EmbedInput,

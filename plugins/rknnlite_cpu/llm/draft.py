@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
+from rknnlite_llm.container.description import LlmModel, read_llm
+from rknnlite_llm.package import EmbedTable, Package
 
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.llm import LlmModel
-from rknnlite.llm.package import EmbedTable, Package
 
 from .cache import KvCache
 from .engine import CpuEngine
@@ -32,7 +32,7 @@ class Draft:
         for path in (package.model, package.weight, package.embed):
             if not Path(path).exists():
                 raise ModelInvalid(f"draft {prefix}: {path} is not there; export the model again")
-        draft = ModelFile(package.model).llm
+        draft = read_llm(ModelFile(package.model))
         _check_vocabulary(draft, model)
         self.engine = CpuEngine(draft, ModelFile(package.weight), chunk, make, look)
         _ = self.engine.steps  # of a model that generates text

@@ -8,13 +8,13 @@ from typing import Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.container.description import Embedding, LlmModel
+from rknnlite_llm.container.families import Pooling
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.embedding import length_one
 
 from rknnlite.errors import InputInvalid, ModelUnsupported
-from rknnlite.formats.llm import Embedding, LlmModel
-from rknnlite.formats.llm_families import Pooling
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.embedding import length_one
 
 from .cache import KvCache
 from .encoder import Encoder

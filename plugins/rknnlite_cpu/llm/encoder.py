@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.formats.llm import LlmModel
-from rknnlite.formats.safetensors import SafeTensors
+from rknnlite_llm.container.description import LlmModel
+from rknnlite_llm.container.safetensors import SafeTensors
 
 from ..kernels.parallel import BLOCK_ELEMENTS, run_blocks
 from ..kernels.threads import cores, limited

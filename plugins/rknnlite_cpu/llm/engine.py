@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Optional
 
 import numpy as np
+from rknnlite_llm.container.description import LlmModel
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.engine import LlmEngine
+from rknnlite_llm.sampling import check_sampling
+from rknnlite_llm.template import ChatTemplate, JinjaTemplate, LiteralTemplate
 
 from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.formats.llm import LlmModel
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm.engine import LlmEngine
-from rknnlite.llm.sampling import check_sampling
-from rknnlite.llm.template import ChatTemplate, JinjaTemplate, LiteralTemplate
 from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams, TaskType
 from rknnlite.tensor import DType, Layout, TensorAttr
 
@@ -68,9 +68,9 @@ class CpuEngine(LlmEngine):
         """The decoder's steps; raises ModelUnsupported for a model that generates nothing."""
         if self._steps is None or not self.model.arch.head:
             what = (
-                "gives scores and generates no text; use rknnlite.llm.Reranker, or LlmContext.score"
+                "gives scores and generates no text; use rknnlite_llm.Reranker, or LlmContext.score"
                 if self.model.arch.scorer
-                else "makes embeddings and generates no text; use rknnlite.llm.Embedder, or LlmContext.embed"
+                else "makes embeddings and generates no text; use rknnlite_llm.Embedder, or LlmContext.embed"
             )
             raise ModelUnsupported(f"model {self.model.name} {what}")
         return self._steps

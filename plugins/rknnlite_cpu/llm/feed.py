@@ -9,11 +9,11 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.container.description import LlmModel
+from rknnlite_llm.inputs import place_media
 
 from rknnlite.errors import InputInvalid
-from rknnlite.formats.llm import LlmModel
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.inputs import place_media
 from rknnlite.spi.llm import AudioBlock, AuxInput, MediaBlock
 
 from .places import places_of

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_llm.callbacks import CheckedCallbacks
 
 from rknnlite.errors import InputInvalid
-from rknnlite.llm.callbacks import CheckedCallbacks
 
 from .cache import KvCache
 from .engine import CpuEngine

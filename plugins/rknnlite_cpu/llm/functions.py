@@ -7,8 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.formats.llm_families import Norm
+from rknnlite_llm.container.families import Norm
 
 from ..kernels.functions import gelu
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.sampling import Sampler
+from rknnlite_llm.utf8 import Utf8Gate
 
 from rknnlite.errors import RknnError
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.sampling import Sampler
-from rknnlite.llm.utf8 import Utf8Gate
 from rknnlite.spi.llm import (
     CallState,
     InferParams,

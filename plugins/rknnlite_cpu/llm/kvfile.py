@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.package import file_bytes
 
 from rknnlite._version import __version__
 from rknnlite.errors import ModelInvalid, ParamInvalid, shown
 from rknnlite.files.json_text import parse_json
 from rknnlite.files.writing import writing
-from rknnlite.llm.package import file_bytes
 
 from .conversation import Conversation
 

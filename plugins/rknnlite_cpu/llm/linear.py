@@ -18,8 +18,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.formats.llm_weights import COLUMNS, GROUP, WEIGHT_TYPES, Widen, tiles
+from rknnlite_llm.container.weight_types import COLUMNS, GROUP, WEIGHT_TYPES, Widen, tiles
 
 from ..kernels.parallel import matmul, parts_of, run_blocks
 

@@ -9,12 +9,11 @@ from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.formats.llm import LlmModel
-from rknnlite.formats.llm_arch import Architecture, Mixer
-from rknnlite.formats.llm_families import Order
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm.weights import gated, layer_norms
+from rknnlite_llm.container.architecture import Architecture, Mixer
+from rknnlite_llm.container.description import LlmModel
+from rknnlite_llm.container.families import Order
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.weights import gated, layer_norms
 
 from ..kernels.threads import cores, limited
 from .attention import Attention, Parts, ShortConv

@@ -7,8 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.formats.llm_arch import Experts
+from rknnlite_llm.container.architecture import Experts
 
 from ..kernels.parallel import BLOCK_ELEMENTS, run_blocks
 from .functions import ACTIVATIONS, softmax

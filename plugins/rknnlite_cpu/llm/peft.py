@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.container.description import LlmModel
+from rknnlite_llm.container.families import FAMILIES
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.export_weights import qkv_order
+from rknnlite_llm.published import read_object
+from rknnlite_llm.weights import layer_matrices
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
 from rknnlite.formats import ModelFile
-from rknnlite.formats.llm import LlmModel
-from rknnlite.formats.llm_families import FAMILIES
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm.export_weights import qkv_order
-from rknnlite.llm.published import read_object
-from rknnlite.llm.weights import layer_matrices
 
 from .lora import Adapter
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.container.architecture import Media
+from rknnlite_llm.container.description import LlmModel
 
 from rknnlite.errors import InputInvalid, ModelUnsupported
-from rknnlite.formats.llm import LlmModel
-from rknnlite.formats.llm_arch import Media
 from rknnlite.spi.llm import AudioBlock, ImageBlock, MediaBlock, VideoBlock
 
 __all__ = ["places_of"]

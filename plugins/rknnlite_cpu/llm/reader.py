@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_llm.container.description import LlmModel
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.weights import layer_matrices, layer_tables, layer_vectors, matrices, tables, vectors
 
 from rknnlite.errors import ModelInvalid, shown
-from rknnlite.formats.llm import LlmModel
-from rknnlite.formats.safetensors import SafeTensors
-from rknnlite.llm.weights import layer_matrices, layer_tables, layer_vectors, matrices, tables, vectors
 
 from .linear import Linear, Maker, make_linear
 from .lora import Adapted

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.formats.llm import Rope
+from rknnlite_llm.container.description import Rope
 
 __all__ = ["by_pair", "frequencies", "rotate", "turns"]
 

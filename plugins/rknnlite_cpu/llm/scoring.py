@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.formats.llm_arch import Architecture
+from rknnlite_llm.container.architecture import Architecture
 
 from .functions import ACTIVATIONS, make_norm
 from .reader import WeightReader

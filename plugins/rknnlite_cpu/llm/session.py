@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from rknnlite_llm.budget import RenderStopped
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.guarded_session import GuardedSession, kv_clear, kv_policy
+from rknnlite_llm.inputs import split_inputs
+from rknnlite_llm.sampling import Sampler
+from rknnlite_llm.template import ChatTemplate, LiteralTemplate, parse_tools
 
 from rknnlite.errors import ParamInvalid
-from rknnlite.llm.budget import RenderStopped
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.guarded_session import GuardedSession, kv_clear, kv_policy
-from rknnlite.llm.inputs import split_inputs
-from rknnlite.llm.sampling import Sampler
-from rknnlite.llm.template import ChatTemplate, LiteralTemplate, parse_tools
 from rknnlite.spi.llm import (
     AuxInput,
     InferParams,

@@ -13,8 +13,8 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.container.description import KvFormat
 
-from rknnlite.formats.llm import KvFormat
 from rknnlite.spi.llm import KvDtype
 
 from .cache_codes import Code, code_of, to_fp8

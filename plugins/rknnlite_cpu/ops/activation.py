@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from rknnlite_graph.tables import elu_alpha, hard_sigmoid_line, silu_beta
+from rknnlite_graph.view import NodeView
 
-from rknnlite.graph.tables import elu_alpha, hard_sigmoid_line, silu_beta
-from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
 from ..kernels import functions

@@ -6,10 +6,9 @@ from math import prod
 from typing import Optional
 
 import numpy as np
-
-from rknnlite.graph import ConvParams, Tensor
-from rknnlite.graph.tables import convolution_types
-from rknnlite.graph.view import NodeView
+from rknnlite_graph.graph import ConvParams, Tensor
+from rknnlite_graph.tables import convolution_types
+from rknnlite_graph.view import NodeView
 
 from ..kernels.accumulate import Accumulate, accumulator
 from ..kernels.conv import ConvSpec

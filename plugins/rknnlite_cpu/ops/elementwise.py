@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from rknnlite_graph.view import NodeView
 
-from rknnlite.graph.view import NodeView
 from rknnlite.quant import RANGES
 
 from ..registry import check_operands, op, real_kernel, real_op

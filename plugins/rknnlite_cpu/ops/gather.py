@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from rknnlite_graph.view import NodeView
 
 from rknnlite.errors import InputInvalid
-from rknnlite.graph.view import NodeView
 
 from ..registry import real_op
 from ..values import Array

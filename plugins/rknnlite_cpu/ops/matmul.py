@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from rknnlite.graph.view import NodeView
+from rknnlite_graph.view import NodeView
 
 from ..kernels.parallel import matmul
 from ..registry import real_op

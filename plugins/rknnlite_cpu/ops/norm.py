@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-
-from rknnlite.graph import Activation
-from rknnlite.graph.view import NodeView
+from rknnlite_graph.graph import Activation
+from rknnlite_graph.view import NodeView
 
 from ..registry import op, real_op
 from ..values import Array, Kernel, decode, encode

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Optional
 
 import numpy as np
+from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage, Tensor
+from rknnlite_graph.tables import TABLE_FUNCTIONS
+from rknnlite_graph.view import NodeView
 
 from rknnlite.errors import ModelUnsupported
-from rknnlite.graph import Activation, ConvParams, FusedOp, Join, Stage, Tensor
-from rknnlite.graph.tables import TABLE_FUNCTIONS
-from rknnlite.graph.view import NodeView
 from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-
-from rknnlite.graph import RECURRENT_GATES, RecurrentParams
-from rknnlite.graph.view import NodeView
+from rknnlite_graph.graph import RECURRENT_GATES, RecurrentParams
+from rknnlite_graph.view import NodeView
 
 from ..kernels.functions import sigmoid
 from ..registry import real_op

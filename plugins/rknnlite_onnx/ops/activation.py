@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from rknnlite_graph.graph import Lut, Stage
+from rknnlite_graph.tables import dense_table, elu_alpha, hard_sigmoid_line, silu_beta
 
-from rknnlite.graph import Lut, Stage
-from rknnlite.graph.tables import dense_table, elu_alpha, hard_sigmoid_line, silu_beta
 from rknnlite.tensor import DType
 
 from ..carrier import Rep, centred_range, element_zero

@@ -7,11 +7,11 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.graph import ConvParams, FusedOp
+from rknnlite_graph.lowering import Form
+from rknnlite_graph.tables import convolution_types
 
-from rknnlite.graph import ConvParams, FusedOp
-from rknnlite.graph.tables import convolution_types
 from rknnlite.quant import largest_sum, split_for_exactness
-from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType
 
 from ..carrier import Rep, centred_range, element_zero

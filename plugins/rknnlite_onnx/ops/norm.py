@@ -7,8 +7,7 @@ from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.graph import Activation
+from rknnlite_graph.graph import Activation
 
 from ..registry import LoweredNode, lowers
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.graph import ConvParams
 
-from rknnlite.graph import ConvParams
 from rknnlite.quant import largest_sum
 
 from ..carrier import Rep, centred_range, element_zero

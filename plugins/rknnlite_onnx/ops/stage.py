@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage
+from rknnlite_graph.tables import TABLE_FUNCTIONS, dense_table
 
-from rknnlite.graph import Activation, ConvParams, FusedOp, Join, Stage
-from rknnlite.graph.tables import TABLE_FUNCTIONS, dense_table
 from rknnlite.tensor import DType
 
 from ..carrier import TO_LAST, Rep, centred_range

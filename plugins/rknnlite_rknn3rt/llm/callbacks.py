@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from rknnlite_llm.callbacks import CheckedCallbacks
 
 from rknnlite.abi.rknn3_llm import (
     LLMGetEmbedCallback,
@@ -22,7 +23,6 @@ from rknnlite.abi.rknn3_llm import (
 )
 from rknnlite.abi.rknn3_v104 import LLMCallState as LaterState
 from rknnlite.errors import ContextInvalid, InputInvalid, RknnError
-from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.log import logger
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmOutput, LlmResult, OutputState
 

@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_llm.device_embedding import embed_by_session
+from rknnlite_llm.engine import EngineContext
 
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.llm.device_embedding import embed_by_session
-from rknnlite.llm.engine import EngineContext
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
 

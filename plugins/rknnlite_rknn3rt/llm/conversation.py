@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.inputs import expanded
+from rknnlite_llm.template import CHATML, ChatTemplate, JinjaTemplate, LiteralTemplate, parse_tools
+
 from rknnlite.errors import ParamInvalid
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.inputs import expanded
-from rknnlite.llm.template import CHATML, ChatTemplate, JinjaTemplate, LiteralTemplate, parse_tools
 from rknnlite.spi.llm import InferParams, LlmInput, LlmParams, MessagesInput, MultimodalInput, TokenInput
 
 __all__ = ["DeviceConversation", "Handover"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rknnlite_llm.engine import LlmEngine
+
 from rknnlite.abi.rknn3_enums import RKNN3QueryCmd as Query
 from rknnlite.errors import ContextInvalid
-from rknnlite.llm.engine import LlmEngine
 from rknnlite.spi.llm import LlmConfig
 from rknnlite.tensor import TensorAttr
 

@@ -8,6 +8,8 @@ from typing import Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.inputs import expand_tags, split_inputs
 
 from rknnlite.abi.rknn3_llm import (
     RKNN3Audio,
@@ -19,8 +21,6 @@ from rknnlite.abi.rknn3_llm import (
 )
 from rknnlite.abi.rknn3_types import Float16
 from rknnlite.errors import InputInvalid
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.inputs import expand_tags, split_inputs
 from rknnlite.spi import Input
 from rknnlite.spi.llm import (
     AudioBlock,

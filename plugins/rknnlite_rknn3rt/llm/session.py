@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.guarded_session import GuardedSession, kv_clear, kv_policy
+from rknnlite_llm.inputs import is_whole, split_inputs
+from rknnlite_llm.template import parse_tools
+
 from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid
-from rknnlite.llm.callbacks import CheckedCallbacks
-from rknnlite.llm.guarded_session import GuardedSession, kv_clear, kv_policy
-from rknnlite.llm.inputs import is_whole, split_inputs
-from rknnlite.llm.template import parse_tools
 from rknnlite.spi.llm import (
     CallState,
     InferParams,

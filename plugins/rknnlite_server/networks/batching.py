@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
+from rknnlite_protocol.batches import Joinable
+from rknnlite_protocol.requests import InferRequest, InferResponse
+
 from rknnlite.errors import RknnError
-from rknnlite.protocol.batches import Joinable
-from rknnlite.protocol.requests import InferRequest, InferResponse
 
 from ..closing import settled
 

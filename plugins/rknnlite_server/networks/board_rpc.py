@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Optional
 
+from rknnlite_protocol.board import PIECE, parse_shapes, stored_name
+from rknnlite_protocol.grpc_form import parse_request
+from rknnlite_protocol.json_form import to_text
+from rknnlite_protocol.messages import message
+from rknnlite_protocol.requests import InferRequest
+
 from rknnlite.errors import DeviceUnavailable, InputInvalid, ParamInvalid, RunTimeout
-from rknnlite.protocol.board import PIECE, parse_shapes, stored_name
-from rknnlite.protocol.grpc_form import parse_request
-from rknnlite.protocol.json_form import to_text
-from rknnlite.protocol.messages import message
-from rknnlite.protocol.requests import InferRequest
 
 from ..closing import in_thread, within
 from ..errors import ApiError

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_protocol.board import ATTR, SHAPES, SIZE, parse_attr, parse_shapes
+from rknnlite_protocol.execution import outputs_wanted, paired_tensors
+from rknnlite_protocol.requests import InferRequest, InferResponse, Requested, Tensor, Timing
 
 from rknnlite.errors import InputInvalid, OutputInvalid, ParamInvalid, RknnError
-from rknnlite.protocol.board import ATTR, SHAPES, SIZE, parse_attr, parse_shapes
-from rknnlite.protocol.execution import outputs_wanted, paired_tensors
-from rknnlite.protocol.requests import InferRequest, InferResponse, Requested, Tensor, Timing
 from rknnlite.spi import AttrKind, Context, Memory
 from rknnlite.tensor import TensorAttr
 

@@ -11,8 +11,8 @@ from typing import Any, Optional, TypeVar
 from rknnlite import plugins
 from rknnlite._version import __version__
 from rknnlite.native.board import Board, Reading
-from rknnlite.protocol.board import BackendFacts, Facts
 from rknnlite.spi import Backend, Probe
+from rknnlite.spi.board_facts import BackendFacts, Facts
 
 from ..closing import in_thread
 from ..state import State

@@ -8,11 +8,12 @@ import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from rknnlite_protocol.grpc_form import parse_request, response_message
+from rknnlite_protocol.messages import BOARD, HEALTH, INFERENCE, message
+from rknnlite_protocol.metadata import EXTENSIONS
+
 from rknnlite._version import __version__
 from rknnlite.errors import RknnError
-from rknnlite.protocol.grpc_form import parse_request, response_message
-from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, message
-from rknnlite.protocol.metadata import EXTENSIONS
 
 from ..closing import closing
 from ..errors import ApiError

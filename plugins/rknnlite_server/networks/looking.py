@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
+from rknnlite_insight.dumps import Dump
+from rknnlite_protocol.board import Description, PerfFigures, Refusal
+from rknnlite_protocol.execution import take_inputs
+from rknnlite_protocol.requests import InferRequest
+
 from rknnlite.errors import RknnError
-from rknnlite.protocol.board import Description, PerfFigures, Refusal
-from rknnlite.protocol.execution import take_inputs
-from rknnlite.protocol.requests import InferRequest
 from rknnlite.spi import AttrKind, Context
-from rknnlite.spi.dumps import Dump
 
 from .network import ServedNetwork
 

@@ -10,6 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Optional
 
+from rknnlite_protocol.batches import Batches, Joinable, answer_together
+from rknnlite_protocol.execution import answer
+from rknnlite_protocol.metadata import model_config, model_metadata
+from rknnlite_protocol.requests import InferRequest, InferResponse
+
 import rknnlite
 from rknnlite import Pool
 from rknnlite.errors import (
@@ -22,10 +27,6 @@ from rknnlite.errors import (
     TargetPlatformUnmatch,
 )
 from rknnlite.native.processors import processors
-from rknnlite.protocol.batches import Batches, Joinable, answer_together
-from rknnlite.protocol.execution import answer
-from rknnlite.protocol.metadata import model_config, model_metadata
-from rknnlite.protocol.requests import InferRequest, InferResponse
 from rknnlite.spi import Context
 
 from ..closing import settled

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+from rknnlite_protocol.board import digest_of
+
 from rknnlite.errors import ParamInvalid, RknnError, shown
-from rknnlite.protocol.board import digest_of
 
 from ..errors import ApiError
 from ..queueing import Room

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rknnlite_protocol.messages import message
+
 from rknnlite.errors import ParamInvalid, shown
-from rknnlite.protocol.messages import message
 
 from ..state import State
 from .repository import Repository, described

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from rknnlite_protocol.metadata import EXTENSIONS
+from rknnlite_protocol.requests import InferRequest, InferResponse
+from rknnlite_protocol.rest import HEADER_LENGTH, json_elements, parse_request, response_body
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rknnlite._version import __version__
-from rknnlite.protocol.metadata import EXTENSIONS
-from rknnlite.protocol.requests import InferRequest, InferResponse
-from rknnlite.protocol.rest import HEADER_LENGTH, json_elements, parse_request, response_body
 
 from ..body import read_body
 from ..encoding import chosen, encoded

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Optional
 
 import grpc
+from rknnlite_protocol.messages import BOARD, HEALTH, INFERENCE, methods
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.files.reading import read_bytes
-from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, methods
 
 from ..serving import HEAD_SECONDS, listening
 from ..settings import ServerSettings

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
+from rknnlite_protocol.messages import HEALTH, INFERENCE, methods
 
 from rknnlite.errors import InputInvalid, RknnError, shown
-from rknnlite.protocol.messages import HEALTH, INFERENCE, methods
 
 from .. import body
 from ..closing import closing, within

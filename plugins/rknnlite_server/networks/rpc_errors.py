@@ -7,9 +7,9 @@ import logging
 from typing import Any, NoReturn
 
 import grpc
+from rknnlite_protocol.problems import CODE_KEY, ERROR_KEY, RETRY_KEY, kind_of_http, status_of
 
 from rknnlite.errors import RknnError
-from rknnlite.protocol.problems import CODE_KEY, ERROR_KEY, RETRY_KEY, kind_of_http, status_of
 
 from ..errors import ApiError, as_api_error
 

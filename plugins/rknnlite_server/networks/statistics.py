@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from rknnlite.protocol.metadata import VERSION
-from rknnlite.protocol.requests import Timing
+from rknnlite_protocol.metadata import VERSION
+from rknnlite_protocol.requests import Timing
 
 __all__ = ["BOUNDS", "Distribution", "Duration", "RunStatistics", "Statistics"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
-from rknnlite.protocol.board import stored_name
+from rknnlite_protocol.board import stored_name
 
 from ..closing import in_thread
 from ..errors import ApiError

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Optional
 
+from rknnlite_protocol.board import stored_name
+
 from rknnlite.errors import InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.files.writing import GrowingFile
 from rknnlite.native.buildcache import cache_dir, make_private, writable_by_others
-from rknnlite.protocol.board import stored_name
 
 __all__ = ["Held", "Receiving", "Stored", "Uploads", "digest_of_file"]
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from ... import config
 from ..._version import __version__
+from ...commandline.reach import FarBoard, cause_of, devices_of, far_board
 from ...errors import ModelInvalid, RknnError
 from ...formats import ModelFile
-from ...protocol.board import BackendFacts
+from ...spi.board_facts import BackendFacts
 from ...spi.finding import Finding, Level
-from ..reach import FarBoard, cause_of, devices_of, far_board
 from .machine import kernel, speed
 from .models import made_for, pairing
 from .runtimes import cause

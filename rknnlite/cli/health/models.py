@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from ... import config, plugins
 from ...choosing import choose_backend
 from ...errors import ModelInvalid, RknnError
-from ...formats import Model, ModelFile
+from ...formats import Model, ModelFile, is_package
 from ...formats.rkllm import is_rkllm
 from ...native import versions
 from ...native.board import Board
 from ...socs import Soc
 from ...spi import Backend, OpenOptions
 from ...spi.finding import Finding, Level
-from ..info import is_package, runs_on
-from .silicon import silicon
 
 __all__ = ["made_for", "model", "pairing"]
 
@@ -23,7 +21,7 @@ __all__ = ["made_for", "model", "pairing"]
 def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding]:
     """Whether a model goes together with this machine, its runtime, and the operators that are registered."""
     topic = "model"
-    if is_package(file) or is_rkllm(file.path, file.data):
+    if is_package(file.data) or is_rkllm(file.path, file.data):
         told = [one for backend in plugins.backends().values() for one in backend.findings(board, file)]
         yield from told
         if all(finding.level is not Level.FAIL for finding in told):
@@ -35,7 +33,8 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
         yield Finding(topic, Level.FAIL, str(error), "see rknnlite info")
         return
     yield from made_for(topic, file, board.soc())
-    yield from silicon(found)
+    for inspector in plugins.inspectors().values():
+        yield from inspector.findings(file)
     missing_ops = sorted(set(found.custom_ops) - {op.op_type for op in plugins.custom_ops()})
     if missing_ops and not found.board_only:
         remedy = "pass them as custom_ops, or install the plugin that has them (docs/plugin-authors.md)"
@@ -65,14 +64,14 @@ def made_for(topic: str, file: ModelFile, soc: Soc | None) -> Iterator[Finding]:
     platforms = "/".join(found.platforms or (found.platform,))
     text = f"{file.label}: toolkit {found.toolkit_version or 'unknown'}, made for {platforms}"
     yield Finding(topic, Level.OK, text)
-    if soc is not None and soc.name.upper() not in runs_on(found):
+    if soc is not None and soc.name.upper() not in found.runs_on:
         remedy = f"convert it with target_platform='{soc.name}'"
         if found.generation != soc.generation:
             kit = "rknn-toolkit 1.7" if soc.generation == "rknpu1" else "rknn-toolkit2"
             remedy = (
                 f"convert the network again with {kit} for {soc.name}: the NPUs are of different generations"
             )
-        text = f"this board is an {soc.name.upper()}, the model runs on {', '.join(runs_on(found))}"
+        text = f"this board is an {soc.name.upper()}, the model runs on {', '.join(found.runs_on)}"
         yield Finding(topic, Level.FAIL, text, remedy)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ModelInvalid, ModelUnsupported, shown
+from ...errors import ModelInvalid, shown
 from ...tensor import Layout
-from ..model import NO_ATTRIBUTES, Attributes, IoTensor, Model
+from ..model import IoTensor, Model
 from .container import Container, unpack
 from .description import Description, TensorEntry, describe
 
 if TYPE_CHECKING:
-    from ...graph import Graph
+    pass
 
 __all__ = ["Rknn1Model", "read"]
 
@@ -35,13 +35,6 @@ class Rknn1Model(Model):
     @property
     def generation(self) -> str:
         return "rknpu1"
-
-    def graph(self, index: int = 0, attributes: Attributes = NO_ATTRIBUTES) -> Graph:
-        if self.board_only:
-            raise ModelUnsupported(self.board_only)
-        from .graph import build_graph
-
-        return build_graph(self.description)
 
     def io(self, index: int = 0) -> tuple[list[IoTensor], list[IoTensor]]:
         return self.inputs, self.outputs

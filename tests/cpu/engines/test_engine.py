@@ -15,14 +15,14 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 from rknnlite_cpu.engines import accelerator, choice, prover
 from rknnlite_cpu.engines.with_onnxruntime import OnnxRuntime
+from rknnlite_graph.lowering import Form
+from rknnlite_insight.dumps import Dump
 from rknnlite_onnx import ops, registry
 
 import rknnlite
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ParamInvalid
 from rknnlite.spi import Context
 from rknnlite.spi.custom_op import as_custom_op
-from rknnlite.spi.dumps import Dump
-from rknnlite.spi.lowering import Form
 from tests.custom_ops.models import DUAL, PlainDual, dual_golden
 from tests.support.corpus import genuine, golden_of, goldens, open_cpu
 

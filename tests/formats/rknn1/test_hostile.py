@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rknnlite_graph.read import read_graph
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile
@@ -98,11 +99,11 @@ def test_messages(fields: dict[str, object], message: str) -> None:
     file = File("made", **fields)
     file.output(file.node("RELU", [file.input((1, 4), u8(0.1))], u8(0.1)), (1, 4))
     with pytest.raises(ModelInvalid, match=message):
-        ModelFile(file.data).model.graph()
+        read_graph(ModelFile(file.data).model)
 
 
 def test_an_unknown_operator_is_named() -> None:
     file = File("made")
     file.output(file.node("PROPOSAL", [file.input((1, 4), u8(0.1))], u8(0.1)), (1, 4))
     with pytest.raises(ModelUnsupported, match=r"VSI_NN_OP_PROPOSAL.*does not know"):
-        ModelFile(file.data).model.graph()
+        read_graph(ModelFile(file.data).model)

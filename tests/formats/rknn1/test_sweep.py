@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_graph.read import read_graph
 
 from tests.support.rknn1_files import File
 from tools.sweep1.answers import answer, nearness
@@ -75,5 +76,5 @@ def test_whose_simulator_is_not_followed_has_a_doubt() -> None:
     """Grouped convolutions differ there; whoever runs one is told."""
     from rknnlite.formats import ModelFile
 
-    (guess,) = ModelFile(CASES["conv_groups"]().data).model.graph().guesses
+    (guess,) = read_graph(ModelFile(CASES["conv_groups"]().data).model).guesses
     assert "gives every group the channels of the first one" in guess.fact

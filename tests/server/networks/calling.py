@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-
-from rknnlite.protocol.board import PIECE, stored_name
-from rknnlite.protocol.grpc_form import parse_response, request_message
-from rknnlite.protocol.json_form import from_text
-from rknnlite.protocol.messages import BOARD, INFERENCE, message, methods
-from rknnlite.protocol.requests import InferRequest
+from rknnlite_protocol.board import PIECE, stored_name
+from rknnlite_protocol.grpc_form import parse_response, request_message
+from rknnlite_protocol.json_form import from_text
+from rknnlite_protocol.messages import BOARD, INFERENCE, message, methods
+from rknnlite_protocol.requests import InferRequest
 
 
 class Calls:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
-
-from rknnlite.protocol.grpc_form import parse_response, request_message
-from rknnlite.protocol.messages import HEALTH, INFERENCE, message, methods
-from rknnlite.protocol.requests import InferRequest, Tensor
+from rknnlite_protocol.grpc_form import parse_response, request_message
+from rknnlite_protocol.messages import HEALTH, INFERENCE, message, methods
+from rknnlite_protocol.requests import InferRequest, Tensor
 
 __all__ = ["Client", "connected", "request_of", "told"]
 

@@ -15,11 +15,11 @@ pytest.importorskip("grpc")
 pytest.importorskip("tritonclient.http")
 
 import tritonclient.http as client
+from rknnlite_protocol.batches import Joinable
+from rknnlite_protocol.requests import InferRequest, InferResponse
 from rknnlite_server.networks.batching import Batching
 
 from rknnlite.errors import RknnError
-from rknnlite.protocol.batches import Joinable
-from rknnlite.protocol.requests import InferRequest, InferResponse
 
 from .conftest import BATCH, Networks, inputs_of, local
 

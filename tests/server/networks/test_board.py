@@ -15,6 +15,11 @@ import pytest
 
 pytest.importorskip("grpc")
 
+from rknnlite_insight.dumps import Dump
+from rknnlite_protocol.board import Description, PerfFigures, attr_text, shapes_text
+from rknnlite_protocol.grpc_form import request_message
+from rknnlite_protocol.messages import INFERENCE, message
+from rknnlite_protocol.requests import InferRequest, Requested, Tensor
 from rknnlite_server.networks import board_rpc, facts, files, looking
 from rknnlite_server.networks.facts import facts_of
 from rknnlite_server.settings import ServerSettings
@@ -22,12 +27,8 @@ from rknnlite_server.settings import ServerSettings
 import rknnlite
 from rknnlite.errors import InputInvalid, ParamInvalid, RknnError
 from rknnlite.native.board import Board
-from rknnlite.protocol.board import Description, Facts, PerfFigures, attr_text, shapes_text
-from rknnlite.protocol.grpc_form import request_message
-from rknnlite.protocol.messages import INFERENCE, message
-from rknnlite.protocol.requests import InferRequest, Requested, Tensor
 from rknnlite.spi import AttrKind
-from rknnlite.spi.dumps import Dump
+from rknnlite.spi.board_facts import Facts
 from rknnlite.tensor import DType, Layout
 
 from ..conftest import running, until

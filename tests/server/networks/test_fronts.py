@@ -13,11 +13,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from rknnlite_protocol import grpc_form, rest
+from rknnlite_protocol.messages import HEALTH, INFERENCE, methods
+from rknnlite_protocol.requests import InferRequest, Tensor
 
 import rknnlite
-from rknnlite.protocol import grpc_form, rest
-from rknnlite.protocol.messages import HEALTH, INFERENCE, methods
-from rknnlite.protocol.requests import InferRequest, Tensor
 
 from ..conftest import until
 from .conftest import RESNET, path_of

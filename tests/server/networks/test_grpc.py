@@ -12,12 +12,12 @@ import pytest
 pytest.importorskip("grpc")
 
 import grpc
+from rknnlite_protocol.grpc_form import parse_response
+from rknnlite_protocol.messages import BOARD, HEALTH, INFERENCE, message, methods
+from rknnlite_protocol.requests import Requested
 from rknnlite_server.settings import ServerSettings
 
 import rknnlite
-from rknnlite.protocol.grpc_form import parse_response
-from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, message, methods
-from rknnlite.protocol.requests import Requested
 
 from ..conftest import running
 from .conftest import (

@@ -16,11 +16,10 @@ import pytest
 pytest.importorskip("grpc")
 
 import grpc
+from rknnlite_protocol.messages import HEALTH, INFERENCE, message, methods
 from rknnlite_server import body
 from rknnlite_server.networks import rpc
 from rknnlite_server.settings import ServerSettings
-
-from rknnlite.protocol.messages import HEALTH, INFERENCE, message, methods
 
 from ..conftest import Served, running, until
 from .conftest import inputs_of, path_of

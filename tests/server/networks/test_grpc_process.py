@@ -15,13 +15,13 @@ import pytest
 pytest.importorskip("grpc")
 
 import grpc
+from rknnlite_protocol.messages import INFERENCE, methods
 from rknnlite_server.arguments import settings_of_arguments
 from rknnlite_server.command import COMMAND
 from rknnlite_server.control import serve
 from rknnlite_server.settings import ServerSettings
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
-from rknnlite.protocol.messages import INFERENCE, methods
 
 from ..conftest import until
 from ..test_control import child, ended

@@ -81,10 +81,9 @@ class Crowd:
     @contextlib.contextmanager
     def _grpc(self) -> Iterator[Callable[[str, Any], Any]]:
         import grpc
-
-        from rknnlite.protocol.grpc_form import parse_response, request_message
-        from rknnlite.protocol.messages import INFERENCE, methods
-        from rknnlite.protocol.requests import InferRequest, Tensor
+        from rknnlite_protocol.grpc_form import parse_response, request_message
+        from rknnlite_protocol.messages import INFERENCE, methods
+        from rknnlite_protocol.requests import InferRequest, Tensor
 
         method = methods(INFERENCE)["ModelInfer"]
         with grpc.insecure_channel(self._server.grpc) as channel:
@@ -106,8 +105,8 @@ class Crowd:
 
     @contextlib.contextmanager
     def _rest(self) -> Iterator[Callable[[str, Any], Any]]:
-        from rknnlite.protocol.requests import InferRequest, Tensor
-        from rknnlite.protocol.rest import HEADER_LENGTH, parse_response, request_body
+        from rknnlite_protocol.requests import InferRequest, Tensor
+        from rknnlite_protocol.rest import HEADER_LENGTH, parse_response, request_body
 
         connection = HTTPConnection(self._server.http, timeout=PATIENCE)
 

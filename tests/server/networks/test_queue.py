@@ -16,6 +16,9 @@ import pytest
 pytest.importorskip("grpc")
 
 import grpc
+from rknnlite_protocol.grpc_form import parse_response, request_message
+from rknnlite_protocol.messages import INFERENCE, methods
+from rknnlite_protocol.requests import InferRequest, Tensor
 from rknnlite_server.errors import ApiError
 from rknnlite_server.networks.network import ServedNetwork
 from rknnlite_server.queueing import Room
@@ -23,9 +26,6 @@ from rknnlite_server.settings import ServerSettings
 
 from rknnlite import plugins
 from rknnlite.errors import ParamInvalid
-from rknnlite.protocol.grpc_form import parse_response, request_message
-from rknnlite.protocol.messages import INFERENCE, methods
-from rknnlite.protocol.requests import InferRequest, Tensor
 from tests.doubles.stand_in import rknnlite_stand_in as stand_in
 from tests.support.entry_points import EntryPoint
 

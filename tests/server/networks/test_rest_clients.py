@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_protocol.problems import status_of
 
 import rknnlite
 from rknnlite.errors import RknnError
-from rknnlite.protocol.problems import status_of
 from tests.support.needs import needs
 
 from ..conftest import running

@@ -16,11 +16,11 @@ pytest.importorskip("prometheus_client")
 import grpc
 import tritonclient.grpc
 import tritonclient.http
+from rknnlite_protocol.requests import Timing
 from rknnlite_server.networks.figures import NetworkFigures
 from rknnlite_server.networks.statistics import BOUNDS, Distribution, Statistics
 
 from rknnlite.native.board import Board
-from rknnlite.protocol.requests import Timing
 
 from ..conftest import until
 from ..test_metrics import figures, grown

@@ -20,6 +20,9 @@ import pytest
 
 pytest.importorskip("grpc")
 
+from rknnlite_protocol.board import PIECE, Description, digest_of, stored_name
+from rknnlite_protocol.messages import message
+from rknnlite_protocol.requests import InferRequest, Tensor
 from rknnlite_server.networks import board_rpc, looking, uploaded, uploads
 from rknnlite_server.networks.network import ServedNetwork
 from rknnlite_server.networks.uploads import Uploads
@@ -27,9 +30,7 @@ from rknnlite_server.settings import ServerSettings
 
 from rknnlite.errors import InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.files.writing import GrowingFile
-from rknnlite.protocol.board import PIECE, Description, Facts, digest_of, stored_name
-from rknnlite.protocol.messages import message
-from rknnlite.protocol.requests import InferRequest, Tensor
+from rknnlite.spi.board_facts import Facts
 
 from ..conftest import running, until
 from .calling import Calls, calling, digest, pieces, refused

@@ -1,0 +1,281 @@
+"""Layers with weights, pools and recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.formats.rknn1.description import NodeEntry, TensorEntry
+
+from ..graph import ConvParams, RecurrentParams, Stage
+from ..reading.fused import fused_op
+from .graph import GraphBuilder, lowers
+
+__all__: list[str] = []
+
+Array = NDArray[Any]
+_MOST = 1 << 12
+_SIGN = 128
+_OLD_DECONVOLUTION = (1, 1, 21)
+"""Before it the weights of deconvolutions lie as (O, I, kh, kw). Since then as (I, O, kh, kw): with any other order a text
+detector of ovxlib 1.1.24 finds no text (the chip maker's simulator reads them as (O, I), and the detector fails in it)."""
+
+
+def numbers(
+    build: GraphBuilder, entry: NodeEntry, key: str, default: Sequence[int], least: int = 0
+) -> list[int]:
+    """A list of small numbers of a node; a single number stands for all of them."""
+    found = entry.attrs.get(key)
+    values = [found] * len(default) if isinstance(found, int) else list(default) if found is None else found
+    if not isinstance(values, list) or len(values) != len(default):
+        raise build.fail(entry, f"{key} is {found!r:.80}, must be {len(default)} numbers")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
+            raise build.fail(entry, f"{key} is {found!r:.80}, numbers must be in {least}..{_MOST}")
+    return values
+
+
+@lowers("CONV2D", "GROUPED_CONV2D")
+def conv2d(build: GraphBuilder, entry: NodeEntry) -> None:
+    x, weight = build.input(entry), build.constant(entry, 1)
+    n, channels, height, width = build.shape(x)
+    kw, kh = numbers(build, entry, "ksize", (weight.shape[-1], weight.shape[-2]), 1)
+    sx, sy = numbers(build, entry, "stride", (1, 1), 1)
+    dx, dy = numbers(build, entry, "dilation", (1, 1))
+    dx, dy = max(1, dx), max(1, dy)
+    left, right, top, bottom = numbers(build, entry, "pad", (0, 0, 0, 0))
+    multiplier, group = (numbers(build, entry, key, (0,))[0] for key in ("multiplier", "group"))
+    stored = build.elements(weight).reshape(weight.shape)
+    doubts: list[str] = []
+    depthwise = multiplier == 1
+    if multiplier:
+        stored = stored.reshape(channels * multiplier, 1, kh, kw)
+        if not depthwise:
+            stored = _dense(stored, channels, channels, weight)
+    elif group > 1 and stored.shape[1] != channels:
+        stored = _dense(stored, channels, group, weight)
+        if entry.op.endswith("_CONV2D") and not entry.op.endswith("GROUPED_CONV2D"):
+            doubts.append(
+                f"a convolution of {group} groups that is not depthwise: the chip maker's simulator gives every group the "
+                "channels of the first one, here each has its own"
+            )
+    if stored.shape[1] != (1 if depthwise else channels) or stored.shape[2:] != (kh, kw):
+        raise build.fail(
+            entry, f"weights {list(weight.shape)} do not fit {channels} channels and a kernel of {kh} x {kw}"
+        )
+    rows = (height + top + bottom - dy * (kh - 1) - 1) // sy + 1
+    columns = (width + left + right - dx * (kw - 1) - 1) // sx + 1
+    last = build.relu_behind(entry)
+    y = build.output(last, (n, len(stored), rows, columns))
+    params = _params(build, entry, x, weight, stored, (sy, sx), (dy, dx), (top, left), depthwise=depthwise)
+    _emit(build, last, "Conv" if last is entry else "ConvRelu", x, y, params, doubts)
+
+
+@lowers("FCL", "FCL2")
+def fully_connected(build: GraphBuilder, entry: NodeEntry) -> None:
+    """A 1 x 1 convolution of the flattened input."""
+    x, weight = build.input(entry), build.constant(entry, 1)
+    batch, inputs = build.shape(x)[0], int(np.prod(build.shape(x)[1:]))
+    stored = build.elements(weight).reshape(-1, int(np.prod(weight.shape[1:])), 1, 1)
+    if stored.shape[1] != inputs:
+        raise build.fail(entry, f"weights {list(weight.shape)} for {inputs} inputs")
+    flat = build.helper(entry, x, (batch, inputs, 1, 1), "flat")
+    build.emit("Reshape", entry, [x], [flat])
+    last = build.relu_behind(entry)
+    y = build.output(last, (batch, len(stored)))
+    wide = build.helper(entry, y, (batch, len(stored), 1, 1), "sums")
+    params = _params(build, entry, flat, weight, stored)
+    _emit(build, last, "Conv" if last is entry else "ConvRelu", flat, wide, params, [])
+    build.emit("Reshape", entry, [wide], [y])
+
+
+@lowers("DECONVOLUTION")
+def deconvolution(build: GraphBuilder, entry: NodeEntry) -> None:
+    x, weight = build.input(entry), build.constant(entry, 1)
+    n, channels, height, width = build.shape(x)
+    kw, kh = numbers(build, entry, "ksize", (weight.shape[-1], weight.shape[-2]), 1)
+    sx, sy = numbers(build, entry, "stride", (1, 1), 1)
+    left, right, top, bottom = numbers(build, entry, "pad", (0, 0, 0, 0))
+    more_x, more_y = numbers(build, entry, "output_padding", (0, 0))
+    group = max(1, numbers(build, entry, "group", (1,))[0])
+    elements = build.elements(weight).reshape(-1)
+    count, doubts = elements.size // (channels * kh * kw), []
+    depthwise = group > 1 and group == channels and elements.size == channels * kh * kw
+    if depthwise:
+        forward = elements.reshape(channels, 1, kh, kw)
+    elif group == 1 and count and elements.size == count * channels * kh * kw:
+        old = build.found.ovxlib < _OLD_DECONVOLUTION
+        shape = (count, channels, kh, kw) if old else (channels, count, kh, kw)
+        forward = elements.reshape(shape) if old else elements.reshape(shape).swapaxes(0, 1)
+        if old:
+            doubts.append(
+                "weights of a deconvolution of an ovxlib before 1.1.21: read as (O, I), as documented; the chip maker's "
+                "simulator reads them as (I, O)"
+            )
+    else:
+        raise build.unsupported(
+            entry, f"weights {list(weight.shape)}, {channels} channels in {group} groups are not known"
+        )
+    forward = np.ascontiguousarray(forward[..., ::-1, ::-1])
+    rows = (height - 1) * sy + kh - top - bottom + more_y
+    columns = (width - 1) * sx + kw - left - right + more_x
+    y = build.output(entry, (n, len(forward), rows, columns))
+    params = _params(
+        build, entry, x, weight, forward, (sy, sx), (1, 1), (top, left), depthwise=depthwise, transposed=True
+    )  # fmt: skip
+    _emit(build, entry, "ConvTranspose", x, y, params, doubts)
+
+
+def _dense(stored: Array, channels: int, group: int, weight: TensorEntry) -> Array:
+    """Grouped weights with the zeros between the groups."""
+    outputs, inputs = len(stored) // group, channels // group
+    zero = weight.quant.zero_point if weight.quant else 0
+    wide = np.full((len(stored), channels, *stored.shape[2:]), zero, stored.dtype)
+    for number in range(group):
+        rows = slice(number * outputs, (number + 1) * outputs)
+        wide[rows, number * inputs : (number + 1) * inputs] = stored[rows]
+    return wide
+
+
+def _params(
+    build: GraphBuilder,
+    entry: NodeEntry,
+    x: int,
+    weight: TensorEntry,
+    stored: Array,
+    strides: tuple[int, int] = (1, 1),
+    dilations: tuple[int, int] = (1, 1),
+    pads: tuple[int, int] = (0, 0),
+    depthwise: bool = False,
+    transposed: bool = False,
+) -> ConvParams:
+    source = build.tensors[x]
+    bias = _bias(build, entry, len(stored))
+    quantised = source.quant is not None and weight.quant is not None
+    zero: Optional[Array] = None
+    if quantised:
+        assert source.quant is not None and weight.quant is not None
+        zero = np.full(len(stored), weight.quant.zero_point, np.float32)
+        # ConvParams has the zero point of the input folded into the bias
+        sums = (stored.astype(np.int64) - weight.quant.zero_point).sum(axis=(1, 2, 3))
+        bias = (0 if bias is None else bias) - source.quant.zero_point * sums
+        if stored.dtype == np.uint8:  # the same as signed bytes, which engines multiply fast
+            stored, zero = (stored ^ np.uint8(_SIGN)).view(np.int8), zero - _SIGN
+    elif weight.quant is not None:
+        raise build.unsupported(entry, f"quantised weights on an input of type {source.dtype.short}")
+    shape = (stored.shape[0], stored.shape[1], stored.shape[2], stored.shape[3])
+    return ConvParams(
+        lambda: stored,
+        shape,
+        quantised,
+        depthwise,
+        transposed,
+        strides,
+        dilations,
+        pads,
+        bias=bias,
+        zero_point=zero,
+    )
+
+
+def _bias(build: GraphBuilder, entry: NodeEntry, count: int) -> Optional[Array]:
+    if not build.has(entry, 2):
+        return None
+    found = build.constant(entry, 2)
+    stored = build.elements(found).reshape(-1)
+    if len(stored) != count:
+        raise build.fail(entry, f"{len(stored)} biases for {count} outputs")
+    return (
+        stored.astype(np.int64)
+        if found.quant is not None or stored.dtype.kind in "iu"
+        else stored.astype(np.float32)
+    )
+
+
+def _emit(
+    build: GraphBuilder, entry: NodeEntry, op: str, x: int, y: int, params: ConvParams, doubts: list[str]
+) -> None:
+    """``real(out) = acc * scale(x) * scale(w)``; the product over scale(y) in double, as the runtime has it."""
+    stage = Stage(precise=True)
+    if params.quantised:
+        source, target = build.tensors[x].quant, build.tensors[y].quant
+        weight = build.constant(build.fused.get(entry.index, entry), 1).quant
+        assert source is not None and weight is not None
+        unit = source.scale * weight.scale / (target.scale if target is not None else 1.0)
+        params.multiplier = np.full(params.weight_shape[0], unit, np.float64)
+    node = build.emit(op, entry, [x], [y])
+    node.conv, node.stage, node.fused, node.doubts = params, stage, fused_op(op), doubts
+
+
+@lowers("POOL")
+def pool(build: GraphBuilder, entry: NodeEntry) -> None:
+    """MAX leaves out what lies outside; AVG divides by the full window, padding included."""
+    x = build.input(entry)
+    n, channels, height, width = build.shape(x)
+    kw, kh = numbers(build, entry, "ksize", (1, 1), 1)
+    sx, sy = numbers(build, entry, "stride", (1, 1), 1)
+    left, right, top, bottom = numbers(build, entry, "pad", (0, 0, 0, 0))
+    up = str(entry.attrs.get("round_type", "")).endswith("CEIL")
+    rows = _steps(height + top + bottom - kh, sy, up)
+    columns = _steps(width + left + right - kw, sx, up)
+    y = build.output(entry, (n, channels, rows, columns))
+    rows, columns = build.shape(y)[2:]
+    kind = str(entry.attrs.get("type", ""))
+    window = [top, left, (rows - 1) * sy + kh - height - top, (columns - 1) * sx + kw - width - left]
+    attrs: dict[str, Any] = {
+        "kernel_shape": [kh, kw], "strides": [sy, sx], "pads": [max(0, p) for p in window],
+    }  # fmt: skip
+    if kind.endswith("MAX"):
+        build.emit("MaxPool", entry, [x], [y], **attrs)
+    elif kind.endswith("AVG"):
+        build.emit("AveragePool", entry, [x], [y], count_include_pad=1, **attrs)
+    else:
+        raise build.unsupported(entry, f"pooling of type {kind[:80]!r} is not known")
+
+
+def _steps(room: int, stride: int, up: bool) -> int:
+    return (-(-room // stride) if up else room // stride) + 1
+
+
+@lowers("LSTM", "LSTM_OVXLIB")
+def lstm(build: GraphBuilder, entry: NodeEntry) -> None:
+    """Slots 3-6 and 7-10: input and recurrent weights of i, f, c, o; 14-17 their biases."""
+    x = build.input(entry)
+    if any(entry.attrs.get(key) for key in ("cell_clip", "proj_clip", "forget_bias")):
+        raise build.unsupported(entry, "clipped cells and a forget bias are not known")
+    steps, batch = build.shape(x)[0], build.shape(x)[1]
+    features = int(np.prod(build.shape(x)[2:]))
+    w, r = ([build.values(entry, first + gate) for gate in (0, 3, 1, 2)] for first in (3, 7))
+    bias = [build.values(entry, 14 + gate).reshape(-1) for gate in (0, 3, 1, 2)]
+    hidden = len(w[0])
+    doubts = (
+        ["an LSTM of more than one sequence at once: the chip maker's simulator has another order"]
+        if batch > 1
+        else []
+    )
+    if any(part.shape != (hidden, features) for part in w) or any(
+        part.shape != (hidden, hidden) for part in r
+    ):
+        raise build.fail(entry, f"weights {[part.shape for part in (*w, *r)]} for {features} features")
+    if len(build.shape(x)) != 3:
+        flat = build.helper(entry, x, (steps, batch, features), "flat")
+        build.emit("Reshape", entry, [x], [flat])
+        x = flat
+    shapes = [(steps, batch, hidden), (batch, hidden), (batch, hidden)]
+    ports = [port for port in range(3) if port == 0 or _written(build, entry, port)]
+    outputs = [build.output(entry, shapes[port], port) for port in ports]
+    outputs += [
+        build.helper(entry, outputs[0], shapes[port], f"last_{port}") for port in range(len(outputs), 3)
+    ]
+    node = build.emit("exLSTM", entry, [x], outputs)
+    stacked = (np.stack(part)[None].astype(np.float32) for part in (w, r, bias))
+    wide, recurrent, biases = stacked
+    node.doubts = doubts
+    node.recurrent = RecurrentParams(4, hidden, 1, wide, recurrent, biases, np.zeros_like(biases))
+
+
+def _written(build: GraphBuilder, entry: NodeEntry, port: int) -> bool:
+    return port in entry.outputs or (entry.index, port) in build.found.virtuals

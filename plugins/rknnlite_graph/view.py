@@ -1,0 +1,88 @@
+"""A node with its tensors, as whoever makes something of it sees it: a kernel, nodes of another format."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rknnlite.errors import ModelInvalid
+from rknnlite.tensor import DType
+
+from .graph import Graph, Node, Tensor, TensorRole
+
+__all__ = ["NodeView"]
+
+Array = NDArray[Any]
+
+
+class NodeView:
+    """One node of a graph; operands are asked for by their position."""
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        self.graph = graph
+        self.node = node
+        self.attrs = node.attrs
+        self.inputs: list[Optional[Tensor]] = [graph.tensors[i] if i >= 0 else None for i in node.inputs]
+        self.outputs: list[Tensor] = [graph.tensors[i] for i in node.outputs]
+        self._constants: dict[int, Array] = {}
+
+    def fail(self, text: str) -> ModelInvalid:
+        """An error that names the node."""
+        return ModelInvalid(f"node {self.node.label()}: {text}")
+
+    def choice(self, name: str, *known: str) -> str:
+        """The word of attribute ``name``, the first of ``known`` where it is absent; any other is refused, not guessed."""
+        word = str(self.attrs.get(name) or known[0])
+        if word not in known:
+            raise self.fail(f"{name} {word!r} is not supported; known are {', '.join(known)}")
+        return word
+
+    def is_const(self, position: int) -> bool:
+        """Whether operand ``position`` is stored in the file."""
+        tensor = self.inputs[position] if position < len(self.inputs) else None
+        return tensor is not None and tensor.role is TensorRole.CONST
+
+    def has(self, position: int) -> bool:
+        """Whether operand ``position`` is given at all."""
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def tensor(self, position: int) -> Tensor:
+        """Operand ``position``; ModelInvalid when it is absent."""
+        if not self.has(position):
+            raise self.fail(f"operand {position} is missing")
+        tensor = self.inputs[position]
+        assert tensor is not None
+        return tensor
+
+    def constant(self, position: int) -> Array:
+        """The real value of a constant operand, decoded once."""
+        if position not in self._constants:
+            tensor = self.tensor(position)
+            stored = tensor.value()
+            if tensor.quant is not None and stored.dtype.kind in "iu":
+                stored = (stored.astype(np.float64) - tensor.quant.zero_point) * tensor.quant.scale
+                stored = stored.astype(np.float32)
+            elif tensor.dtype is DType.BFLOAT16:
+                stored = (stored.astype(np.uint32) << 16).view(np.float32)
+            elif stored.dtype == np.float16:
+                stored = stored.astype(np.float32)
+            else:
+                stored = stored.copy()  # kernels keep it, and the file may be cut while they do
+            self._constants[position] = stored
+        return self._constants[position]
+
+    def ints(self, position: int, name: str) -> Optional[list[int]]:
+        """A list of integers from a constant operand, else from attribute ``name``; None when absent."""
+        if self.has(position) and self.is_const(position):
+            return [int(v) for v in self.constant(position).reshape(-1)]
+        value = self.attrs.get(name)
+        if value is None:
+            return None
+        return [int(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
+
+    @property
+    def live(self) -> list[int]:
+        """Tensor indices of the inputs that are computed at run time, in order."""
+        return [t.index for t in self.inputs if t is not None and t.role is not TensorRole.CONST]

@@ -1,0 +1,68 @@
+"""Comparing and insight: how far apart two runs of a network are, tensor by tensor; how fast it is, and why."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rknnlite import hookimpl
+from rknnlite.spi.public_name import PublicName
+
+if TYPE_CHECKING:
+    from rknnlite.spi.command import Command
+
+    from .comparison import BoardRun, Comparison, Group
+    from .judgement import judge
+    from .onnx_export import to_onnx
+    from .session import compare
+    from .tensor_error import Distance, TensorError
+    from .verdict import Kind, LayerError, Quantisation, Verdict
+
+__all__ = [
+    "BoardRun",
+    "Comparison",
+    "Distance",
+    "Group",
+    "Kind",
+    "LayerError",
+    "Quantisation",
+    "TensorError",
+    "Verdict",
+    "compare",
+    "judge",
+    "rknnlite_register_commands",
+    "rknnlite_register_names",
+    "to_onnx",
+]
+
+_MODULES = {
+    "comparison": ("BoardRun", "Comparison", "Group"),
+    "judgement": ("judge",),
+    "onnx_export": ("to_onnx",),
+    "session": ("compare",),
+    "tensor_error": ("Distance", "TensorError"),
+    "verdict": ("Kind", "LayerError", "Quantisation", "Verdict"),
+}
+_COMMANDS = ("bench", "check", "compare", "perf", "top")
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@hookimpl
+def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
+    """Offer what looks into models and runs."""
+    for name in _COMMANDS:
+        register(importlib.import_module(f".commands.{name}", __name__).COMMAND)
+
+
+@hookimpl
+def rknnlite_register_names(register: Callable[[PublicName], None]) -> None:
+    """Offer ``rknnlite.compare`` and ``rknnlite.to_onnx``."""
+    for name in ("compare", "to_onnx"):
+        register(PublicName(name, __name__))

@@ -1,0 +1,132 @@
+"""``rknnlite perf``: where the time of a run goes, layer by layer and operator by operator."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rknnlite_pages.report import need_templates
+
+from rknnlite.commandline.options import add_inputs, add_isolation, add_model, open_context, output_file
+from rknnlite.commandline.reach import told_of
+from rknnlite.errors import RknnError
+from rknnlite.files.input_arrays import arrays_for
+from rknnlite.spi import Context
+from rknnlite.spi.command import Command, Console, Exit
+from rknnlite.spi.perf import MemorySize, OpRank, PerfRow, PerfTable
+
+from ..plot import height_of, need_figures, save
+from .perf_page import page
+from .perf_text import perf_parts
+from .perf_verdict import verdict
+
+__all__ = ["COMMAND", "draw"]
+
+
+class Perf(Command):
+    """See the module."""
+
+    name = "perf"
+    help = "time and traffic per layer and per operator"
+    examples = (
+        "rknnlite perf model.rknn",
+        "rknnlite perf model.rknn --device board:8001",
+        "rknnlite perf model.rknn --vendor-table",
+        "rknnlite perf model.rknn --html report.html --plot layers.png",
+    )
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_model(parser)
+        add_inputs(parser)
+        add_isolation(parser)
+        parser.add_argument(
+            "--vendor-table",
+            action="store_true",
+            help="also on a terminal the tables as the vendor's manual has them, 200 columns and more",
+        )
+        parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the time per layer (extra: plot)")
+        parser.add_argument(
+            "--html",
+            type=Path,
+            metavar="HTML",
+            help="write a report in one self-contained file (extra: html)",
+        )
+
+    def run(self, args: argparse.Namespace, console: Console) -> int:
+        for file in filter(None, (args.plot, args.html)):
+            output_file(file)
+        if args.plot:
+            need_figures()  # what is missing is told before the work
+        if args.html:
+            need_templates()
+        with open_context(args, collect_perf=True) as context:
+            arrays = arrays_for(args.inputs, context.inputs, args.bgr)
+            for _ in range(2):  # the first run warms up
+                context.infer(arrays, layout=args.layout)
+            table, memory = context.perf_table(), _memory(context)
+            backend, soc = context.backend_name, context.soc.name
+            where = told_of(context, args.device) if args.device else ""
+            if where:
+                table.note = (
+                    f"{args.device}: {table.note}" if table.note else where
+                )  # its words: "this machine" is that one
+        if args.plot:
+            draw(table, args.plot, args.model.name + (f" on {where}" if where else ""))
+        if args.html:
+            page(table, memory, args.model.name, backend, soc, where).write(args.html)
+        headline, lines = verdict(table, backend, where)
+        data = {
+            "model": str(args.model), "device": args.device, "backend": backend, "soc": soc,
+            "measured_on": where, "note": table.note, "total_us": table.total_us,
+            "layers": [_layer(row) for row in table], "operators": [_operator(rank) for rank in table.ranking],
+            "memory": memory, "verdict": {"headline": headline, "lines": lines},
+        }  # fmt: skip
+        told = [f"measured on {where}"] if where else []
+        if args.vendor_table or console.room is None:  # programs that read the manual's table go on to do so
+            console.report(data, str(table), *([str(memory)] if memory else []), *told)
+        else:
+            console.report(data, *perf_parts(table, memory, backend, where))
+        return Exit.OK
+
+
+def _memory(context: Context) -> MemorySize | None:
+    try:
+        return context.memory()
+    except RknnError:  # not every runtime says
+        return None
+
+
+def _layer(row: PerfRow) -> dict[str, object]:
+    return {
+        "id": row.id, "op": row.op, "name": row.name, "target": row.target, "data_type": row.data_type,
+        "input_shape": row.input_shape, "output_shape": row.output_shape, "time_us": row.time_us, "rw_kb": row.rw_kb,
+    }  # fmt: skip
+
+
+def _operator(rank: OpRank) -> dict[str, object]:
+    return {
+        "op": rank.op, "calls": rank.calls, "cpu_us": rank.cpu_us, "gpu_us": rank.gpu_us, "npu_us": rank.npu_us,
+        "total_us": rank.total_us, "percent": rank.ratio,
+    }  # fmt: skip
+
+
+def draw(table: PerfTable, path: Path, model: str) -> None:
+    """Time per layer and per operator as a PNG; raises BackendUnavailable without matplotlib."""
+    rows = list(table)
+    figure = need_figures()(figsize=(14, height_of(len(rows))), layout="constrained")
+    layers, operators = figure.subplots(1, 2, width_ratios=(2, 1))
+    places = list(range(len(rows)))
+    layers.barh(places, [row.time_us or 0.0 for row in rows], color="tab:blue")
+    layers.set_yticks(places, [f"{row.op} {row.name}"[:70] for row in rows], fontsize=6, parse_math=False)
+    layers.invert_yaxis()
+    layers.set_xlabel("time per layer (us)")
+    ranks = [rank for rank in table.ranking if rank.total_us][:20]
+    operators.barh(range(len(ranks)), [rank.total_us for rank in ranks], color="tab:gray")
+    operators.set_yticks(range(len(ranks)), [rank.op for rank in ranks], fontsize=7, parse_math=False)
+    operators.invert_yaxis()
+    operators.set_xlabel("time per operator (us)")
+    figure.suptitle(model, parse_math=False)
+    save(figure, path)
+
+
+COMMAND = Perf()

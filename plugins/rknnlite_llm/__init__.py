@@ -1,0 +1,87 @@
+"""Language models: open a package, talk to it, export one.
+
+>>> from rknnlite import Chat
+>>> with Chat("models/tiny") as chat:                     # doctest: +SKIP
+...     for piece in chat.stream("What is 12 + 30?"):
+...         print(piece, end="", flush=True)
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rknnlite import hookimpl
+from rknnlite.spi.public_name import PublicName
+
+if TYPE_CHECKING:
+    from rknnlite.spi.command import Command
+    from rknnlite.spi.inspection import Inspector
+
+    from .checksums import check_beside
+    from .embedding import Embedder
+    from .export import export_llm
+    from .opening import Chat, open_llm
+    from .package import EmbedTable, Package
+    from .reranking import Reranker
+    from .streaming import astream, stream
+    from .tokenizer import Tokenizer
+
+__all__ = [
+    "Chat",
+    "EmbedTable",
+    "Embedder",
+    "Package",
+    "Reranker",
+    "Tokenizer",
+    "astream",
+    "check_beside",
+    "export_llm",
+    "open_llm",
+    "rknnlite_register_commands",
+    "rknnlite_register_inspectors",
+    "rknnlite_register_names",
+    "stream",
+]
+
+_MODULES = {
+    "checksums": ("check_beside",),
+    "embedding": ("Embedder",),
+    "export": ("export_llm",),
+    "opening": ("Chat", "open_llm"),
+    "package": ("EmbedTable", "Package"),
+    "reranking": ("Reranker",),
+    "streaming": ("astream", "stream"),
+    "tokenizer": ("Tokenizer",),
+}
+_COMMANDS = ("bench_llm", "chat", "export_llm", "llm_eval")
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@hookimpl
+def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
+    """Offer what talks to language models, and makes packages of them."""
+    for name in _COMMANDS:
+        register(importlib.import_module(f".commands.{name}", __name__).COMMAND)
+
+
+@hookimpl
+def rknnlite_register_inspectors(register: Callable[[Inspector], None]) -> None:
+    """Offer what packages of language models say of themselves."""
+    from .inspection import PackageInspector
+
+    register(PackageInspector())
+
+
+@hookimpl
+def rknnlite_register_names(register: Callable[[PublicName], None]) -> None:
+    """Offer ``rknnlite.Chat`` and ``rknnlite.open_llm``."""
+    for name in ("Chat", "open_llm"):
+        register(PublicName(name, __name__))

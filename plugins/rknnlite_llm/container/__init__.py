@@ -1,0 +1,1 @@
+"""What lies in the files of a language model package: description, architecture, weights by name."""

@@ -1,0 +1,295 @@
+"""Families of language models: one row of ``FAMILIES`` for each, which export, reader and tokenizer go by.
+
+What ``config.json`` says of a model of a family is read by ``rknnlite_llm.family_rules``.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+__all__ = ["FAMILIES", "LayerTensors", "LlmFamily", "Norm", "Order", "Pooling"]
+
+
+class Pooling(str, enum.Enum):
+    """How the hidden states of a text become its one embedding: the last one, their mean, the first one."""
+
+    LAST = "last"
+    MEAN = "mean"
+    CLS = "cls"
+
+
+class Norm(str, enum.Enum):
+    """RMSNorm, or LayerNorm."""
+
+    RMS = "rms"
+    LAYER = "layer"
+
+
+class Order(str, enum.Enum):
+    """Where the norms of a layer stand, whose halves are ``f`` (attention) and ``g`` (the network).
+
+    ``PRE``: ``x += f(norm(x))``; ``POST``: ``x += norm(f(x))``; ``BOTH``: ``x += norm(f(norm(x)))``, and so for ``g``;
+    ``PARALLEL``: ``y = norm(x)``, ``x += f(y) + g(y)``.
+    """
+
+    PRE = "pre"
+    POST = "post"
+    BOTH = "both"
+    PARALLEL = "parallel"
+
+
+@dataclass(frozen=True)
+class LayerTensors:
+    """What a layer's tensors are called in ``*.safetensors``, between ``layers.0.`` and ``.weight``.
+
+    Of several names the rows lie one below the other in ours; a family that has them so already names one. A network without gate
+    has one matrix before the activation, ``gate_up``. ``post1`` and ``post2`` are norms behind the halves of a layer; ``experts``
+    is what names of experts begin with, before their number. ``score_dense``, ``score_norm`` and ``score_out`` are whole names of
+    what a model of scores has behind the last layer.
+    """
+
+    qkv: tuple[str, ...] = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+    out: tuple[str, ...] = ("self_attn.o_proj",)
+    gate_up: tuple[str, ...] = ("mlp.gate_proj", "mlp.up_proj")
+    down: tuple[str, ...] = ("mlp.down_proj",)
+    norm1: str = "input_layernorm"
+    norm2: str = "post_attention_layernorm"
+    q_norm: str = "self_attn.q_norm"
+    k_norm: str = "self_attn.k_norm"
+    post1: str = "post_attention_layernorm"
+    post2: str = "post_feedforward_layernorm"
+    router: str = "mlp.gate"
+    experts: str = "mlp.experts."
+    expert_gate_up: tuple[str, ...] = ("gate_proj", "up_proj")
+    expert_down: tuple[str, ...] = ("down_proj",)
+    score_dense: str = ""
+    score_norm: str = ""
+    score_out: str = "score"
+    shared: str = "mlp.shared_expert."
+    shared_gate: str = "mlp.shared_expert_gate"
+    conv_in: tuple[str, ...] = ("conv.in_proj",)
+    conv_out: tuple[str, ...] = ("conv.out_proj",)
+    conv: str = "conv.conv"
+
+
+@dataclass(frozen=True)
+class LlmFamily:
+    """What sets the models of one family apart from a Llama.
+
+    Attributes:
+        name: ``model_type`` in ``config.json``.
+        pre_tokenizer: how a text is cut before BPE, by llama.cpp's name (``tokenizer.ggml.pre``).
+        qkv_bias: queries, keys and values have biases.
+        qk_norm: queries and keys are normalised, head by head; all heads together with ``qk_norm_whole``.
+        tensors: names of a layer in ``*.safetensors``.
+        encoder: every token sees all others; LayerNorm behind each half of a layer, biases, learnt positions, no gate.
+        pooling: of its embeddings where a model does not say.
+        layers: what the names of layers begin with.
+        table: name of the embeddings.
+        first_position: row of the learnt positions that belongs to a text's first token.
+        norm: RMSNorm or LayerNorm, with biases if ``norm_bias``; ``order``: where norms stand.
+        norm_offset: is added to the weights of norms that a file has.
+        gated: the network of a layer has a gate.
+        tied: head and embeddings are the same matrix where ``config.json`` does not say.
+        theta: base of the rotary embedding where ``config.json`` does not say.
+        turned: share of a head's channels that turns where ``config.json`` does not say.
+        interleaved: neighbouring channels turn together, not those half a head apart; the export sorts them.
+        qkv_grouped: queries, keys and values of each key/value head lie together, in one tensor.
+        causal: a token sees those before it only; one that looks both ways makes embeddings.
+        embed_norm: name of the norm of embeddings before the first layer; empty: none.
+        eps: key of the norms' epsilon in ``config.json``, and ``eps_default`` where it does not say.
+        activations: those that are computed, as ``config.json`` spells them; the first one where it does not say.
+        kv_heads: heads of keys and values where ``config.json`` does not say, 0: as many as queries have.
+        head_dim: channels of a head where it does not say, 0: ``hidden / heads``.
+        score_activation: behind ``score_dense``.
+        doubled_mark: in a pair of texts the mark between them stands twice.
+        final: name of the norm behind the last layer; ``head``: whole name of the head.
+    """
+
+    name: str
+    pre_tokenizer: str
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    tensors: LayerTensors = LayerTensors()
+    encoder: bool = False
+    pooling: Pooling = Pooling.LAST
+    layers: str = "layers."
+    table: str = "embed_tokens.weight"
+    first_position: int = 0
+    qk_norm_whole: bool = False
+    norm: Norm = Norm.RMS
+    norm_bias: bool = False
+    order: Order = Order.PRE
+    norm_offset: float = 0.0
+    gated: bool = True
+    tied: bool = False
+    theta: float = 10000.0
+    turned: float = 1.0
+    interleaved: bool = False
+    qkv_grouped: bool = False
+    causal: bool = True
+    embed_norm: str = ""
+    eps: str = "rms_norm_eps"
+    eps_default: float = 1e-6
+    activations: tuple[str, ...] = ("silu",)
+    kv_heads: int = 0
+    head_dim: int = 0
+    score_activation: str = "tanh"
+    doubled_mark: bool = False
+    final: str = "norm"
+    head: str = "lm_head.weight"
+
+
+_BERT = LayerTensors(
+    score_dense="bert.pooler.dense",
+    score_out="classifier",
+    qkv=("attention.self.query", "attention.self.key", "attention.self.value"),
+    out=("attention.output.dense",),
+    gate_up=("intermediate.dense",),
+    down=("output.dense",),
+    norm1="attention.output.LayerNorm",
+    norm2="output.LayerNorm",
+)
+_MODERN_BERT = LayerTensors(
+    score_dense="head.dense",
+    score_norm="head.norm",
+    score_out="classifier",
+    qkv=("attn.Wqkv",),
+    out=("attn.Wo",),
+    gate_up=("mlp.Wi",),
+    down=("mlp.Wo",),
+    norm1="attn_norm",
+    norm2="mlp_norm",
+)
+_INTERN2 = LayerTensors(
+    qkv=("attention.wqkv",),
+    out=("attention.wo",),
+    gate_up=("feed_forward.w1", "feed_forward.w3"),
+    down=("feed_forward.w2",),
+    norm1="attention_norm",
+    norm2="ffn_norm",
+)
+_LFM2 = LayerTensors(
+    out=("self_attn.out_proj",),
+    gate_up=("feed_forward.w1", "feed_forward.w3"),
+    down=("feed_forward.w2",),
+    norm1="operator_norm",
+    norm2="ffn_norm",
+    q_norm="self_attn.q_layernorm",
+    k_norm="self_attn.k_layernorm",
+)
+_SANDWICH = LayerTensors(norm2="pre_feedforward_layernorm")
+_GLM = LayerTensors(gate_up=("mlp.gate_up_proj",))
+_GLM4 = LayerTensors(
+    gate_up=("mlp.gate_up_proj",), post1="post_self_attn_layernorm", post2="post_mlp_layernorm"
+)
+_PHI3 = LayerTensors(qkv=("self_attn.qkv_proj",), gate_up=("mlp.gate_up_proj",))
+_MIXTRAL = LayerTensors(
+    router="block_sparse_moe.gate",
+    experts="block_sparse_moe.experts.",
+    expert_gate_up=("w1", "w3"),
+    expert_down=("w2",),
+)
+_STARCODER2 = LayerTensors(gate_up=("mlp.c_fc",), down=("mlp.c_proj",))
+
+
+_ROBERTA = replace(_BERT, score_dense="classifier.dense", score_out="classifier.out_proj")
+
+
+def _encoder(name: str, first_position: int = 0) -> LlmFamily:
+    return LlmFamily(
+        name, pre_tokenizer="", qkv_bias=True, tensors=_ROBERTA if first_position else _BERT, encoder=True,
+        pooling=Pooling.MEAN, layers="encoder.layer.", table="embeddings.word_embeddings.weight", first_position=first_position,
+        eps="layer_norm_eps", eps_default=1e-12, activations=("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu"),
+        doubled_mark=first_position > 0,
+    )  # fmt: skip
+
+
+_GEMMA_GELU = ("gelu_pytorch_tanh", "gelu_new")
+
+
+def _gemma(name: str, order: Order = Order.BOTH, qk_norm: bool = False, theta: float = 10000.0) -> LlmFamily:
+    tensors = _SANDWICH if order is Order.BOTH else LayerTensors()
+    return LlmFamily(
+        name, pre_tokenizer="default", qk_norm=qk_norm, tensors=tensors, order=order, norm_offset=1.0, tied=True, theta=theta,
+        activations=_GEMMA_GELU, head_dim=256,
+    )  # fmt: skip
+
+
+def _cohere(name: str, theta: float) -> LlmFamily:
+    return LlmFamily(
+        name, pre_tokenizer="command-r", norm=Norm.LAYER, order=Order.PARALLEL, tied=True, interleaved=True, theta=theta,
+        eps="layer_norm_eps", eps_default=1e-5,
+    )  # fmt: skip
+
+
+_ROWS = (
+    LlmFamily("qwen2", pre_tokenizer="qwen2", qkv_bias=True),
+    LlmFamily("qwen3", pre_tokenizer="qwen2", qk_norm=True),
+    LlmFamily("qwen2_moe", pre_tokenizer="qwen2", qkv_bias=True),
+    LlmFamily("qwen3_moe", pre_tokenizer="qwen2", qk_norm=True),
+    LlmFamily("qwen2_vl_text", pre_tokenizer="qwen2", qkv_bias=True, theta=1e6, eps_default=1e-5, kv_heads=8),
+    LlmFamily("qwen2_5_vl_text", pre_tokenizer="qwen2", qkv_bias=True, theta=1e6, eps_default=1e-5, kv_heads=8),
+    LlmFamily("qwen3_vl_text", pre_tokenizer="qwen2", qk_norm=True, theta=5e5, kv_heads=32, head_dim=128),
+    LlmFamily("qwen2_5_omni_text", pre_tokenizer="qwen2", qkv_bias=True, theta=1e6, kv_heads=4),
+    LlmFamily("llama", pre_tokenizer="llama-bpe"),
+    LlmFamily("mistral", pre_tokenizer="llama-bpe", kv_heads=8),
+    LlmFamily("ministral", pre_tokenizer="tekken", kv_heads=8),
+    LlmFamily(
+        "mixtral", pre_tokenizer="llama-bpe", tensors=_MIXTRAL, theta=1e6, eps_default=1e-5, kv_heads=8
+    ),
+    _gemma("gemma", Order.PRE),
+    _gemma("gemma2"),
+    _gemma("gemma3_text", qk_norm=True, theta=1e6),
+    LlmFamily("phi3", pre_tokenizer="gpt-4o", tensors=_PHI3, eps_default=1e-5),
+    LlmFamily("smollm3", pre_tokenizer="default", tied=True, theta=2e6, kv_heads=4),
+    LlmFamily("granite", pre_tokenizer="refact"),
+    LlmFamily("minicpm", pre_tokenizer="default", tied=True),
+    LlmFamily(
+        "internlm2", pre_tokenizer="default", tensors=_INTERN2, qkv_grouped=True, table="tok_embeddings.weight",
+        head="output.weight",
+    ),
+    LlmFamily("internlm3", pre_tokenizer="default", eps_default=1e-5, kv_heads=2, head_dim=128),
+    LlmFamily(
+        "glm", pre_tokenizer="chatglm-bpe", tensors=_GLM, turned=0.5, interleaved=True, eps_default=1.5625e-7, kv_heads=2,
+        head_dim=128,
+    ),
+    LlmFamily(
+        "glm4", pre_tokenizer="chatglm-bpe", tensors=_GLM4, order=Order.BOTH, turned=0.5, interleaved=True,
+        eps_default=1.5625e-7, kv_heads=2, head_dim=128,
+    ),
+    LlmFamily("olmo2", pre_tokenizer="default", qk_norm=True, qk_norm_whole=True, order=Order.POST, eps_default=1e-5),
+    LlmFamily(
+        "olmo3", pre_tokenizer="default", qk_norm=True, qk_norm_whole=True, order=Order.POST, theta=5e5, eps_default=1e-5
+    ),
+    LlmFamily("olmoe", pre_tokenizer="olmo", qk_norm=True, qk_norm_whole=True, eps_default=1e-5),
+    LlmFamily("exaone4", pre_tokenizer="exaone4", qk_norm=True, order=Order.POST, eps_default=1e-5),
+    LlmFamily("seed_oss", pre_tokenizer="seed-coder", kv_heads=8, head_dim=128),
+    LlmFamily("ernie4_5", pre_tokenizer="default", tied=True, interleaved=True, theta=5e5, eps_default=1e-5),
+    LlmFamily(
+        "stablelm", pre_tokenizer="stablelm2", norm=Norm.LAYER, norm_bias=True, turned=0.25, eps="layer_norm_eps",
+        eps_default=1e-5,
+    ),
+    LlmFamily(
+        "starcoder2", pre_tokenizer="starcoder", norm=Norm.LAYER, norm_bias=True, gated=False, tensors=_STARCODER2, tied=True,
+        eps="norm_epsilon", eps_default=1e-5, kv_heads=2, activations=("gelu_pytorch_tanh", "gelu", "gelu_new", "gelu_fast"),
+    ),
+    _cohere("cohere", 5e5),
+    _cohere("cohere2", 1e4),
+    LlmFamily(
+        "lfm2", pre_tokenizer="lfm2", qk_norm=True, tensors=_LFM2, tied=True, theta=1e6, eps="norm_eps", eps_default=1e-5,
+        final="embedding_norm", kv_heads=8,
+    ),
+    _encoder("bert"),
+    _encoder("xlm-roberta", first_position=2),
+    _encoder("roberta", first_position=2),
+    LlmFamily(
+        "modernbert", pre_tokenizer="", norm=Norm.LAYER, tensors=_MODERN_BERT, causal=False, pooling=Pooling.CLS, tied=True,
+        table="embeddings.tok_embeddings.weight", score_activation="gelu", embed_norm="embeddings.norm",
+        theta=160000.0, eps="norm_eps", eps_default=1e-5,
+        activations=("gelu", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "silu"), final="final_norm",
+    ),
+)  # fmt: skip
+FAMILIES = {family.name: family for family in _ROWS}
+"""All families that are computed here, by name."""

@@ -1,0 +1,1 @@
+"""The Open Inference Protocol without web framework or gRPC: requests as values and on the wire, how a context answers them."""

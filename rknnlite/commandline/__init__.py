@@ -1,0 +1,1 @@
+"""What commands share, those of plugins too: arguments, and the devices that they name."""

@@ -1,0 +1,40 @@
+"""What a library knows of model files beyond what their containers say: for ``info``, and for ``doctor MODEL``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+from .finding import Finding
+
+if TYPE_CHECKING:
+    from ..formats import ModelFile
+    from .command import Part
+
+__all__ = ["Description", "Inspector"]
+
+
+class Description(NamedTuple):
+    """What ``info`` adds to its own: ``data`` for JSON; lines below the facts, below the tensors, and at the end."""
+
+    data: dict[str, Any]
+    facts: list[Part]
+    tensors: list[Part]
+    rest: list[Part]
+
+
+class Inspector:
+    """Looks into model files. A plugin registers an instance in ``rknnlite_register_inspectors``."""
+
+    name: str = ""
+
+    def describe(self, file: ModelFile, check: bool) -> Optional[Description]:
+        """What it knows of a file, None where it knows nothing of such files; ``check``: also what is doubtful.
+
+        Raises ModelInvalid for a file that cannot be used at all.
+        """
+        return None
+
+    def findings(self, file: ModelFile) -> Iterator[Finding]:
+        """What ``doctor MODEL`` says of the file itself; nothing where it cannot be read, which is told elsewhere."""
+        return iter(())
