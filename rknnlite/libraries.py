@@ -92,6 +92,7 @@ class _FormerModule(ModuleType):
     def __init__(self, name: str, found: ModuleType) -> None:
         vars(self)["_found"] = found
         super().__init__(name, found.__doc__)
+        vars(self)["__path__"] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["_found"], name)

@@ -12,7 +12,7 @@ root=$(dirname "$here")
 folder=$(mkdir -p "${1:-$root/build/pip}" && cd "${1:-$root/build/pip}" && pwd)
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 TESTS=(tests/packaging/test_vendor_files.py tests/core/test_package.py tests/core/test_plugins.py tests/api
-    tests/formats/test_bson.py tests/llm/test_bpe.py)
+    tests/graph/test_bson.py tests/llm/test_bpe.py)
 
 say() { echo "pip_test.sh: $*"; }
 

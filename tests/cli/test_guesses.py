@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.cli.conftest import Call
-from tests.formats.test_guesses import STEM, UNKNOWN_BIT, with_register
+from tests.graph.test_guesses import STEM, UNKNOWN_BIT, with_register
 from tests.support.corpus import genuine
 
 

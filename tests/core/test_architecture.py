@@ -21,43 +21,39 @@ FLOORS = [
     {"tensor", "layout", "quant", "socs"},  # words and facts
     {"files"},  # written whole, mapped with care
     {"abi", "native"},  # code of other languages
-    {"graph", "formats"},
+    {"formats"},  # which container, generation, SoC, inputs and outputs
     {"spi", "spi_llm"},  # the contracts
     {"hookspecs", "plugins"},  # who is there
+    {"libraries"},  # what lies beside the core
     {"choosing"},  # who computes
-    {"runtime", "pool", "protocol", "matmul", "llm", "capi"},
-    {"accuracy"},
+    {"runtime", "pool", "matmul", "capi"},
     {"__init__"},  # what ``import rknnlite`` gives
     {"_faces"},  # what the faces share
+    {"commandline"},  # what commands share, those of plugins too
     {"api", "rknn3", "cli"},
     {"__main__"},
 ]
 FACES = FLOORS[-2]
 DECLARATIONS = "abi"  # C structures that plugins and faces share; of the core only ``capi`` imports them
 SPEAKS_C = {*FACES, DECLARATIONS, "capi", "native"}  # rooms that may import ctypes
+LIBRARIES = ({"graph", "pages", "protocol"}, {"llm"}, {"authoring", "insight"})
+"""Libraries, ``plugins/rknnlite_NAME``: each may import the core, and those of the floors below its own."""
+FEW_LINES = 20_000
 CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}
 EXTRAS = {
-    "rknnlite_pages.report": {"jinja2"},
     "rknnlite.files.pictures": {"PIL", "cv2"},
     "rknnlite.cli.completion": {"shtab"},
-    "rknnlite_insight.onnx_run": {"onnx", "onnxruntime"},
-    "rknnlite_insight.plot": {"matplotlib"},
     "rknnlite.spi.rich_terminal": {"rich"},
-    "rknnlite_llm.sandbox": {"jinja2"},
     "rknnlite.layout": {"cv2"},  # faster interleaving; numpy's own otherwise
-    "rknnlite_llm.tokenizer": {"tokenizers"},
-    "rknnlite_llm.gguf_import": {"gguf"},
-    "rknnlite_llm.grammar_library": {"llguidance"},
-    "rknnlite_protocol.messages": {"google"},
 }
 """Imported where they are used, with a message that names the extra."""
 PLUGINS_NEED = {
     "numpy", "cv2", "psutil", "pyopencl", "onnx", "onnxruntime", "openvino", "pytest", "ray", "pyarrow", "starlette", "uvicorn",
-    "prometheus_client", "grpc", "google",
+    "prometheus_client", "grpc", "google", "gguf", "jinja2", "llguidance", "matplotlib", "tokenizers",
 }  # fmt: skip
 FLAT = {
     "__init__", "__main__", "_version", "errors", "log", "config", "extras", "tensor", "layout", "quant",
-    "socs", "hookspecs", "plugins", "choosing", "runtime", "spi_llm",
+    "socs", "hookspecs", "plugins", "libraries", "choosing", "runtime", "spi_llm",
 }  # fmt: skip
 """All modules of the core that lie in no room; what is new goes into one."""
 STANDARD = getattr(sys, "stdlib_module_names", None)  # Python 3.10
@@ -177,17 +173,38 @@ def test_core_loads_no_library(path: Path) -> None:
         assert "ctypes" not in {name.split(".")[0] for name in imported(path, ROOT)}
 
 
+def library_floor(name: str) -> int:
+    """The floor of a library, by its name without ``rknnlite_``; those above all for every other plugin."""
+    found = [number for number, names in enumerate(LIBRARIES) if name.removeprefix("rknnlite_") in names]
+    return found[0] if found else len(LIBRARIES)
+
+
 @of_each(PLUGIN_MODULES)
-def test_plugins_know_the_core_and_nobody_else(path: Path) -> None:
+def test_plugins_know_the_core_and_libraries_below(path: Path) -> None:
     own = dotted(path, PLUGINS).split(".")[0]
     for name in imported(path, PLUGINS):
         top = name.split(".")[0]
         if top == "rknnlite":
             assert room(name) not in FACES, f"a plugin imports the face {name}"
         elif top.startswith("rknnlite_"):
-            assert top == own, f"{own} imports the plugin {top}"
+            assert top == own or library_floor(top) < library_floor(own), (
+                f"{own} imports {top}, which is {'no library' if library_floor(top) == len(LIBRARIES) else 'not below it'}"
+            )
         elif STANDARD is not None:
             assert top in STANDARD or top in PLUGINS_NEED, f"{top} is no dependency of a plugin"
+
+
+def test_every_library_is_there() -> None:
+    assert {f"rknnlite_{name}" for names in LIBRARIES for name in names} <= {
+        p.name for p in PLUGINS.iterdir()
+    }
+
+
+def test_the_core_is_small() -> None:
+    lines = sum(path.read_text(encoding="utf-8").count("\n") for path in modules(CORE))
+    assert lines <= FEW_LINES, (
+        f"the core has {lines} lines, more than {FEW_LINES}: which room belongs into a library?"
+    )
 
 
 def test_an_upward_import_is_noticed(tmp_path: Path) -> None:
@@ -398,11 +415,11 @@ READS = {
     "rknnlite/extras.py": "entry_points.txt of installed packages, at every start",
     "rknnlite/config.py": "as many bytes as a configuration may have",
     "rknnlite/native/buildcache.py": "the cache, of this user alone; C files of ours",
-    "rknnlite/llm/verified.py": "the cache, of this user alone",
-    "rknnlite/llm/quality/texts.py": "texts of ours",
-    "rknnlite/cli/new_plugin/package.py": "templates of ours",
+    "plugins/rknnlite_llm/verified.py": "the cache, of this user alone",
+    "plugins/rknnlite_llm/quality/texts.py": "texts of ours",
+    "plugins/rknnlite_authoring/package.py": "templates of ours",
     "rknnlite/cli/health/software.py": "whether a file may be read, no byte of it",
-    "rknnlite/protocol/messages.py": "messages of ours",
+    "plugins/rknnlite_protocol/messages.py": "messages of ours",
     "plugins/rknnlite_server/page.py": "a page of ours",
     "plugins/rknnlite_server/networks/files.py": "pieces of a folder of ours",
     "plugins/rknnlite_server/networks/uploads.py": "what clients left, opened without following links",

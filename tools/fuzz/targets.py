@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from rknnlite_llm import Package, export_llm, open_llm
 
 from rknnlite.errors import RknnError
-from tests.formats.rknn1.test_hostile import VICTIMS as TOOLKIT_1
 from tests.formats.test_hostile import ALLOWANCE, RUNNABLE, declared
+from tests.graph.rknn1.test_hostile import VICTIMS as TOOLKIT_1
 from tests.support import damage, llm_damage, rknn1_damage
 from tests.support.corpus import genuine, open_cpu
 from tests.support.llm_models import FAMILIES, write_model

@@ -1,4 +1,4 @@
-"""Adds to rknnlite/formats/guesses.py what nodes of compared files have: control registers, words and switches.
+"""Adds to plugins/rknnlite_graph/reading/guesses.py what nodes of compared files have: control registers, words and switches.
 
     python tools/sweep/verified.py FOLDER_OR_FILE...
 

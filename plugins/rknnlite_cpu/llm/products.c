@@ -1,4 +1,4 @@
-/* Products of float32 rows with the tiles of a language model's matrix (rknnlite/formats/llm_weights.py), read where they
+/* Products of float32 rows with the tiles of a language model's matrix (plugins/rknnlite_llm/container/weight_types.py), read where they
  * lie in the file. Sums are float32; nothing is rounded that linear.py does not round, only in another order.
  *
  * A tile has 32 inputs and 128 outputs. The vector type is as wide as the processor's registers.
