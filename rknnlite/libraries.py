@@ -16,7 +16,7 @@ from . import plugins
 from .errors import BackendUnavailable
 from .spi.public_name import PublicName
 
-__all__ = ["NAMES", "accept_former_paths", "library", "missing_library", "public_name"]
+__all__ = ["NAMES", "accept_former_paths", "is_there", "library", "missing_library", "public_name"]
 
 NAMES = {"Chat": "llm", "compare": "insight", "open_llm": "llm", "to_onnx": "insight"}
 """Public names of our own libraries, and which one each comes from: said where it is not installed."""
@@ -63,6 +63,11 @@ def library(name: str) -> Any:
     if found is None:
         raise missing_library(name, f"this needs the library {name}")
     return found
+
+
+def is_there(name: str) -> bool:
+    """Whether a library of ours is installed, and not switched off."""
+    return plugins.manager().has_plugin(name)
 
 
 def missing_library(name: str, what: str) -> BackendUnavailable:

@@ -1,4 +1,4 @@
-"""For who writes plugins: packages from templates (``rknnlite new-plugin``)."""
+"""For who writes plugins and packages: templates (``rknnlite new-plugin``), manual pages, completion of shells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["rknnlite_register_commands"]
 
 @hookimpl
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
-    """Offer ``new-plugin``."""
-    from .new_plugin import COMMAND
+    """Offer ``new-plugin``, ``completion`` and ``man``."""
+    from . import completion, man, new_plugin
 
-    register(COMMAND)
+    for module in (new_plugin, completion, man):
+        register(module.COMMAND)

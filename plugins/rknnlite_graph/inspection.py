@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -11,7 +10,6 @@ from rknnlite.errors import ModelInvalid
 from rknnlite.formats import Model, ModelFile, is_package
 from rknnlite.formats.rkllm import is_rkllm
 from rknnlite.spi.command import Column, Line, Part, Table, bytes_text
-from rknnlite.spi.finding import Finding
 from rknnlite.spi.inspection import Description, Inspector
 
 from .graph import Guess, TensorRole
@@ -77,11 +75,6 @@ class GraphInspector(Inspector):
             data["guesses"], guessed = _guessed(model)
             rest.append(f"\n{told}\n\n{guessed}")
         return Description(data, facts, tensors, rest)
-
-    def findings(self, file: ModelFile) -> Iterator[Finding]:
-        """Patterns that have gone wrong on boards."""
-        if not (is_package(file.data) or is_rkllm(file.path, file.data)):
-            yield from silicon(file.model)
 
 
 def _operators(model: Model, operators: Operators) -> Part:

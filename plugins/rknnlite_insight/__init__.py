@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rknnlite.spi.command import Command
 
     from .comparison import BoardRun, Comparison, Group
+    from .health import look_afar
     from .judgement import judge
     from .onnx_export import to_onnx
     from .session import compare
@@ -31,12 +32,14 @@ __all__ = [
     "Verdict",
     "compare",
     "judge",
+    "look_afar",
     "rknnlite_register_commands",
     "rknnlite_register_names",
     "to_onnx",
 ]
 
 _MODULES = {
+    "health": ("look_afar",),
     "comparison": ("BoardRun", "Comparison", "Group"),
     "judgement": ("judge",),
     "onnx_export": ("to_onnx",),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from .. import plugins
 from ..choosing import devices
+from ..commandline.readiness import brief, ready
 from ..native.board import Board
 from ..spi import Device
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
-from .readiness import brief, ready
 
 __all__ = ["COMMAND", "Found", "probes"]
 

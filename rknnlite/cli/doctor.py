@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 from pathlib import Path
+from typing import Any
 
+from .. import libraries
 from .._faces import vendor_files
+from ..commandline.devices import DEVICE
+from ..commandline.finding_parts import finding_parts
 from ..commandline.options import model_file
-from ..commandline.reach import DEVICE
+from ..commandline.readiness import ON_THE_CPU, not_ready, ready
 from ..errors import ModelInvalid
 from ..extras import EXTRAS
+from ..formats import ModelFile
 from ..native.board import Board
 from ..spi.command import Column, Command, Console, Exit, Line, Part, Table, Tone
+from ..spi.finding import Finding, Level
 from . import health
-from .doctor_afar import look_afar
-from .finding_parts import finding_parts
-from .health import Finding, Level
 from .plugin_probe import leave_out_what_crashes
-from .readiness import ON_THE_CPU, not_ready, ready
 
 __all__ = ["COMMAND", "examine"]
 
@@ -26,22 +29,32 @@ def examine(board: Board, backend: str | None = None, model: Path | None = None)
     """All findings, in the order in which a person would look; only the first where nothing else can be looked at."""
     if vendor_files.replaced():
         return list(health.packages())
-    found = [
-        *health.packages(),
-        *health.configuration(),
-        *health.kernel(board),
-        *health.speed(board),
-        *health.backends(backend, board.soc()),
-        *health.of_backends(board),
-        *health.named(),
-    ]
+    insight = _insight()
+    found = [*health.packages(), *health.configuration()]
+    if insight is not None:
+        found += [*insight.kernel(board), *insight.speed(board)]
+    found += [*health.backends(backend, board.soc()), *health.of_backends(board)]
+    if insight is not None:
+        found += insight.named()
     if model is None:
         return found
     try:
         file = model_file(model)
     except ModelInvalid as error:
         return [*found, Finding("model", Level.FAIL, str(error), "name a model file that can be read")]
-    return found + list(health.model(file, board, backend))
+    return [*found, *_of_the_model(insight, file, board, backend)]
+
+
+def _insight() -> Any:
+    """The checks of machine, boards and models; None where the library is not installed."""
+    return importlib.import_module("rknnlite_insight.health") if libraries.is_there("insight") else None
+
+
+def _of_the_model(insight: Any, file: ModelFile, board: Board, backend: str | None) -> list[Finding]:
+    if insight is None:
+        error = libraries.missing_library("insight", "nothing here looks into models")
+        return [Finding("model", Level.WARN, *str(error).split("; ", 1))]
+    return list(insight.model(file, board, backend))
 
 
 class Doctor(Command):
@@ -67,7 +80,10 @@ class Doctor(Command):
         if not vendor_files.replaced():
             leave_out_what_crashes()
         if args.device:
-            return look_afar(args.device, args.backend, args.model, console)
+            found_there: int = libraries.library("insight").look_afar(
+                args.device, args.backend, args.model, console
+            )
+            return found_there
         board = Board(args.root)
         found = examine(board, args.backend, args.model)
         failed = [finding for finding in found if finding.level is Level.FAIL]

@@ -34,7 +34,6 @@ __all__ = ["BUILT_IN", "Parser", "main", "parser"]
 
 BUILT_IN = {
     "info": "info", "run": "run", "doctor": "doctor", "devices": "devices", "plugins": "plugin_list",
-    "completion": "completion", "man": "man",
 }  # fmt: skip
 """The commands of everybody and the modules that hold them; a module is imported when its command is called."""
 
@@ -274,7 +273,7 @@ def _fill(sub: argparse.ArgumentParser, command: Command) -> argparse.ArgumentPa
         if command.name in BUILT_IN:
             raise
         logger.warning("the arguments of the command %s of a plugin are broken: %s", command.name, error)
-    sub.set_defaults(instance=command, command=command.name)
+    sub.set_defaults(instance=command, command=command.name, all_commands=parser)
     return sub
 
 

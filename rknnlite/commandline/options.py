@@ -18,7 +18,7 @@ from ..files.reading import check_folder, is_stream, open_file, read_text
 from ..formats import ModelFile
 from ..runtime import open_model
 from ..spi import Context
-from .reach import DEVICE, reaching
+from .devices import DEVICE, reaching
 
 __all__ = [
     "add_inputs",

@@ -1,11 +1,8 @@
-"""What a library knows of model files beyond what their containers say: for ``info``, and for ``doctor MODEL``."""
+"""What a library knows of model files beyond what their containers say, for ``info``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
-
-from .finding import Finding
 
 if TYPE_CHECKING:
     from ..formats import ModelFile
@@ -34,7 +31,3 @@ class Inspector:
         Raises ModelInvalid for a file that cannot be used at all.
         """
         return None
-
-    def findings(self, file: ModelFile) -> Iterator[Finding]:
-        """What ``doctor MODEL`` says of the file itself; nothing where it cannot be read, which is told elsewhere."""
-        return iter(())

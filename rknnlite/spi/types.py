@@ -53,6 +53,11 @@ class Probe(NamedTuple):
     library: str = ""
     version: str = ""
 
+    def cause(self) -> tuple[str, str]:
+        """Why a backend is not available, and what to do about it: reasons have the form "cause; remedy"."""
+        cause, _, remedy = self.reason.partition("; ")
+        return cause, remedy
+
 
 class Device(NamedTuple):
     """What ``device_id`` can name when a model is opened: its id, its SoC, memory in bytes (0: not known).

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite.cli.readiness import brief, ready
 
 from rknnlite.cli import main
 from rknnlite.cli.program import BUILT_IN
-from rknnlite.cli.readiness import brief, ready
 from rknnlite.commandline.options import core_mask, mask_name
 from rknnlite.socs import get
 from rknnlite.spi import Backend, Device, Probe

@@ -12,6 +12,7 @@ from typing import Any
 from rknnlite_pages.report import need_templates
 
 from rknnlite import plugins
+from rknnlite.commandline.devices import is_afar, told_of
 from rknnlite.commandline.options import (
     add_inputs,
     add_isolation,
@@ -22,7 +23,6 @@ from rknnlite.commandline.options import (
     opening,
     output_file,
 )
-from rknnlite.commandline.reach import is_afar, told_of
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.input_arrays import arrays_for
 from rknnlite.formats.tensor_attrs import default_attr

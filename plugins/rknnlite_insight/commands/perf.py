@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rknnlite_pages.report import need_templates
 
+from rknnlite.commandline.devices import told_of
 from rknnlite.commandline.options import add_inputs, add_isolation, add_model, open_context, output_file
-from rknnlite.commandline.reach import told_of
 from rknnlite.errors import RknnError
 from rknnlite.files.input_arrays import arrays_for
 from rknnlite.spi import Context

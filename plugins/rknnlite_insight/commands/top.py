@@ -6,8 +6,8 @@ import argparse
 import time
 from pathlib import Path
 
+from rknnlite.commandline.devices import DEVICE
 from rknnlite.commandline.options import between
-from rknnlite.commandline.reach import DEVICE
 from rknnlite.errors import DeviceUnavailable
 from rknnlite.native.board import Board, Reading
 from rknnlite.spi.command import Command, Console, Exit, Part

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from rknnlite.commandline.reach import devices_of, far_board
 from rknnlite.errors import DeviceUnavailable
 from rknnlite.spi import Backend
 from rknnlite.spi.command import Column, Line, Part, Table, Tone
 
+from ..far_board import devices_of, far_board
 from .board_sample import Sample, line, memory_text, read
 
 __all__ = ["Boards"]

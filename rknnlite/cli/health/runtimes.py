@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from ... import config, plugins
 from ...native.board import Board
 from ...socs import Soc
-from ...spi import Probe
 from ...spi.finding import Finding, Level
 from ..installed_plugins import installed
 
-__all__ = ["backends", "cause", "of_backends"]
+__all__ = ["backends", "of_backends"]
 
 
 def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
@@ -34,7 +33,7 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
     for probe, backend in probed:
         level = Level.OK if probe.available else Level.FAIL if backend.name == chosen else Level.INFO
         mark = " (chosen)" if backend.name == chosen else ""
-        reason, remedy = (probe.reason, "") if probe.available else cause(probe)
+        reason, remedy = (probe.reason, "") if probe.available else probe.cause()
         remedy = remedy or ("choose another backend: rknnlite devices" if level is Level.FAIL else "")
         yield Finding(topic, level, f"{backend.name}{mark}: {reason}", remedy)
     if not usable:
@@ -49,7 +48,7 @@ def backends(wanted: str | None, soc: Soc | None = None) -> Iterator[Finding]:
             for probe, backend in probed
             if backend.runs_networks and backend.generation == soc.generation and probe != best
         ]
-        remedies = [cause(probe)[1] or "mend what the lines under 'board' name" for probe in fitting]
+        remedies = [probe.cause()[1] or "mend what the lines under 'board' name" for probe in fitting]
         yield Finding(topic, Level.WARN, text, next(iter(remedies), "install the plugin that drives it"))
     yield from _plugins(topic)
 
@@ -75,9 +74,3 @@ def _plugins(topic: str) -> Iterator[Finding]:
         yield Finding(
             topic, Level.INFO if off else Level.WARN, f"plugin {name}: {text}", "" if off else remedy
         )
-
-
-def cause(probe: Probe) -> tuple[str, str]:
-    """Why a backend is not available, and what to do about it: reasons have the form "cause; remedy"."""
-    cause, _, remedy = probe.reason.partition("; ")
-    return cause, remedy

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ... import config, plugins
-from ...choosing import choose_backend
-from ...errors import ModelInvalid, RknnError
-from ...formats import Model, ModelFile, is_package
-from ...formats.rkllm import is_rkllm
-from ...native import versions
-from ...native.board import Board
-from ...socs import Soc
-from ...spi import Backend, OpenOptions
-from ...spi.finding import Finding, Level
+from rknnlite_graph.silicon import silicon
+
+from rknnlite import config, plugins
+from rknnlite.choosing import choose_backend
+from rknnlite.errors import ModelInvalid, RknnError
+from rknnlite.formats import Model, ModelFile, is_package
+from rknnlite.formats.rkllm import is_rkllm
+from rknnlite.native import versions
+from rknnlite.native.board import Board
+from rknnlite.socs import Soc
+from rknnlite.spi import Backend, OpenOptions
+from rknnlite.spi.finding import Finding, Level
 
 __all__ = ["made_for", "model", "pairing"]
 
@@ -33,8 +35,7 @@ def model(file: ModelFile, board: Board, wanted: str | None) -> Iterator[Finding
         yield Finding(topic, Level.FAIL, str(error), "see rknnlite info")
         return
     yield from made_for(topic, file, board.soc())
-    for inspector in plugins.inspectors().values():
-        yield from inspector.findings(file)
+    yield from silicon(found)
     missing_ops = sorted(set(found.custom_ops) - {op.op_type for op in plugins.custom_ops()})
     if missing_ops and not found.board_only:
         remedy = "pass them as custom_ops, or install the plugin that has them (docs/plugin-authors.md)"

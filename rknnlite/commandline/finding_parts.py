@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..spi.command import Line, Part, Tone
-from . import health
-from .health import Finding, Level
+from ..spi.finding import Finding, Level
 from .readiness import brief
 
 __all__ = ["finding_parts"]
 
 
 def finding_parts(found: Sequence[Finding]) -> list[Part]:
-    """All but the extras that are not installed."""
-    lacking = list(health.extras())
+    """One topic after the other, a line each."""
     parts: list[Part] = []
     topic = ""
     for finding in found:
-        if finding in lacking:
-            continue
         if finding.topic != topic:
             topic = finding.topic
             parts += [""] * bool(parts) + [Line(f"{topic}:", Tone.HEAD)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...native import versions
-from ...native.board import Board, Clock
-from ...spi.finding import Finding, Level
+from rknnlite.native import versions
+from rknnlite.native.board import Board, Clock
+from rknnlite.spi.finding import Finding, Level
 
 __all__ = ["kernel", "speed"]
 

@@ -8,15 +8,12 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from .._version import __version__
-from ..config import KEYS
-from ..files.writing import write_file
-from ..spi.command import Command, Console, Exit
-
-if TYPE_CHECKING:
-    from .program import Parser
+from rknnlite._version import __version__
+from rknnlite.config import KEYS
+from rknnlite.files.writing import write_file
+from rknnlite.spi.command import Command, Console, Exit
 
 __all__ = ["COMMAND"]
 
@@ -32,7 +29,7 @@ class Man(Command):
         parser.add_argument("folder", type=Path, metavar="FOLDER", help="made where it is missing")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        written = _pages()
+        written = _pages(args.all_commands())
         args.folder.mkdir(parents=True, exist_ok=True)
         for name, text in written.items():
             write_file(args.folder / name, text.encode())
@@ -42,11 +39,8 @@ class Man(Command):
         return Exit.OK
 
 
-def _pages() -> dict[str, str]:
+def _pages(top: Any) -> dict[str, str]:
     """File name -> page: ``rknnlite.1`` and one per command."""
-    from .program import parser
-
-    top = parser()
     helps = {name: sub.get_default("instance").help for name, sub in top.commands.items()}
     pages = {f"rknnlite-{name}.1": _page(sub, helps[name]) for name, sub in top.commands.items()}
     listed = "\n".join(
@@ -82,12 +76,12 @@ def _option(action: argparse.Action) -> str:
     return names + (f" \\fI{_escape(words)}\\fR" if action.nargs != 0 else "")
 
 
-def _arguments(of: Parser) -> Iterator[str]:
+def _arguments(of: Any) -> Iterator[str]:
     """All arguments of a command, group by group, those without a name first."""
     groups: dict[str, list[argparse.Action]] = {}
     for action in of.declared:
         if action.help != argparse.SUPPRESS and not (of.commands and not action.option_strings):
-            groups.setdefault(action.container.title or "options", []).append(action)  # type: ignore[attr-defined]
+            groups.setdefault(action.container.title or "options", []).append(action)
     for title, actions in sorted(groups.items(), key=lambda group: bool(group[1][0].option_strings)):
         yield f'.SH "{title.upper()}"'
         for action in actions:
@@ -95,7 +89,7 @@ def _arguments(of: Parser) -> Iterator[str]:
             yield f".TP\n{_option(action)}\n{_escape(text)}"
 
 
-def _page(of: Parser, summary: str) -> str:
+def _page(of: Any, summary: str) -> str:
     """One page."""
     name = of.prog.replace(" ", "-")
     of.color = False  # type: ignore[attr-defined]  # Python 3.14 colours what goes to a terminal

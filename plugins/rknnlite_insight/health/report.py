@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..commandline.options import model_file
-from ..commandline.reach import cause_of, devices_of, far_board
-from ..errors import DeviceUnavailable, ModelInvalid
-from ..formats import ModelFile
-from ..spi import Backend
-from ..spi.command import Console, Exit, Line, Part, Tone
-from .finding_parts import finding_parts
-from .health import Finding, Level
-from .readiness import not_ready, verdict_of
+from rknnlite.commandline.finding_parts import finding_parts
+from rknnlite.commandline.options import model_file
+from rknnlite.commandline.readiness import not_ready, verdict_of
+from rknnlite.errors import DeviceUnavailable, ModelInvalid
+from rknnlite.formats import ModelFile
+from rknnlite.spi import Backend
+from rknnlite.spi.command import Console, Exit, Line, Part, Tone
+from rknnlite.spi.finding import Finding, Level
+
+from ..far_board import cause_of, devices_of, far_board
+from .boards import best_of
+from .boards import board as board_findings
 
 __all__ = ["look_afar"]
 
@@ -35,7 +38,6 @@ def look_afar(device: str, backend: str | None, model: Path | None, console: Con
 
 def _examine(name: str, backend: Backend, file: ModelFile | None) -> tuple[list[Finding], Line]:
     """The findings of a board, and whether models can be run there."""
-    from .health import afar
 
     try:
         board = far_board(name, backend)
@@ -43,14 +45,14 @@ def _examine(name: str, backend: Backend, file: ModelFile | None) -> tuple[list[
         cause, remedy = cause_of(error)
         return [Finding("server", Level.FAIL, cause, remedy)], not_ready(cause)
     try:
-        found = list(afar.board(board, file))
+        found = list(board_findings(board, file))
     except ModelInvalid as error:
         found = [Finding("model", Level.FAIL, str(error), "name a .rknn file that can be read")]
     failed = [finding for finding in found if finding.level is Level.FAIL]
     if failed:
         return found, not_ready(failed[0].text)
     warned = sum(finding.level is Level.WARN for finding in found)
-    best = afar.best_of(board.facts.backends)
+    best = best_of(board.facts.backends)
     assert best is not None  # else that is a failure
     soc = board.soc()
     return found, verdict_of(best.name, best.probe, soc.name if soc else "", warned, f" on {name}")

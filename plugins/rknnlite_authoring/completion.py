@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..extras import missing
-from ..spi.command import Command, Console, Exit
+from rknnlite.extras import missing
+from rknnlite.spi.command import Command, Console, Exit
 
 __all__ = ["COMMAND"]
 
@@ -35,26 +35,23 @@ class Completion(Command):
         parser.add_argument("shell", choices=_SHELLS, help="the shell that is to complete")
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
-        script = _script(args.shell)
+        script = _script(args.shell, args.all_commands())
         console.report({"shell": args.shell, "script": script}, script.rstrip("\n"))
         return Exit.OK
 
 
-def _script(shell: str) -> str:
+def _script(shell: str, top: Any) -> str:
     try:
         import shtab
     except ImportError as error:
         raise missing("completion", "completion is written by shtab", error) from None
-    from .program import parser
-
     if shell not in shtab.SUPPORTED_SHELLS:
         known = ", ".join(name for name in shtab.SUPPORTED_SHELLS if name in _SHELLS)
         raise missing("completion", f"shtab {shtab.__version__} knows {known}; {shell} needs a newer one")
-    top = parser()
     for sub in top.commands.values():
         for action in sub.declared:
             if action.choices is None and _names_a_file(action):
-                action.complete = shtab.FILE  # type: ignore[attr-defined]
+                action.complete = shtab.FILE
     return str(shtab.complete(top, shell)).replace(_ONE_VALUE, _ALL_VALUES)
 
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from ... import config
-from ..._version import __version__
-from ...commandline.reach import FarBoard, cause_of, devices_of, far_board
-from ...errors import ModelInvalid, RknnError
-from ...formats import ModelFile
-from ...spi.board_facts import BackendFacts
-from ...spi.finding import Finding, Level
+from rknnlite import config
+from rknnlite._version import __version__
+from rknnlite.errors import ModelInvalid, RknnError
+from rknnlite.formats import ModelFile
+from rknnlite.spi.board_facts import BackendFacts
+from rknnlite.spi.finding import Finding, Level
+
+from ..far_board import FarBoard, cause_of, devices_of, far_board
 from .machine import kernel, speed
 from .models import made_for, pairing
-from .runtimes import cause
 
 __all__ = ["best_of", "board", "named"]
 
@@ -90,7 +90,7 @@ def _backends(found: FarBoard) -> Iterator[Finding]:
     topic, best = "backends", best_of(found.facts.backends)
     for backend in sorted(found.facts.backends, key=lambda one: -one.probe.priority):
         mark = " (best)" if backend is best else ""
-        reason, remedy = (backend.probe.reason, "") if backend.probe.available else cause(backend.probe)
+        reason, remedy = (backend.probe.reason, "") if backend.probe.available else backend.probe.cause()
         level = Level.OK if backend.probe.available else Level.INFO
         yield Finding(topic, level, f"{backend.name}{mark}: {reason}", remedy)
         for device in backend.devices:
