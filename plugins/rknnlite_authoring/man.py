@@ -92,7 +92,7 @@ def _arguments(of: Any) -> Iterator[str]:
 def _page(of: Any, summary: str) -> str:
     """One page."""
     name = of.prog.replace(" ", "-")
-    of.color = False  # type: ignore[attr-defined]  # Python 3.14 colours what goes to a terminal
+    of.color = False  # Python 3.14 colours what goes to a terminal
     usage = " ".join(of.format_usage().split()[1:])
     parts = [
         _head(name),

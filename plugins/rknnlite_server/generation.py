@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Optional, Union
 
 from rknnlite_llm.host_sampling import Constraint, HostSampling, TokenChance
-from rknnlite_llm.stop_strings import StopStrings
 from rknnlite_llm.streaming import TextPieces
 
 from rknnlite.spi.llm import (
@@ -28,6 +27,7 @@ from rknnlite.spi.llm import (
 from .closing import closing, settled, within
 from .errors import ApiError
 from .served import ServedModel
+from .stop_strings import StopStrings
 
 __all__ = ["Ended", "Piece", "Work", "generate"]
 

@@ -25,7 +25,6 @@ from rknnlite_llm.constraints import Rule
 from rknnlite_llm.grammars import Grammars
 from rknnlite_llm.host_sampling import Constraint
 from rknnlite_llm.inputs import expanded
-from rknnlite_llm.session_pool import SessionPool
 from rknnlite_llm.template import CHATML, JinjaTemplate
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
@@ -45,6 +44,7 @@ from rknnlite.spi.llm import (
 from .errors import ApiError
 from .media import media_of
 from .queueing import Turnstile
+from .session_pool import SessionPool
 from .settings import ModelSettings, ServerSettings
 from .tool_choice import Tools
 

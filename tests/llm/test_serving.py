@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rknnlite_llm.host_sampling import HostSampling
-from rknnlite_llm.session_pool import SessionPool
-from rknnlite_llm.stop_strings import StopStrings
+from rknnlite_server.session_pool import SessionPool
+from rknnlite_server.stop_strings import StopStrings
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.spi.llm import InferParams, LlmContext, LlmSession, SamplingParams, TokenInput

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rknnlite_protocol.batches import Batches, answer_together
 from rknnlite_protocol.requests import InferRequest, InferResponse, Requested, Tensor
+from rknnlite_server.networks.batches import Batches, answer_together
 
 from rknnlite.errors import InputInvalid
 from rknnlite.tensor import DType, Layout, TensorAttr

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from rknnlite_llm.session_pool import SessionPool
 from rknnlite_rkllm.apart import ModelApart, RkllmCrashed
 from rknnlite_rkllm.requests import Ended, Given, Media, Mode, Perf, Run, Said, Start
 from rknnlite_rkllm.wire import Channel, Message
+from rknnlite_server.session_pool import SessionPool
 
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.spi.llm import (

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rknnlite_llm.session_pool import SessionPool
+from rknnlite_server.session_pool import SessionPool
 
 from rknnlite.spi.llm import CallState, InferParams, LlmSession, TokenInput
 

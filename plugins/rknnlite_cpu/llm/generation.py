@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_llm.callbacks import CheckedCallbacks
 from rknnlite_llm.sampling import Sampler
-from rknnlite_llm.utf8 import Utf8Gate
 
 from rknnlite.errors import RknnError
 from rknnlite.spi.llm import (
@@ -29,6 +28,7 @@ from rknnlite.tensor import TensorAttr
 from .ahead import Ahead, Guesser
 from .conversation import Conversation, Feed
 from .steps import Steps
+from .utf8 import Utf8Gate
 
 __all__ = ["Counters", "Generation"]
 

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from numpy.typing import NDArray
-from rknnlite_llm.device_embedding import embed_by_session
 from rknnlite_llm.engine import EngineContext
 
 from rknnlite.errors import ContextInvalid
@@ -21,6 +20,7 @@ from ..device_memory import DeviceModel
 from ..loader import Library
 from ..native_context import NativeContext
 from ..settings import Settings
+from .device_embedding import embed_by_session
 from .engine import Rknn3Engine
 from .lora import LoraAdapters
 from .params import checked_params

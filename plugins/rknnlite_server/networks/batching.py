@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
-from rknnlite_protocol.batches import Joinable
 from rknnlite_protocol.requests import InferRequest, InferResponse
 
 from rknnlite.errors import RknnError
 
 from ..closing import settled
+from .batches import Joinable
 
 __all__ = ["Batching"]
 

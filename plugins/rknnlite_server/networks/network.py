@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Optional
 
-from rknnlite_protocol.batches import Batches, Joinable, answer_together
 from rknnlite_protocol.execution import answer
 from rknnlite_protocol.metadata import model_config, model_metadata
 from rknnlite_protocol.requests import InferRequest, InferResponse
@@ -32,6 +31,7 @@ from rknnlite.spi import Context
 from ..closing import settled
 from ..queueing import Room, Turnstile
 from ..settings import ServerSettings
+from .batches import Batches, Joinable, answer_together
 from .batching import Batching
 from .bound import BoundContexts, is_bound
 from .statistics import Statistics

@@ -15,8 +15,8 @@ pytest.importorskip("grpc")
 pytest.importorskip("tritonclient.http")
 
 import tritonclient.http as client
-from rknnlite_protocol.batches import Joinable
 from rknnlite_protocol.requests import InferRequest, InferResponse
+from rknnlite_server.networks.batches import Joinable
 from rknnlite_server.networks.batching import Batching
 
 from rknnlite.errors import RknnError

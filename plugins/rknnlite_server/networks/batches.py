@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 import numpy as np
+from rknnlite_protocol.execution import answer, outputs_wanted, paired_tensors
+from rknnlite_protocol.requests import InferRequest, InferResponse, Parameter, Tensor
 
 from rknnlite.errors import InputInvalid
 from rknnlite.spi import Context
 from rknnlite.tensor import TensorAttr
-
-from .execution import answer, outputs_wanted, paired_tensors
-from .requests import InferRequest, InferResponse, Parameter, Tensor
 
 __all__ = ["Batches", "Joinable", "answer_together"]
 

@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_llm.embedding import length_one
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.spi.llm import (
@@ -20,8 +21,6 @@ from rknnlite.spi.llm import (
     TaskType,
     TokenInput,
 )
-
-from .embedding import length_one
 
 __all__ = ["embed_by_session"]
 
