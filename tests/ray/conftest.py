@@ -79,6 +79,12 @@ def until(condition: Callable[[], Any], seconds: float = 300) -> None:
         time.sleep(0.02)
 
 
+def meet(folder: Path, name: str, count: int) -> None:
+    """Wait until so many have come to a folder of this machine, each with a name of its own."""
+    (folder / name).touch()
+    until(lambda: len(list(folder.iterdir())) >= count)
+
+
 @pytest.fixture(scope="session")
 def cluster(ray_environment: Path) -> Iterator[Any]:
     """Three boards, for tests that leave them as they are."""

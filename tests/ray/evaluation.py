@@ -1,6 +1,7 @@
 """An evaluation that takes a while, for tests that end it in the middle: ``python -m tests.ray.evaluation ADDRESS FOLDER``.
 
-Each row of the result has what the model made of it; each computation adds a line to a file beside the result.
+Each row of the result has what the model made of it; each computation adds a line to a file beside the result. While a
+file ``half`` lies there, half of the rows are computed and no more.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ SHAPE = (9, 11, 20)
 BOARD = {"rknpu_core": 1, "rk3588": 1}
 
 
-class Slow(RknnPredictor):
-    """A fifth of a second per batch, and a line for each row in the file that ``log`` names."""
+class Logged(RknnPredictor):
+    """Writes a line for each row to the file that ``log`` names, and waits while ``half`` lies beside it."""
 
     def __init__(self, log: str, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._log = log
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        time.sleep(0.2)
+        half = Path(self._log).with_name("half")
+        while half.exists() and len(computed(half.parent)) >= ROWS // 2:
+            time.sleep(0.02)
         found = super().__call__(batch)
         with open(self._log, "a", encoding="utf-8") as log:  # noqa: PTH123  appended to by several processes
             log.write("".join(f"{number}\n" for number in batch["id"]))
@@ -59,7 +62,7 @@ def evaluate(folder: Path, workers: int = 3, model: Any = MODEL) -> int:
         log=str(folder / "computed"),
     )  # fmt: skip
     with typed_errors():
-        return results.write(rows.map_batches(pixels, batch_size=8).map_batches(Slow, **given))
+        return results.write(rows.map_batches(pixels, batch_size=8).map_batches(Logged, **given))
 
 
 def computed(folder: Path) -> list[int]:

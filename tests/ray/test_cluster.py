@@ -14,7 +14,7 @@ from rknnlite_ray import RknnPredictor, map_arguments, typed_errors  # noqa: E40
 
 import rknnlite  # noqa: E402
 from rknnlite.errors import InputInvalid, ModelInvalid, TargetPlatformUnmatch  # noqa: E402
-from tests.ray.conftest import BOARD, add_board  # noqa: E402
+from tests.ray.conftest import BOARD, add_board, meet  # noqa: E402
 from tests.support.corpus import genuine  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -55,21 +55,31 @@ def test_rows_are_those_of_a_local_predictor(cluster: Any, name: str) -> None:
 
 
 class Where(RknnPredictor):
-    """Says on which node it is, and what it holds."""
+    """Says on which node it is, once three workers have a batch, who meet in a folder."""
+
+    def __init__(self, folder: Path, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._folder = folder
 
     def __call__(self, batch: Any) -> Any:
-        import time
-
-        time.sleep(0.2)
+        runtime = ray.get_runtime_context()
+        meet(self._folder, runtime.get_actor_id(), 3)
         found = super().__call__(batch)
-        found["node"] = np.array([ray.get_runtime_context().get_node_id()] * len(found["id"]))
+        found["node"] = np.array([runtime.get_node_id()] * len(found["id"]))
         return found
 
 
-def test_three_workers_are_on_three_boards(cluster: Any) -> None:
-    given = arguments(CONV, workers=3, inputs="image")
-    assert given["resources"] == BOARD and given["compute"].max_size == 3
-    rows = dataset(CONV, 48).map_batches(Where, **given).take_all()
+def rows_of_three(kind: type[Where], folder: Path, **options: Any) -> list[Any]:
+    """The rows of three workers. One who waits for the others has one task, so that there are some for the last."""
+    given = arguments(CONV, workers=3, inputs="image", folder=folder, **options)
+    assert (given["compute"].min_size, given["compute"].max_size) == (3, 3)
+    given["compute"] = ray.data.ActorPoolStrategy(size=3, max_tasks_in_flight_per_actor=1)
+    return list(dataset(CONV, 48).map_batches(kind, **given).take_all())
+
+
+def test_three_workers_are_on_three_boards(cluster: Any, tmp_path: Path) -> None:
+    assert arguments(CONV)["resources"] == BOARD
+    rows = rows_of_three(Where, tmp_path)
     assert {row["node"] for row in rows} == {board.node_id for board in cluster.boards}
 
 
@@ -82,11 +92,10 @@ class Numbered(Where):
         return found
 
 
-def test_three_workers_of_one_board_have_three_cores(cluster: Any) -> None:
+def test_three_workers_of_one_board_have_three_cores(cluster: Any, tmp_path: Path) -> None:
     board = add_board(cluster, resources={"rknpu_core": 3, "wide": 3})
     cluster.wait_for_nodes()
-    given = arguments(CONV, workers=3, inputs="image", resources={"rknpu_core": 1, "wide": 1})
-    rows = dataset(CONV, 48).map_batches(Numbered, **given).take_all()
+    rows = rows_of_three(Numbered, tmp_path, resources={"rknpu_core": 1, "wide": 1})
     cluster.remove_node(board)
     assert {row["node"] for row in rows} == {board.node_id}
     assert {row["core"] for row in rows} == {0, 1, 2}
