@@ -22,10 +22,10 @@ from rknnlite.spi.zero_copy import MIXED, check_binding, place_of
 from rknnlite.tensor import TensorAttr
 
 from .channel import Channel
-from .home import Home
 from .memory import RemoteMemory
+from .model_on_boards import Home
 from .options import OPERATORS
-from .runs import RunningContext
+from .running_context import RunningContext
 from .wire import InputForm, body_of
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class RemoteContext(RunningContext):
         with self.exclusive():
             self._settle()
             if self._table is None:
-                from .looking import figures
+                from .inspection import figures
 
                 self._table, self._last_us = figures(
                     self._home, self._channel, self._request("figures per layer")
@@ -188,7 +188,7 @@ class RemoteContext(RunningContext):
             return self._table
 
     def dump(self, directory: str | os.PathLike[str], golden: Dump | None = None) -> Dump:
-        from .looking import dumped
+        from .inspection import dumped
 
         with self.exclusive():
             self._settle()

@@ -10,7 +10,7 @@ from rknnlite.spi import OpenOptions
 
 from .boards import meant
 from .context import RemoteContext
-from .home import Home
+from .model_on_boards import Home
 from .options import check
 
 __all__ = ["open_remote"]

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rknnlite.abi.rkllm import Revision, versions_with
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
 from rknnlite.llm.guarded_session import GuardedSession
 
+from .abi.revisions import Revision, versions_with
 from .requests import CrossAttention
 
 __all__ = ["Adapters"]

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from rknnlite.abi.rkllm import Revision
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.llm.callbacks import CheckedCallbacks
 from rknnlite.llm.inputs import split_inputs
@@ -30,7 +29,8 @@ from rknnlite.spi.llm import (
     TokenInput,
 )
 
-from . import given
+from . import run_inputs
+from .abi.revisions import Revision
 from .requests import Given
 
 __all__ = ["Conversation", "Step"]
@@ -60,7 +60,7 @@ class Conversation:
     """Who speaks how in one session. Nothing here calls the library: calls to be made are returned."""
 
     def __init__(
-        self, abi: Revision, template: Optional[ChatTemplate], tool_tag: str, tags: given.Tags
+        self, abi: Revision, template: Optional[ChatTemplate], tool_tag: str, tags: run_inputs.Tags
     ) -> None:
         self._abi, self._ours, self._tag, self._tags = abi, template, tool_tag, tags
         self._tools: list[Any] = []
@@ -156,10 +156,10 @@ class Conversation:
             turn = PromptInput(main.prompt, main.role, main.enable_thinking)
             return self._prompt(turn, main.blocks, keep, calls)
         if isinstance(main, TokenInput):
-            goes = given.tokens(main.tokens, calls, context)
+            goes = run_inputs.tokens(main.tokens, calls, context)
             return self._untold(goes, keep and not main.whole, not main.whole)
         assert isinstance(main, EmbedInput)
-        step = self._untold(given.embedded(main.embeds, calls, context), keep, True)
+        step = self._untold(run_inputs.embedded(main.embeds, calls, context), keep, True)
         if not keep and self._can_clear:  # earlier embeddings count otherwise
             step.before = [("clear_kvcache", False)]
         return step
@@ -225,9 +225,9 @@ class Conversation:
         self, text: str, role: str, thinking: bool, blocks: list[MediaBlock], calls: CheckedCallbacks
     ) -> Given:
         if not blocks:
-            return given.prompt(text, role, thinking)
+            return run_inputs.prompt(text, role, thinking)
         per_run = self._abi.RKLLMMultiModalInput_image is not None
-        return given.multimodal(text, blocks, calls, self._tags, per_run)
+        return run_inputs.multimodal(text, blocks, calls, self._tags, per_run)
 
     def _remembers(self, told: list[Message]) -> Callable[[str], None]:
         def done(text: str) -> None:

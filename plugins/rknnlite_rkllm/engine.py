@@ -19,15 +19,15 @@ from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams
 from rknnlite.tensor import DType, KvDtype, Layout, TensorAttr
 
 from . import checks
-from .apart import ModelApart
-from .domains import Place, domains
 from .identify import Identity, LibraryUnknown
+from .iommu_domains import Place, domains
 from .loader import Api
+from .log_errors import context_limit, explained, runtime_version, told_of_model
+from .model_process import ModelApart
 from .native import NativeModel
 from .requests import Model, Start
 from .settings import Settings
 from .structs import sampling_values
-from .troubles import context_limit, explained, runtime_version, told_of_model
 from .vocabulary import Vocabulary
 
 __all__ = ["Loaded", "RkllmEngine"]

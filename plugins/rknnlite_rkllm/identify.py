@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-from rknnlite.abi.rkllm import VERSIONS, Revision, revision_of
-from rknnlite.abi.rkllm_files import (
+from rknnlite.errors import BackendUnavailable
+from rknnlite.files.reading import read_bytes
+
+from .abi.known_files import (
     UNREADABLE_SHA256,
     git_blob_id,
     known_file,
     markers,
     revisions_exporting,
 )
-from rknnlite.errors import BackendUnavailable
-from rknnlite.files.reading import read_bytes
-
+from .abi.revisions import VERSIONS, Revision, revision_of
 from .elf import exports
 
 __all__ = ["AS_STATED", "Identity", "LibraryUnknown", "identify"]

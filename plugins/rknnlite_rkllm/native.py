@@ -10,9 +10,9 @@ from typing import Any, Optional
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.native.objects import Native
 
-from .ears import Ears
 from .loader import Api
 from .requests import CrossAttention, Ended, Heard, Run, Start
+from .result_callback import Ears
 from .structs import Kept, check_role, cross_struct, fill_param, infer_struct, input_structs
 
 __all__ = ["NativeModel"]

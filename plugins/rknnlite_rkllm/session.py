@@ -27,13 +27,13 @@ from rknnlite.spi.llm import (
 )
 
 from .adapters import Adapters
-from .apart import RkllmCrashed
 from .conversation import Conversation, Step
 from .engine import RkllmEngine
-from .listener import Listener, summarised
+from .log_errors import explained
+from .model_process import RkllmCrashed
 from .requests import Ended, Mode, Run
+from .run_listener import Listener, summarised
 from .structs import one_of, sampling_values
-from .troubles import explained
 
 __all__ = ["RkllmSession"]
 

@@ -10,10 +10,10 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.abi.rkllm import Revision, versions_with
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi.llm import InputKind, LlmParams, SamplingParams
 
+from .abi.revisions import Revision, versions_with
 from .requests import CrossAttention, Given, Media, Mode, Run, Start
 
 __all__ = [

@@ -33,7 +33,7 @@ from .ollama import ollama_routes
 from .openapi import openapi
 from .origins import Origins
 from .page import page
-from .served import ServedModel
+from .served_model import ServedModel
 from .settings import ServerSettings
 from .state import State
 

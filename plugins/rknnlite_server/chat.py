@@ -16,13 +16,13 @@ from starlette.responses import JSONResponse, Response
 from rknnlite.llm.answers import AnswerParser, AnswerPart, PartKind, answer_decoder
 from rknnlite.spi.llm import MessagesInput
 
+from .async_helpers import closing
 from .body import Body
-from .closing import closing
 from .errors import bad_request
 from .generation import Ended, Piece, Work, generate
 from .logprobs import chat_logprobs
 from .requests import Common, common, response_rule, room, top_logprobs
-from .served import ServedModel
+from .served_model import ServedModel
 from .state import served, state_of
 from .streaming import event_stream, while_connected
 from .tool_choice import Tools, call_id, tools_of

@@ -16,10 +16,10 @@ from rknnlite.errors import ModelUnsupported
 from rknnlite.llm.embedding import shortened, text_tokens
 from rknnlite.llm.package import no_table
 
+from .async_helpers import within
 from .body import Body
-from .closing import within
 from .errors import ApiError, bad_request
-from .served import ServedModel
+from .served_model import ServedModel
 from .state import served, state_of
 from .streaming import while_connected
 

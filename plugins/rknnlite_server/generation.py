@@ -24,9 +24,9 @@ from rknnlite.spi.llm import (
     TokenInput,
 )
 
-from .closing import closing, settled, within
+from .async_helpers import closing, settled, within
 from .errors import ApiError
-from .served import ServedModel
+from .served_model import ServedModel
 
 __all__ = ["Ended", "Piece", "Work", "generate"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_rkllm.abi.revisions import REVISIONS
 
-from rknnlite.abi.rkllm import REVISIONS
 from rknnlite.llm import open_llm
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, PromptInput, SamplingParams
 from tests.doubles.double import compiler

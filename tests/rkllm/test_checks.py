@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from rknnlite_rkllm import checks
-from rknnlite_rkllm.domains import Domains
+from rknnlite_rkllm.abi.revisions import REVISIONS
+from rknnlite_rkllm.iommu_domains import Domains
+from rknnlite_rkllm.log_errors import TROUBLES, context_limit, explained, told_of_model
 from rknnlite_rkllm.settings import Settings
-from rknnlite_rkllm.troubles import TROUBLES, context_limit, explained, told_of_model
 
 from rknnlite import plugins
-from rknnlite.abi.rkllm import REVISIONS
 from rknnlite.cli.doctor import examine
 from rknnlite.errors import (
     DeviceUnmatch,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from rknnlite_rkllm.apart import ModelApart, RkllmCrashed
+from rknnlite_rkllm.model_process import ModelApart, RkllmCrashed
 
 from rknnlite.llm import stream
 from rknnlite.spi.llm import (

@@ -11,7 +11,7 @@ from rknnlite.errors import RknnError
 from rknnlite.protocol.batches import Joinable
 from rknnlite.protocol.requests import InferRequest, InferResponse
 
-from ..closing import settled
+from ..async_helpers import settled
 
 __all__ = ["Batching"]
 

@@ -14,13 +14,13 @@ from rknnlite.protocol.grpc_form import parse_request, response_message
 from rknnlite.protocol.messages import BOARD, HEALTH, INFERENCE, message
 from rknnlite.protocol.metadata import EXTENSIONS
 
-from ..closing import closing
+from ..async_helpers import closing
 from ..errors import ApiError
 from ..state import State
 from .network import ServedNetwork
+from .ordered_answers import in_order
 from .repository_rpc import repository_calls
 from .rpc_errors import told
-from .streams import in_order
 
 __all__ = ["health_calls", "inference_calls"]
 

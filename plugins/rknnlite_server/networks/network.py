@@ -28,11 +28,11 @@ from rknnlite.protocol.metadata import model_config, model_metadata
 from rknnlite.protocol.requests import InferRequest, InferResponse
 from rknnlite.spi import Context
 
-from ..closing import settled
+from ..async_helpers import settled
 from ..queueing import Room, Turnstile
 from ..settings import ServerSettings
 from .batching import Batching
-from .bound import BoundContexts, is_bound
+from .bound_memory import BoundContexts, is_bound
 from .statistics import Statistics
 
 __all__ = ["Identity", "ServedNetwork", "identity_of"]

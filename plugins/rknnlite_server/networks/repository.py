@@ -17,7 +17,7 @@ from ..errors import ApiError
 from ..queueing import Room
 from ..settings import ServerSettings
 from .network import ServedNetwork
-from .uploaded import Uploaded
+from .uploaded_networks import Uploaded
 
 __all__ = ["Entry", "Repository", "described", "name_of"]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rknnlite_rkllm.abi.revisions import VERSIONS, revision_of
 
-from rknnlite.abi.rkllm import VERSIONS, revision_of
 from rknnlite.llm.gguf import write_gguf
 from rknnlite.llm.template import CHATML
 from tests.doubles.double import FLAGS, Double, compile_c

@@ -9,11 +9,11 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.abi.rkllm import Revision
-from rknnlite.abi.rkllm_results import CallbackReturn
 from rknnlite.errors import RknnError
 from rknnlite.spi.llm import CallState
 
+from .abi.results import CallbackReturn
+from .abi.revisions import Revision
 from .requests import Heard, Perf, Said
 
 __all__ = ["Ears"]

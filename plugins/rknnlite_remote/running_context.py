@@ -19,10 +19,10 @@ from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import Layout
 
 from .channel import Channel
-from .frames import Frames, waited
-from .home import Home
+from .described_context import DescribedContext
+from .frame_stream import Frames, waited
 from .memory import Bindings, BoundFrame
-from .model import DescribedContext
+from .model_on_boards import Home
 from .wire import Answer, Asked, InputForm, body_of, parse, tail_of
 
 __all__ = ["RunningContext"]

@@ -17,7 +17,7 @@ from rknnlite.spi.dumps import MANIFEST, Dump
 from rknnlite.spi.perf import PerfTable
 
 from .channel import Channel
-from .home import Home
+from .model_on_boards import Home
 
 __all__ = ["dumped", "figures"]
 

@@ -12,7 +12,7 @@ from typing import Optional
 
 from rknnlite.protocol.board import stored_name
 
-from ..closing import in_thread
+from ..async_helpers import in_thread
 from ..errors import ApiError
 from ..queueing import Room
 from ..settings import ServerSettings

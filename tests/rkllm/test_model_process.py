@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from rknnlite_rkllm.apart import ModelApart, RkllmCrashed
+from rknnlite_rkllm.model_process import ModelApart, RkllmCrashed
 from rknnlite_rkllm.requests import Ended, Given, Media, Mode, Perf, Run, Said, Start
 from rknnlite_rkllm.wire import Channel, Message
 

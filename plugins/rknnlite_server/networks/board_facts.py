@@ -14,7 +14,7 @@ from rknnlite.native.board import Board, Reading
 from rknnlite.protocol.board import BackendFacts, Facts
 from rknnlite.spi import Backend, Probe
 
-from ..closing import in_thread
+from ..async_helpers import in_thread
 from ..state import State
 
 __all__ = ["FactsReader", "facts_of"]

@@ -17,7 +17,7 @@ from rknnlite.protocol.requests import InferRequest, InferResponse, Requested, T
 from rknnlite.spi import AttrKind, Context, Memory
 from rknnlite.tensor import TensorAttr
 
-from ..closing import in_thread
+from ..async_helpers import in_thread
 from ..queueing import Turnstile
 
 __all__ = ["BoundContexts", "is_bound"]

@@ -15,7 +15,7 @@ from rknnlite.spi.zero_copy import Place, forms
 from rknnlite.tensor import TensorAttr
 
 from .channel import Channel
-from .home import Home
+from .model_on_boards import Home
 
 __all__ = ["DescribedContext"]
 
