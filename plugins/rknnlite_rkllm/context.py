@@ -54,9 +54,9 @@ class RkllmContext(EngineContext[RkllmEngine, RkllmSession]):
         return Versions(self._engine.version, self._driver, "librkllmrt")
 
     @property
-    def told(self) -> dict[str, str]:
+    def model_facts(self) -> dict[str, str]:
         """What the library printed of the model when it was loaded last: toolkit, context, cores, soc, dtype."""
-        return dict(self._engine.told)
+        return dict(self._engine.model_facts)
 
     def embed(self, texts: Sequence[Sequence[int]], embed: EmbedCallback) -> NDArray[Any]:
         raise ModelUnsupported(

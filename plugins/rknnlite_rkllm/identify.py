@@ -56,8 +56,8 @@ def identify(path: Path, stated: Optional[str] = None) -> Identity:
         content = read_bytes(path)
     except OSError as error:
         raise LibraryUnknown(f"{path} cannot be read: {error.strerror}") from None
-    told = _by_content(path, content)
-    version, how = told or ("", "")
+    found = _by_content(path, content)
+    version, how = found or ("", "")
     if stated and version and stated != version:
         raise LibraryUnknown(
             f"{path} is version {version} ({how}), not {stated}; leave the option version out"

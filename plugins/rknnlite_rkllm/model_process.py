@@ -22,10 +22,10 @@ from rknnlite.native.objects import abandon_after_fork
 
 from . import identify
 from .identify import Identity
-from .requests import Ended, Heard, Run, Start
+from .requests import ResultHandler, Run, RunEnd, Start
 from .wire import Channel, Message
 
-__all__ = ["ModelApart", "RkllmCrashed"]
+__all__ = ["ModelProcess", "RkllmCrashed"]
 
 _START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite_rkllm.worker import main; main()"
 _ERRORS = {
@@ -47,7 +47,7 @@ class RkllmCrashed(RknnError):
     """The process with librkllmrt ended by itself; the session is lost, the program goes on."""
 
 
-class ModelApart:
+class ModelProcess:
     """See ``Model``.
 
     Args:
@@ -100,10 +100,10 @@ class ModelApart:
 
     # -- calls --------------------------------------------------------------------------------------------
 
-    def run(self, request: Run, heard: Heard) -> Ended:
+    def run(self, request: Run, on_result: ResultHandler) -> RunEnd:
         """``NativeModel.run`` over there."""
         try:
-            ended: Ended = self._ask("run", request, heard=heard)
+            ended: RunEnd = self._ask("run", request, on_result=on_result)
             return ended
         finally:
             with self._lock:
@@ -133,7 +133,7 @@ class ModelApart:
         self._child.end()
 
     def _ask(
-        self, name: str, *args: Any, limit: Optional[float] = None, heard: Optional[Heard] = None
+        self, name: str, *args: Any, limit: Optional[float] = None, on_result: Optional[ResultHandler] = None
     ) -> Any:
         self._number += 1
         self._log.mark()
@@ -142,10 +142,10 @@ class ModelApart:
                 channel = self._channel = self._channel or Channel(sock)
                 with self._lock:
                     channel.send(Message.REQUEST, (self._number, name, *args))
-                    self._running = heard is not None
+                    self._running = on_result is not None
                 kind, answer = channel.receive()
-                while heard is not None and kind in (Message.TOKEN, Message.SAID):
-                    heard(answer)
+                while on_result is not None and kind in (Message.TOKEN, Message.RESULT):
+                    on_result(answer)
                     kind, answer = channel.receive()
         except RknnError as error:
             raise self._explained(error) from None

@@ -20,7 +20,7 @@ from rknnlite.errors import RknnError
 from .identify import LibraryUnknown
 from .loader import Api, find, replaced
 from .native import NativeModel
-from .requests import Run, Said, Start
+from .requests import CallbackResult, Run, Start
 from .wire import Channel, Message
 
 __all__ = ["main"]
@@ -73,7 +73,7 @@ class _Worker:
         if name == "run":
             (request,) = args
             assert isinstance(request, Run)
-            return self._model.run(request, self._heard)
+            return self._model.run(request, self._send_result)
         if name == "close":
             return self._model.close()
         return self._model.call(name, *args)
@@ -84,11 +84,11 @@ class _Worker:
             raise LibraryUnknown(replaced(identity.path, known, identity.version))
         self._model = NativeModel(Api(identity), start)
 
-    def _heard(self, said: Said) -> None:
-        if said.hidden is None and said.logits is None:
-            self._channel.send_token(said)
+    def _send_result(self, result: CallbackResult) -> None:
+        if result.hidden is None and result.logits is None:
+            self._channel.send_token(result)
         else:
-            self._channel.send(Message.SAID, said)
+            self._channel.send(Message.RESULT, result)
 
     def _lines_at_once(self) -> None:
         """Have what is printed leave the process line by line: a crash takes the rest along."""
