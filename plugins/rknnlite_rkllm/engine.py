@@ -23,7 +23,7 @@ from .identify import Identity, LibraryUnknown
 from .iommu_domains import Placement, domains
 from .loader import Api
 from .log_errors import context_limit, error_in_log, model_facts, runtime_version
-from .model_process import ModelProcess
+from .model_process import LoadFailed, ModelProcess
 from .native import NativeModel
 from .requests import Model, Start
 from .settings import Settings
@@ -247,10 +247,9 @@ class RkllmEngine(LlmEngine):
             return ModelProcess(
                 self.identity, self.settings.version, start, self.settings.patience, _OPEN_LIMIT
             )
-        except RknnError as error:
-            lines = getattr(error, "log", ())
-            cause = error_in_log(str(self.file.path), lines) or error
-            limit = context_limit(lines)
+        except LoadFailed as error:
+            cause = error_in_log(str(self.file.path), error.log) or error.cause
+            limit = context_limit(error.log)
             if limit and isinstance(cause, ParamInvalid):
                 raise _TooLong(cause, limit) from None
             raise cause from None

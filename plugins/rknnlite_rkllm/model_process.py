@@ -13,28 +13,19 @@ import threading
 from collections import deque
 from typing import Any, Optional
 
-from rknnlite import errors
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
-from rknnlite.native import library
-from rknnlite.native.childprocess import ChildProcess
+from rknnlite.native.childprocess import ChildProcess, ProcessEnded
 from rknnlite.native.objects import abandon_after_fork
 
-from . import identify
+from .failure import error_of
 from .identify import Identity
 from .requests import ResultHandler, Run, RunEnd, Start
 from .wire import Channel, Message
 
-__all__ = ["ModelProcess", "RkllmCrashed"]
+__all__ = ["LoadFailed", "ModelProcess", "RkllmCrashed"]
 
 _START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite_rkllm.worker import main; main()"
-_ERRORS = {
-    name: getattr(module, name)
-    for module in (errors, library, identify)
-    for name in module.__all__
-    if isinstance(getattr(module, name), type) and issubclass(getattr(module, name), RknnError)
-}
-"""Errors that are raised over there, by name."""
 _LINES, _SHOWN = 60, 3
 _PYTHONS = re.compile(
     r"File \"|(Current t|T)hread 0x|Fatal Python error|Extension modules|<no Python frame>|Current thread's C"
@@ -45,6 +36,14 @@ _CLOSE_LIMIT, _LOG_LIMIT = 20.0, 1.0
 
 class RkllmCrashed(RknnError):
     """The process with librkllmrt ended by itself; the session is lost, the program goes on."""
+
+
+class LoadFailed(RknnError):
+    """A model was not loaded, because of ``cause``; ``log`` are the lines that the library printed, which may say why."""
+
+    def __init__(self, cause: RknnError, log: tuple[str, ...]) -> None:
+        super().__init__(str(cause))
+        self.cause, self.log = cause, log
 
 
 class ModelProcess:
@@ -61,7 +60,12 @@ class ModelProcess:
     def __init__(
         self, identity: Identity, stated: Optional[str], start: Start, patience: float, open_limit: float
     ) -> None:
-        """Start the process and load the model; raises RkllmCrashed, RunTimeout and what the library answers."""
+        """Start the process and load the model.
+
+        Raises:
+            LoadFailed: because of RkllmCrashed, RunTimeout or what the library answers.
+            BackendUnavailable: there is no Python to start.
+        """
         self._name = f"librkllmrt {identity.version} with {start.model}"
         self._patience = patience
         self._lock = threading.Lock()  # of the socket's sending side
@@ -83,9 +87,11 @@ class ModelProcess:
         abandon_after_fork(self)  # not by the context alone, which may have been dropped
         try:
             self._ask("open", str(identity.path), stated, identity.version, start, limit=open_limit)
-        except BaseException as error:
+        except RknnError as error:
             self._end()
-            vars(error)["log"] = self.log  # it may say why
+            raise LoadFailed(error, self.log) from None
+        except BaseException:
+            self._end()
             raise
 
     @property
@@ -147,25 +153,21 @@ class ModelProcess:
                 while on_result is not None and kind in (Message.TOKEN, Message.RESULT):
                     on_result(answer)
                     kind, answer = channel.receive()
-        except RknnError as error:
-            raise self._explained(error) from None
+        except ProcessEnded as error:
+            raise self._crashed(error.ending) from None
         self._log.wait_for(self._number)
         if kind is Message.FAILED:
-            kind_name, text = answer
-            raise _ERRORS.get(kind_name, RknnError)(text)
+            raise error_of(answer)
         return answer
 
-    def _explained(self, error: RknnError) -> RknnError:
-        """What became of the process, with the library's last words; errors of other kinds as they are."""
-        if self._child.alive or not isinstance(error, RknnError) or type(error) is not RknnError:
-            return error
+    def _crashed(self, ending: str) -> RkllmCrashed:
+        """What became of the process, with the library's last words."""
         self._log.wait_for_end()
-        ended = str(error).partition(self._name)[2].strip() or str(error)
         if self._gave_up:
-            ended = f"did not stop within {self._patience:g} s (option patience) and was ended"
+            ending = f"did not stop within {self._patience:g} s (option patience) and was ended"
         words = self._log.last_words(_SHOWN)
         return RkllmCrashed(
-            f"{self._name}: its process {ended.partition('; open the model')[0]}; the session is lost, open another one"
+            f"{self._name}: its process {ending}; the session is lost, open another one"
             + (f". The library's last words: {' | '.join(words)}" if words else "")
         )
 

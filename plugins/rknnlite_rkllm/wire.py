@@ -18,6 +18,7 @@ from rknnlite.errors import RknnError
 from rknnlite.files.json_text import parse_json
 from rknnlite.spi.llm import CallState, InputKind, SamplingParams
 
+from .failure import Failure
 from .requests import CallbackResult, CrossAttention, Media, Mode, Perf, Run, RunEnd, RunInput, Start
 
 __all__ = ["Channel", "Message"]
@@ -29,7 +30,8 @@ _LARGEST = 1 << 40
 _TYPES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
-        CallbackResult, CallState, CrossAttention, InputKind, Media, Mode, Perf, Run, RunEnd, RunInput, SamplingParams, Start,
+        CallbackResult, CallState, CrossAttention, Failure, InputKind, Media, Mode, Perf, Run, RunEnd, RunInput, SamplingParams,
+        Start,
     )
 }  # fmt: skip
 _DTYPES = {"<f4": np.float32, "<i4": np.int32}

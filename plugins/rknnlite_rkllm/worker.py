@@ -17,6 +17,7 @@ from typing import Any, Optional
 
 from rknnlite.errors import RknnError
 
+from .failure import failure_of
 from .identify import LibraryUnknown
 from .loader import Api, find, replaced
 from .native import NativeModel
@@ -55,7 +56,7 @@ class _Worker:
             try:
                 kind, answer = Message.ANSWER, self._answer(name, args)
             except Exception as error:
-                kind, answer = Message.FAILED, (type(error).__name__, str(error))
+                kind, answer = Message.FAILED, failure_of(error)
             self._libc.fflush(None)
             os.write(2, b"\0%d\n" % number)  # the parent knows by this that all lines of the call have come
             try:

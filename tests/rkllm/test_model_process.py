@@ -71,6 +71,17 @@ def test_a_crash_is_an_error_and_the_next_session_works(
     session.close()
 
 
+def test_how_a_process_ended_is_not_read_from_a_message_with_names_in_it(
+    opened: Opener, modes: Modes
+) -> None:
+    modes("1.2.3", strike="exit@1")
+    session = talking(opened("1.2.3", "op count", name="it\x07 ended; open the model.rkllm"))
+    with pytest.raises(RkllmCrashed) as crashed:
+        session.run(PromptInput("x"))
+    text = crashed.value.args[0].partition(". The library's last words")[0]
+    assert text.endswith("its process ended in rkllm_run: status 3; the session is lost, open another one")
+
+
 def test_a_crash_while_the_model_is_loaded(
     opened: Opener, modes: Modes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
