@@ -111,13 +111,13 @@ class RunListener:
         answer = self.answers[result.index]
         if result.token < 0 and not result.text:
             return
-        result = answer.push(result)
+        piece = answer.push(result)
         if self._limit and answer.count >= self._limit:
             self.full = len(self.answers) == 1
             if self.full:
                 self._stop()
-        if result is not None:
-            self._deliver(result.index, result)
+        if piece is not None:
+            self._deliver(result.index, piece)
 
     def _deliver(self, index: int, result: LlmResult) -> None:
         if self._batch is not None:
