@@ -17,9 +17,9 @@ from ..errors import ApiError
 from ..queueing import Room
 from ..settings import ServerSettings
 from .network import Identity, ServedNetwork, identity_of
-from .uploads import Held, Stored, Uploads, digest_of_file
+from .uploads import FileInUse, Stored, Uploads, digest_of_file
 
-__all__ = ["Uploaded"]
+__all__ = ["UploadedNetworks"]
 
 logger = logging.getLogger("rknnlite.server")
 IDLE_SECONDS = 600.0
@@ -30,7 +30,7 @@ _LOOK_SECONDS = 15.0
 @dataclass
 class _Loaded:
     network: ServedNetwork
-    held: Optional[Held]
+    held: Optional[FileInUse]
     used: float = field(default_factory=time.monotonic)
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ class _Known:
     digest: str
 
 
-class Uploaded:
+class UploadedNetworks:
     """For one event loop.
 
     Args:
