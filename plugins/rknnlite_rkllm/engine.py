@@ -26,7 +26,7 @@ from .log_errors import context_limit, error_in_log, model_facts, runtime_versio
 from .model_process import LoadFailed, ModelProcess
 from .native import NativeModel
 from .requests import Model, Start
-from .settings import Settings
+from .settings import RkllmSettings
 from .structs import sampling_values
 from .vocabulary import Vocabulary
 
@@ -55,7 +55,7 @@ class Loaded:
 class RkllmEngine(LlmEngine):
     """See the module. Runs of several sessions go on at the same time: nothing is shared in the library."""
 
-    def __init__(self, identity: Identity, file: ModelFile, settings: Settings, board: Board) -> None:
+    def __init__(self, identity: Identity, file: ModelFile, settings: RkllmSettings, board: Board) -> None:
         """Look at everything that can be looked at; raises what is wrong with it."""
         super().__init__()
         checks.refuse(checks.of_board(board, identity.abi, settings.old_driver))

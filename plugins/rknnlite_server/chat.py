@@ -27,7 +27,7 @@ from .state import served, state_of
 from .streaming import event_stream, while_connected
 from .tool_choice import Tools, call_id, tools_of
 
-__all__ = ["Answer", "ChatRequest", "chat_completions", "chat_request", "whole_answer"]
+__all__ = ["ChatAnswer", "ChatRequest", "chat_completions", "chat_request", "whole_answer"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ChatRequest:
 
 
 @dataclass
-class Answer:
+class ChatAnswer:
     """An answer as it grows."""
 
     reasoning: str = ""
@@ -137,9 +137,9 @@ async def parts(
             yield (parser.finish() if isinstance(item, Ended) else parser.push(item.text)), item
 
 
-async def whole_answer(request: ChatRequest, work: Work, timeout: float) -> Answer:
+async def whole_answer(request: ChatRequest, work: Work, timeout: float) -> ChatAnswer:
     """Wait for the complete answer."""
-    answer = Answer()
+    answer = ChatAnswer()
     async with closing(parts(request, work, timeout)) as items:
         async for found, item in items:
             for part in found:
@@ -186,7 +186,7 @@ async def _chunks(chat: ChatRequest, head: dict[str, Any], timeout: float) -> As
     head = {**head, "object": "chat.completion.chunk"}
     ends: list[Optional[Ended]] = []
     for index, work in enumerate(works(chat)):
-        answer, begun = Answer(), False
+        answer, begun = ChatAnswer(), False
         async with closing(parts(chat, work, timeout)) as items:
             async for found, item in items:
                 if not begun:  # only now is it certain that there will be an answer

@@ -9,7 +9,7 @@ from rknnlite_rkllm import checks
 from rknnlite_rkllm.abi.revisions import REVISIONS
 from rknnlite_rkllm.iommu_domains import IommuDomains
 from rknnlite_rkllm.log_errors import LOG_ERRORS, context_limit, error_in_log, model_facts
-from rknnlite_rkllm.settings import Settings
+from rknnlite_rkllm.settings import RkllmSettings
 
 from rknnlite import plugins
 from rknnlite.cli.doctor import examine
@@ -171,15 +171,17 @@ def test_models_that_do_not_fit_into_one_domain_get_others() -> None:
 )
 def test_options_that_are_not_legal(options: dict, match: str) -> None:
     with pytest.raises(ParamInvalid, match=match):
-        Settings.of(options)
+        RkllmSettings.of(options)
 
 
 def test_cpus_are_a_mask_or_a_list(tmp_path: Path) -> None:
-    assert Settings.of({"cpus": [4, 5, 6, 7]}).cpu_mask == Settings.of({"cpus": 0xF0}).cpu_mask == 0xF0
+    assert (
+        RkllmSettings.of({"cpus": [4, 5, 6, 7]}).cpu_mask == RkllmSettings.of({"cpus": 0xF0}).cpu_mask == 0xF0
+    )
     (tmp_path / "t.jinja").write_text("{{ messages }}")
-    assert Settings.of({"chat_template": str(tmp_path / "t.jinja")}).template == "{{ messages }}"
+    assert RkllmSettings.of({"chat_template": str(tmp_path / "t.jinja")}).template == "{{ messages }}"
     with pytest.raises(ParamInvalid, match="no template, no file"):
-        _ = Settings.of({"chat_template": "/nowhere"}).template
+        _ = RkllmSettings.of({"chat_template": "/nowhere"}).template
 
 
 def test_log_lines_tell_what_went_wrong() -> None:

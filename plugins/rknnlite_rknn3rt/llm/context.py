@@ -20,7 +20,7 @@ from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
 from ..device_memory import DeviceModel
 from ..loader import Library
 from ..native_context import NativeContext
-from ..settings import Settings
+from ..settings import Rknn3rtSettings
 from .engine import Rknn3Engine
 from .lora import LoraAdapters
 from .params import checked_params
@@ -37,7 +37,7 @@ class Rknn3LlmContext(DeviceModel, LoraAdapters, EngineContext[Rknn3Engine, Rknn
         library: Library,
         file: ModelFile,
         weights: ModelFile | None,
-        settings: Settings,
+        settings: Rknn3rtSettings,
         options: LlmOptions,
     ) -> None:
         self._owner = threading.RLock()
