@@ -157,10 +157,8 @@ class RkllmSession(Adapters):
     def rendered(self, messages: MessagesInput) -> list[int]:
         with self._using("rendered"):
             self._stop.clear()  # what ended an earlier run does not end this
-            ids: list[int] = self._calls.tokens(
-                expanded(self._conversation.text(messages), messages)
-            ).tolist()
-            return ids
+            text = expanded(self._conversation.text(messages), messages)
+            return [int(token) for token in self._calls.tokens(text)]
 
     # -- runs ---------------------------------------------------------------------------------------------
 

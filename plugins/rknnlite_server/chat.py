@@ -102,7 +102,7 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
             raise bad_request(f"{old} is not supported, give {new} instead", old)
     tools = tools_of(body)
     arguments = dict(body.object("chat_template_kwargs").fields)
-    thinking = arguments.pop("enable_thinking", model.thinks)
+    thinking = arguments.pop("enable_thinking", False)  # no model thinks unasked
     if not isinstance(thinking, bool):
         raise bad_request(
             "chat_template_kwargs.enable_thinking must be true or false", "chat_template_kwargs"
