@@ -31,7 +31,7 @@ from .options import (
     opening,
     output_file,
 )
-from .reach import is_afar, told_of
+from .reach import is_afar, place_of_run
 
 __all__ = ["COMMAND"]
 
@@ -114,7 +114,7 @@ class Compare(Command):
                 **(_simulator(args) if board else opening(args)),
             )
             if board and found.board:
-                found = replace(found, board=replace(found.board, title=told_of(board, args.device)))
+                found = replace(found, board=replace(found.board, title=place_of_run(board, args.device)))
         verdict = judge(found)
         there = judge(found.on_board) if found.on_board and found.on_board.tensors else None
         if args.html:

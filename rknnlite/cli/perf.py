@@ -16,7 +16,7 @@ from .options import add_inputs, add_isolation, add_model, open_context, output_
 from .perf_page import page
 from .perf_text import perf_parts
 from .perf_verdict import verdict
-from .reach import told_of
+from .reach import place_of_run
 
 __all__ = ["COMMAND", "draw"]
 
@@ -63,7 +63,7 @@ class Perf(Command):
                 context.infer(arrays, layout=args.layout)
             table, memory = context.perf_table(), _memory(context)
             backend, soc = context.backend_name, context.soc.name
-            where = told_of(context, args.device) if args.device else ""
+            where = place_of_run(context, args.device) if args.device else ""
             if where:
                 table.note = (
                     f"{args.device}: {table.note}" if table.note else where

@@ -13,7 +13,7 @@ from ..spi import Backend, Context
 if TYPE_CHECKING:
     from ..protocol.board import Facts
 
-__all__ = ["DEVICE", "FarBoard", "cause_of", "devices_of", "far_board", "is_afar", "reaching", "told_of"]
+__all__ = ["DEVICE", "FarBoard", "cause_of", "devices_of", "far_board", "is_afar", "place_of_run", "reaching"]
 
 DEVICE = (
     "a board by HOST:PORT or its name among remotes (several: HOST:PORT,HOST:PORT), or a coprocessor's id"
@@ -60,7 +60,7 @@ def far_board(device: str, backend: Backend) -> FarBoard:
     return FarBoard(facts)
 
 
-def told_of(context: Context, device: str) -> str:
+def place_of_run(context: Context, device: str) -> str:
     """Where a model was run, for whoever reads the figures: ``board:8001: RK3588, librknnrt 2.3.2, driver 0.9.8``."""
     versions = context.versions
     runtime = (

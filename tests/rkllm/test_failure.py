@@ -57,3 +57,9 @@ def test_the_end_of_a_process_is_a_field_of_its_error() -> None:
         child.check()
     assert again.value.ending == ended.value.ending
     child.close()
+
+
+def test_the_path_that_documents_named_first_still_has_the_error() -> None:
+    from rknnlite_rkllm import apart, model_process
+
+    assert apart.RkllmCrashed is model_process.RkllmCrashed

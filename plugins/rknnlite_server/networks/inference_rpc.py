@@ -20,7 +20,7 @@ from ..state import State
 from .network import ServedNetwork
 from .ordered_answers import in_order
 from .repository_rpc import repository_calls
-from .rpc_errors import told
+from .rpc_errors import logged_outcome
 
 __all__ = ["health_calls", "inference_calls"]
 
@@ -100,7 +100,7 @@ class _Inference:
         try:
             made.infer_response.CopyFrom(await self._in_turn(limits, request))
         except Exception as error:
-            _, made.error_message, metadata = told(error)
+            _, made.error_message, metadata = logged_outcome(error)
             made.infer_response.model_name, made.infer_response.id = request.model_name, request.id
             for key, value in metadata:
                 made.infer_response.parameters[key].string_param = value
