@@ -303,24 +303,19 @@ def by_type(found: Iterable[tuple[str, list[CustomOp]]]) -> list[CustomOp]:
 
 @functools.cache
 def commands() -> dict[str, Command]:
-    """Commands that plugins offer, by name; of two with one name the first is kept."""
-    from .spi.command import Command
+    """Commands that plugins offer, by name; of two with one name the first is kept, one without a name or help is named."""
+    from .spi.command import lacking
 
     found: dict[str, Command] = {}
     for plugin, offered in offers("rknnlite_register_commands"):
         for command in offered:
-            if isinstance(command, Command) and command.name and command.name not in found:
+            wrong = lacking(command) or ("the name is taken" if command.name in found else "")
+            if not wrong:
                 found[command.name] = command
-            else:
-                name = getattr(command, "name", "") or type(command).__name__
-                note(
-                    plugin,
-                    f"command {name}",
-                    f"its command {name} is skipped: no Command, or the name is taken",
-                )
-                logger.warning(
-                    "plugin %s: its command %s is skipped: no Command, or the name is taken", plugin, name
-                )
+                continue
+            name = getattr(command, "name", "") or type(command).__name__
+            note(plugin, f"command {name}", f"its command {name} is skipped: {wrong}")
+            logger.warning("plugin %s: its command %s is skipped: %s", plugin, name, wrong)
     return found
 
 

@@ -68,7 +68,7 @@ def test_closeness_to_both(zoo: SimpleNamespace) -> None:
     simulator = np.linspace(-1, 1, 100, dtype=np.float32)
     ours = simulator.copy()
     ours[:3] += np.array([0.1, 0.2, 0.3], np.float32)
-    found = zoo.measure.closeness(zoo.answers.Answer(ours, simulator, 0.1), simulator)
+    found = zoo.measure.closeness(zoo.answers.ComparedOutput(ours, simulator, 0.1), simulator)
     assert found.steps == pytest.approx(3, abs=0.01)
     assert found.within_one == pytest.approx(0.98)
     assert found.within_two == pytest.approx(0.99)

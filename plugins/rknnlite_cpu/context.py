@@ -20,7 +20,7 @@ from rknnlite.tensor import TensorAttr
 from .bindings import Bindings
 from .kernels.buffers import trim
 from .observers import Feeder, Stopwatch
-from .opened_model import OpenedModel, Settings
+from .opened_model import ContextSettings, OpenedModel
 from .runs import RunningContext, Runs, apart
 from .shape_variant import PreparedShapes
 from .values import Array
@@ -41,11 +41,14 @@ class CpuContext(RunningContext):
     """
 
     def __init__(
-        self, opened: OpenedModel, shapes: PreparedShapes | None = None, settings: Settings | None = None
+        self,
+        opened: OpenedModel,
+        shapes: PreparedShapes | None = None,
+        settings: ContextSettings | None = None,
     ) -> None:
         super().__init__(Bindings(opened.coherence(), opened.outside))
         self._opened = opened
-        self._settings = settings or Settings.of(opened.options)
+        self._settings = settings or ContextSettings.of(opened.options)
         self._post = opened.postprocess()
         self._shapes = shapes or PreparedShapes.of(opened)
         self._shape_chosen = not opened.model.dynamic

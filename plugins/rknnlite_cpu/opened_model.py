@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from .engines.engine import Engine
 
-__all__ = ["OpenedModel", "Settings"]
+__all__ = ["ContextSettings", "OpenedModel"]
 
 _LOG_FIGURES, _LOG_TENSORS = 4, 5  # RKNN_LOG_LEVEL from which a run prints its table, writes its tensors
 _MOST_LANES = 3  # the runtime keeps two copies of a context for a batch, so three items at most run at once
@@ -147,7 +147,7 @@ def _engine(given: object) -> Optional[Engine]:
 
 
 @dataclass
-class Settings:
+class ContextSettings:
     """What may be changed while a context is open; a duplicate begins with a copy."""
 
     core_mask: int
@@ -156,7 +156,7 @@ class Settings:
     """Items of a batch that are computed side by side."""
 
     @classmethod
-    def of(cls, options: OpenOptions) -> Settings:
+    def of(cls, options: OpenOptions) -> ContextSettings:
         """As the options say."""
         settings = cls(core_mask=options.core_mask or 0, threads=cores())
         settings.limit_threads(options.threads or cores())

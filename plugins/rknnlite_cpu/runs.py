@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rknnlite.spi.perf import PerfTable
 
     from .bindings import BoundFrame
-    from .opened_model import OpenedModel, Settings
+    from .opened_model import ContextSettings, OpenedModel
     from .shape_variant import IoAttrs, PreparedShapes, ShapeVariant
 
 __all__ = ["FrameBegun", "RunningContext", "Runs", "apart"]
@@ -102,7 +102,7 @@ class RunningContext(ZeroCopyContext):
     """Begins frames, computes them and waits for them. The parts belong to the subclass."""
 
     _opened: OpenedModel
-    _settings: Settings
+    _settings: ContextSettings
     _shapes: PreparedShapes
     _attrs: IoAttrs
     _post: PostProcess | None

@@ -79,7 +79,7 @@ def match(
     missing = [name for name in reference.dump.names if name not in compared]
     return Comparison(
         model.title, reference.title, mode, found, unmatched, missing, runtime=model.dump.of_board,
-        floating=third.title if third is not None else "", own_float=own, board=board.told() if board else None,
+        floating=third.title if third is not None else "", own_float=own, board=board.summary() if board else None,
     )  # fmt: skip
 
 

@@ -100,7 +100,7 @@ class BoardSide:
             return None
         return distance(value, alone) if self._single == _SIMULATED else distance(alone, golden)
 
-    def told(self) -> BoardRun:
+    def summary(self) -> BoardRun:
         """What there is to say about the run, once all tensors were asked for."""
         return BoardRun(self._run.title, self._single, self._notes, self._unseen, self._differing)
 

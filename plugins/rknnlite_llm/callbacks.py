@@ -22,13 +22,13 @@ Array = NDArray[Any]
 class CheckedCallbacks:
     """The callbacks of a session; errors name the callback, exceptions pass through untouched.
 
-    ``said`` are the tokens that were reported in this run.
+    ``generated`` are the tokens that were reported in this run.
     """
 
     def __init__(self, callbacks: LlmCallbacks, vocab_size: int, hidden: int) -> None:
         """Sizes of 0 are not known and not checked. Raises ParamInvalid for anything that cannot be called."""
         self.given = callbacks
-        self.said: list[int] = []
+        self.generated: list[int] = []
         self._ended = False
         self._vocab_size, self._hidden = vocab_size, hidden
         for name in ("result", "tokenizer", "embed", "sampling", "output"):
@@ -42,7 +42,7 @@ class CheckedCallbacks:
 
     def result(self, result: LlmResult, state: CallState) -> None:
         """Report tokens or a state; one that fails is not called again in this run."""
-        self.said += result.token_ids
+        self.generated += result.token_ids
         if self.given.result is None:
             return
         before, self._ended = self._ended, True

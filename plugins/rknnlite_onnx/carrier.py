@@ -85,13 +85,13 @@ class Carrier:
         """Note a value."""
         self._names[index, rep] = name
 
-    def held(self) -> dict[tuple[int, Rep], str]:
+    def snapshot(self) -> dict[tuple[int, Rep], str]:
         """All values that are there, for ``restore``."""
         return dict(self._names)
 
-    def restore(self, held: dict[tuple[int, Rep], str]) -> None:
+    def restore(self, names: dict[tuple[int, Rep], str]) -> None:
         """Forget all values that were not there then."""
-        self._names = dict(held)
+        self._names = dict(names)
 
     def get(self, index: int, rep: Rep) -> str:
         """A value in a form, converted if need be."""

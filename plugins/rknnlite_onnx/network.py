@@ -218,7 +218,7 @@ class _Network:
     # -- nodes -------------------------------------------------------------------------------------------------
 
     def _write(self, node: Node) -> None:
-        mark, held = self.emitter.mark(), self.carrier.held()
+        mark, held = self.emitter.mark(), self.carrier.snapshot()
         try:
             write_node(self.carrier, node)
         except NotLowered as reason:

@@ -14,7 +14,7 @@ from rknnlite.spi import Context
 from .columns import Columns, column, joined, named, part, stacked
 from .cores import WorkerCores
 from .opening import Opened, open_on_node
-from .problems import told_at
+from .problems import with_place
 
 __all__ = ["RknnPredictor"]
 
@@ -87,7 +87,7 @@ class RknnPredictor:
                 else named(outputs, [attr.name for attr in context.outputs], "outputs")
             )
         except RknnError as error:
-            self._failed = told_at("the model cannot be opened", error)
+            self._failed = with_place("the model cannot be opened", error)
             self.close()
 
     def __call__(self, batch: Mapping[str, Array]) -> dict[str, Array]:
@@ -99,7 +99,7 @@ class RknnPredictor:
         try:
             return self._results(self._opened.context, batch)
         except RknnError as error:
-            raise told_at("a batch failed", error) from error
+            raise with_place("a batch failed", error) from error
 
     def close(self) -> None:
         """Close the context. Ray ends actors without asking; context and core go with the process then."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rknnlite import errors
 from rknnlite.errors import RknnError
 
-__all__ = ["public_class", "told_at", "typed_errors"]
+__all__ = ["public_class", "typed_errors", "with_place"]
 
 _TOLD = re.compile(r"^rknnlite\.errors\.(\w+): (.*?)(?=\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -23,7 +23,7 @@ def public_class(error: RknnError) -> type[RknnError]:
     return next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
 
 
-def told_at(place: str, error: RknnError) -> RknnError:
+def with_place(place: str, error: RknnError) -> RknnError:
     """The same error with its place and the machine's name, of a class that survives the way to another process."""
     moved = public_class(error)(f"{place} ({socket.gethostname()}): {error}")
     moved.code = error.code

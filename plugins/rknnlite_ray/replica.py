@@ -21,7 +21,7 @@ from rknnlite.errors import RknnError, shown
 
 from .cores import WorkerCores
 from .opening import open_on_node
-from .problems import public_class, told_at
+from .problems import public_class, with_place
 
 __all__ = ["Replica"]
 
@@ -53,7 +53,7 @@ class Replica:
         try:
             self._opened = open_on_node(model, backend, cores, threads=_processors(), **options)
         except RknnError as error:
-            raise told_at(f"model {name} cannot be opened", error) from error
+            raise with_place(f"model {name} cannot be opened", error) from error
         self._thread = ThreadPoolExecutor(1, "rknnlite")
         self._broken: Optional[RknnError] = None
 

@@ -43,7 +43,7 @@ class RemoteBackend(Backend):
             return []
         if _lacking():
             return []
-        from .facts import answering
+        from .board_facts import answering
 
         return answering()
 
@@ -57,8 +57,8 @@ class RemoteBackend(Backend):
         """What a board says of itself. Raises DeviceUnavailable, also where grpcio is missing."""
         if _lacking():
             raise missing("remote", _LACKS)
+        from .board_facts import facts_of
         from .boards import meant
-        from .facts import facts_of
 
         board = meant(device_id)
         if board is None:

@@ -22,10 +22,10 @@ from rknnlite.spi.zero_copy import MIXED, check_binding, place_of
 from rknnlite.tensor import TensorAttr
 
 from .channel import Channel
-from .home import Home
 from .memory import RemoteMemory
+from .model_on_boards import ModelOnBoards
 from .options import OPERATORS
-from .runs import RunningContext
+from .running_context import RunningContext
 from .wire import InputForm, body_of
 
 if TYPE_CHECKING:
@@ -47,11 +47,13 @@ _abandoned: list[Channel] = []
 class RemoteContext(RunningContext):
     """See ``rknnlite.spi.Context``. The board keeps nothing of it: every call carries all that it needs."""
 
-    def __init__(self, home: Home, description: Description, soc: Soc, options: OpenOptions) -> None:
-        channel = Channel(home.board)
-        super().__init__(home, description, soc, channel, options)
+    def __init__(
+        self, hosted: ModelOnBoards, description: Description, soc: Soc, options: OpenOptions
+    ) -> None:
+        channel = Channel(hosted.board)
+        super().__init__(hosted, description, soc, channel, options)
         self._logs = options.verbose or (level() or 0) >= _LOG_FIGURES
-        self._closing = weakref.finalize(self, _close, self._frames, channel)
+        self._closing = weakref.finalize(self, _close, self._stream, channel)
         abandon_after_fork(self)
 
     # -- settings -----------------------------------------------------------------------------------------
@@ -91,7 +93,7 @@ class RemoteContext(RunningContext):
             missing = [attr.name for attr in self._inputs if attr.index not in by_index]
             if missing or len(by_index) != len(self._inputs):
                 raise InputInvalid(
-                    f"{self._home.model.label} needs inputs {[a.name for a in self._inputs]}, {len(inputs)} given"
+                    f"{self._hosted.file.label} needs inputs {[a.name for a in self._inputs]}, {len(inputs)} given"
                     + (f", {missing} missing" if missing else "")
                 )
             if self._shapes:
@@ -180,31 +182,31 @@ class RemoteContext(RunningContext):
         with self.exclusive():
             self._settle()
             if self._table is None:
-                from .looking import figures
+                from .inspection import figures
 
                 self._table, self._last_us = figures(
-                    self._home, self._channel, self._request("figures per layer")
+                    self._hosted, self._channel, self._request("figures per layer")
                 )
             return self._table
 
     def dump(self, directory: str | os.PathLike[str], golden: Dump | None = None) -> Dump:
-        from .looking import dumped
+        from .inspection import dumped
 
         with self.exclusive():
             self._settle()
-            return dumped(self._home, self._channel, self._request("a dump"), directory, golden)
+            return dumped(self._hosted, self._channel, self._request("a dump"), directory, golden)
 
     # -- life ---------------------------------------------------------------------------------------------
 
     def dup(self) -> RemoteContext:
         with self.exclusive():
             self._settle()
-            label = self._home.model.label
+            label = self._hosted.file.label
             if self._shapes:
                 raise ParamInvalid(f"{label} has dynamic shapes: such contexts cannot be duplicated")
             if self.soc.zero_copy_only:
                 raise TargetPlatformUnmatch(f"{self.soc.name} has no rknn_dup_context; open the model again")
-            twin = RemoteContext(self._home, self._description, self._soc, self._options)
+            twin = RemoteContext(self._hosted, self._description, self._soc, self._options)
             twin._asked = self._asked
             return twin
 
@@ -213,7 +215,7 @@ class RemoteContext(RunningContext):
         self.refuse_inside()
         if not self._closed:
             self._finish_async()
-            self._frames.close()
+            self._stream.close()
         super().close()
 
     def _release(self) -> None:

@@ -10,7 +10,7 @@ from rknnlite.spi import OpenOptions
 
 from .boards import meant
 from .context import RemoteContext
-from .home import Home
+from .model_on_boards import ModelOnBoards
 from .options import check
 
 __all__ = ["open_remote"]
@@ -22,8 +22,8 @@ def open_remote(model: ModelFile, options: OpenOptions) -> RemoteContext:
     if board is None:
         raise BackendUnavailable(f"{options.device_id!r} names no board; give HOST:PORT, or one of remotes")
     check("remote", model, options)
-    home = Home(board, model)
-    description = home.settle()
+    hosted = ModelOnBoards(board, model)
+    description = hosted.distribute()
     try:
         soc = socs.get(description.soc)
     except ParamInvalid:
@@ -37,4 +37,4 @@ def open_remote(model: ModelFile, options: OpenOptions) -> RemoteContext:
         )
     if options.core_mask:
         soc.check_core_mask(options.core_mask)
-    return RemoteContext(home, description, soc, options)
+    return RemoteContext(hosted, description, soc, options)

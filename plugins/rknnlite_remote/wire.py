@@ -27,9 +27,9 @@ from rknnlite.tensor import Layout, TensorAttr
 from .errors import typed
 
 __all__ = [
-    "Answer",
-    "Asked",
+    "InferAnswer",
     "InputForm",
+    "RequestOptions",
     "Streamed",
     "body_of",
     "parse",
@@ -61,7 +61,7 @@ class InputForm(NamedTuple):
         return cls(attr.name, data.dtype, data.shape, item.layout, item.pass_through), data
 
 
-class Asked(NamedTuple):
+class RequestOptions(NamedTuple):
     """What a request says beside its inputs; ``bound`` are attributes and sizes of the memory of the outputs."""
 
     model: str
@@ -71,7 +71,7 @@ class Asked(NamedTuple):
     bound: tuple[tuple[TensorAttr, int], ...] = ()
 
 
-class Answer(NamedTuple):
+class InferAnswer(NamedTuple):
     """A response: an array per output, views that cannot be written; microseconds that the model took."""
 
     arrays: list[Array]
@@ -82,7 +82,7 @@ class Streamed(NamedTuple):
     """What comes over a stream for the frame of that number: an answer, or what the board raised."""
 
     number: int
-    answer: Optional[Answer]
+    answer: Optional[InferAnswer]
     error: Optional[RknnError]
 
 
@@ -101,7 +101,7 @@ def body_of(forms: Sequence[InputForm], arrays: Sequence[Array], known: dict[Any
     return b"".join(parts)
 
 
-def tail_of(asked: Asked) -> bytes:
+def tail_of(asked: RequestOptions) -> bytes:
     """Model, parameters and outputs of a request, to go behind the inputs."""
     parameters: dict[str, Parameter] = {}
     if asked.raw:
@@ -122,7 +122,7 @@ def with_id(request: bytes, number: int) -> bytes:
     return b"".join((request, _tag(_ID, len(text)), text))
 
 
-def parse(data: bytes) -> Answer:
+def parse(data: bytes) -> InferAnswer:
     """The answer in the bytes of a ``ModelInferResponse``; raises DeviceUnavailable for what is none."""
     try:
         return _answer(*_response(memoryview(data)))
@@ -150,14 +150,16 @@ def _unreadable(error: Exception) -> DeviceUnavailable:
     return DeviceUnavailable(f"the board's answer cannot be read ({error}); is its server as new as this?")
 
 
-def _answer(found: Any, raw: list[memoryview]) -> Answer:
+def _answer(found: Any, raw: list[memoryview]) -> InferAnswer:
     if len(raw) != len(found.outputs):
         raise ValueError(f"{len(found.outputs)} outputs have {len(raw)} contents")
     arrays = [
         tensor_of(view, entry.datatype, list(entry.shape), f"output {entry.name}")
         for entry, view in zip(found.outputs, raw)
     ]
-    return Answer(arrays, int(found.parameters["run_us"].int64_param) if "run_us" in found.parameters else 0)
+    return InferAnswer(
+        arrays, int(found.parameters["run_us"].int64_param) if "run_us" in found.parameters else 0
+    )
 
 
 def _head(forms: Sequence[InputForm]) -> bytes:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from rknnlite_llm.guarded_session import GuardedSession
 
-from rknnlite.abi.rkllm import Revision, versions_with
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
 
+from .abi.revisions import Revision, versions_with
 from .requests import CrossAttention
 
 __all__ = ["Adapters"]
@@ -27,7 +27,7 @@ class Adapters(GuardedSession):
     _save = ""
 
     @abc.abstractmethod
-    def _asked(self, name: str, *args: Any) -> Any:
+    def _call(self, name: str, *args: Any) -> Any:
         """One call of the library; raises the error that its log tells of."""
 
     def load_lora(self, path: str | os.PathLike[str], name: str, scale: float = 1.0) -> None:
@@ -39,7 +39,7 @@ class Adapters(GuardedSession):
             raise ParamInvalid("an adapter needs a name, by which runs choose it")
         self._file(path, "adapter")
         with self._using("load_lora"):
-            self._asked("load_lora", os.fspath(path), name, float(scale))
+            self._call("load_lora", os.fspath(path), name, float(scale))
             self._loras = (*self._loras, name)
 
     def enable_lora(self, name: str) -> None:
@@ -73,12 +73,12 @@ class Adapters(GuardedSession):
         """
         self._file(path, "prompt cache")
         with self._using("load_prompt_cache"):
-            self._asked("load_prompt_cache", str(Path(path).absolute()))
+            self._call("load_prompt_cache", str(Path(path).absolute()))
 
     def release_prompt_cache(self) -> None:
         """Give back what ``load_prompt_cache`` loaded, before another one."""
         with self._using("release_prompt_cache"):
-            self._asked("release_prompt_cache")
+            self._call("release_prompt_cache")
 
     def set_cross_attention(self, keys: Any, values: Any, mask: Any, positions: Any) -> None:
         """An encoder's results for the following runs, of a model opened with ``cross_attention=True``.
@@ -104,7 +104,7 @@ class Adapters(GuardedSession):
                 "(layers, kv_heads, head_dim, tokens), (tokens,), (tokens,)"
             )
         with self._using("set_cross_attention"):
-            self._asked("cross_attention", CrossAttention(given[0], given[1], given[2], places, tokens))
+            self._call("cross_attention", CrossAttention(given[0], given[1], given[2], places, tokens))
 
     @staticmethod
     def _file(path: str | os.PathLike[str], what: str) -> None:

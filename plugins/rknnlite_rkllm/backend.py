@@ -73,12 +73,12 @@ class RkllmBackend(Backend):
 
         from .context import RkllmContext
         from .loader import find
-        from .settings import Settings
+        from .settings import RkllmSettings
 
         refusal = self.refuses_llm(model)
         if refusal is not None:
             raise ModelUnsupported(f"{refusal}; backend rkllm opens files of the vendor's rkllm-toolkit")
-        settings = Settings.of(options.extra)
+        settings = RkllmSettings.of(options.extra)
         return RkllmContext(find(settings.library, settings.version), model, settings, Board())
 
     def findings(self, board: Board, model: ModelFile | None = None) -> Iterator[Finding]:

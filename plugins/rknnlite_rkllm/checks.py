@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Optional
 
-from rknnlite.abi.rkllm import Revision
 from rknnlite.errors import (
     DeviceUnmatch,
     ModelInvalid,
@@ -23,6 +22,8 @@ from rknnlite.log import logger
 from rknnlite.native.board import Board
 from rknnlite.native.versions import version_numbers
 from rknnlite.spi.finding import Finding, Level
+
+from .abi.revisions import Revision
 
 __all__ = ["DOMAIN", "Platform", "file_of", "of_board", "of_file", "of_opening", "platform", "refuse"]
 

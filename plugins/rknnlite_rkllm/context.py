@@ -19,7 +19,7 @@ from rknnlite.spi.types import Versions
 from .engine import RkllmEngine
 from .identify import Identity
 from .session import RkllmSession
-from .settings import Settings
+from .settings import RkllmSettings
 from .structs import one_of
 
 __all__ = ["RkllmContext"]
@@ -30,7 +30,7 @@ class RkllmContext(EngineContext[RkllmEngine, RkllmSession]):
 
     backend_name = "rkllm"
 
-    def __init__(self, identity: Identity, file: ModelFile, settings: Settings, board: Board) -> None:
+    def __init__(self, identity: Identity, file: ModelFile, settings: RkllmSettings, board: Board) -> None:
         super().__init__(RkllmEngine(identity, file, settings, board))
         self._driver = board.driver().value or "unknown"
         abandon_after_fork(self)
@@ -54,9 +54,9 @@ class RkllmContext(EngineContext[RkllmEngine, RkllmSession]):
         return Versions(self._engine.version, self._driver, "librkllmrt")
 
     @property
-    def told(self) -> dict[str, str]:
+    def model_facts(self) -> dict[str, str]:
         """What the library printed of the model when it was loaded last: toolkit, context, cores, soc, dtype."""
-        return dict(self._engine.told)
+        return dict(self._engine.model_facts)
 
     def embed(self, texts: Sequence[Sequence[int]], embed: EmbedCallback) -> NDArray[Any]:
         raise ModelUnsupported(

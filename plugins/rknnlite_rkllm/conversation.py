@@ -1,4 +1,4 @@
-"""What is said to the library so that it comes to what was asked for: who renders, what is cleared, what is remembered.
+"""The calls by which the library comes to what was asked for: who renders, what is cleared, what is remembered.
 
 With a chat template (an option, that of the tokenizer beside the model, or ``set_chat_template``) texts are rendered
 here, whole conversations with their tools, and go to the model as they are: the library's template knows one turn of a
@@ -18,7 +18,6 @@ from rknnlite_llm.inputs import split_inputs
 from rknnlite_llm.messages import Message, checked_messages, leading_system, media_parts
 from rknnlite_llm.template import ChatTemplate, LiteralTemplate, Turn, checked_tools, parse_tools
 
-from rknnlite.abi.rkllm import Revision
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi.llm import (
     EmbedInput,
@@ -31,8 +30,9 @@ from rknnlite.spi.llm import (
     TokenInput,
 )
 
-from . import given
-from .requests import Given
+from . import run_inputs
+from .abi.revisions import Revision
+from .requests import RunInput
 
 __all__ = ["Conversation", "Step"]
 
@@ -50,7 +50,7 @@ class Step:
     ``undo`` is for a run that does not take place after all: the conversation is as it was.
     """
 
-    given: Given
+    input: RunInput
     keeps: bool = False
     before: list[Call] = field(default_factory=list)
     done: Callable[[str], None] = lambda text: None
@@ -61,13 +61,11 @@ class Conversation:
     """Who speaks how in one session. Nothing here calls the library: calls to be made are returned."""
 
     def __init__(
-        self, abi: Revision, template: Optional[ChatTemplate], tool_tag: str, tags: given.Tags
+        self, abi: Revision, template: Optional[ChatTemplate], tool_tag: str, tags: run_inputs.Tags
     ) -> None:
         self._abi, self._ours, self._tag, self._tags = abi, template, tool_tag, tags
         self._tools: list[Any] = []
-        self._messages: Optional[
-            list[Message]
-        ] = []  # what the model has been told and said; None: not known as text
+        self._messages: Optional[list[Message]] = []  # of both sides so far; None: not known as text
         self._library_knows = ("", "")  # system prompt and tools
         self._system_first = (
             False  # whether the cache begins with the system prompt of the library's template
@@ -92,7 +90,7 @@ class Conversation:
     def set_tools(self, text: str) -> list[Call]:
         """Tools for all that follows; raises ParamInvalid."""
         tools = parse_tools(text)
-        calls = [] if self._ours is not None else self._tell_library("", tools)
+        calls = [] if self._ours is not None else self._library_calls("", tools)
         self._tools, self._outdated = tools, self._outdated or bool(calls and self.cache_kept)
         return calls
 
@@ -105,14 +103,14 @@ class Conversation:
         """Whether the cache may begin with a system prompt that is to stay; what is rendered here holds none."""
         return self._ours is None and self._system_first and not self._outdated
 
-    def told(self, name: str, *args: Any) -> None:
+    def called(self, name: str, *args: Any) -> None:
         """A call was made."""
         if name == "function_tools":
             self._library_knows = (args[0], args[1])
         elif name == "clear_kvcache" and not args[0]:
             self._outdated = False
 
-    def lost(self) -> None:
+    def run_failed(self) -> None:
         """A run ended early: what the cache holds is not known."""
         self._messages, self.cache_kept, self._system_first = None, self._can_clear, False
 
@@ -157,10 +155,10 @@ class Conversation:
             turn = PromptInput(main.prompt, main.role, main.enable_thinking)
             return self._prompt(turn, main.blocks, keep, calls)
         if isinstance(main, TokenInput):
-            goes = given.tokens(main.tokens, calls, context)
-            return self._untold(goes, keep and not main.whole, not main.whole)
+            goes = run_inputs.tokens(main.tokens, calls, context)
+            return self._without_text(goes, keep and not main.whole, not main.whole)
         assert isinstance(main, EmbedInput)
-        step = self._untold(given.embedded(main.embeds, calls, context), keep, True)
+        step = self._without_text(run_inputs.embedded(main.embeds, calls, context), keep, True)
         if not keep and self._can_clear:  # earlier embeddings count otherwise
             step.before = [("clear_kvcache", False)]
         return step
@@ -168,7 +166,7 @@ class Conversation:
     def alone(self, step: Step) -> None:
         """Have the library forget earlier runs, whose beginning it reuses by itself: rows are told of what it computes only."""
         if self._can_clear and not any(name == "clear_kvcache" for name, *_ in step.before):
-            step.before.insert(0, ("clear_kvcache", step.keeps and step.given.kind is not InputKind.TOKEN))
+            step.before.insert(0, ("clear_kvcache", step.keeps and step.input.kind is not InputKind.TOKEN))
 
     def text(self, main: MessagesInput) -> str:
         """A conversation as our template writes it; raises ParamInvalid without one."""
@@ -187,7 +185,7 @@ class Conversation:
         """
         return [("clear_kvcache", keep_system and self.keeps_system)] if self.cache_kept else []
 
-    def _untold(self, goes: Given, continues: bool, keeps: bool) -> Step:
+    def _without_text(self, goes: RunInput, continues: bool, keeps: bool) -> Step:
         """A run whose text is not known here."""
         if continues and not self._can_clear:
             raise ParamInvalid(
@@ -212,37 +210,37 @@ class Conversation:
                 "the conversation so far holds tokens or embeddings, whose text is not known, or its last run failed; clear it "
                 "first, or go on with tokens"
             )
-        told = [*(self._messages or []), message] if continues else [message]
-        text = self.text(MessagesInput(told, None, turn.enable_thinking))
-        return self._rendered(text, told, blocks, calls)
+        messages = [*(self._messages or []), message] if continues else [message]
+        text = self.text(MessagesInput(messages, None, turn.enable_thinking))
+        return self._rendered(text, messages, blocks, calls)
 
     def _rendered(
-        self, text: str, told: list[Message], blocks: list[MediaBlock], calls: CheckedCallbacks
+        self, text: str, messages: list[Message], blocks: list[MediaBlock], calls: CheckedCallbacks
     ) -> Step:
         before, self.cache_kept, self._messages = self._cleared(), False, None
-        return Step(self._goes(text, "user", False, blocks, calls), False, before, self._remembers(told))
+        return Step(self._goes(text, "user", False, blocks, calls), False, before, self._remembers(messages))
 
     def _goes(
         self, text: str, role: str, thinking: bool, blocks: list[MediaBlock], calls: CheckedCallbacks
-    ) -> Given:
+    ) -> RunInput:
         if not blocks:
-            return given.prompt(text, role, thinking)
+            return run_inputs.prompt(text, role, thinking)
         per_run = self._abi.RKLLMMultiModalInput_image is not None
-        return given.multimodal(text, blocks, calls, self._tags, per_run)
+        return run_inputs.multimodal(text, blocks, calls, self._tags, per_run)
 
-    def _remembers(self, told: list[Message]) -> Callable[[str], None]:
+    def _remembers(self, messages: list[Message]) -> Callable[[str], None]:
         def done(text: str) -> None:
-            self._messages = [*told, {"role": "assistant", "content": text}]
+            self._messages = [*messages, {"role": "assistant", "content": text}]
 
         return done
 
     def _whole(self, main: MessagesInput, calls: CheckedCallbacks) -> Step:
         if media_parts(main.messages) and not main.blocks:
             raise InputInvalid("the messages have parts that are no text, and no data go with them")
-        told = checked_messages(main.messages)
+        messages = checked_messages(main.messages)
         if self._ours is None:
-            return self._next_turn(main, told, calls)
-        return self._rendered(self.text(main), told, main.blocks, calls)
+            return self._next_turn(main, messages, calls)
+        return self._rendered(self.text(main), messages, main.blocks, calls)
 
     # -- the library's own template -----------------------------------------------------------------------
 
@@ -264,23 +262,23 @@ class Conversation:
                 "the library's own template writes tools at the beginning of a conversation, and this one began before they "
                 f"came; clear it first (clear_kvcache), or {_TEMPLATE}"
             )
-        told = [*(self._messages or []), message] if continues else [message]
+        messages = [*(self._messages or []), message] if continues else [message]
         goes = self._goes(message["content"], message["role"], thinking, blocks, calls)
         known = not continues or self._messages is not None
         before = [] if continues else self._cleared(keep_system=True)
         self._system_first = self._system_first or not (continues and self.cache_kept)
         self.cache_kept, self._messages = self._can_clear, None
-        return Step(goes, self._can_clear, before, self._remembers(told) if known else lambda text: None)
+        return Step(goes, self._can_clear, before, self._remembers(messages) if known else lambda text: None)
 
-    def _next_turn(self, main: MessagesInput, told: list[Message], calls: CheckedCallbacks) -> Step:
-        """The end of a conversation whose beginning this session has said and heard; or a single question."""
+    def _next_turn(self, main: MessagesInput, messages: list[Message], calls: CheckedCallbacks) -> Step:
+        """The end of a conversation whose beginning this session has had; or a single question."""
         if main.arguments or not main.generate:
             raise ParamInvalid(
                 f"arguments of a template, and generate=False, need a template that is known; {_TEMPLATE}"
             )
-        system = leading_system(told)
+        system = leading_system(messages)
         tools = self._tools if main.tools is None else checked_tools(list(main.tools))
-        rest = told[len(system) :]
+        rest = messages[len(system) :]
         new = rest[len(self._messages or []) :]
         continues = self.cache_kept and bool(self._messages) and _same(self._messages or [], rest)
         if not continues:
@@ -289,7 +287,7 @@ class Conversation:
             raise ParamInvalid(
                 f"the library's own template takes one turn at a time, and {len(new)} messages are new to this session; {_TEMPLATE}"
             )
-        before = self._tell_library("\n\n".join(message["content"] for message in system), tools)
+        before = self._library_calls("\n\n".join(message["content"] for message in system), tools)
         if before:  # the cache is of no use without them, not even its system prompt
             self._outdated = self.cache_kept
         content = new[0]["content"]
@@ -301,7 +299,7 @@ class Conversation:
         step.done = self._remembers(rest)
         return step
 
-    def _tell_library(self, system: str, tools: list[Any]) -> list[Call]:
+    def _library_calls(self, system: str, tools: list[Any]) -> list[Call]:
         """Calls that give the library's template its system prompt and tools."""
         text = json.dumps(tools, ensure_ascii=False) if tools else ""
         if (system, text) == self._library_knows:
@@ -330,16 +328,16 @@ def _one_turn(new: list[Message]) -> bool:
     return roles == ["user"] or (bool(roles) and set(roles) == {"tool"})
 
 
-def _same(told: list[Message], messages: list[Message]) -> bool:
-    """Whether messages begin with what was told and said; answers may lack their thoughts, and have calls taken apart."""
-    return len(messages) > len(told) and all(map(_agree, told, messages))
+def _same(earlier: list[Message], messages: list[Message]) -> bool:
+    """Whether messages begin with the earlier ones; answers may lack their thoughts, and have calls taken apart."""
+    return len(messages) > len(earlier) and all(map(_agree, earlier, messages))
 
 
-def _agree(told: Message, message: Message) -> bool:
-    if told["role"] != message["role"]:
+def _agree(earlier: Message, message: Message) -> bool:
+    if earlier["role"] != message["role"]:
         return False
-    if told["role"] != "assistant":
-        return bool(told["content"] == message["content"])
-    said = told["content"].strip()
-    named = all(call["function"]["name"] in said for call in message.get("tool_calls", []))
-    return named and (said.endswith(message["content"].strip()) or "tool_calls" in message)
+    if earlier["role"] != "assistant":
+        return bool(earlier["content"] == message["content"])
+    text = earlier["content"].strip()
+    named = all(call["function"]["name"] in text for call in message.get("tool_calls", []))
+    return named and (text.endswith(message["content"].strip()) or "tool_calls" in message)

@@ -20,15 +20,15 @@ from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams
 from rknnlite.tensor import DType, KvDtype, Layout, TensorAttr
 
 from . import checks
-from .apart import ModelApart
-from .domains import Place, domains
 from .identify import Identity, LibraryUnknown
+from .iommu_domains import Placement, domains
 from .loader import Api
+from .log_errors import context_limit, error_in_log, model_facts, runtime_version
+from .model_process import LoadFailed, ModelProcess
 from .native import NativeModel
 from .requests import Model, Start
-from .settings import Settings
+from .settings import RkllmSettings
 from .structs import sampling_values
-from .troubles import context_limit, explained, runtime_version, told_of_model
 from .vocabulary import Vocabulary
 
 __all__ = ["Loaded", "RkllmEngine"]
@@ -56,7 +56,7 @@ class Loaded:
 class RkllmEngine(LlmEngine):
     """See the module. Runs of several sessions go on at the same time: nothing is shared in the library."""
 
-    def __init__(self, identity: Identity, file: ModelFile, settings: Settings, board: Board) -> None:
+    def __init__(self, identity: Identity, file: ModelFile, settings: RkllmSettings, board: Board) -> None:
         """Look at everything that can be looked at; raises what is wrong with it."""
         super().__init__()
         checks.refuse(checks.of_board(board, identity.abi, settings.old_driver))
@@ -67,10 +67,10 @@ class RkllmEngine(LlmEngine):
         self._vocabulary = Vocabulary.beside(self.file.path)
         self._template_source = settings.template or self._vocabulary.template
         self._lock = threading.Lock()
-        self._places: set[Place] = set()
+        self._placements: set[Placement] = set()
         self._closed = ""
         self.limit = self.file.context or _USUAL_CONTEXT
-        self.told: dict[str, str] = {}
+        self.model_facts: dict[str, str] = {}
 
     @property
     def version(self) -> str:
@@ -96,7 +96,7 @@ class RkllmEngine(LlmEngine):
             kvcache_group_size=0,
             kvcache_residual_depth=0,
             model_type="rkllm",
-            core_num=int(self.told.get("cores", 0)),
+            core_num=int(self.model_facts.get("cores", 0)),
         )
 
     @property
@@ -133,12 +133,12 @@ class RkllmEngine(LlmEngine):
             self.check_open()
             self._check_room()
             place = domains.take(self.file.size, self.settings.base_domain_id if not self._first_only else 0)
-            self._places.add(place)
+            self._placements.add(place)
 
         def leave() -> None:
             domains.give(place)
             with self._lock:
-                self._places.discard(place)
+                self._placements.discard(place)
 
         try:
             start = self._start(params, context, place.first)
@@ -164,7 +164,7 @@ class RkllmEngine(LlmEngine):
         return self.settings.base_domain_id is None and self.identity.abi.name in ("1.0.0", "1.0.1", "1.1.0")
 
     def _check_room(self) -> None:
-        count = len(self._places)
+        count = len(self._placements)
         free, size = self._board.memory().get("MemAvailable", 0), self.file.size
         room = f"{size / 2**30:.2f} GiB, {free / 2**30:.2f} GiB of memory are free"
         if count >= self.settings.sessions:
@@ -233,8 +233,8 @@ class RkllmEngine(LlmEngine):
                 f"{self.identity.path} was taken for version {self.version} ({self.identity.how}), but says that it is {printed}; "
                 "the model was closed again. Install the library as the vendor published it"
             )
-        self.told = told_of_model(model.log) or self.told
-        trouble = explained(
+        self.model_facts = model_facts(model.log) or self.model_facts
+        trouble = error_in_log(
             str(self.file.path), [line for line in model.log if "auto-parsing failed" in line]
         )
         if trouble is not None and not self._template_source:
@@ -245,13 +245,12 @@ class RkllmEngine(LlmEngine):
         if self.settings.in_process:
             return NativeModel(Api(self.identity), start)
         try:
-            return ModelApart(
+            return ModelProcess(
                 self.identity, self.settings.version, start, self.settings.patience, _OPEN_LIMIT
             )
-        except RknnError as error:
-            lines = getattr(error, "log", ())
-            cause = explained(str(self.file.path), lines) or error
-            limit = context_limit(lines)
+        except LoadFailed as error:
+            cause = error_in_log(str(self.file.path), error.log) or error.cause
+            limit = context_limit(error.log)
             if limit and isinstance(cause, ParamInvalid):
                 raise _TooLong(cause, limit) from None
             raise cause from None

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-from rknnlite.abi.rkllm import VERSIONS, Revision, revision_of
-from rknnlite.abi.rkllm_files import (
+from rknnlite.errors import BackendUnavailable
+from rknnlite.files.reading import read_bytes
+
+from .abi.known_files import (
     UNREADABLE_SHA256,
     git_blob_id,
     known_file,
     markers,
     revisions_exporting,
 )
-from rknnlite.errors import BackendUnavailable
-from rknnlite.files.reading import read_bytes
-
+from .abi.revisions import VERSIONS, Revision, revision_of
 from .elf import exports
 
 __all__ = ["AS_STATED", "Identity", "LibraryUnknown", "identify"]
@@ -56,8 +56,8 @@ def identify(path: Path, stated: Optional[str] = None) -> Identity:
         content = read_bytes(path)
     except OSError as error:
         raise LibraryUnknown(f"{path} cannot be read: {error.strerror}") from None
-    told = _by_content(path, content)
-    version, how = told or ("", "")
+    found = _by_content(path, content)
+    version, how = found or ("", "")
     if stated and version and stated != version:
         raise LibraryUnknown(
             f"{path} is version {version} ({how}), not {stated}; leave the option version out"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite import config
-from rknnlite.abi.rkllm import REVISIONS, versions_with
-from rknnlite.abi.rkllm_params import DEFAULTS, RKLLMDefaultParamSpace
 from rknnlite.native.crash import named
 from rknnlite.native.library import FunctionMissing, OncePerFile, Search, check_elf, open_library
 
+from .abi.params import DEFAULTS, RKLLMDefaultParamSpace
+from .abi.revisions import REVISIONS, versions_with
 from .identify import AS_STATED, Identity, LibraryUnknown, identify
 
 __all__ = ["SEARCH", "Api", "find", "replaced"]

@@ -10,9 +10,9 @@ from typing import Any, Optional
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.native.objects import Native
 
-from .ears import Ears
 from .loader import Api
-from .requests import CrossAttention, Ended, Heard, Run, Start
+from .requests import CrossAttention, ResultHandler, Run, RunEnd, Start
+from .result_callback import ResultCallback
 from .structs import Kept, check_role, cross_struct, fill_param, infer_struct, input_structs
 
 __all__ = ["NativeModel"]
@@ -31,12 +31,12 @@ class NativeModel:
         self._api, self._abi = api, api.abi
         self._n_batch = start.n_batch
         self._kept: Kept = []
-        self._ears = Ears(api.abi, start.n_batch)
+        self._result_callback = ResultCallback(api.abi, start.n_batch)
         param = api.defaults()
         fill_param(param, api.abi, start, self._kept)
-        self._kept += [param, self._ears]
+        self._kept += [param, self._result_callback]
         handle = ct.c_void_p()
-        code = api.function("rkllm_init")(ct.byref(handle), self._by_value(param), self._callback())
+        code = api.function("rkllm_init")(ct.byref(handle), self._by_value(param), self._callback_argument())
         if code or not handle.value:
             gave = "a" if handle.value else "no"
             raise RknnError(
@@ -53,16 +53,16 @@ class NativeModel:
     def _by_value(self, param: Any) -> Any:
         return param if self._abi.RKLLMInput is None else ct.byref(param)
 
-    def _callback(self) -> Any:
+    def _callback_argument(self) -> Any:
         if self._abi.RKLLMCallback is None:
-            return self._ears.function
-        struct = self._abi.RKLLMCallback(result_callback=self._ears.function)
+            return self._result_callback.function
+        struct = self._abi.RKLLMCallback(result_callback=self._result_callback.function)
         self._kept.append(struct)
         return ct.byref(struct)
 
     # -- runs ---------------------------------------------------------------------------------------------
 
-    def run(self, request: Run, heard: Heard) -> Ended:
+    def run(self, request: Run, on_result: ResultHandler) -> RunEnd:
         """``rkllm_run``; raises ParamInvalid and InputInvalid for what the version cannot be asked."""
         kept: Kept = []
         handle = self._need()
@@ -72,7 +72,7 @@ class NativeModel:
         else:
             inputs = input_structs(self._abi, request.inputs, kept)
             args = (inputs, ct.byref(infer_struct(self._abi, request, kept)))
-        self._ears.listen(heard, request.once)
+        self._result_callback.begin_run(on_result, request.once)
         over = threading.Event()
         with self._lock:
             self._over, self._aborter = over, None
@@ -84,21 +84,21 @@ class NativeModel:
                 self._over, aborter = None, self._aborter
             if aborter is not None:
                 aborter.join()
-            self._ears.forget()
-        if self._ears.failure is not None:
-            raise RknnError(f"a callback failed: {self._ears.failure}") from None
-        return Ended(code, self._ears.state, self._ears.perf)
+            self._result_callback.end_run()
+        if self._result_callback.failure is not None:
+            raise RknnError(f"a callback failed: {self._result_callback.failure}") from None
+        return RunEnd(code, self._result_callback.state, self._result_callback.perf)
 
     def abort(self) -> None:
         """Ask for the end of the run: in a thread of its own, because a callback may be what asks."""
         with self._lock:
             if self._over is None or self._aborter is not None:
                 return
-            self._ears.deaf = True
+            self._result_callback.dropping = True
             if not self._api.has("rkllm_abort"):
                 return
             function, handle = self._api.function("rkllm_abort"), self._need()
-            args = (function, handle, self._ears, self._over)
+            args = (function, handle, self._result_callback, self._over)
             aborter = self._aborter = threading.Thread(
                 target=_abort, args=args, name="rknnlite-rkllm-abort", daemon=True
             )
@@ -147,13 +147,13 @@ class NativeModel:
         """Give back what ``load_prompt_cache`` loaded."""
         self._do("rkllm_release_prompt_cache")
 
-    def cross_attention(self, given: CrossAttention) -> None:
+    def cross_attention(self, results: CrossAttention) -> None:
         """Encoder's results for the following runs."""
         kept: Kept = []
         function = self._api.function("rkllm_set_cross_attn_params")
         self._check(
             "rkllm_set_cross_attn_params",
-            function(self._need(), ct.byref(cross_struct(self._abi, given, kept))),
+            function(self._need(), ct.byref(cross_struct(self._abi, results, kept))),
         )
         self._cross[:] = kept
 
@@ -193,12 +193,12 @@ CALLS = {
 """What ``Model.call`` takes."""
 
 
-def _abort(function: Any, handle: Any, ears: Ears, over: threading.Event) -> None:
+def _abort(function: Any, handle: Any, callback: ResultCallback, over: threading.Event) -> None:
     """Abort until the run is over: one that comes before the library has begun has no effect."""
     while not over.is_set():
-        calls = ears.calls
+        calls = callback.calls
         function(handle)
-        while not over.wait(_LOOK) and ears.calls == calls:
+        while not over.wait(_LOOK) and callback.calls == calls:
             pass
 
 

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from rknnlite.spi.llm import CallState, InputKind, SamplingParams
 
 __all__ = [
+    "CallbackResult",
     "CrossAttention",
-    "Ended",
-    "Given",
-    "Heard",
     "Media",
     "Mode",
     "Model",
     "Perf",
+    "ResultHandler",
     "Run",
-    "Said",
+    "RunEnd",
+    "RunInput",
     "Start",
 ]
 
@@ -75,7 +75,7 @@ class Media:
 
 
 @dataclass(frozen=True)
-class Given:
+class RunInput:
     """One input: text, token ids (int32) or embeddings (float32, (n, hidden)), with media beside a text."""
 
     kind: InputKind
@@ -94,7 +94,7 @@ class Run:
     ``once``: it ends after the first output. ``save``: file for the prompt cache, empty for none.
     """
 
-    inputs: tuple[Given, ...]
+    inputs: tuple[RunInput, ...]
     mode: Mode = Mode.GENERATE
     keep_history: bool = False
     max_new_tokens: int = 0
@@ -105,7 +105,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Said:
+class CallbackResult:
     """One call of the result callback: a token of input ``index``, -1 without one, and its text, which may be incomplete.
 
     ``hidden`` (n, hidden) and ``logits`` (1, vocab) are float32.
@@ -131,7 +131,7 @@ class Perf:
 
 
 @dataclass(frozen=True)
-class Ended:
+class RunEnd:
     """How ``rkllm_run`` ended: its code, whether a callback said FINISH or ERROR (None: neither)."""
 
     code: int
@@ -151,14 +151,14 @@ class CrossAttention:
     tokens: int
 
 
-Heard = Callable[[Said], None]
-"""Hears what a run says, in the thread of ``Model.run``; must not raise."""
+ResultHandler = Callable[[CallbackResult], None]
+"""Takes what a run gives, in the thread of ``Model.run``; must not raise."""
 
 
 class Model(Protocol):
     """A model in the C library, in this process or in another one. ``abort`` may come from any thread."""
 
-    def run(self, request: Run, heard: Heard) -> Ended:
+    def run(self, request: Run, on_result: ResultHandler) -> RunEnd:
         """Blocks until the library returns."""
 
     def abort(self) -> None:

@@ -28,13 +28,13 @@ from rknnlite.spi.llm import (
 )
 
 from .adapters import Adapters
-from .apart import RkllmCrashed
 from .conversation import Conversation, Step
 from .engine import RkllmEngine
-from .listener import Listener, summarised
-from .requests import Ended, Mode, Run
+from .log_errors import error_in_log
+from .model_process import RkllmCrashed
+from .requests import Mode, Run, RunEnd
+from .run_listener import RunListener, summarised
 from .structs import one_of, sampling_values
-from .troubles import explained
 
 __all__ = ["RkllmSession"]
 
@@ -52,7 +52,7 @@ class RkllmSession(Adapters):
         """Load the model, which takes seconds; raises what the checks and the library say."""
         super().__init__(engine, callbacks, engine.inside)
         self._settings, self._abi = engine.settings, engine.identity.abi
-        self._talk = Conversation(
+        self._conversation = Conversation(
             self._abi, engine.template(self._stop.is_set), self._settings.tool_tag, self._settings.image_tags
         )
         self._loaded = engine.load(params)
@@ -61,7 +61,7 @@ class RkllmSession(Adapters):
         self._counts = (0, 0)
         self._total = 0
         try:
-            self._tell(self._talk.opening)
+            self._call_each(self._conversation.opening)
         except BaseException:
             self._loaded.close()
             raise
@@ -87,12 +87,12 @@ class RkllmSession(Adapters):
 
     def set_chat_template(self, system_prompt: str, prompt_prefix: str, prompt_postfix: str) -> None:
         with self._using("set_chat_template"):
-            self._tell(self._talk.set_template(system_prompt, prompt_prefix, prompt_postfix))
+            self._call_each(self._conversation.set_template(system_prompt, prompt_prefix, prompt_postfix))
             self._clear(False)
 
     def set_function_tools(self, tools: str) -> None:
         with self._using("set_function_tools"):
-            self._tell(self._talk.set_tools(tools))
+            self._call_each(self._conversation.set_tools(tools))
 
     def set_kvcache_policy(self, policy: KvPolicy, n_keep: int = 0, n_keep_aligned: int = 0) -> None:
         if kv_policy(policy) is KvPolicy.NORMAL:
@@ -127,10 +127,10 @@ class RkllmSession(Adapters):
             self._clear(keep)
 
     def _clear(self, keep_system: bool) -> None:
-        keep_system = keep_system and self._talk.keeps_system
-        self._talk.forget(keep_system)
+        keep_system = keep_system and self._conversation.keeps_system
+        self._conversation.forget(keep_system)
         if "rkllm_clear_kv_cache" in self._abi.exports:
-            self._tell([("clear_kvcache", keep_system)])
+            self._call_each([("clear_kvcache", keep_system)])
         self._count()
 
     def save_kvcache(self, path: str) -> None:
@@ -153,13 +153,13 @@ class RkllmSession(Adapters):
     def _count(self) -> None:
         """Ask how many tokens the cache holds; nobody uses the session meanwhile."""
         known = "rkllm_get_kv_cache_size" in self._abi.exports
-        self._total = int(self._asked("kvcache_size")[0]) if known else _UNKNOWN
+        self._total = int(self._call("kvcache_size")[0]) if known else _UNKNOWN
 
     def rendered(self, messages: MessagesInput) -> list[int]:
         with self._using("rendered"):
             self._stop.clear()  # what ended an earlier run does not end this
-            ids: list[int] = self._calls.tokens(expanded(self._talk.text(messages), messages)).tolist()
-            return ids
+            text = expanded(self._conversation.text(messages), messages)
+            return [int(token) for token in self._calls.tokens(text)]
 
     # -- runs ---------------------------------------------------------------------------------------------
 
@@ -231,9 +231,9 @@ class RkllmSession(Adapters):
                     f"the model was opened with n_batch={self._settings.n_batch}; use run_batch"
                 )
             mode = self._mode(params, calls)
-            step = self._talk.step(inputs, params.keep_history, calls, self._params.max_context_len)
+            step = self._conversation.step(inputs, params.keep_history, calls, self._params.max_context_len)
             if mode is Mode.HIDDEN and not params.keep_history:
-                self._talk.alone(step)
+                self._conversation.alone(step)
             request = self._request([step], params, mode)
             listener = self._listener(calls, params, mode)
             return lambda: self._in_turn(
@@ -251,8 +251,8 @@ class RkllmSession(Adapters):
 
         def prepare() -> Callable[[], RunSummary]:
             context = self._params.max_context_len
-            steps = [self._talk.step(one, False, calls, context) for one in inputs]
-            self._talk.forget()
+            steps = [self._conversation.step(one, False, calls, context) for one in inputs]
+            self._conversation.forget()
             request = self._request(steps, params, Mode.GENERATE)
             request = replace(request, keep_history=False)
             listener = self._listener(calls, params, Mode.GENERATE, tell, len(steps))
@@ -285,7 +285,7 @@ class RkllmSession(Adapters):
     def _request(self, steps: list[Step], params: InferParams, mode: Mode) -> Run:
         save, self._save = self._save, ""
         return Run(
-            inputs=tuple(step.given for step in steps),
+            inputs=tuple(step.input for step in steps),
             mode=mode,
             keep_history=steps[0].keeps and not params.prefill_only,
             max_new_tokens=params.max_new_tokens,
@@ -302,28 +302,28 @@ class RkllmSession(Adapters):
         mode: Mode,
         batch: Optional[Callable[[int, LlmResult], None]] = None,
         inputs: int = 1,
-    ) -> Listener:
+    ) -> RunListener:
         limit = 0 if self._engine.per_run else params.max_new_tokens
-        return Listener(
+        return RunListener(
             calls, mode, limit, self._engine.outputs, self._model.abort, self._stop.is_set, batch, inputs
         )
 
     def _in_library(
-        self, step: Step, request: Run, listener: Listener, calls: CheckedCallbacks, params: InferParams
+        self, step: Step, request: Run, listener: RunListener, calls: CheckedCallbacks, params: InferParams
     ) -> RunSummary:
         if self._stop.is_set():
             step.undo()
             return self._stopped(calls)
         try:
-            self._tell(step.before)
+            self._call_each(step.before)
             start = time.perf_counter()
-            ended: Ended = self._guarded(lambda: self._model.run(request, listener.heard))
+            ended: RunEnd = self._guarded(lambda: self._model.run(request, listener.on_result))
         except BaseException:
-            self._talk.lost()
+            self._conversation.run_failed()
             raise
         end = time.perf_counter()
         if request.once:  # the library waits for the run to go on
-            self._tell([("clear_kvcache", False)])
+            self._call_each([("clear_kvcache", False)])
         state = self._ending(ended, listener, params)
         listener.finish()
         step.done(listener.answers[0].text)
@@ -334,21 +334,21 @@ class RkllmSession(Adapters):
         calls.result(LlmResult(), state)
         return summary
 
-    def _ending(self, ended: Ended, listener: Listener, params: InferParams) -> CallState:
+    def _ending(self, ended: RunEnd, listener: RunListener, params: InferParams) -> CallState:
         """How the run ended; raises what went wrong, also where the library says that all is well."""
         failure, listener.failure = listener.failure, None
         if failure is not None:
-            self._talk.lost()
+            self._conversation.run_failed()
             try:
                 raise failure
             finally:
                 del failure
-        spoiled = explained(self._what, self._model.log, spoiled=True)
+        spoiled = error_in_log(self._what, self._model.log, spoiled=True)
         stopped = self._stop.is_set()
         if spoiled is not None or (
             not stopped and not listener.full and (ended.code or ended.state is CallState.ERROR)
         ):
-            self._talk.lost()
+            self._conversation.run_failed()
             raise spoiled or self._failed("rkllm_run", ended.code)
         if stopped:
             return CallState.STOP
@@ -362,22 +362,22 @@ class RkllmSession(Adapters):
         return f"librkllmrt {self._engine.version} with {self._engine.file.path}"
 
     def _failed(self, function: str, code: int) -> RknnError:
-        known = explained(self._what, self._model.log)
+        known = error_in_log(self._what, self._model.log)
         return known or RknnError(
             f"{self._what}: {function} failed with code {code}; the library's log says why"
         )
 
-    def _tell(self, calls: Sequence[tuple[Any, ...]]) -> None:
+    def _call_each(self, calls: Sequence[tuple[Any, ...]]) -> None:
         for name, *args in calls:
-            self._asked(name, *args)
-            self._talk.told(name, *args)
+            self._call(name, *args)
+            self._conversation.called(name, *args)
 
-    def _asked(self, name: str, *args: Any) -> Any:
+    def _call(self, name: str, *args: Any) -> Any:
         """One call of the library; raises the error that its log tells of, where it fails."""
         try:
             return self._guarded(lambda: self._model.call(name, *args))
         except RknnError as error:
-            raise explained(self._what, self._model.log) or error from None
+            raise error_in_log(self._what, self._model.log) or error from None
 
     def _guarded(self, call: Callable[[], Any]) -> Any:
         """A call, unless the library's process has crashed before; if it does now, the room is another session's."""

@@ -13,13 +13,13 @@ from rknnlite.errors import ParamInvalid
 from rknnlite.files.reading import read_text
 from rknnlite.spi.types import check_options
 
-__all__ = ["Settings"]
+__all__ = ["RkllmSettings"]
 
 _MOST_BATCH, _CPUS = 100, 32
 
 
 @dataclass(frozen=True)
-class Settings:
+class RkllmSettings:
     """How models are opened.
 
     Attributes:
@@ -62,7 +62,7 @@ class Settings:
     patience: float = 60.0
 
     @classmethod
-    def of(cls, extra: Mapping[str, Any]) -> Settings:
+    def of(cls, extra: Mapping[str, Any]) -> RkllmSettings:
         """Read the options, those of other backends left out; raises ParamInvalid for unknown ones and illegal values."""
         check_options("rkllm", extra)
         known = {field.name for field in fields(cls)}

@@ -10,11 +10,11 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.abi.rkllm import Revision, versions_with
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi.llm import InputKind, LlmParams, SamplingParams
 
-from .requests import CrossAttention, Given, Media, Mode, Run, Start
+from .abi.revisions import Revision, versions_with
+from .requests import CrossAttention, Media, Mode, Run, RunInput, Start
 
 __all__ = [
     "Kept",
@@ -116,49 +116,49 @@ def _versions(member: str) -> str:
     return versions_with(lambda abi: any(abi.has_field(place, member) for place in places))
 
 
-def input_structs(abi: Revision, inputs: tuple[Given, ...], kept: Kept) -> Any:
+def input_structs(abi: Revision, inputs: tuple[RunInput, ...], kept: Kept) -> Any:
     """An array of ``RKLLMInput``; raises InputInvalid for what the version has no place for."""
     array = (abi.RKLLMInput * len(inputs))()
-    for struct, given in zip(array, inputs):
-        struct.input_type = int(given.kind)
+    for struct, entry in zip(array, inputs):
+        struct.input_type = int(entry.kind)
         if abi.has_field("RKLLMInput", "role"):
-            _text(struct, "role", given.role, kept)
-            struct.enable_thinking = given.thinking
+            _text(struct, "role", entry.role, kept)
+            struct.enable_thinking = entry.thinking
         else:
-            check_role(abi, given)
-        _fill_input(struct.u, abi, given, kept)
+            check_role(abi, entry)
+        _fill_input(struct.u, abi, entry, kept)
     kept.append(array)
     return array
 
 
-def check_role(abi: Revision, given: Given) -> None:
+def check_role(abi: Revision, entry: RunInput) -> None:
     """Raise InputInvalid for a role or thinking in a version that has neither."""
-    if given.role != "user" or given.thinking:
+    if entry.role != "user" or entry.thinking:
         raise InputInvalid(
             f"librkllmrt {abi.known_as} has no roles and no thinking; use 1.2.1 or later, or open the model with chat_template"
         )
 
 
-def _fill_input(union: Any, abi: Revision, given: Given, kept: Kept) -> None:
-    if given.kind is InputKind.PROMPT:
-        _text(union, "prompt_input", given.text, kept)
-    elif given.kind is InputKind.TOKEN:
-        ids = _array(given.array, np.int32, kept)
+def _fill_input(union: Any, abi: Revision, entry: RunInput, kept: Kept) -> None:
+    if entry.kind is InputKind.PROMPT:
+        _text(union, "prompt_input", entry.text, kept)
+    elif entry.kind is InputKind.TOKEN:
+        ids = _array(entry.array, np.int32, kept)
         union.token_input.input_ids = ids.ctypes.data_as(ct.POINTER(ct.c_int32))
         union.token_input.n_tokens = len(ids)
-    elif given.kind is InputKind.EMBED:
-        embeds = _array(given.array, np.float32, kept)
+    elif entry.kind is InputKind.EMBED:
+        embeds = _array(entry.array, np.float32, kept)
         union.embed_input.embed = embeds.ctypes.data_as(ct.POINTER(ct.c_float))
         union.embed_input.n_tokens = len(embeds)
-    elif given.kind is InputKind.MULTIMODAL:
-        _fill_multimodal(union.multimodal_input, abi, given, kept)
+    elif entry.kind is InputKind.MULTIMODAL:
+        _fill_multimodal(union.multimodal_input, abi, entry, kept)
     else:
-        raise InputInvalid(f"librkllmrt takes no inputs of kind {given.kind.name}")
+        raise InputInvalid(f"librkllmrt takes no inputs of kind {entry.kind.name}")
 
 
-def _fill_multimodal(struct: Any, abi: Revision, given: Given, kept: Kept) -> None:
-    _text(struct, "prompt", given.text, kept)
-    image, video = given.image, given.video
+def _fill_multimodal(struct: Any, abi: Revision, entry: RunInput, kept: Kept) -> None:
+    _text(struct, "prompt", entry.text, kept)
+    image, video = entry.image, entry.video
     if abi.RKLLMMultiModalInput_image is not None:
         if image is not None:
             _fill_media(struct.image, "image", image, kept)
@@ -213,16 +213,16 @@ def infer_struct(abi: Revision, run: Run, kept: Kept) -> Any:
     return struct
 
 
-def cross_struct(abi: Revision, given: CrossAttention, kept: Kept) -> Any:
+def cross_struct(abi: Revision, cross: CrossAttention, kept: Kept) -> Any:
     """``RKLLMCrossAttnParam``, of a version that has it."""
-    struct = abi.RKLLMCrossAttnParam(num_tokens=given.tokens)
+    struct = abi.RKLLMCrossAttnParam(num_tokens=cross.tokens)
     for name, array in (
-        ("encoder_k_cache", given.keys),
-        ("encoder_v_cache", given.values),
-        ("encoder_mask", given.mask),
+        ("encoder_k_cache", cross.keys),
+        ("encoder_v_cache", cross.values),
+        ("encoder_mask", cross.mask),
     ):
         setattr(struct, name, _array(array, np.float32, kept).ctypes.data_as(ct.POINTER(ct.c_float)))
-    struct.encoder_pos = _array(given.positions, np.int32, kept).ctypes.data_as(ct.POINTER(ct.c_int32))
+    struct.encoder_pos = _array(cross.positions, np.int32, kept).ctypes.data_as(ct.POINTER(ct.c_int32))
     kept.append(struct)
     return struct
 

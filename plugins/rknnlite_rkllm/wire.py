@@ -18,7 +18,8 @@ from rknnlite.errors import RknnError
 from rknnlite.files.json_text import parse_json
 from rknnlite.spi.llm import CallState, InputKind, SamplingParams
 
-from .requests import CrossAttention, Ended, Given, Media, Mode, Perf, Run, Said, Start
+from .failure import Failure
+from .requests import CallbackResult, CrossAttention, Media, Mode, Perf, Run, RunEnd, RunInput, Start
 
 __all__ = ["Channel", "Message"]
 
@@ -28,7 +29,10 @@ _JSON = struct.Struct("<I")
 _LARGEST = 1 << 40
 _TYPES: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (CrossAttention, Ended, Given, Media, Perf, Run, Said, SamplingParams, Start, CallState, InputKind, Mode)
+    for kind in (
+        CallbackResult, CallState, CrossAttention, Failure, InputKind, Media, Mode, Perf, Run, RunEnd, RunInput, SamplingParams,
+        Start,
+    )
 }  # fmt: skip
 _DTYPES = {"<f4": np.float32, "<i4": np.int32}
 
@@ -39,7 +43,7 @@ class Message(enum.IntEnum):
     REQUEST = 0
     ANSWER = 1
     FAILED = 2
-    SAID = 3
+    RESULT = 3
     TOKEN = 4
     ABORT = 5
 
@@ -61,12 +65,12 @@ class Channel:
             if array.nbytes:
                 self._sock.sendall(memoryview(array).cast("B"))
 
-    def send_token(self, said: Said) -> None:
+    def send_token(self, result: CallbackResult) -> None:
         """A token, in the shortest form."""
         self._sock.sendall(
-            _HEAD.pack(Message.TOKEN, _TOKEN.size + len(said.text))
-            + _TOKEN.pack(said.state, said.index, said.token)
-            + said.text
+            _HEAD.pack(Message.TOKEN, _TOKEN.size + len(result.text))
+            + _TOKEN.pack(result.state, result.index, result.token)
+            + result.text
         )
 
     def receive(self) -> tuple[Message, Any]:
@@ -79,7 +83,7 @@ class Channel:
             kind = Message(kind)
             if kind is Message.TOKEN:
                 state, index, token = _TOKEN.unpack_from(body)
-                return kind, Said(CallState(state), index, token, bytes(body[_TOKEN.size :]))
+                return kind, CallbackResult(CallState(state), index, token, bytes(body[_TOKEN.size :]))
             (length,) = _JSON.unpack_from(body)
             end = _JSON.size + length
             return kind, _rich(parse_json(bytes(body[_JSON.size : end])), memoryview(body)[end:])

@@ -17,10 +17,11 @@ from typing import Any, Optional
 
 from rknnlite.errors import RknnError
 
+from .failure import failure_of
 from .identify import LibraryUnknown
 from .loader import Api, find, replaced
 from .native import NativeModel
-from .requests import Run, Said, Start
+from .requests import CallbackResult, Run, Start
 from .wire import Channel, Message
 
 __all__ = ["main"]
@@ -55,7 +56,7 @@ class _Worker:
             try:
                 kind, answer = Message.ANSWER, self._answer(name, args)
             except Exception as error:
-                kind, answer = Message.FAILED, (type(error).__name__, str(error))
+                kind, answer = Message.FAILED, failure_of(error)
             self._libc.fflush(None)
             os.write(2, b"\0%d\n" % number)  # the parent knows by this that all lines of the call have come
             try:
@@ -73,7 +74,7 @@ class _Worker:
         if name == "run":
             (request,) = args
             assert isinstance(request, Run)
-            return self._model.run(request, self._heard)
+            return self._model.run(request, self._send_result)
         if name == "close":
             return self._model.close()
         return self._model.call(name, *args)
@@ -84,11 +85,11 @@ class _Worker:
             raise LibraryUnknown(replaced(identity.path, known, identity.version))
         self._model = NativeModel(Api(identity), start)
 
-    def _heard(self, said: Said) -> None:
-        if said.hidden is None and said.logits is None:
-            self._channel.send_token(said)
+    def _send_result(self, result: CallbackResult) -> None:
+        if result.hidden is None and result.logits is None:
+            self._channel.send_token(result)
         else:
-            self._channel.send(Message.SAID, said)
+            self._channel.send(Message.RESULT, result)
 
     def _lines_at_once(self) -> None:
         """Have what is printed leave the process line by line: a crash takes the rest along."""

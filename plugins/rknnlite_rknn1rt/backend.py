@@ -83,9 +83,9 @@ class Rknn1Backend(Backend):
         from .abi import Flavour
         from .context import Rknn1Context
         from .loader import load
-        from .settings import Settings
+        from .settings import Rknn1rtSettings
 
-        settings = Settings.of(options)
+        settings = Rknn1rtSettings.of(options)
         library = load(settings.library)
         settings.check(library.flavour)
         here = _board() if library.flavour is Flavour.BOARD else None

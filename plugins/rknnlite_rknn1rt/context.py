@@ -24,7 +24,7 @@ from .feed import InputFeed
 from .fetch import OutputFetch, discard
 from .loader import Library
 from .native_context import NativeContext
-from .settings import Settings
+from .settings import Rknn1rtSettings
 from .zerocopy import ZeroCopyContext
 
 __all__ = ["Rknn1Context"]
@@ -39,7 +39,12 @@ class Rknn1Context(ZeroCopyContext):
     """See ``rknnlite.spi.Context``. A run is fetched once: the library gives each frame's outputs out one time."""
 
     def __init__(
-        self, library: Library, file: ModelFile, settings: Settings, options: OpenOptions, soc: socs.Soc
+        self,
+        library: Library,
+        file: ModelFile,
+        settings: Rknn1rtSettings,
+        options: OpenOptions,
+        soc: socs.Soc,
     ) -> None:
         super().__init__()
         self._begun: deque[int] = deque()  # frames whose outputs were not fetched

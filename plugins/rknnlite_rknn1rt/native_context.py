@@ -15,7 +15,7 @@ from rknnlite.formats import ModelFile
 from . import abi
 from .errors import Native, check
 from .loader import Library
-from .settings import Settings
+from .settings import Rknn1rtSettings
 
 __all__ = ["NativeContext"]
 
@@ -28,7 +28,7 @@ class NativeContext:
         self.native = Native(value, rknn_destroy, (library.function("rknn_destroy"), value, keep), (), guard)
 
     @classmethod
-    def open(cls, library: Library, file: ModelFile, settings: Settings, guard: Any) -> NativeContext:
+    def open(cls, library: Library, file: ModelFile, settings: Rknn1rtSettings, guard: Any) -> NativeContext:
         """Open the model's bytes; raises the typed error of what the library answers."""
         cell = abi.context_type(library.flavour)(0)
         model, size = _on_device(file) if settings.load_model_in_npu else _bytes_of(file)

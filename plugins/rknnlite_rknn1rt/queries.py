@@ -14,7 +14,7 @@ from rknnlite.tensor import TensorAttr
 from . import abi
 from .attrs import as_nhwc, from_struct, query_struct
 from .native_context import NativeContext
-from .settings import Settings
+from .settings import Rknn1rtSettings
 
 if TYPE_CHECKING:
     from rknnlite.spi import MemorySize, PerfTable
@@ -27,7 +27,9 @@ _MOST = 4096  # inputs or outputs
 class QueryContext(Context):
     """A context as far as the library is only asked (``rknn_query``)."""
 
-    def _set_up(self, native: NativeContext, file: ModelFile, settings: Settings, soc: socs.Soc) -> None:
+    def _set_up(
+        self, native: NativeContext, file: ModelFile, settings: Rknn1rtSettings, soc: socs.Soc
+    ) -> None:
         self._native_context: NativeContext | None = native
         self._library, self._value = native.library, native.value
         self._file, self._settings, self._soc = file, settings, soc

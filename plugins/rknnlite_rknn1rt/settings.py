@@ -11,13 +11,13 @@ from rknnlite.spi.types import check_options
 
 from .abi import Flavour, InitFlag
 
-__all__ = ["Settings"]
+__all__ = ["Rknn1rtSettings"]
 
 _PRIORITIES = {"high": 0, "medium": InitFlag.PRIOR_MEDIUM, "low": InitFlag.PRIOR_LOW}
 _PLACES = {"load_model_in_npu": Flavour.HOST, "precompile": Flavour.BOARD}
 
 
-class Settings(NamedTuple):
+class Rknn1rtSettings(NamedTuple):
     """What ``rknn_init`` is told.
 
     Attributes:
@@ -43,7 +43,7 @@ class Settings(NamedTuple):
     flags: int = 0
 
     @classmethod
-    def of(cls, options: OpenOptions) -> Settings:
+    def of(cls, options: OpenOptions) -> Rknn1rtSettings:
         """Read the options, those of other backends left out; raises ParamInvalid for unknown ones and illegal values."""
         check_options("rknn1rt", options.extra)
         given: dict[str, Any] = {n: value for n, value in options.extra.items() if n in cls._fields}

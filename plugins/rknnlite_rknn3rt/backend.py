@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rknnlite.spi.llm import LlmContext, LlmOptions
 
     from .loader import Library
-    from .settings import Settings
+    from .settings import Rknn3rtSettings
 
 __all__ = ["Rknn3Backend"]
 
@@ -102,14 +102,14 @@ class Rknn3Backend(Backend):
         library, settings = self._ready(model, options)
         return Rknn3LlmContext(library, model, weights or _beside(model), settings, options)
 
-    def _ready(self, model: ModelFile, options: Options) -> tuple[Library, Settings]:
+    def _ready(self, model: ModelFile, options: Options) -> tuple[Library, Rknn3rtSettings]:
         """The library, and the settings with the device that is meant."""
         from .device import choose_device
         from .loader import load
-        from .settings import Settings
+        from .settings import Rknn3rtSettings
 
         self._check(model)
-        settings = Settings.of(options.extra)
+        settings = Rknn3rtSettings.of(options.extra)
         library = load(settings.library)
         device = choose_device(library, options.device_id or settings.device_id, options.soc)
         return library, replace(settings, device_id=device)

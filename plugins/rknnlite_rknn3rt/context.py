@@ -25,7 +25,7 @@ from .loader import Library
 from .native_context import NativeContext
 from .profiling import dump, dump_features, profile_ops
 from .queries import QueryContext
-from .settings import Settings
+from .settings import Rknn3rtSettings
 from .shapes import ShapeTable
 
 __all__ = ["Rknn3Context"]
@@ -41,7 +41,7 @@ class Rknn3Context(QueryContext):
         library: Library,
         file: ModelFile,
         weights: ModelFile | None,
-        settings: Settings,
+        settings: Rknn3rtSettings,
         options: OpenOptions,
     ) -> None:
         Context.__init__(self)

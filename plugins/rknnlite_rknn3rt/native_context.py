@@ -24,7 +24,7 @@ from rknnlite.formats import ModelFile
 
 from .errors import Native, call_error, check, check_or_warn
 from .loader import Api, Library
-from .settings import Settings
+from .settings import Rknn3rtSettings
 
 __all__ = ["NativeContext", "text"]
 
@@ -52,7 +52,7 @@ class NativeContext:
             raise
 
     @classmethod
-    def open(cls, library: Library, settings: Settings, guard: Any) -> NativeContext:
+    def open(cls, library: Library, settings: Rknn3rtSettings, guard: Any) -> NativeContext:
         """``rknn3_init`` on the device that the settings name; no model yet."""
         cell = rknn3_context(0)
         extend = None
@@ -111,7 +111,7 @@ class NativeContext:
     # -- loading ------------------------------------------------------------------------------------------
 
     def load(
-        self, model: ModelFile, weights: ModelFile | None, settings: Settings, core_mask: int | None
+        self, model: ModelFile, weights: ModelFile | None, settings: Rknn3rtSettings, core_mask: int | None
     ) -> None:
         """Load both files and make the model runnable; C needs the bytes until then."""
         self._set_key(settings)
@@ -130,7 +130,7 @@ class NativeContext:
         except RknnError:
             return "whose number of cores is unknown"
 
-    def _set_key(self, settings: Settings) -> None:
+    def _set_key(self, settings: Rknn3rtSettings) -> None:
         if settings.decrypt_key is not None:
             key = settings.decrypt_key
             code = self.call("rknn3_set_decrypt_key_from_data", key, len(key))

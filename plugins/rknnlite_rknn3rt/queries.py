@@ -15,7 +15,7 @@ from rknnlite.tensor import TensorAttr
 from .attrs import tensors
 from .device_memory import DeviceModel
 from .native_context import NativeContext, text
-from .settings import Settings
+from .settings import Rknn3rtSettings
 from .shapes import ShapeTable
 from .tensors import TensorSet
 
@@ -30,7 +30,7 @@ class QueryContext(DeviceModel, Context):
     ``Rknn3Context`` adds inputs, runs and outputs to it, ``DeviceModel`` memory.
     """
 
-    def _set_up(self, native: NativeContext, label: str, settings: Settings) -> None:
+    def _set_up(self, native: NativeContext, label: str, settings: Rknn3rtSettings) -> None:
         """Fields that need no call into the library."""
         self._native_context: NativeContext | None = native
         self._label, self._settings = label, settings

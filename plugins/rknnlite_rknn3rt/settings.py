@@ -10,13 +10,13 @@ from rknnlite.abi.rknn3_types import RKNN3Config
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi.types import check_options
 
-__all__ = ["Settings"]
+__all__ = ["Rknn3rtSettings"]
 
 _UINT32 = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
-class Settings:
+class Rknn3rtSettings:
     """What ``rknn3_init`` and ``rknn3_model_init`` are told.
 
     Attributes:
@@ -50,7 +50,7 @@ class Settings:
     decrypt_key: Optional[bytes] = None
 
     @classmethod
-    def of(cls, extra: Mapping[str, Any]) -> Settings:
+    def of(cls, extra: Mapping[str, Any]) -> Rknn3rtSettings:
         """Read the options, those of other backends left out; raises ParamInvalid for unknown ones and illegal values."""
         check_options("rknn3rt", extra)
         priority = extra.get("priority", 0)

@@ -70,9 +70,9 @@ class RknnrtBackend(Backend):
         """
         from .context import RknnrtContext
         from .diagnose import platform_clash
-        from .settings import Settings
+        from .settings import RknnrtSettings
 
-        settings = Settings.of(options)
+        settings = RknnrtSettings.of(options)
         library = load(settings.library)
         here = board()
         wanted = socs.get(options.soc) if options.soc else None

@@ -28,7 +28,7 @@ from .feed import InputFeed
 from .fetch import OutputFetch
 from .loader import Library
 from .native_context import NativeContext
-from .settings import Settings
+from .settings import RknnrtSettings
 from .zerocopy import ZeroCopyContext
 
 __all__ = ["RknnrtContext"]
@@ -44,7 +44,7 @@ class RknnrtContext(ZeroCopyContext):
     """See ``rknnlite.spi.Context``. ``handle`` and ``lib`` serve programs that call C functions themselves."""
 
     def __init__(
-        self, library: Library, file: ModelFile, settings: Settings, options: OpenOptions, soc: socs.Soc
+        self, library: Library, file: ModelFile, settings: RknnrtSettings, options: OpenOptions, soc: socs.Soc
     ) -> None:
         super().__init__()
         native = NativeContext.open(library, file, settings, soc, self._owner)

@@ -19,7 +19,7 @@ from .diagnose import check_file, encrypted, init_error
 from .errors import Native, check
 from .loader import Library
 from .memory import without_context
-from .settings import Settings
+from .settings import RknnrtSettings
 
 __all__ = ["NativeContext"]
 
@@ -43,7 +43,7 @@ class NativeContext:
 
     @classmethod
     def open(
-        cls, library: Library, file: ModelFile, settings: Settings, soc: socs.Soc | None, guard: Any
+        cls, library: Library, file: ModelFile, settings: RknnrtSettings, soc: socs.Soc | None, guard: Any
     ) -> NativeContext:
         """``rknn_init`` from the file's path or its bytes; raises the typed error with the likely cause."""
         _check_key(file, settings)
@@ -116,7 +116,7 @@ def rknn_destroy(function: Any, cell: Any, keep: list[Any]) -> int:
     return code
 
 
-def _check_key(file: ModelFile, settings: Settings) -> None:
+def _check_key(file: ModelFile, settings: RknnrtSettings) -> None:
     if settings.user_key is None:
         return
     if encrypted(file):

@@ -23,7 +23,7 @@ from .feed import InputFeed
 from .fetch import OutputFetch
 from .memory import RknnrtMemory
 from .native_context import NativeContext
-from .settings import Settings
+from .settings import RknnrtSettings
 
 if TYPE_CHECKING:
     from rknnlite.spi import MemorySize, PerfTable
@@ -51,7 +51,9 @@ class QueryContext(Context):
     _registration: Registration | None = None
     _ops: Sequence[CustomOp] = ()
 
-    def _set_up(self, native: NativeContext, file: ModelFile, settings: Settings, soc: socs.Soc) -> None:
+    def _set_up(
+        self, native: NativeContext, file: ModelFile, settings: RknnrtSettings, soc: socs.Soc
+    ) -> None:
         """Fields that need no call into the library."""
         self._native_context: NativeContext | None = native
         self._library, self._file, self._settings, self._soc = native.library, file, settings, soc

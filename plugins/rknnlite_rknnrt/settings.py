@@ -9,10 +9,10 @@ from rknnlite.errors import ParamInvalid
 from rknnlite.spi import Context, OpenOptions
 from rknnlite.spi.types import check_options
 
-__all__ = ["Settings"]
+__all__ = ["RknnrtSettings"]
 
 
-class Settings(NamedTuple):
+class RknnrtSettings(NamedTuple):
     """What ``rknn_init`` is told.
 
     Attributes:
@@ -47,7 +47,7 @@ class Settings(NamedTuple):
     user_key: Optional[bytes] = None
 
     @classmethod
-    def of(cls, options: OpenOptions) -> Settings:
+    def of(cls, options: OpenOptions) -> RknnrtSettings:
         """Read the options, those of other backends left out; raises ParamInvalid for unknown ones and illegal values."""
         check_options("rknnrt", options.extra, values=False)
         given: dict[str, Any] = {n: value for n, value in options.extra.items() if n in cls._fields}

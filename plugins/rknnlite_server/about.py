@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from .errors import bad_request
-from .served import ServedModel
+from .served_model import ServedModel
 from .state import served, state_of
 
 __all__ = ["detokenize", "health", "model_card", "models", "one_model", "tokenize"]

@@ -33,7 +33,7 @@ from .ollama import ollama_routes
 from .openapi import openapi
 from .origins import Origins
 from .page import page
-from .served import ServedModel
+from .served_model import ServedModel
 from .settings import ServerSettings
 from .state import State
 
@@ -78,11 +78,11 @@ def all_routes() -> list[BaseRoute]:
 def make_app(
     settings: ServerSettings,
     routes: list[BaseRoute] | None = None,
-    told: StatusCallback = lambda status, text: None,
+    on_status: StatusCallback = lambda status, text: None,
 ) -> Starlette:
     """An ASGI application that loads its models when it starts, and says 503 until they are there.
 
-    ``told`` hears ``initialised``, ``error`` and ``exited``, each with a text. Raises BackendUnavailable
+    ``on_status`` gets ``initialised``, ``error`` and ``exited``, each with a text. Raises BackendUnavailable
     when figures or gRPC are wanted and the package for them is missing.
     """
     state = State(settings)
@@ -96,7 +96,7 @@ def make_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         if state.rpc is not None:
             await state.rpc.start()
-        loading = asyncio.ensure_future(_load(state, told))
+        loading = asyncio.ensure_future(_load(state, on_status))
         try:
             yield
         finally:
@@ -104,7 +104,7 @@ def make_app(
             await asyncio.wait([loading])
             await state.end_rpc(settings.drain)
             await asyncio.to_thread(state.close)
-            told("exited", "")
+            on_status("exited", "")
 
     middleware = [Middleware(Origins, settings=settings), Middleware(_Keys, state=state)]
     if settings.cors:
@@ -145,7 +145,7 @@ def _add_rpc(state: State) -> None:
     state.rpc = Rpc(state)
 
 
-async def _load(state: State, told: StatusCallback) -> None:
+async def _load(state: State, on_status: StatusCallback) -> None:
     what = ""
     try:
         for settings in state.settings.models:
@@ -163,12 +163,14 @@ async def _load(state: State, told: StatusCallback) -> None:
         named = f"{what}: " if what and what not in reason else ""
         state.failure = f"the model could not be loaded: {named}{reason}"
         logger.error("%s", state.failure)
-        told("error", state.failure)
+        on_status("error", state.failure)
         return
     if state.stopping:
         return
     state.ready = True
-    told("initialised", ", ".join([*state.models, *(network.name for network in state.repository.loaded)]))
+    on_status(
+        "initialised", ", ".join([*state.models, *(network.name for network in state.repository.loaded)])
+    )
 
 
 class _Keys:

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from rknnlite.files.json_text import parse_json
 
-from .closing import within
+from .async_helpers import within
 from .encoding import decoded
 from .errors import ApiError, bad_request
 

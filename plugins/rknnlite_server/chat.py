@@ -16,18 +16,18 @@ from starlette.responses import JSONResponse, Response
 
 from rknnlite.spi.llm import MessagesInput
 
+from .async_helpers import closing
 from .body import Body
-from .closing import closing
 from .errors import bad_request
 from .generation import Ended, Piece, Work, generate
 from .logprobs import chat_logprobs
 from .requests import Common, common, response_rule, room, top_logprobs
-from .served import ServedModel
+from .served_model import ServedModel
 from .state import served, state_of
 from .streaming import event_stream, while_connected
 from .tool_choice import Tools, call_id, tools_of
 
-__all__ = ["Answer", "ChatRequest", "chat_completions", "chat_request", "whole_answer"]
+__all__ = ["ChatAnswer", "ChatRequest", "chat_completions", "chat_request", "whole_answer"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ChatRequest:
 
 
 @dataclass
-class Answer:
+class ChatAnswer:
     """An answer as it grows."""
 
     reasoning: str = ""
@@ -102,7 +102,7 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
             raise bad_request(f"{old} is not supported, give {new} instead", old)
     tools = tools_of(body)
     arguments = dict(body.object("chat_template_kwargs").fields)
-    thinking = arguments.pop("enable_thinking", model.thinks)
+    thinking = arguments.pop("enable_thinking", False)  # no model thinks unasked
     if not isinstance(thinking, bool):
         raise bad_request(
             "chat_template_kwargs.enable_thinking must be true or false", "chat_template_kwargs"
@@ -137,9 +137,9 @@ async def parts(
             yield (parser.finish() if isinstance(item, Ended) else parser.push(item.text)), item
 
 
-async def whole_answer(request: ChatRequest, work: Work, timeout: float) -> Answer:
+async def whole_answer(request: ChatRequest, work: Work, timeout: float) -> ChatAnswer:
     """Wait for the complete answer."""
-    answer = Answer()
+    answer = ChatAnswer()
     async with closing(parts(request, work, timeout)) as items:
         async for found, item in items:
             for part in found:
@@ -186,7 +186,7 @@ async def _chunks(chat: ChatRequest, head: dict[str, Any], timeout: float) -> As
     head = {**head, "object": "chat.completion.chunk"}
     ends: list[Optional[Ended]] = []
     for index, work in enumerate(works(chat)):
-        answer, begun = Answer(), False
+        answer, begun = ChatAnswer(), False
         async with closing(parts(chat, work, timeout)) as items:
             async for found, item in items:
                 if not begun:  # only now is it certain that there will be an answer

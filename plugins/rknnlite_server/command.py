@@ -56,7 +56,7 @@ class Serve(Command):
 def _serve(settings: ServerSettings, console: Console, log_level: int) -> int:
     failed: list[str] = []
 
-    def told(status: ServerStatus, text: str) -> None:
+    def on_status(status: ServerStatus, text: str) -> None:
         if status is ServerStatus.ERROR:
             failed.append(text)
             console.note(text)
@@ -68,7 +68,7 @@ def _serve(settings: ServerSettings, console: Console, log_level: int) -> int:
             console.note(grpc)
         console.note(f"{url} (models are being loaded; Ctrl-C ends)")
 
-    serve(settings, told, log_level, listening)
+    serve(settings, on_status, log_level, listening)
     return Exit.FAILED if failed else Exit.OK
 
 

@@ -13,14 +13,14 @@ from typing import Any, Optional
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from .async_helpers import closing
 from .body import Body
 from .chat import usage_of
-from .closing import closing
 from .errors import bad_request
 from .generation import Ended, Piece, Work, generate
 from .logprobs import plain_logprobs
 from .requests import Common, common, response_rule, room, top_logprobs
-from .served import ServedModel
+from .served_model import ServedModel
 from .state import served, state_of
 from .streaming import event_stream, while_connected
 from .tool_choice import Tools

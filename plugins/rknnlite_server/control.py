@@ -38,7 +38,7 @@ StatusCallback = Callable[[ServerStatus, str], None]
 
 def serve(
     settings: ServerSettings,
-    told: StatusCallback = lambda status, text: None,
+    on_status: StatusCallback = lambda status, text: None,
     log_level: int = 0,
     listening: Callable[[str, str], None] = lambda url, grpc: None,
 ) -> None:
@@ -48,7 +48,7 @@ def serve(
     where nobody asked for it. ``log_level`` 0 (errors) to 4.
     Raises BackendUnavailable when a package or the address is missing, ParamInvalid for unusable settings.
     """
-    _Running(settings, told, log_level).run(listening)
+    _Running(settings, on_status, log_level).run(listening)
 
 
 def start_server(config: Config, status_callback: Optional[StatusCallback] = None) -> None:
@@ -69,11 +69,11 @@ def start_server(config: Config, status_callback: Optional[StatusCallback] = Non
     with _lock:
         if _current is not None:
             raise ContextInvalid("a server runs in this process already; call stop_server first")
-        told = status_callback or (lambda status, text: None)
+        on_status = status_callback or (lambda status, text: None)
         try:
-            running = _current = _Running(settings, told, 1)
+            running = _current = _Running(settings, on_status, 1)
         except (BackendUnavailable, ParamInvalid) as error:
-            told(ServerStatus.ERROR, str(error))
+            on_status(ServerStatus.ERROR, str(error))
             raise
     try:
         running.run()
@@ -93,7 +93,7 @@ def stop_server() -> None:
 class _Running:
     """One uvicorn server."""
 
-    def __init__(self, settings: ServerSettings, told: StatusCallback, log_level: int) -> None:
+    def __init__(self, settings: ServerSettings, on_status: StatusCallback, log_level: int) -> None:
         try:
             import uvicorn
 
@@ -103,8 +103,8 @@ class _Running:
             raise missing("server", "the server cannot run", error) from None
         if not 0 <= log_level < len(_LEVELS):
             raise ParamInvalid(f"log-level is {log_level}, must be in 0..{len(_LEVELS) - 1}")
-        self._told, self._settings, self._ended = told, settings, False
-        app = make_app(settings, told=self._tell)
+        self._callback, self._settings, self._ended = on_status, settings, False
+        app = make_app(settings, on_status=self._on_status)
         self._state: State = app.state.rknnlite
         try:
             config = uvicorn.Config(
@@ -153,7 +153,7 @@ class _Running:
         finally:
             self._close()
             self._state.close()
-            self._tell(ServerStatus.EXITED.value, "")
+            self._on_status(ServerStatus.EXITED.value, "")
 
     def _close(self) -> None:
         for made in self._sockets:
@@ -163,11 +163,11 @@ class _Running:
         """End it, from any thread."""
         self._server.should_exit = True
 
-    def _tell(self, status: str, text: str) -> None:
+    def _on_status(self, status: str, text: str) -> None:
         """The end is told once."""
         if not self._ended:
             self._ended = status == ServerStatus.EXITED.value
-            self._told(ServerStatus(status), text)
+            self._callback(ServerStatus(status), text)
 
 
 def _settings(config: Config) -> ServerSettings:

@@ -16,10 +16,10 @@ from starlette.responses import JSONResponse, Response
 
 from rknnlite.errors import ModelUnsupported
 
+from .async_helpers import within
 from .body import Body
-from .closing import within
 from .errors import ApiError, bad_request
-from .served import ServedModel
+from .served_model import ServedModel
 from .state import served, state_of
 from .streaming import while_connected
 

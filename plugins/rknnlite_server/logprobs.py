@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Optional
 
 from .generation import Piece
-from .served import ServedModel
+from .served_model import ServedModel
 
 __all__ = ["chat_logprobs", "plain_logprobs"]
 

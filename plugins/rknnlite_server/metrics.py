@@ -16,7 +16,7 @@ from rknnlite.extras import missing
 from rknnlite.spi.llm import RunSummary
 
 from .errors import ApiError
-from .served import ServedModel
+from .served_model import ServedModel
 
 __all__ = ["Counting", "Metrics", "metrics"]
 

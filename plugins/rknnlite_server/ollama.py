@@ -15,16 +15,16 @@ from starlette.routing import BaseRoute, Route
 
 from rknnlite.files.json_text import parse_json
 
+from .async_helpers import closing
 from .body import Body
 from .chat import ChatRequest, chat_request, parts
-from .closing import closing
 from .completions import completion_work
 from .generation import Ended, Piece
 from .logprobs import chat_logprobs
 from .ollama_about import ps, pull, show, tags, timestamp, unsupported, version
 from .ollama_embed import embed, embed_one
 from .ollama_requests import as_chat, as_completion, chat_messages, generate_messages, model_of, rested
-from .served import ServedModel
+from .served_model import ServedModel
 from .state import state_of
 from .streaming import line_stream, while_connected
 from .tool_choice import Tools, call_id
@@ -68,7 +68,7 @@ class _Ask:
         """What every object begins with."""
         return {"model": self.chat.model.name, "created_at": timestamp(time.time())}
 
-    def said(
+    def piece(
         self, content: str, thinking: str = "", calls: tuple[dict[str, Any], ...] = ()
     ) -> dict[str, Any]:
         """A piece of an answer."""
@@ -181,7 +181,7 @@ async def _whole(ask: _Ask) -> dict[str, Any]:
             chances += piece.get("logprobs", [])
             last = piece
     told = {"logprobs": chances} if chances else {}
-    return {**ask.head(), **last, **ask.said(content, thinking, tuple(calls)), **told}
+    return {**ask.head(), **last, **ask.piece(content, thinking, tuple(calls)), **told}
 
 
 async def _pieces(ask: _Ask) -> AsyncGenerator[dict[str, Any], None]:
@@ -196,21 +196,21 @@ async def _pieces(ask: _Ask) -> AsyncGenerator[dict[str, Any], None]:
                     yield {**piece, "done": False, **chances}
                     chances = {}
             if chances:
-                yield {**ask.said(""), "done": False, **chances}
+                yield {**ask.piece(""), "done": False, **chances}
             if isinstance(item, Ended):
                 last = calls.finish()
                 if last:
-                    yield {**ask.said("", "", last), "done": False}
-                yield {**ask.said(calls.spoilt), "done": True, **_figures(item, ask.start)}
+                    yield {**ask.piece("", "", last), "done": False}
+                yield {**ask.piece(calls.spoilt), "done": True, **_figures(item, ask.start)}
 
 
 def _piece(ask: _Ask, calls: _Calls, part: AnswerPart) -> Optional[dict[str, Any]]:
     if part.kind is PartKind.CONTENT:
-        return ask.said(part.text)
+        return ask.piece(part.text)
     if part.kind is PartKind.REASONING:
-        return ask.said("", part.text)
+        return ask.piece("", part.text)
     complete = calls.push(part)
-    return ask.said("", "", complete) if complete else None
+    return ask.piece("", "", complete) if complete else None
 
 
 def _chances(chat: ChatRequest, item: object) -> dict[str, Any]:

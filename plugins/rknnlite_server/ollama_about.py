@@ -14,7 +14,7 @@ from rknnlite import __version__
 
 from .errors import ApiError
 from .ollama_requests import model_of
-from .served import ServedModel
+from .served_model import ServedModel
 from .state import state_of
 
 __all__ = ["API_VERSION", "ps", "pull", "show", "tags", "timestamp", "unsupported", "version"]

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from .async_helpers import within
 from .body import Body
-from .closing import within
 from .embeddings import embed_tokens, tokens_of
 from .errors import ApiError
 from .ollama_requests import model_of, rested
-from .served import ServedModel
+from .served_model import ServedModel
 from .state import state_of
 from .streaming import while_connected
 

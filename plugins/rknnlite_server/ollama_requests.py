@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from .body import Body
 from .errors import ApiError, bad_request
-from .served import ServedModel
+from .served_model import ServedModel
 from .state import served, state_of
 
 __all__ = ["as_chat", "as_completion", "chat_messages", "generate_messages", "model_of", "rested"]

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from .errors import ApiError
 
-__all__ = ["Held", "Room", "Turnstile"]
+__all__ = ["Reservation", "Room", "Turnstile"]
 
 _REMEMBERED = 16
 
@@ -105,9 +105,9 @@ class Room:
         self._size, self.used = size, 0
 
     @contextmanager
-    def hold(self, count: int = 0) -> Iterator[Held]:
+    def hold(self, count: int = 0) -> Iterator[Reservation]:
         """Room for ``count`` bytes, and for as many more as are taken; raises ApiError 503 where there is none."""
-        held = Held(self)
+        held = Reservation(self)
         try:
             held.take(count)
             yield held
@@ -125,7 +125,7 @@ class Room:
         self.used += count
 
 
-class Held:
+class Reservation:
     """What one request has of the room."""
 
     def __init__(self, room: Room) -> None:

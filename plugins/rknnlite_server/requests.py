@@ -11,7 +11,7 @@ from rknnlite.spi.llm import SamplingParams
 
 from .body import Body
 from .errors import ApiError, bad_request
-from .served import ServedModel
+from .served_model import ServedModel
 
 __all__ = ["Common", "common", "response_rule", "room", "top_logprobs"]
 

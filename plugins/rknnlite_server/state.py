@@ -11,7 +11,7 @@ from .body import Body, read_json
 from .errors import ApiError
 from .metrics import Metrics
 from .networks.repository import Repository
-from .served import ServedModel
+from .served_model import ServedModel
 from .settings import ServerSettings
 
 __all__ = ["State", "served", "state_of"]

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from .closing import within
+from .async_helpers import within
 from .errors import ApiError, as_api_error
 
 __all__ = ["PieceStream", "event_stream", "line_stream", "while_connected"]

@@ -18,7 +18,7 @@ from types import TracebackType
 from ..errors import RknnError, visible
 from ..log import level as library_level
 from ..log import logger as library_logger
-from .given import path_of, shown
+from .arguments import path_of, shown
 
 __all__ = ["FaceLog", "listen", "log_file", "unlisten"]
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Protocol
 import numpy as np
 
 from .. import plugins
-from .._faces.given import path_of, shown
+from .._faces.arguments import path_of, shown
 from .._faces.log import FaceLog
 from ..choosing import devices
 from ..errors import BackendUnavailable, RknnError

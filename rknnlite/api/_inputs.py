@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._faces.given import described
+from .._faces.arguments import described
 from ..errors import InputInvalid
 from ..layout import nchw_to_nhwc_shape
 from ..spi import Input

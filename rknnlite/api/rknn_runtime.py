@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import plugins, socs
-from .._faces.given import described
+from .._faces.arguments import described
 from .._faces.wording import shapes_refused, wrong_rank
 from ..errors import ContextInvalid, ParamInvalid, RknnError
 from ..formats import ModelFile, is_first_toolkit

@@ -6,7 +6,7 @@ from .. import plugins
 from ..errors import BackendUnavailable
 from ..spi import Backend, Context
 
-__all__ = ["DEVICE", "is_afar", "reaching", "told_of"]
+__all__ = ["DEVICE", "is_afar", "place_of_run", "reaching"]
 
 DEVICE = (
     "a board by HOST:PORT or its name among remotes (several: HOST:PORT,HOST:PORT), or a coprocessor's id"
@@ -37,7 +37,7 @@ def is_afar(backend: Backend) -> bool:
     return type(backend).facts is not Backend.facts
 
 
-def told_of(context: Context, device: str) -> str:
+def place_of_run(context: Context, device: str) -> str:
     """Where a model was run, for whoever reads the figures: ``board:8001: RK3588, librknnrt 2.3.2, driver 0.9.8``."""
     versions = context.versions
     runtime = (

@@ -29,7 +29,7 @@ __all__ = [
     "MappedFile",
     "check_file",
     "check_folder",
-    "held",
+    "descriptor_size",
     "is_pipe",
     "is_stream",
     "open_file",
@@ -187,7 +187,7 @@ def read_yaml(path: Path) -> Any:
     return YAML(typ="safe", pure=True).load(read_text(path))
 
 
-def held(fd: int) -> int:
+def descriptor_size(fd: int) -> int:
     """Bytes behind a descriptor: files tell their size, dma-bufs where they end. Raises ParamInvalid."""
     try:
         return os.fstat(fd).st_size or os.lseek(fd, 0, os.SEEK_END)

@@ -133,13 +133,13 @@ def _nesting(text: str) -> int:
 class FlatModel(Model):
     """A model whose metadata and graphs are tables of a flatbuffer.
 
-    ``complete_attributes``: every node stores the attributes that its type has. ``said``: guesses that were logged.
+    ``complete_attributes``: every node stores the attributes that its type has. ``logged_guesses``: guesses that were logged.
     ``doubts``: facts that make a guess, found in the metadata.
     ``flat`` is the root table, ``attrs`` what the converter noted about each input.
     """
 
     complete_attributes: ClassVar[bool]
-    said: set[str] = field(default_factory=set, repr=False, compare=False)
+    logged_guesses: set[str] = field(default_factory=set, repr=False, compare=False)
     doubts: list[str] = field(default_factory=list, repr=False, compare=False)
     flat: Table = field(default=None, repr=False)  # type: ignore[assignment]
     attrs: dict[str, Any] = field(default_factory=dict)

@@ -69,6 +69,6 @@ def _pixels(io: IoTensor, version: int, model: RknnClassic) -> dict[str, Any]:
         )
         logger.warning("%s", fact)
         model.doubts.append(fact)
-        model.said.add(fact)  # who only reads the metadata has to know it, too
+        model.logged_guesses.add(fact)  # who only reads the metadata has to know it, too
         return {}
     return {"mean": [0.0], "std": [1.0 / io.quant.scale]}

@@ -14,10 +14,22 @@ from typing import Any, Optional
 
 from ..errors import BackendUnavailable, ContextInvalid, ParamInvalid, RknnError, RunTimeout
 
-__all__ = ["TIME_LIMIT", "ChildProcess", "checked_limit", "exactly"]
+__all__ = ["TIME_LIMIT", "ChildProcess", "ProcessEnded", "checked_limit", "exactly"]
 
 TIME_LIMIT = 10.0
 """Seconds that one call of a plugin may take where nothing else is asked for."""
+
+
+class ProcessEnded(RknnError):
+    """A process that a plugin started has ended, now or earlier.
+
+    Attributes:
+        ending: how, without its name and a remedy: ``ended in rkllm_run: signal 11 (SIGSEGV)``.
+    """
+
+    def __init__(self, text: str, ending: str = "") -> None:
+        super().__init__(text)
+        self.ending = ending
 
 
 class ChildProcess:
@@ -74,7 +86,7 @@ class ChildProcess:
 
         Raises:
             RunTimeout: no answer in time; the process is ended.
-            RknnError: it has ended, now or earlier. ContextInvalid: it belongs to the parent of this process.
+            ProcessEnded: it has ended, now or earlier. ContextInvalid: it belongs to the parent of this process.
         """
         self.check()
         self._sock.settimeout(limit)
@@ -85,13 +97,13 @@ class ChildProcess:
             raise RunTimeout(f"plugin {self._name} {self._over}") from None
         except (OSError, EOFError):
             self._over = f"ended in {step}: {_ending(self._process)}"
-            raise RknnError(f"plugin {self._name} {self._over}") from None
+            raise ProcessEnded(f"plugin {self._name} {self._over}", self._over) from None
         except BaseException:  # Ctrl-C, say: this answer must not be taken for that to the next request
             self._kill(f"was interrupted in {step}")
             raise
 
     def end(self) -> None:
-        """Kill it, from any thread; whoever waits for its answer gets RknnError."""
+        """Kill it, from any thread; whoever waits for its answer gets ProcessEnded."""
         self._process.kill()
 
     def close(self) -> None:
@@ -107,7 +119,7 @@ class ChildProcess:
                 "in the child"
             )
         if self._over:
-            raise RknnError(f"plugin {self._name} {self._over}; open the model again")
+            raise ProcessEnded(f"plugin {self._name} {self._over}; open the model again", self._over)
 
     def _kill(self, why: str) -> None:
         self._over = why

@@ -12,10 +12,10 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Optional
 
-__all__ = ["Answer"]
+__all__ = ["PoolAnswer"]
 
 
-class Answer(Future[Any]):
+class PoolAnswer(Future[Any]):
     """The future of one call; ``result``, ``exception``, ``done`` and ``cancelled`` may be asked in signal handlers."""
 
     def __init__(self) -> None:
@@ -63,6 +63,6 @@ class Answer(Future[Any]):
 
 
 def _open(answer: Future[Any]) -> None:
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, PoolAnswer)
     answer._over = answer._given = True
     answer._gate.release()

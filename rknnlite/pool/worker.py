@@ -16,7 +16,7 @@ from ..log import logger
 from ..native.processors import stay_on
 from ..spi import Context, CustomOpFailed
 from ..spi.exclusive import Unchanged
-from .answer import Answer
+from .answer import PoolAnswer
 
 __all__ = ["CopyRequest", "Job", "Worker"]
 
@@ -37,7 +37,7 @@ class Job:
     post: Optional[Callable[[Any], Any]] = None
     unchanged: Optional[Unchanged] = None
     mask: Optional[int] = None
-    future: Answer = field(default_factory=Answer)
+    future: PoolAnswer = field(default_factory=PoolAnswer)
     asked: float = field(default_factory=time.monotonic)
     deadline: float = float("inf")
 

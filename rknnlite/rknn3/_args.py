@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._faces.given import described
+from .._faces.arguments import described
 from ..errors import ParamInvalid
 from ..spi.llm import InferParams, LlmConfig, LlmParams, SamplingParams, VocabInfo
 

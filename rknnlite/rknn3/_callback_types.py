@@ -12,7 +12,7 @@ import operator
 import threading
 from typing import Any, Callable
 
-from .._faces.given import described
+from .._faces.arguments import described
 from ..abi import rknn3_llm as llm
 from ..abi import rknn3_v104
 from ..errors import ParamInvalid

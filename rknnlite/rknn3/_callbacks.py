@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._faces.given import described
+from .._faces.arguments import described
 from ..abi.rknn3_llm import RKLLMResult
 from ..abi.rknn3_types import Float16, RKNN3Tensor
 from ..errors import ContextInvalid, ParamInvalid

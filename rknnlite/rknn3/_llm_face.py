@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequenc
 from pathlib import Path
 from typing import Any
 
-from .._faces.given import described
+from .._faces.arguments import described
 from ..abi.rknn3_llm import (
     RKLLMRunState,
     RKNN3KVCacheClearPolicy,

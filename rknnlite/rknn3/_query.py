@@ -6,7 +6,7 @@ import ctypes as ct
 import operator
 from typing import Any, Callable
 
-from .._faces.given import described
+from .._faces.arguments import described
 from ..abi.rknn3_enums import RKNN3QueryCmd as Cmd
 from ..abi.rknn3_enums import RKNN3TensorLayout
 from ..abi.rknn3_llm import RKNN3LLMConfig

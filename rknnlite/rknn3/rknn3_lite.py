@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any, Callable, TypeVar
 
-from .._faces.given import described, flags, is_file, path_of, shown
+from .._faces.arguments import described, flags, is_file, path_of, shown
 from .._faces.log import log_file
 from .._version import __version__
 from ..abi.rknn3_enums import RKNN3CoreMask, RKNN3QueryCmd

@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from .. import libraries, plugins, socs
-from .._faces.given import described, path_of
+from .._faces.arguments import described, path_of
 from .._faces.log import FaceLog
 from .._faces.wording import wrong_rank
 from ..abi.rknn3_enums import RKNN3_NPU_CORE_ALL

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._faces.given import described
+from .._faces.arguments import described
 from .._faces.log import FaceLog
 from ..errors import ContextInvalid, ParamInvalid, RunTimeout
 from ..libraries import library

@@ -34,6 +34,7 @@ __all__ = [
     "Tone",
     "as_json",
     "bytes_text",
+    "lacking",
 ]
 
 
@@ -144,7 +145,7 @@ class Console:
 
 
 class Command(abc.ABC):
-    """One command. A plugin registers an instance in ``rknnlite_register_commands``.
+    """One command. A plugin registers an instance in ``rknnlite_register_commands``; one without name or help is refused.
 
     ``--json``, ``--help`` and errors are taken care of: an ``RknnError`` becomes a line on stderr and the exit code
     of its kind.
@@ -179,6 +180,17 @@ class Command(abc.ABC):
     @abc.abstractmethod
     def run(self, args: argparse.Namespace, console: Console) -> int:
         """Do it and return an exit code. Give everything back on any exception, KeyboardInterrupt included."""
+
+
+def lacking(thing: Any) -> str:
+    """What a thing lacks that a plugin registered as a command; empty for one that can be taken."""
+    if not isinstance(thing, Command):
+        return "it is no Command"
+    for field, what in (("name", "the word after rknnlite"), ("help", "one line for the list of commands")):
+        value = getattr(thing, field)
+        if not isinstance(value, str) or not value.strip():
+            return f"it has no {field}; give its class {field} = ..., {what}"
+    return ""
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Union
 from numpy.typing import NDArray
 
 from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
-from ..files.reading import held
+from ..files.reading import descriptor_size
 from ..tensor import QuantParams, TensorAttr
 from .arguments import explain
 from .custom_op import CustomOp
@@ -327,7 +327,7 @@ class Context(AsyncCalls, abc.ABC):
 
     def import_fd(self, fd: int, size: int = 0, offset: int = 0) -> Memory:
         """``import_mem`` of all that a descriptor holds from ``offset`` on; of ``size`` bytes where that is given."""
-        return self.import_mem(fd, size or max(0, held(fd) - offset), offset)
+        return self.import_mem(fd, size or max(0, descriptor_size(fd) - offset), offset)
 
     def import_phys(self, address: int, size: int, virtual: int = 0) -> Memory:
         """Wrap memory known by its physical address (and, for the CPU, its virtual one)."""

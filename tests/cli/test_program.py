@@ -151,6 +151,28 @@ def test_a_plugin_adds_a_command(call: Call, install: Any) -> None:
     assert "say hello" in call("--help").out
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("help", "", "it has no help; give its class help = ..., one line for the list of commands"),
+        ("help", " ", "it has no help"),
+        ("help", None, "it has no help"),
+        ("name", "", "it has no name; give its class name = ..., the word after rknnlite"),
+    ],
+)
+def test_a_command_without_name_or_help_is_refused(
+    call: Call, install: Any, field: str, value: Any, wanted: str
+) -> None:
+    bare = type("Bare", (Greet,), {"name": "bare", field: value})()
+    install(mine=Offers(bare, Greet()))
+    refused = f"its command {bare.name or 'Bare'} is skipped: {wanted}"
+    done = call("bare")
+    assert f"plugin mine: {refused}" in done.err and done.code == Exit.USAGE
+    assert call("greet", "you").out == "hello you\n"
+    listed = {entry["name"]: entry["problem"] for entry in call("plugins", "--json").data}
+    assert refused in listed["mine"]
+
+
 def test_a_broken_plugin_is_named_and_the_rest_works(call: Call, install: Any) -> None:
     class Broken:
         @hookimpl

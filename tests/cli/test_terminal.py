@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rknnlite.cli.readiness import brief, ready
 
 from rknnlite.cli import main
 from rknnlite.cli.program import BUILT_IN
 from rknnlite.commandline.options import core_mask, mask_name
+from rknnlite.commandline.readiness import brief, ready
 from rknnlite.socs import get
 from rknnlite.spi import Backend, Device, Probe
 from rknnlite.spi.command import Column, Console, Exit, Line, Progress, Table, Tone

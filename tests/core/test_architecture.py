@@ -420,7 +420,7 @@ READS = {
     "rknnlite/cli/health/software.py": "whether a file may be read, no byte of it",
     "plugins/rknnlite_protocol/messages.py": "messages of ours",
     "plugins/rknnlite_server/page.py": "a page of ours",
-    "plugins/rknnlite_server/networks/files.py": "pieces of a folder of ours",
+    "plugins/rknnlite_server/networks/folder_stream.py": "pieces of a folder of ours",
     "plugins/rknnlite_server/networks/uploads.py": "what clients left, opened without following links",
     "plugins/rknnlite_cpu/engines/with_onnxruntime.py": "what the engine wrote into a folder of ours",
     "plugins/rknnlite_onnx/port.py": "what the vendor's toolkit wrote into a folder of ours",
@@ -430,7 +430,7 @@ READS = {
     "plugins/rknnlite_librknnrt/headers.py": "a template of ours",
     "plugins/rknnlite_librknnrt/recipe.py": "C files of ours, and what was built of them",
     "plugins/rknnlite_librknnrt/chat3.py": "a file of our own process",
-    "plugins/rknnlite_rkllm/apart.py": "a pipe of our own process",
+    "plugins/rknnlite_rkllm/model_process.py": "a pipe of our own process",
 }
 """Where files are opened otherwise than by ``rknnlite.files.reading``, and why."""
 

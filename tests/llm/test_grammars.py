@@ -590,7 +590,7 @@ def test_answers_of_one_rule_do_not_know_each_other(grammars: Grammars, tokenize
 
 def test_the_server_follows_rules() -> None:
     pytest.importorskip("starlette")
-    from rknnlite_server.served import ServedModel
+    from rknnlite_server.served_model import ServedModel
     from rknnlite_server.settings import ModelSettings, ServerSettings
     from rknnlite_server.tool_choice import Tools
 

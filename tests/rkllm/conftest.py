@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 import pytest
 from rknnlite_llm import open_llm
+from rknnlite_rkllm.abi.revisions import REVISIONS
 
-from rknnlite.abi.rkllm import REVISIONS
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmContext, LlmParams, LlmResult, LlmSession
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import StandIn, build, model

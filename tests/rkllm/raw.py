@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rknnlite_rkllm.abi.revisions import revision_of
 
-from rknnlite.abi.rkllm import revision_of
 from tests.doubles.rkllm.standin import StandIn, build
 
 __all__ = ["Client", "Event", "described", "filled", "said"]

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_rkllm.abi import known_files, params, revisions
+from rknnlite_rkllm.abi.results import CallbackReturn
+from rknnlite_rkllm.abi.revisions import REVISIONS, Revision
 
-from rknnlite.abi import rkllm, rkllm_files, rkllm_params
-from rknnlite.abi.rkllm import REVISIONS, Revision
-from rknnlite.abi.rkllm_results import CallbackReturn
 from rknnlite.errors import BackendUnavailable
 from tests.doubles.double import compile_c
 from tests.doubles.rkllm.declare import layout_source, places
@@ -150,7 +150,7 @@ def test_a_compiler_for_arm_agrees(abi: Revision, target: str, tmp_path: Path) -
 
 
 def test_the_version_of_a_layout() -> None:
-    assert {version: rkllm.revision_of(version).name for version in rkllm.VERSIONS} == {
+    assert {version: revisions.revision_of(version).name for version in revisions.VERSIONS} == {
         version: name for name, entry in TABLE.items() for version in entry["versions"]
     }
 
@@ -158,7 +158,7 @@ def test_the_version_of_a_layout() -> None:
 @pytest.mark.parametrize("version", ["1.3.1", "1.2", "1.2.4", "1.2.1b2", "1.0.2", "1.4.0", "", "unknown"])
 def test_a_version_that_nobody_has_seen(version: str) -> None:
     with pytest.raises(BackendUnavailable, match=r"known are 1\.0\.0, 1\.0\.1, 1\.0\.2-beta, .*, 1\.3\.0"):
-        rkllm.revision_of(version)
+        revisions.revision_of(version)
 
 
 def test_members_can_be_asked_for() -> None:
@@ -169,41 +169,39 @@ def test_members_can_be_asked_for() -> None:
 
 
 def test_known_files() -> None:
-    ours = {known.blob: [known.version, known.platform] for known in rkllm_files.KNOWN_FILES}
-    assert len(ours) == len(rkllm_files.KNOWN_FILES) == 36 and ours == FILES
-    assert {version for version, _ in ours.values()} == set(rkllm.VERSIONS)
-    assert rkllm_files.known_file("f96c82ba91731e14905d95bda44555b191dbe996") is not None
-    assert rkllm_files.known_file(rkllm_files.git_blob_id(b"")) is None
-    assert not set(rkllm_files.UNREADABLE_SHA256.values()) & set(rkllm.VERSIONS)
+    ours = {known.blob: [known.version, known.platform] for known in known_files.KNOWN_FILES}
+    assert len(ours) == len(known_files.KNOWN_FILES) == 36 and ours == FILES
+    assert {version for version, _ in ours.values()} == set(revisions.VERSIONS)
+    assert known_files.known_file("f96c82ba91731e14905d95bda44555b191dbe996") is not None
+    assert known_files.known_file(known_files.git_blob_id(b"")) is None
+    assert not set(known_files.UNREADABLE_SHA256.values()) & set(revisions.VERSIONS)
 
 
 def test_the_marker() -> None:
     one = b"\0RKLLM SDK (version: 1.2.1b1 | target: Linux | build: f8ca3ae8 2025-04-08)\0"
     formats = b"rkllm-runtime version: %s\0rknn llm lib version: 2.3.3b0 (x)\0"
-    assert rkllm_files.markers(formats + one + one) == ("1.2.1b1",)
-    assert rkllm_files.markers(one + one.replace(b"1.2.1b1", b"1.0.2-beta")) == ("1.0.2-beta", "1.2.1b1")
-    assert rkllm_files.markers(formats) == ()
+    assert known_files.markers(formats + one + one) == ("1.2.1b1",)
+    assert known_files.markers(one + one.replace(b"1.2.1b1", b"1.0.2-beta")) == ("1.0.2-beta", "1.2.1b1")
+    assert known_files.markers(formats) == ()
 
 
 def test_layouts_by_exports() -> None:
     def names(version: str, *more: str) -> list[str]:
-        found = rkllm_files.revisions_exporting([*REVISIONS[version].exports, *more])
+        found = known_files.revisions_exporting([*REVISIONS[version].exports, *more])
         return [abi.name for abi in found]
 
     assert [names(version) for version in REVISIONS] == [
         ["1.0.0"], ["1.0.1"], ["1.1.0"], *[["1.2.0", "1.2.1b1"]] * 2, *[["1.2.1", "1.3.0"]] * 2,
     ]  # fmt: skip
-    assert names("1.1.0", "main", *rkllm_files.UNDECLARED_EXPORTS) == ["1.1.0"]
+    assert names("1.1.0", "main", *known_files.UNDECLARED_EXPORTS) == ["1.1.0"]
     assert names("1.3.0", "rkllm_something_new") == []
-    assert rkllm_files.revisions_exporting(["main"]) == ()
+    assert known_files.revisions_exporting(["main"]) == ()
 
 
 def test_the_space_for_the_default_call() -> None:
-    space = ct.sizeof(rkllm_params.RKLLMDefaultParamSpace)
+    space = ct.sizeof(params.RKLLMDefaultParamSpace)
     assert all(ct.sizeof(abi.RKLLMParam) < space for abi in REVISIONS.values())
-    assert all(
-        abi.has_field("RKLLMParam", name) for abi in REVISIONS.values() for name in rkllm_params.DEFAULTS
-    )
+    assert all(abi.has_field("RKLLMParam", name) for abi in REVISIONS.values() for name in params.DEFAULTS)
 
 
 def test_the_table_says_what_was_measured() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from rknnlite_llm import open_llm
+from rknnlite_rkllm.abi.revisions import REVISIONS
 
-from rknnlite.abi.rkllm import REVISIONS
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, PromptInput, SamplingParams
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import build, model, records

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from rknnlite_llm import open_llm
 from rknnlite_rkllm import checks
-from rknnlite_rkllm.domains import Domains
-from rknnlite_rkllm.settings import Settings
-from rknnlite_rkllm.troubles import TROUBLES, context_limit, explained, told_of_model
+from rknnlite_rkllm.abi.revisions import REVISIONS
+from rknnlite_rkllm.iommu_domains import IommuDomains
+from rknnlite_rkllm.log_errors import LOG_ERRORS, context_limit, error_in_log, model_facts
+from rknnlite_rkllm.settings import RkllmSettings
 
 from rknnlite import plugins
-from rknnlite.abi.rkllm import REVISIONS
 from rknnlite.cli.doctor import examine
 from rknnlite.errors import (
     DeviceUnmatch,
@@ -146,7 +146,7 @@ def test_settings_of_a_session(
 
 
 def test_models_that_do_not_fit_into_one_domain_get_others() -> None:
-    places, gib = Domains(), 1 << 30
+    places, gib = IommuDomains(), 1 << 30
     first, second = places.take(3 * gib), places.take(2 * gib)
     small, large = places.take(gib), places.take(9 * gib)
     assert [place.first for place in (first, second, small, large)] == [0, 1, 0, 2]
@@ -171,27 +171,29 @@ def test_models_that_do_not_fit_into_one_domain_get_others() -> None:
 )
 def test_options_that_are_not_legal(options: dict, match: str) -> None:
     with pytest.raises(ParamInvalid, match=match):
-        Settings.of(options)
+        RkllmSettings.of(options)
 
 
 def test_cpus_are_a_mask_or_a_list(tmp_path: Path) -> None:
-    assert Settings.of({"cpus": [4, 5, 6, 7]}).cpu_mask == Settings.of({"cpus": 0xF0}).cpu_mask == 0xF0
+    assert (
+        RkllmSettings.of({"cpus": [4, 5, 6, 7]}).cpu_mask == RkllmSettings.of({"cpus": 0xF0}).cpu_mask == 0xF0
+    )
     (tmp_path / "t.jinja").write_text("{{ messages }}")
-    assert Settings.of({"chat_template": str(tmp_path / "t.jinja")}).template == "{{ messages }}"
+    assert RkllmSettings.of({"chat_template": str(tmp_path / "t.jinja")}).template == "{{ messages }}"
     with pytest.raises(ParamInvalid, match="no template, no file"):
-        _ = Settings.of({"chat_template": "/nowhere"}).template
+        _ = RkllmSettings.of({"chat_template": "/nowhere"}).template
 
 
 def test_log_lines_tell_what_went_wrong() -> None:
     line = "E rkllm: max_context[16384] must be less than the model's max_context_limit[4096]"
-    error = explained("x", ["I rkllm: fine", line])
+    error = error_in_log("x", ["I rkllm: fine", line])
     assert isinstance(error, ParamInvalid) and "smaller max_context_len" in str(error)
     assert context_limit([line]) == 4096
-    assert explained("x", [line], spoiled=True) is None
-    assert explained("x", ["nothing of that"]) is None
-    assert len({trouble.pattern for trouble in TROUBLES}) == len(TROUBLES)
+    assert error_in_log("x", [line], spoiled=True) is None
+    assert error_in_log("x", ["nothing of that"]) is None
+    assert len({trouble.pattern for trouble in LOG_ERRORS}) == len(LOG_ERRORS)
     line = "I rkllm: rkllm-toolkit version: 1.2.1b1, max_context_limit: 4096, npu_core_num: 3, "
-    told = told_of_model([line + "target_platform: RK3588, model_dtype: W8A8"])
+    told = model_facts([line + "target_platform: RK3588, model_dtype: W8A8"])
     assert told == {"toolkit": "1.2.1b1", "context": "4096", "cores": "3", "soc": "RK3588", "dtype": "W8A8"}
 
 

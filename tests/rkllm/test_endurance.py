@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from rknnlite_llm import stream
-from rknnlite_rkllm.apart import ModelApart, RkllmCrashed
+from rknnlite_llm import streaming as stream
+from rknnlite_rkllm.model_process import ModelProcess, RkllmCrashed
 
 from rknnlite.spi.llm import (
     CallState,
@@ -87,7 +87,7 @@ class Runs:
 
     def kill(self, at: int) -> None:
         model = self._session._model  # type: ignore[attr-defined]
-        assert isinstance(model, ModelApart)
+        assert isinstance(model, ModelProcess)
         run = self._session.run_async(PromptInput("x"), InferParams(max_new_tokens=TOKENS))
         psutil.Process(model.pid).kill()
         with contextlib.suppress(RkllmCrashed):  # it may have been quicker

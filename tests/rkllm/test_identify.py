@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from rknnlite_llm import open_llm
 from rknnlite_rkllm import identify as module
+from rknnlite_rkllm.abi.known_files import UNREADABLE_SHA256, KnownFile
+from rknnlite_rkllm.abi.revisions import REVISIONS, VERSIONS
 from rknnlite_rkllm.elf import exports
 from rknnlite_rkllm.identify import LibraryUnknown, identify
 from rknnlite_rkllm.loader import find
 
 from rknnlite import plugins
-from rknnlite.abi.rkllm import REVISIONS, VERSIONS
-from rknnlite.abi.rkllm_files import UNREADABLE_SHA256, KnownFile
 from rknnlite.errors import BackendUnavailable
 from rknnlite.native.library import LibraryNotFound, LibraryUnusable, LibraryWrongArchitecture
 from rknnlite.spi.llm import PromptInput

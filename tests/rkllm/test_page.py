@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_rkllm.abi.revisions import REVISIONS
 
-from rknnlite.abi.rkllm import REVISIONS
 from rknnlite.errors import RknnError
 from rknnlite.spi.llm import (
     EmbedInput,

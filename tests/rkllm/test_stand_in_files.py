@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_rkllm.abi import known_files
+from rknnlite_rkllm.abi.params import DEFAULTS, RKLLMDefaultParamSpace
+from rknnlite_rkllm.abi.revisions import REVISIONS, revision_of
 
-from rknnlite.abi import rkllm_files
-from rknnlite.abi.rkllm import REVISIONS, revision_of
-from rknnlite.abi.rkllm_params import DEFAULTS, RKLLMDefaultParamSpace
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import build, model, records
 
@@ -50,17 +50,17 @@ def test_exports_and_marker(version: str) -> None:
         ["nm", "-D", "--defined-only", str(path)], capture_output=True, text=True, check=True
     )
     names = {line.split()[-1] for line in listed.stdout.splitlines()}
-    assert revision_of(version) in rkllm_files.revisions_exporting(names)
-    undeclared = set(rkllm_files.UNDECLARED_EXPORTS)
+    assert revision_of(version) in known_files.revisions_exporting(names)
+    undeclared = set(known_files.UNDECLARED_EXPORTS)
     assert undeclared & names == (undeclared if "rkllm_clear_kv_cache" in names else set())
-    assert rkllm_files.markers(path.read_bytes()) == (version,)
+    assert known_files.markers(path.read_bytes()) == (version,)
 
 
 @pytest.mark.parametrize(
     ("claim", "found"), [("", ()), ("1.3.1", ("1.3.1",)), ("1.1.4+1.2.0", ("1.1.4", "1.2.0"))]
 )
 def test_a_file_may_say_anything(claim: str, found: tuple[str, ...]) -> None:
-    assert rkllm_files.markers(build("1.2.0", marker=claim).read_bytes()) == found
+    assert known_files.markers(build("1.2.0", marker=claim).read_bytes()) == found
 
 
 def test_a_file_may_have_other_structures_than_its_version() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_rkllm.abi.results import CallbackReturn
+from rknnlite_rkllm.abi.revisions import REVISIONS
 
-from rknnlite.abi.rkllm import REVISIONS
-from rknnlite.abi.rkllm_results import CallbackReturn
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import model, records
 

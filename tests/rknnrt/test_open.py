@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_rknnrt import abi
-from rknnlite_rknnrt.settings import Settings
+from rknnlite_rknnrt.settings import RknnrtSettings
 
 import rknnlite
 from rknnlite.errors import (
@@ -128,16 +128,16 @@ def test_without_flushing_there_is_no_common_path(start: Start, option: str) -> 
 
 def test_illegal_settings() -> None:
     with pytest.raises(ParamInvalid, match=r"priority 'urgent' is not one of high, medium, low"):
-        Settings.of(OpenOptions(extra={"priority": "urgent"}))
+        RknnrtSettings.of(OpenOptions(extra={"priority": "urgent"}))
     with pytest.raises(ParamInvalid, match=r"outside='some' is not 'all', 'internal' or None"):
-        Settings.of(OpenOptions(extra={"outside": "some"}))
+        RknnrtSettings.of(OpenOptions(extra={"outside": "some"}))
 
 
 def test_unknown_options_are_refused() -> None:
     with pytest.raises(
         ParamInvalid, match="option priorty is unknown to backend rknnrt; did you mean priority"
     ):
-        Settings.of(OpenOptions(extra={"priorty": "low"}))
+        RknnrtSettings.of(OpenOptions(extra={"priorty": "low"}))
 
 
 ILLEGAL: dict[str, Any] = {

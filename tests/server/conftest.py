@@ -49,7 +49,7 @@ def running(
     """Start a server on a free port, and end it."""
     from rknnlite_server.serving import Connection, Server
 
-    app = make_app(settings, told=told)
+    app = make_app(settings, on_status=told)
     config = uvicorn.Config(
         app, host="127.0.0.1", port=0, log_level="warning", lifespan="on", http=Connection, ws="none"
     )

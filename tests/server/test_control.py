@@ -26,7 +26,7 @@ from rknnlite_llm.beside import Beside
 from rknnlite_server.arguments import settings_of_arguments
 from rknnlite_server.command import COMMAND
 from rknnlite_server.control import ServerStatus, start_server, stop_server
-from rknnlite_server.served import ServedModel
+from rknnlite_server.served_model import ServedModel
 from rknnlite_server.settings import ModelSettings, ServerSettings, settings_of
 
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid, RknnError

@@ -23,6 +23,7 @@ def test_health_and_models(server: Served) -> None:
     assert server.http.get("/health").json() == {"status": "ok"}
     (card,) = server.http.get("/v1/models").json()["data"]
     assert (card["id"], card["owned_by"], card["object"]) == ("tiny", "rknn", "model")
+    assert card["meta"]["vocab_type"] == 2  # LLAMA_VOCAB_TYPE_BPE
     assert card["meta"]["n_vocab"] == 640 and card["meta"]["size"] > 1_000_000
     assert server.http.get("/v1/models/tiny").json() == card
     assert server.http.get("/v1/models/other").status_code == 404

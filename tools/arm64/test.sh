@@ -20,4 +20,4 @@ export RKNN_DOUBLE_DIR=/double PYTHONPATH=/src:/src/plugins
 ARM64_BIND="/double=$libraries" ARM64_ENV="RKNN_DOUBLE_DIR PYTHONPATH" \
     "$here/run.sh" python3 -m pytest -p no:cacheprovider -q \
     --deselect tests/core/test_package.py::test_import_is_quick ${ARM64_TESTS:-tests/rknnrt tests/core tests/spi tests/native tests/insight tests/api
-        tests/rkllm/test_apart.py tests/rkllm/test_runs.py} "$@"
+        tests/rkllm/test_model_process.py tests/rkllm/test_runs.py} "$@"

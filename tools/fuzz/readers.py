@@ -248,14 +248,16 @@ def _use_tokenizer_wire(data: bytes, folder: Path) -> object:
 
 
 def _rkllm_wire() -> list[bytes]:
-    from rknnlite_rkllm.requests import Said
+    from rknnlite_rkllm.requests import CallbackResult
 
     from rknnlite.spi.llm import CallState
 
     request = (1, "run", np.arange(6, dtype=np.float32).reshape(2, 3), b"bytes", CallState.NORMAL)
     return [
         _recorded(lambda sock: Channel(sock).send(Message.REQUEST, request)),
-        _recorded(lambda sock: Channel(sock).send_token(Said(CallState.WAITING, 2, 7, b"\xf0\x9f"))),
+        _recorded(
+            lambda sock: Channel(sock).send_token(CallbackResult(CallState.WAITING, 2, 7, b"\xf0\x9f"))
+        ),
     ]
 
 

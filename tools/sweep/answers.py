@@ -15,14 +15,14 @@ from rknnlite_cpu.backend import CpuBackend
 from rknnlite.formats import ModelFile
 from rknnlite.spi import OpenOptions
 
-__all__ = ["ABSENT", "Answer", "answers", "simulated"]
+__all__ = ["ABSENT", "ComparedOutput", "answers", "simulated"]
 
 ABSENT = re.compile(r"does not store the attributes of (\w+)")
 """In the message of a refusal: the node type whose attributes would have to be given."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class ComparedOutput:
     """One output: ours, the simulator's, and the quantisation step (None for floating and integer outputs)."""
 
     ours: NDArray[Any]
@@ -39,10 +39,10 @@ def simulated(path: Path) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
         ]
 
 
-def answers(stem: Path, told: Mapping[str, Any]) -> list[Answer]:
+def answers(stem: Path, told: Mapping[str, Any]) -> list[ComparedOutput]:
     """Run ``stem``.rknn on the inputs of ``stem``.npz; ``told``: attributes that the file does not store."""
     inputs, wanted = simulated(Path(f"{stem}.npz"))
     with CpuBackend().open(ModelFile(f"{stem}.rknn"), OpenOptions(extra={"attributes": told})) as context:
         found = context.infer(inputs)
         steps = [a.quant.scale if a.quant and not a.dtype.is_float else None for a in context.outputs]
-    return [Answer(*parts) for parts in zip(found, wanted, steps, strict=True)]
+    return [ComparedOutput(*parts) for parts in zip(found, wanted, steps, strict=True)]

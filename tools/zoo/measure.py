@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
-from answers import Answer, answers
+from answers import ComparedOutput, answers
 from compare import Outcome
 from layers import RELATIVE, Layer, judge_layers
 from numpy.typing import NDArray
@@ -99,7 +99,7 @@ def measure(network: Stored, target: str) -> Measured:
     return Measured(network.name, target, outcome, trained, outputs, layers=layers)
 
 
-def closeness(answer: Answer, wanted: NDArray[Any]) -> Closeness:
+def closeness(answer: ComparedOutput, wanted: NDArray[Any]) -> Closeness:
     """Compare one output with the simulator's, and both with the float network's."""
     a, b, f = (x.astype(np.float64).reshape(-1) for x in (answer.ours, answer.simulator, wanted))
     difference, size = np.abs(a - b), float(np.abs(f).mean()) or 1.0

@@ -60,7 +60,7 @@ def build_graph(model: FlatModel, index: int, attributes: Attributes = NO_ATTRIB
             f"damaged file: its graph cannot be read ({type(error).__name__}: {error}); copy it again"
         ) from error
     graph.doubts = [*about_container(model.container, model.toolkit_version), *model.doubts]
-    say(graph, model.said)
+    say(graph, model.logged_guesses)
     return graph
 
 

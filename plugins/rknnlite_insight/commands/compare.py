@@ -12,7 +12,7 @@ from typing import Any
 from rknnlite_pages.report import need_templates
 
 from rknnlite import plugins
-from rknnlite.commandline.devices import is_afar, told_of
+from rknnlite.commandline.devices import is_afar, place_of_run
 from rknnlite.commandline.options import (
     add_inputs,
     add_isolation,
@@ -116,7 +116,7 @@ class Compare(Command):
                 **(_simulator(args) if board else opening(args)),
             )
             if board and found.board:
-                found = replace(found, board=replace(found.board, title=told_of(board, args.device)))
+                found = replace(found, board=replace(found.board, title=place_of_run(board, args.device)))
         verdict = judge(found)
         there = judge(found.on_board) if found.on_board and found.on_board.tensors else None
         if args.html:

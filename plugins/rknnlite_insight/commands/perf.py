@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rknnlite_pages.report import need_templates
 
-from rknnlite.commandline.devices import told_of
+from rknnlite.commandline.devices import place_of_run
 from rknnlite.commandline.options import add_inputs, add_isolation, add_model, open_context, output_file
 from rknnlite.errors import RknnError
 from rknnlite.files.input_arrays import arrays_for
@@ -65,7 +65,7 @@ class Perf(Command):
                 context.infer(arrays, layout=args.layout)
             table, memory = context.perf_table(), _memory(context)
             backend, soc = context.backend_name, context.soc.name
-            where = told_of(context, args.device) if args.device else ""
+            where = place_of_run(context, args.device) if args.device else ""
             if where:
                 table.note = (
                     f"{args.device}: {table.note}" if table.note else where

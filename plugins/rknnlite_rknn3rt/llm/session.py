@@ -235,7 +235,7 @@ class Rknn3LlmSession(GuardedSession):
             given.release()
         if whole is None:
             return summary
-        self._talk.ran(whole, calls.said, self.state().n_total_tokens, self._params[0])
+        self._talk.ran(whole, calls.generated, self.state().n_total_tokens, self._params[0])
         return replace(summary, n_cached_tokens=whole.cached)
 
     def _in_library(self, given: RunInputs, infer: Any, calls: CheckedCallbacks) -> RunSummary:

@@ -18,13 +18,13 @@ from rknnlite_protocol.requests import InferRequest
 
 from rknnlite.errors import DeviceUnavailable, InputInvalid, ParamInvalid, RunTimeout
 
-from ..closing import in_thread, within
+from ..async_helpers import in_thread, within
 from ..errors import ApiError
 from ..queueing import Turnstile
 from ..state import State
-from . import looking
-from .facts import FactsReader
-from .files import FolderWriter, pieces_of
+from . import inspection
+from .board_facts import FactsReader
+from .folder_stream import FolderWriter, pieces_of
 from .network import ServedNetwork
 from .uploads import Receiving, Stored
 
@@ -120,14 +120,14 @@ class _Board:
                 "let it serve the very file itself",
             )  # fmt: skip
 
-    # -- looking into networks ----------------------------------------------------------------------------
+    # -- inspection -----------------------------------------------------------------------------------------
 
     async def describe(self, request: Any, context: Any) -> Any:
         network = await self._network(request.model_name)
         shapes = parse_shapes(request.shapes, "shapes")
         default = [attr.dims for attr in network.pool.inputs]
         with network.kept():
-            found = await network.call(looking.describe, request.model_name, shapes, default)
+            found = await network.call(inspection.describe, request.model_name, shapes, default)
         return _text(found)
 
     async def perf(self, request: Any, context: Any) -> Any:
@@ -135,7 +135,7 @@ class _Board:
         network = await self._network(asked.model_name, asked.model_version)
         with network.kept():
             async with self._bench.turn():
-                return _text(await in_thread(looking.perf, network, asked))
+                return _text(await in_thread(inspection.perf, network, asked))
 
     async def dump(self, requests: Any, context: Any) -> AsyncIterator[Any]:
         messages = aiter_of(requests)
@@ -150,7 +150,7 @@ class _Board:
                 golden = await _received(first, messages, place / "golden")
                 folder = place / "dump"
                 async with self._bench.turn():
-                    await in_thread(looking.dump, network, asked, folder, golden)
+                    await in_thread(inspection.dump, network, asked, folder, golden)
                 made = message("rknnlite.FilePiece")
                 pieces = pieces_of(folder, PIECE)
                 while (piece := await in_thread(next, pieces, None)) is not None:

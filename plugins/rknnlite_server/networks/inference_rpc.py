@@ -15,13 +15,13 @@ from rknnlite_protocol.metadata import EXTENSIONS
 from rknnlite._version import __version__
 from rknnlite.errors import RknnError
 
-from ..closing import closing
+from ..async_helpers import closing
 from ..errors import ApiError
 from ..state import State
 from .network import ServedNetwork
+from .ordered_answers import in_order
 from .repository_rpc import repository_calls
-from .rpc_errors import told
-from .streams import in_order
+from .rpc_errors import logged_outcome
 
 __all__ = ["health_calls", "inference_calls"]
 
@@ -101,7 +101,7 @@ class _Inference:
         try:
             made.infer_response.CopyFrom(await self._in_turn(limits, request))
         except Exception as error:
-            _, made.error_message, metadata = told(error)
+            _, made.error_message, metadata = logged_outcome(error)
             made.infer_response.model_name, made.infer_response.id = request.model_name, request.id
             for key, value in metadata:
                 made.infer_response.parameters[key].string_param = value

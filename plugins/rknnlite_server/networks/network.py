@@ -28,12 +28,12 @@ from rknnlite.errors import (
 from rknnlite.native.processors import processors
 from rknnlite.spi import Context
 
-from ..closing import settled
+from ..async_helpers import settled
 from ..queueing import Room, Turnstile
 from ..settings import ServerSettings
 from .batches import Batches, Joinable, answer_together
 from .batching import Batching
-from .bound import BoundContexts, is_bound
+from .bound_memory import BoundContexts, is_bound
 from .statistics import Statistics
 
 __all__ = ["Identity", "ServedNetwork", "identity_of"]

@@ -18,7 +18,7 @@ from ..errors import ApiError
 from ..queueing import Room
 from ..settings import ServerSettings
 from .network import ServedNetwork
-from .uploaded import Uploaded
+from .uploaded_networks import UploadedNetworks
 
 __all__ = ["Entry", "Repository", "described", "name_of"]
 
@@ -57,7 +57,7 @@ class Repository:
             self._named[name] = Entry(name, path)
         self._found: dict[str, Entry] = {}
         self.room = Room(settings.queue_bytes)
-        self.uploaded = Uploaded(settings, self._files, self.room)
+        self.uploaded = UploadedNetworks(settings, self._files, self.room)
 
     @property
     def loaded(self) -> list[ServedNetwork]:

@@ -17,7 +17,7 @@ from rknnlite_protocol.messages import HEALTH, INFERENCE, methods
 from rknnlite.errors import InputInvalid, RknnError, shown
 
 from .. import body
-from ..closing import closing, within
+from ..async_helpers import closing, within
 from ..errors import ApiError
 from ..state import State
 from .rpc_errors import abort

@@ -13,7 +13,7 @@ from rknnlite.errors import RknnError
 
 from ..errors import ApiError, as_api_error
 
-__all__ = ["abort", "outcome", "told"]
+__all__ = ["abort", "logged_outcome", "outcome"]
 
 logger = logging.getLogger("rknnlite.server")
 _CODES = {
@@ -45,7 +45,7 @@ def outcome(error: BaseException) -> tuple[Any, str, tuple[tuple[str, str], ...]
     return getattr(grpc.StatusCode, name), _short(problem.message), metadata
 
 
-def told(error: BaseException) -> tuple[Any, str, tuple[tuple[str, str], ...]]:
+def logged_outcome(error: BaseException) -> tuple[Any, str, tuple[tuple[str, str], ...]]:
     """``outcome``; what nobody foresaw goes to the log."""
     if not isinstance(error, (ApiError, RknnError, asyncio.TimeoutError)):
         logger.error("gRPC: %s", error, exc_info=error)
@@ -54,7 +54,7 @@ def told(error: BaseException) -> tuple[Any, str, tuple[tuple[str, str], ...]]:
 
 async def abort(context: Any, error: BaseException) -> NoReturn:
     """End a call with an error."""
-    code, text, metadata = told(error)
+    code, text, metadata = logged_outcome(error)
     await context.abort(code, text, metadata)
     raise AssertionError
 

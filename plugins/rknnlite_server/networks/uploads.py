@@ -24,7 +24,7 @@ from rknnlite.errors import InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.files.writing import GrowingFile
 from rknnlite.native.buildcache import cache_dir, make_private, writable_by_others
 
-__all__ = ["Held", "Receiving", "Stored", "Uploads", "digest_of_file"]
+__all__ = ["FileInUse", "Receiving", "Stored", "Uploads", "digest_of_file"]
 
 PART_SECONDS = 86400.0
 """How long a part is kept that nobody goes on with."""
@@ -41,7 +41,7 @@ class Stored(NamedTuple):
 
 
 @dataclass
-class Held:
+class FileInUse:
     """A file in use: nobody removes it until ``close``."""
 
     path: Path
@@ -105,11 +105,11 @@ class Uploads:
             raise
         return receiving
 
-    def hold(self, digest: str) -> Optional[Held]:
+    def hold(self, digest: str) -> Optional[FileInUse]:
         """A complete file, kept from being removed; None where it is not here, or damaged (then it goes)."""
         path = self._place() / (digest + _WHOLE)
         try:
-            held = Held(path, os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
+            held = FileInUse(path, os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
         except OSError:
             return None
         try:

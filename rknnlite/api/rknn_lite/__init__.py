@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from ..._faces.given import flags, is_file, path_of, shown
+from ..._faces.arguments import flags, is_file, path_of, shown
 from ..._faces.log import FaceLog, listen, log_file, unlisten
 from ..._version import __version__
 from ...choosing import devices

@@ -10,7 +10,7 @@ import ctypes as ct
 from collections.abc import Iterator
 from typing import Any
 
-from rknnlite.abi.rkllm import Revision
+from rknnlite_rkllm.abi.revisions import Revision
 
 __all__ = ["header", "layout_source", "places"]
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from rknnlite_llm.gguf import write_gguf
 from rknnlite_llm.template import CHATML
+from rknnlite_rkllm.abi.revisions import VERSIONS, revision_of
 
-from rknnlite.abi.rkllm import VERSIONS, revision_of
 from tests.doubles.double import FLAGS, Double, compile_c
 
 from .declare import header

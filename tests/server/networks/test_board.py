@@ -20,8 +20,8 @@ from rknnlite_protocol.board import Description, PerfFigures, attr_text, shapes_
 from rknnlite_protocol.grpc_form import request_message
 from rknnlite_protocol.messages import INFERENCE, message
 from rknnlite_protocol.requests import InferRequest, Requested, Tensor
-from rknnlite_server.networks import board_rpc, facts, files, looking
-from rknnlite_server.networks.facts import facts_of
+from rknnlite_server.networks import board_facts, board_rpc, folder_stream, inspection
+from rknnlite_server.networks.board_facts import facts_of
 from rknnlite_server.settings import ServerSettings
 
 import rknnlite
@@ -149,7 +149,7 @@ def test_figures_are_those_of_a_run_here_but_for_the_times(calls: Calls) -> None
 
 
 def test_two_runs_are_never_timed_at_once(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    inside, most, real = [], [], looking.perf
+    inside, most, real = [], [], inspection.perf
 
     def watched(*arguments: Any) -> Any:
         inside.append(1)
@@ -159,7 +159,7 @@ def test_two_runs_are_never_timed_at_once(calls: Calls, monkeypatch: pytest.Monk
         inside.pop()
         return found
 
-    monkeypatch.setattr(looking, "perf", watched)
+    monkeypatch.setattr(inspection, "perf", watched)
     request = bytes_of(request_of(DYNAMIC))
     threads = [threading.Thread(target=lambda: calls.Perf(request=request)) for _ in range(4)]
     for thread in threads:
@@ -247,10 +247,10 @@ def test_golden_dumps_are_bounded_and_read_with_care(calls: Calls, monkeypatch: 
         list(calls.Dump(iter(golden(("manifest.json", b"{")))))
     with refused("INVALID_ARGUMENT"):
         list(calls.Dump(iter([])))
-    monkeypatch.setattr(files, "MOST_BYTES", 100)
+    monkeypatch.setattr(folder_stream, "MOST_BYTES", 100)
     with refused("INVALID_ARGUMENT", "100 bytes"):
         list(calls.Dump(iter(golden(("a", b"1" * 60), ("a", b"1" * 60)))))
-    monkeypatch.setattr(files, "MOST_FILES", 1)
+    monkeypatch.setattr(folder_stream, "MOST_FILES", 1)
     with refused("INVALID_ARGUMENT", "more than 1"):
         list(calls.Dump(iter(golden(("a", b"1"), ("b", b"1")))))
 
@@ -286,11 +286,11 @@ def test_a_folder_in_pieces_is_the_folder_again(tmp_path: Path) -> None:
     (tmp_path / "from").mkdir()
     for name, size in (("a.npy", 0), ("b.npy", 7), ("c.npy", 8)):
         (tmp_path / "from" / name).write_bytes(bytes(range(size)))
-    pieces = list(files.pieces_of(tmp_path / "from", 4))
+    pieces = list(folder_stream.pieces_of(tmp_path / "from", 4))
     assert [(name, len(piece)) for name, piece in pieces] == [
         ("a.npy", 0), ("b.npy", 4), ("b.npy", 3), ("c.npy", 4), ("c.npy", 4),
     ]  # fmt: skip
-    writer = files.FolderWriter(tmp_path / "to")
+    writer = folder_stream.FolderWriter(tmp_path / "to")
     for name, piece in pieces:
         writer.add(name, piece)
     writer.close()
@@ -317,15 +317,15 @@ def test_facts_are_those_of_the_kernel_and_of_the_backends(calls: Calls) -> None
 
 def test_facts_are_read_twice_a_second_at_most(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    monkeypatch.setattr(facts, "facts_of", lambda *about: read.append(1) or Facts("x"))
-    monkeypatch.setattr(facts, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(board_facts, "facts_of", lambda *about: read.append(1) or Facts("x"))
+    monkeypatch.setattr(board_facts, "FRESH_SECONDS", 0.0)
     assert calls.text(Facts, "Facts").rknnlite == "x"
-    monkeypatch.setattr(facts, "FRESH_SECONDS", 60.0)
+    monkeypatch.setattr(board_facts, "FRESH_SECONDS", 60.0)
     for _ in range(5):
         assert calls.text(Facts, "Facts").rknnlite == "x"
     assert len(read) == 1
     monkeypatch.undo()
-    monkeypatch.setattr(facts, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(board_facts, "FRESH_SECONDS", 0.0)
     assert calls.text(Facts, "Facts").rknnlite == rknnlite.__version__
 
 

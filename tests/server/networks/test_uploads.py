@@ -23,7 +23,7 @@ pytest.importorskip("grpc")
 from rknnlite_protocol.board import PIECE, Description, digest_of, stored_name
 from rknnlite_protocol.messages import message
 from rknnlite_protocol.requests import InferRequest, Tensor
-from rknnlite_server.networks import board_rpc, looking, uploaded, uploads
+from rknnlite_server.networks import board_rpc, inspection, uploaded_networks, uploads
 from rknnlite_server.networks.network import ServedNetwork
 from rknnlite_server.networks.uploads import Uploads
 from rknnlite_server.settings import ServerSettings
@@ -118,7 +118,7 @@ def test_who_goes_away_while_a_network_is_opened_harms_nobody(
     calls = own(networks=())
     model = calls.send(path_of(SMALL[0]))
     begun, go_on, opened = threading.Event(), threading.Event(), []
-    real = uploaded.ServedNetwork
+    real = uploaded_networks.ServedNetwork
 
     def slow(*given: Any) -> Any:
         opened.append(given)
@@ -126,7 +126,7 @@ def test_who_goes_away_while_a_network_is_opened_harms_nobody(
         go_on.wait(30)
         return real(*given)
 
-    monkeypatch.setattr(uploaded, "ServedNetwork", slow)
+    monkeypatch.setattr(uploaded_networks, "ServedNetwork", slow)
     going = calls.channel.unary_unary("/inference.GRPCInferenceService/ModelMetadata").future(
         message("inference.ModelMetadataRequest")(name=model).SerializeToString()
     )
@@ -366,8 +366,10 @@ def test_a_file_that_the_server_has_itself_need_not_travel(networks: Networks, n
 
 def test_each_file_of_the_server_is_hashed_once(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = own(networks=(str(path_of(SOFT)), str(path_of(WHOLE))), allow_upload=False)
-    read, real = [], uploaded.digest_of_file
-    monkeypatch.setattr(uploaded, "digest_of_file", lambda path: read.append(path.name) or real(path))
+    read, real = [], uploaded_networks.digest_of_file
+    monkeypatch.setattr(
+        uploaded_networks, "digest_of_file", lambda path: read.append(path.name) or real(path)
+    )
     data = path_of(SOFT).read_bytes()
     assert not read
     for _ in range(3):
@@ -588,14 +590,14 @@ def test_a_busy_network_is_not_idle(calls: Calls, board: Networks, monkeypatch: 
     check(calls, SMALL[0], model)
     network = next(n for n in board.state.repository.uploaded.loaded if n.name == model)
     assert network.idle
-    begun, go_on, real = threading.Event(), threading.Event(), looking.describe
+    begun, go_on, real = threading.Event(), threading.Event(), inspection.describe
 
     def slow(*arguments: Any) -> Any:
         begun.set()
         go_on.wait(30)
         return real(*arguments)
 
-    monkeypatch.setattr(looking, "describe", slow)
+    monkeypatch.setattr(inspection, "describe", slow)
     asker = threading.Thread(target=lambda: calls.Describe(model_name=model))
     asker.start()
     begun.wait(30)
@@ -606,7 +608,7 @@ def test_a_busy_network_is_not_idle(calls: Calls, board: Networks, monkeypatch: 
 
 
 def test_after_ten_idle_minutes_a_network_is_closed(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploaded, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(uploaded_networks, "_LOOK_SECONDS", 0.05)
     calls, before = own(networks=()), set(threading.enumerate())
     model = calls.send(path_of(SMALL[0]))
     check(calls, SMALL[0], model)
@@ -615,7 +617,7 @@ def test_after_ten_idle_minutes_a_network_is_closed(own: Any, monkeypatch: pytes
     assert workers
     time.sleep(0.2)
     assert len(kept.loaded) == 1
-    monkeypatch.setattr(uploaded, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(uploaded_networks, "IDLE_SECONDS", 0.0)
     until(lambda: not kept.loaded)
     until(lambda: not any(thread.is_alive() for thread in workers))
     monkeypatch.undo()

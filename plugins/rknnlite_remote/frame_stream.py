@@ -15,9 +15,9 @@ from rknnlite.errors import ContextInvalid, RknnError, RunTimeout
 
 from .channel import Channel
 from .errors import is_away
-from .wire import Answer, parse_streamed, with_id
+from .wire import InferAnswer, parse_streamed, with_id
 
-__all__ = ["Frames", "waited"]
+__all__ = ["FrameStream", "answer_of"]
 
 _MOST = 16  # frames under way, each with its inputs
 _TRIES = 5  # to connect anew
@@ -25,12 +25,12 @@ _PAUSE = 0.2  # seconds, doubled at each
 _Reader = Optional[threading.Thread]
 
 
-class _Begun(NamedTuple):
+class _Underway(NamedTuple):
     request: bytes
-    answer: Future[Answer]
+    answer: Future[InferAnswer]
 
 
-class Frames:
+class FrameStream:
     """The frames of one context. The owner makes one call at a time; ``close`` may come from another thread meanwhile.
 
     A thread reads the answers, from the first frame until ``close``. Where the connection breaks, what has no answer yet
@@ -40,26 +40,26 @@ class Frames:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._lock = threading.Lock()
-        self._begun: dict[int, _Begun] = {}
+        self._under_way: dict[int, _Underway] = {}
         self._reader: _Reader = None
         self._outbox: queue.SimpleQueue[Optional[bytes]] = queue.SimpleQueue()
         self._call: Any = None
         self._closed = threading.Event()
 
-    def begin(self, number: int, request: bytes) -> Future[Answer]:
+    def begin(self, number: int, request: bytes) -> Future[InferAnswer]:
         """Send a frame; its answer is in the future. Waits for an earlier one where too many are under way."""
         request = with_id(request, number)
         while True:
             with self._lock:
-                waiting = [begun.answer for begun in self._begun.values()]
+                waiting = [frame.answer for frame in self._under_way.values()]
                 if len(waiting) < _MOST:
                     break
             futures.wait(waiting, return_when=futures.FIRST_COMPLETED)
-        future: Future[Answer] = Future()
+        future: Future[InferAnswer] = Future()
         with self._lock:
             if self._closed.is_set():
                 raise ContextInvalid("this context is closed; open the model again")
-            self._begun[number] = _Begun(request, future)
+            self._under_way[number] = _Underway(request, future)
             if self._reader is None:
                 self._reader = threading.Thread(target=self._read, name="rknnlite-remote", daemon=True)
                 self._reader.start()
@@ -72,12 +72,12 @@ class Frames:
         with self._lock:
             self._closed.set()
             call, reader = self._call, self._reader
-            left, self._begun = list(self._begun.values()), {}
+            left, self._under_way = list(self._under_way.values()), {}
             self._outbox.put(None)
         if call is not None:
             call.cancel()
-        for number, begun in enumerate(left):
-            begun.answer.set_exception(
+        for number, frame in enumerate(left):
+            frame.answer.set_exception(
                 ContextInvalid(
                     f"{len(left) - number} frames were given up: the context was closed before they were done"
                 )
@@ -121,8 +121,8 @@ class Frames:
             if self._closed.is_set():
                 return False
             self._outbox = queue.SimpleQueue()
-            for begun in self._begun.values():
-                self._outbox.put(begun.request)
+            for frame in self._under_way.values():
+                self._outbox.put(frame.request)
             self._call = self._channel.stream("ModelStreamInfer", _sent(self._outbox))
             return True
 
@@ -130,7 +130,7 @@ class Frames:
         """Before a new stream: give the board time, and do not connect while there is nothing to ask."""
         self._closed.wait(pause)
         with self._lock:
-            if not self._begun:  # the next frame makes a thread of its own
+            if not self._under_way:  # the next frame makes a thread of its own
                 self._reader = None
                 return False
             return not self._closed.is_set()
@@ -138,22 +138,22 @@ class Frames:
     def _take(self, data: bytes) -> None:
         number, answer, error = parse_streamed(data, self._channel.board.label)
         with self._lock:
-            begun = self._begun.pop(number, None)
-        if begun is None:
+            frame = self._under_way.pop(number, None)
+        if frame is None:
             return
         if answer is not None:
-            begun.answer.set_result(answer)
+            frame.answer.set_result(answer)
         else:
-            begun.answer.set_exception(error or RknnError("the board says neither result nor error"))
+            frame.answer.set_exception(error or RknnError("the board says neither result nor error"))
 
     def _fail(self, error: RknnError) -> None:
         with self._lock:
-            left, self._begun = list(self._begun.values()), {}
-        for begun in left:
-            begun.answer.set_exception(type(error)(str(error)))
+            left, self._under_way = list(self._under_way.values()), {}
+        for frame in left:
+            frame.answer.set_exception(type(error)(str(error)))
 
 
-def waited(future: Future[Answer], number: int, timeout_ms: int) -> Answer:
+def answer_of(future: Future[InferAnswer], number: int, timeout_ms: int) -> InferAnswer:
     """The answer of a frame; raises what the frame raised, or RunTimeout."""
     futures.wait([future], timeout_ms / 1000 if timeout_ms else None)
     if not future.done():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes as ct
 import enum
 
-from .rkllm_params import RKLLMSamplingParam
+from .params import RKLLMSamplingParam
 
 __all__ = [
     "RKLLMCrossAttnParam",

@@ -50,6 +50,9 @@ from .tool_choice import Tools
 
 __all__ = ["ServedModel"]
 
+_VOCAB_TYPE_BPE = 2
+"""``LLAMA_VOCAB_TYPE_BPE`` of llama.cpp, by whose numbers the field ``vocab_type`` of ``/v1/models`` goes."""
+
 
 class ServedModel:
     """Opened in a thread of its own, used from the event loop; ``close`` ends all runs."""
@@ -160,11 +163,6 @@ class ServedModel:
             raise ApiError(501, "not_supported_error", str(error)) from None
         return lambda: self._rules.constraint(bound)
 
-    @property
-    def thinks(self) -> bool:
-        """Whether the model thinks first unless a request says otherwise."""
-        return False
-
     def opens_thought(self, tokens: Sequence[int]) -> bool:
         """Whether the prompt ends inside of a thought."""
         return ends_in_thought(self.form, self.tokenizer.decode(tokens[-8:], skip_special=False))
@@ -238,7 +236,7 @@ class ServedModel:
         if not self.settings.weight and not _package(self.settings).is_one_file:
             files.append(_package(self.settings).weight)
         return {
-            "vocab_type": 2, "n_vocab": config.vocab_size, "n_ctx_train": config.max_position_embeddings,
+            "vocab_type": _VOCAB_TYPE_BPE, "n_vocab": config.vocab_size, "n_ctx_train": config.max_position_embeddings,
             "n_ctx": self.limit, "n_embd": config.embedding_dim, "n_embed": config.embedding_dim,
             "n_params": getattr(self.context, "parameters", None),
             "size": sum(path.stat().st_size for path in files if path.exists()),

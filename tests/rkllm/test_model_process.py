@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from rknnlite_rkllm.apart import ModelApart, RkllmCrashed
-from rknnlite_rkllm.requests import Ended, Given, Media, Mode, Perf, Run, Said, Start
+from rknnlite_rkllm.model_process import ModelProcess, RkllmCrashed
+from rknnlite_rkllm.requests import CallbackResult, Media, Mode, Perf, Run, RunEnd, RunInput, Start
 from rknnlite_rkllm.wire import Channel, Message
 from rknnlite_server.session_pool import SessionPool
 
@@ -41,7 +41,7 @@ Modes = Callable[..., None]
 
 
 def process_of(session: Any) -> psutil.Process:
-    assert isinstance(session._model, ModelApart)
+    assert isinstance(session._model, ModelProcess)
     return psutil.Process(session._model.pid)
 
 
@@ -69,6 +69,17 @@ def test_a_crash_is_an_error_and_the_next_session_works(
     again = talking(context)  # there is room for it although nobody closed the first
     assert again.run(PromptInput("x"), InferParams(max_new_tokens=9)).n_decode_tokens == 9
     session.close()
+
+
+def test_how_a_process_ended_is_not_read_from_a_message_with_names_in_it(
+    opened: Opener, modes: Modes
+) -> None:
+    modes("1.2.3", strike="exit@1")
+    session = talking(opened("1.2.3", "op count", name="it\x07 ended; open the model.rkllm"))
+    with pytest.raises(RkllmCrashed) as crashed:
+        session.run(PromptInput("x"))
+    text = crashed.value.args[0].partition(". The library's last words")[0]
+    assert text.endswith("its process ended in rkllm_run: status 3; the session is lost, open another one")
 
 
 def test_a_crash_while_the_model_is_loaded(
@@ -179,7 +190,7 @@ def test_what_the_library_prints_does_not_come_to_stdout(
     context = opened("1.2.3", "op echo")
     talking(context).run(PromptInput("x"))
     assert capfd.readouterr() == ("", "")
-    assert context.told["soc"] == "RK3588"  # type: ignore[attr-defined]
+    assert context.model_facts["soc"] == "RK3588"  # type: ignore[attr-defined]
 
 
 def test_a_pool_gives_no_crashed_session(
@@ -203,7 +214,7 @@ def test_messages_keep_what_they_carry() -> None:
     ours, theirs = socket.socketpair()
     embeds = np.arange(12, dtype=np.float32).reshape(3, 4)
     media = Media(embeds, 3, 1, start="<s>", content="日")
-    given = Given(InputKind.MULTIMODAL, "a\0b", np.array([1, 2], np.int32), media)
+    given = RunInput(InputKind.MULTIMODAL, "a\0b", np.array([1, 2], np.int32), media)
     run = Run((given,), Mode.LOGITS, True, 7, SamplingParams(logit_bias=((1, 0.5),)))
     with ours, theirs:
         one, other = Channel(ours), Channel(theirs)
@@ -217,10 +228,10 @@ def test_messages_keep_what_they_carry() -> None:
             Mode.LOGITS,
             run.sampling,
         )
-        one.send_token(Said(CallState.WAITING, 2, 7, b"\xf0\x9f"))
-        assert other.receive() == (Message.TOKEN, Said(CallState.WAITING, 2, 7, b"\xf0\x9f"))
-        one.send(Message.ANSWER, Ended(-1, CallState.ERROR, Perf(1.0, 2, 3.0, 4, 5.0)))
-        assert other.receive()[1] == Ended(-1, CallState.ERROR, Perf(1.0, 2, 3.0, 4, 5.0))
+        one.send_token(CallbackResult(CallState.WAITING, 2, 7, b"\xf0\x9f"))
+        assert other.receive() == (Message.TOKEN, CallbackResult(CallState.WAITING, 2, 7, b"\xf0\x9f"))
+        one.send(Message.ANSWER, RunEnd(-1, CallState.ERROR, Perf(1.0, 2, 3.0, 4, 5.0)))
+        assert other.receive()[1] == RunEnd(-1, CallState.ERROR, Perf(1.0, 2, 3.0, 4, 5.0))
         ours.sendall(b"\x09" + b"\x01\0\0\0\0\0\0\0" + b"x")
         with pytest.raises(RknnError, match="cannot be read"):
             other.receive()

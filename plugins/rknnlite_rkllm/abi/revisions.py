@@ -4,7 +4,7 @@
 >>> abi.name, ct.sizeof(abi.RKLLMParam), "rkllm_set_function_tools" in abi.functions
 ('1.2.1', 208, True)
 
-No library tells its version by a call: ``rkllm_files`` has what identifies one. Each revision is told as the change
+No library tells its version by a call: ``known_files`` has what identifies one. Each revision is told as the change
 against the one before. Source: the vendor's public headers.
 """
 
@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Callable
 
-from ..errors import BackendUnavailable
-from . import rkllm_inputs as inputs
-from . import rkllm_params as params
-from . import rkllm_results as results
-from .rkllm_results import CallbackReturn
-from .signature import Signature
+from rknnlite.abi.signature import Signature
+from rknnlite.errors import BackendUnavailable
+
+from . import inputs, params, results
+from .results import CallbackReturn
 
 __all__ = ["REVISIONS", "VERSIONS", "Revision", "revision_of", "versions_with"]
 

@@ -1,4 +1,4 @@
-"""What a run says, on its way to the callbacks: counted, put together to whole characters, checked."""
+"""What a run gives, on its way to the callbacks: counted, put together to whole characters, checked."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from rknnlite_llm.callbacks import CheckedCallbacks
 from rknnlite.spi.llm import CallState, LlmOutput, LlmResult, OutputState, RunSummary
 from rknnlite.tensor import TensorAttr
 
-from .requests import Ended, Mode, Said
+from .requests import CallbackResult, Mode, RunEnd
 
-__all__ = ["Answer", "Listener", "summarised"]
+__all__ = ["RunListener", "TokenBuffer", "summarised"]
 
-_MOST_HELD = 8
+_MOST_WAITING = 8
 
 
-class Answer:
+class TokenBuffer:
     """Tokens of one input: handed on when they are whole characters, at most 8 of them held back."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held: list[int] = []
+        self._waiting: list[int] = []
         self._text: list[str] = []
         self.count = 0
 
-    def push(self, said: Said) -> Optional[LlmResult]:
+    def push(self, result: CallbackResult) -> Optional[LlmResult]:
         """Take a token; what may be shown now, if anything."""
         self.count += 1
-        text = self._decoder.decode(said.text)
-        if said.token >= 0:
-            self._held.append(said.token)
-        waits = said.state is CallState.WAITING or bool(self._decoder.getstate()[0])
-        if waits and not text and len(self._held) < _MOST_HELD:
+        text = self._decoder.decode(result.text)
+        if result.token >= 0:
+            self._waiting.append(result.token)
+        waits = result.state is CallState.WAITING or bool(self._decoder.getstate()[0])
+        if waits and not text and len(self._waiting) < _MOST_WAITING:
             return None
         return self._result(text)
 
     def rest(self) -> Optional[LlmResult]:
         """What was held back, at the end; bytes that are no character become U+FFFD."""
         text = self._decoder.decode(b"", final=True)
-        return self._result(text) if text or self._held else None
+        return self._result(text) if text or self._waiting else None
 
     def _result(self, text: str) -> LlmResult:
         self._text.append(text)
-        ids, self._held = tuple(self._held), []
+        ids, self._waiting = tuple(self._waiting), []
         return LlmResult(ids, text)
 
     @property
@@ -55,8 +55,8 @@ class Answer:
         return "".join(self._text)
 
 
-class Listener:
-    """``heard`` of one run.
+class RunListener:
+    """``on_result`` of one run.
 
     Args:
         calls: the session's callbacks; tokens of batches go to ``batch`` instead.
@@ -80,7 +80,7 @@ class Listener:
     ) -> None:
         self._calls, self._mode, self._limit, self._outputs = calls, mode, limit, outputs
         self._stop, self._stopping, self._batch = stop, stopping, batch
-        self.answers = [Answer() for _ in range(inputs)]
+        self.answers = [TokenBuffer() for _ in range(inputs)]
         self.failure: Optional[BaseException] = None
         self.full = False
         self.first_token = 0.0
@@ -91,7 +91,7 @@ class Listener:
         """Tokens of the longest answer."""
         return max(answer.count for answer in self.answers)
 
-    def heard(self, said: Said) -> None:
+    def on_result(self, result: CallbackResult) -> None:
         """See ``Model.run``."""
         if self.failure is not None or self.full:
             return
@@ -101,33 +101,33 @@ class Listener:
         self.first_token = self.first_token or time.perf_counter()
         try:
             if self._mode is Mode.GENERATE:
-                self._token(said)
+                self._token(result)
             else:
-                self._output(said)
+                self._output(result)
         except BaseException as error:  # raised where the run was started
             self.failure = error
             self._stop()
 
-    def _token(self, said: Said) -> None:
-        answer = self.answers[said.index]
-        if said.token < 0 and not said.text:
+    def _token(self, result: CallbackResult) -> None:
+        answer = self.answers[result.index]
+        if result.token < 0 and not result.text:
             return
-        result = answer.push(said)
+        piece = answer.push(result)
         if self._limit and answer.count >= self._limit:
             self.full = len(self.answers) == 1
             if self.full:
                 self._stop()
-        if result is not None:
-            self._tell(said.index, result)
+        if piece is not None:
+            self._deliver(result.index, piece)
 
-    def _tell(self, index: int, result: LlmResult) -> None:
+    def _deliver(self, index: int, result: LlmResult) -> None:
         if self._batch is not None:
             self._batch(index, result)
         else:
             self._calls.result(result, CallState.NORMAL)
 
-    def _output(self, said: Said) -> None:
-        values = said.logits if self._mode is Mode.LOGITS else said.hidden
+    def _output(self, result: CallbackResult) -> None:
+        values = result.logits if self._mode is Mode.LOGITS else result.hidden
         if values is None:
             return
         index = 0 if self._mode is Mode.LOGITS else 1
@@ -142,18 +142,18 @@ class Listener:
         for index, answer in enumerate(self.answers):
             result = answer.rest()
             if result is not None:
-                self._tell(index, result)
+                self._deliver(index, result)
 
 
 def summarised(
-    state: CallState, ended: Ended, listener: Listener, tokens: int, start: float, end: float
+    state: CallState, ended: RunEnd, listener: RunListener, tokens: int, start: float, end: float
 ) -> RunSummary:
     """Figures of the library where it has them, else what was counted here; ``tokens`` went in, 0: as text."""
     perf = ended.perf
     prefill = perf.prefill_tokens if perf is not None else tokens
-    told = perf is not None and perf.generate_tokens > 0 and state is CallState.FINISH
+    counted = perf is not None and perf.generate_tokens > 0 and state is CallState.FINISH
     decode = (
-        perf.generate_tokens if perf is not None and told else listener.count
-    )  # what an abort cut off is not said
+        perf.generate_tokens if perf is not None and counted else listener.count
+    )  # what an abort cut off is not result
     cached = max(0, tokens - prefill)
     return RunSummary(state, prefill, decode, start, listener.first_token or end, end, cached)

@@ -20,10 +20,10 @@ from rknnlite.errors import (
     TargetPlatformUnmatch,
 )
 
-__all__ = ["TROUBLES", "Trouble", "context_limit", "explained", "runtime_version", "told_of_model"]
+__all__ = ["LOG_ERRORS", "LogError", "context_limit", "error_in_log", "model_facts", "runtime_version"]
 
 
-class Trouble(NamedTuple):
+class LogError(NamedTuple):
     """A line of the log, the error that it is here, and what to do. ``spoils``: results cannot be trusted behind it."""
 
     pattern: str
@@ -32,28 +32,28 @@ class Trouble(NamedTuple):
     spoils: bool = False
 
 
-TROUBLES = (
-    Trouble(r"matmul\([^)]*\) run failed", DeviceUnmatch,
+LOG_ERRORS = (
+    LogError(r"matmul\([^)]*\) run failed", DeviceUnmatch,
             "what the model says is garbage; update the NPU driver to 0.9.8 (rknnlite doctor shows it)", True),
-    Trouble(r"failed to malloc npu memory", OutOfMemory,
+    LogError(r"failed to malloc npu memory", OutOfMemory,
             "close other models, or give this one a base_domain_id of its own (an IOMMU domain holds 4 GiB)"),
-    Trouble(r"max_context\[\d+\] must be less than the model's max_context_limit\[\d+\]", ParamInvalid,
+    LogError(r"max_context\[\d+\] must be less than the model's max_context_limit\[\d+\]", ParamInvalid,
             "give a smaller max_context_len, or convert the model with a larger max_context"),
-    Trouble(r"Platform error: must be either", TargetPlatformUnmatch,
+    LogError(r"Platform error: must be either", TargetPlatformUnmatch,
             "librkllmrt runs on RK3588, RK3576, RK3562 and RV1126B only"),
-    Trouble(r"target_platform does not match", TargetPlatformUnmatch, "convert the model for this SoC"),
-    Trouble(r"invalid rknn llm model magic|load model file error", ModelInvalid,
+    LogError(r"target_platform does not match", TargetPlatformUnmatch, "convert the model for this SoC"),
+    LogError(r"invalid rknn llm model magic|load model file error", ModelInvalid,
             "copy the file again, or convert the model for this version of the runtime"),
-    Trouble(r"model version is too old", ModelUnsupported, "convert the model with a newer rkllm-toolkit"),
-    Trouble(r"The n_batch must be between", ParamInvalid,
+    LogError(r"model version is too old", ModelUnsupported, "convert the model with a newer rkllm-toolkit"),
+    LogError(r"The n_batch must be between", ParamInvalid,
             "give n_batch from 1 to 100; with 1 already, library and layout do not fit"),
-    Trouble(r"n_image/n_image_token of multimodal_input is not set", InputInvalid,
+    LogError(r"n_image/n_image_token of multimodal_input is not set", InputInvalid,
             "give image_tags when the model is opened, and content of the image"),
-    Trouble(r"does not support saving prompt cache", ModelUnsupported,
+    LogError(r"does not support saving prompt cache", ModelUnsupported,
             "only models with full attention in all layers save their cache"),
-    Trouble(r"Chat template auto-parsing failed", ModelUnsupported,
+    LogError(r"Chat template auto-parsing failed", ModelUnsupported,
             "open the model with chat_template, e.g. chat_template='chatml'"),
-    Trouble(r"start_pos and end_pos are only valid", ParamInvalid,
+    LogError(r"start_pos and end_pos are only valid", ParamInvalid,
             "the library is another version than it seems; install it as the vendor published it"),
 )  # fmt: skip
 """In the order in which they count."""
@@ -66,10 +66,10 @@ _MODEL = re.compile(
 )
 
 
-def explained(what: str, lines: Iterable[str], spoiled: bool = False) -> Optional[RknnError]:
+def error_in_log(what: str, lines: Iterable[str], spoiled: bool = False) -> Optional[RknnError]:
     """The error that log lines tell of; None where none of them is known. ``spoiled``: only what spoils results."""
     for line in lines:
-        for trouble in TROUBLES:
+        for trouble in LOG_ERRORS:
             if (trouble.spoils or not spoiled) and re.search(trouble.pattern, line):
                 return trouble.error(f"{what}: librkllmrt printed {line.strip()[:200]!r}; {trouble.remedy}")
     return None
@@ -85,6 +85,6 @@ def runtime_version(lines: Iterable[str]) -> str:
     return next((found.group(1) for found in map(_RUNTIME.search, lines) if found), "")
 
 
-def told_of_model(lines: Iterable[str]) -> dict[str, str]:
+def model_facts(lines: Iterable[str]) -> dict[str, str]:
     """What the library prints of a model that it has loaded: toolkit, context, cores, soc, dtype."""
     return next((found.groupdict() for found in map(_MODEL.search, lines) if found), {})

@@ -21,7 +21,7 @@ from .channel import Channel
 from .errors import NotThere, error_of
 from .upload import send, sha256_of
 
-__all__ = ["Home"]
+__all__ = ["ModelOnBoards"]
 
 T = TypeVar("T")
 _ANSWER_SECONDS = 5.0  # until a board says that it is there
@@ -29,15 +29,15 @@ _OPEN_SECONDS = 600.0  # a large network is read, and prepared on a small board
 _MOST_AT_ONCE = 16
 
 
-class Home:
+class ModelOnBoards:
     """Where a model lives. Nothing is held open here."""
 
-    def __init__(self, board: Board, model: ModelFile) -> None:
-        self.board, self.model = board, model
-        self.sha256 = sha256_of(model)
+    def __init__(self, board: Board, file: ModelFile) -> None:
+        self.board, self.file = board, file
+        self.sha256 = sha256_of(file)
         self.name = stored_name(self.sha256)
 
-    def settle(self) -> Description:
+    def distribute(self) -> Description:
         """See to it that every board that answers has the model; what they make of it.
 
         Raises:
@@ -71,7 +71,7 @@ class Home:
             call = channel.unary(BOARD, "Describe")
             return call(request, timeout=_OPEN_SECONDS, metadata=channel.metadata)
 
-        answer = self.with_model(channel, ask, f"opening {self.model.label}", lambda: self._send(channel))
+        answer = self.with_model(channel, ask, f"opening {self.file.label}", lambda: self._send(channel))
         found: Description = from_text(
             Description, answer.json, f"what board {channel.board.label} says of the model"
         )
@@ -84,7 +84,7 @@ class Home:
         try:
             return _made(channel, call, doing)
         except NotThere:
-            (restore or self.settle)()
+            (restore or self.distribute)()
         try:
             return _made(channel, call, doing)
         except NotThere as error:
@@ -115,7 +115,7 @@ class Home:
             channel.close()
 
     def _send(self, channel: Channel) -> None:
-        send(channel, self.model, self.sha256)
+        send(channel, self.file, self.sha256)
 
     def _check_alike(self, found: dict[str, Description]) -> None:
         (first, one), *others = found.items()

@@ -16,7 +16,7 @@ from rknnlite.spi.zero_copy import Place, forms
 from rknnlite.tensor import TensorAttr
 
 from .channel import Channel
-from .home import Home
+from .model_on_boards import ModelOnBoards
 
 __all__ = ["DescribedContext"]
 
@@ -29,9 +29,9 @@ _FORMS = (
 class DescribedContext(Context):
     """Part of ``RemoteContext``: what it is."""
 
-    def __init__(self, home: Home, description: Description, soc: Soc, channel: Channel) -> None:
+    def __init__(self, hosted: ModelOnBoards, description: Description, soc: Soc, channel: Channel) -> None:
         super().__init__()
-        self._home, self._soc, self._channel = home, soc, channel
+        self._hosted, self._soc, self._channel = hosted, soc, channel
         self._shapes = [[tuple(dims) for dims in entry] for entry in description.shapes]
         self._described: dict[int, Description] = {}
         self._shape_chosen = description.shape_chosen
@@ -51,7 +51,7 @@ class DescribedContext(Context):
     @property
     def board(self) -> str:
         """Name and address of the board, or of the boards."""
-        return self._home.board.label
+        return self._hosted.board.label
 
     @property
     def board_backend(self) -> str:
@@ -108,9 +108,9 @@ class DescribedContext(Context):
 
     def _describe(self, shapes: Sequence[Sequence[int]]) -> None:
         """Ask for what a dynamic shape brings, once for each; raises ParamInvalid, DeviceUnavailable."""
-        number = find_shapes(self._home.model.label, shapes, self._shapes, self._inputs)
+        number = find_shapes(self._hosted.file.label, shapes, self._shapes, self._inputs)
         if number not in self._described:
-            self._described[number] = self._home.describe(self._channel, self._shapes[number])
+            self._described[number] = self._hosted.describe(self._channel, self._shapes[number])
         self._take(self._described[number])
 
     def _all_places(self) -> list[Place]:

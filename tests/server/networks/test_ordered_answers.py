@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from rknnlite_server.closing import closing
-from rknnlite_server.networks.streams import in_order
+from rknnlite_server.async_helpers import closing
+from rknnlite_server.networks.ordered_answers import in_order
 
 
 class Asked:

@@ -12,14 +12,14 @@ from typing import Optional
 
 from rknnlite_protocol.board import stored_name
 
-from ..closing import in_thread
+from ..async_helpers import in_thread
 from ..errors import ApiError
 from ..queueing import Room
 from ..settings import ServerSettings
 from .network import Identity, ServedNetwork, identity_of
-from .uploads import Held, Stored, Uploads, digest_of_file
+from .uploads import FileInUse, Stored, Uploads, digest_of_file
 
-__all__ = ["Uploaded"]
+__all__ = ["UploadedNetworks"]
 
 logger = logging.getLogger("rknnlite.server")
 IDLE_SECONDS = 600.0
@@ -30,13 +30,13 @@ _LOOK_SECONDS = 15.0
 @dataclass
 class _Loaded:
     network: ServedNetwork
-    held: Optional[Held]
+    in_use: Optional[FileInUse]
     used: float = field(default_factory=time.monotonic)
 
     def close(self) -> None:
         self.network.close()
-        if self.held is not None:
-            self.held.close()
+        if self.in_use is not None:
+            self.in_use.close()
 
 
 @dataclass
@@ -47,7 +47,7 @@ class _Known:
     digest: str
 
 
-class Uploaded:
+class UploadedNetworks:
     """For one event loop.
 
     Args:
@@ -128,9 +128,9 @@ class Uploaded:
             self._watch()
 
     def _open(self, digest: str, path: Optional[Path]) -> _Loaded:
-        held = self.files.hold(digest) if path is None and self._settings.allow_upload else None
-        if held is not None:
-            path = held.path
+        in_use = self.files.hold(digest) if path is None and self._settings.allow_upload else None
+        if in_use is not None:
+            path = in_use.path
         if path is None:
             raise ApiError(
                 404,
@@ -140,11 +140,11 @@ class Uploaded:
         try:
             network = ServedNetwork(stored_name(digest), path, self._settings, self._room)
         except BaseException:
-            if held is not None:
-                held.close()
+            if in_use is not None:
+                in_use.close()
             raise
-        entry = _Loaded(network, held)
-        if held is None and self._known(path) != digest:
+        entry = _Loaded(network, in_use)
+        if in_use is None and self._known(path) != digest:
             entry.close()
             raise ApiError(
                 404, "not_found_error", f"{path.name} was changed while it was opened; send the file"

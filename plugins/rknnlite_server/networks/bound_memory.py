@@ -17,7 +17,7 @@ from rknnlite.errors import InputInvalid, OutputInvalid, ParamInvalid, RknnError
 from rknnlite.spi import AttrKind, Context, Memory
 from rknnlite.tensor import TensorAttr
 
-from ..closing import in_thread
+from ..async_helpers import in_thread
 from ..queueing import Turnstile
 
 __all__ = ["BoundContexts", "is_bound"]

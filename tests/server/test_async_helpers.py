@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from rknnlite_server.closing import within
+from rknnlite_server.async_helpers import within
 
 
 def test_the_result_or_the_end_of_the_time() -> None:

@@ -12,11 +12,11 @@ from typing import Optional
 
 from .checks import DOMAIN
 
-__all__ = ["Domains", "Place", "domains"]
+__all__ = ["IommuDomains", "Placement", "domains"]
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """Where a model of ``size`` bytes lies: from domain ``first`` on."""
 
     first: int
@@ -29,37 +29,38 @@ class Place:
         return {self.first + i: min(DOMAIN, self.size - i * DOMAIN) for i in range(count)}
 
 
-class Domains:
-    """Places of models; for any number of threads."""
+class IommuDomains:
+    """Placements of models; for any number of threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._places: list[Place] = []
+        self._placements: list[Placement] = []
 
-    def take(self, size: int, wanted: Optional[int] = None) -> Place:
+    def take(self, size: int, wanted: Optional[int] = None) -> Placement:
         """A place for a model, in ``wanted`` or the first domains with room; give it back with ``give``."""
         with self._lock:
             used: dict[int, int] = {}
-            for place in self._places:
+            for place in self._placements:
                 for domain, part in place.parts.items():
                     used[domain] = used.get(domain, 0) + part
             first = wanted
             if first is None:
                 first = 0
                 while any(
-                    used.get(domain, 0) + part > DOMAIN for domain, part in Place(first, size).parts.items()
+                    used.get(domain, 0) + part > DOMAIN
+                    for domain, part in Placement(first, size).parts.items()
                 ):
                     first += 1
-            place = Place(first, size)
-            self._places.append(place)
+            place = Placement(first, size)
+            self._placements.append(place)
             return place
 
-    def give(self, place: Place) -> None:
+    def give(self, place: Placement) -> None:
         """The model has gone; again does nothing."""
         with self._lock:
-            if place in self._places:
-                self._places.remove(place)
+            if place in self._placements:
+                self._placements.remove(place)
 
 
-domains = Domains()
+domains = IommuDomains()
 """Of this program."""

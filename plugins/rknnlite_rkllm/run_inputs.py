@@ -10,21 +10,21 @@ from rknnlite_llm.callbacks import CheckedCallbacks
 from rknnlite.errors import InputInvalid
 from rknnlite.spi.llm import AudioBlock, ImageBlock, InputKind, MediaBlock, VideoBlock
 
-from .requests import Given, Media
+from .requests import Media, RunInput
 
 __all__ = ["embedded", "multimodal", "prompt", "tokens"]
 
 Tags = tuple[str, str, str]
 
 
-def prompt(text: str, role: str = "user", thinking: bool = False) -> Given:
+def prompt(text: str, role: str = "user", thinking: bool = False) -> RunInput:
     """Text."""
     if not text:
         raise InputInvalid("the prompt is empty; what librkllmrt does then is not documented")
-    return Given(InputKind.PROMPT, text, role=role, thinking=thinking)
+    return RunInput(InputKind.PROMPT, text, role=role, thinking=thinking)
 
 
-def tokens(ids: Any, calls: CheckedCallbacks, context: int) -> Given:
+def tokens(ids: Any, calls: CheckedCallbacks, context: int) -> RunInput:
     """Token ids; raises InputInvalid for what are none, or more than the context holds."""
     array = calls.checked_ids(ids, "the input")
     if len(array) > context:  # the library crashes in some versions
@@ -32,20 +32,20 @@ def tokens(ids: Any, calls: CheckedCallbacks, context: int) -> Given:
             f"the input has {len(array)} tokens, the context holds {context}; shorten it, or open the session with a larger "
             "max_context_len"
         )
-    return Given(InputKind.TOKEN, array=array)
+    return RunInput(InputKind.TOKEN, array=array)
 
 
-def embedded(embeds: Any, calls: CheckedCallbacks, context: int) -> Given:
+def embedded(embeds: Any, calls: CheckedCallbacks, context: int) -> RunInput:
     """Embeddings as float32 (n, hidden)."""
     array = calls.checked_embeddings(embeds, None, "the input")
     if len(array) > context:
         raise InputInvalid(f"the input has {len(array)} embeddings, the context holds {context}; shorten it")
-    return Given(InputKind.EMBED, array=array)
+    return RunInput(InputKind.EMBED, array=array)
 
 
 def multimodal(
     text: str, blocks: list[MediaBlock], calls: CheckedCallbacks, opened: Tags, per_run: bool
-) -> Given:
+) -> RunInput:
     """Text with images or videos, whose tags the library replaces.
 
     ``opened`` are the tags that the model was opened with, ``per_run`` says whether this version takes those of the input.
@@ -62,7 +62,7 @@ def multimodal(
         _check_tags(block, opened, per_run)
         kind = "image" if isinstance(block, ImageBlock) else "video"
         media[kind] = _media(block, calls)
-    return Given(InputKind.MULTIMODAL, text, image=media.get("image"), video=media.get("video"))
+    return RunInput(InputKind.MULTIMODAL, text, image=media.get("image"), video=media.get("video"))
 
 
 def _check_tags(block: ImageBlock | VideoBlock, opened: Tags, per_run: bool) -> None:

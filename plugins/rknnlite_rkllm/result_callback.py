@@ -1,4 +1,4 @@
-"""The result callback: C's structures of one version become ``Said``, copied before the callback returns."""
+"""The result callback: C's structures of one version become ``CallbackResult``, copied before the callback returns."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.abi.rkllm import Revision
-from rknnlite.abi.rkllm_results import CallbackReturn
 from rknnlite.errors import RknnError
 from rknnlite.spi.llm import CallState
 
-from .requests import Heard, Perf, Said
+from .abi.results import CallbackReturn
+from .abi.revisions import Revision
+from .requests import CallbackResult, Perf, ResultHandler
 
-__all__ = ["Ears"]
+__all__ = ["ResultCallback"]
 
 Array = NDArray[Any]
 _LARGEST = 1 << 31
@@ -30,15 +30,15 @@ _STATES = {
 """What C's states mean; their numbers differ between versions, and from the contract's."""
 
 
-class Ears:
-    """What one handle's callback goes to; ``listen`` before every run.
+class ResultCallback:
+    """What one handle's callback goes to; ``begin_run`` before every run.
 
     Attributes:
         function: to be given to C, and kept as long as the handle.
         calls: callbacks so far.
-        deaf: a stop was asked for: tokens are dropped.
-        state: FINISH or ERROR as soon as one of them was told.
-        failure: what ``heard`` raised against its contract.
+        dropping: a stop was asked for: tokens are dropped.
+        state: FINISH or ERROR as soon as one of them came.
+        failure: what ``on_result`` raised against its contract.
     """
 
     def __init__(self, abi: Revision, n_batch: int) -> None:
@@ -48,62 +48,62 @@ class Ears:
         self._pause = CallbackReturn.PAUSE in abi.callback_returns
         self._release = CallbackReturn.RELEASE in abi.callback_returns
         self.calls = 0
-        self.listen(_nobody, False)
-        self.function = abi.LLMResultCallback(self._hear)
+        self.begin_run(_nobody, False)
+        self.function = abi.LLMResultCallback(self._called)
 
-    def listen(self, heard: Heard, once: bool) -> None:
+    def begin_run(self, on_result: ResultHandler, once: bool) -> None:
         """Begin a run; with ``once`` it pauses after the first output, and is not resumed."""
-        self._heard, self._once = heard, once
-        self.deaf = False
+        self._on_result, self._once = on_result, once
+        self.dropping = False
         self.state: Optional[CallState] = None
         self.failure: Optional[BaseException] = None
         self.perf: Optional[Perf] = None
 
-    def forget(self) -> None:
+    def end_run(self) -> None:
         """The run is over: hold nothing of the caller, or C's reference to this would keep the whole session."""
-        self._heard = _nobody
+        self._on_result = _nobody
 
-    def _hear(self, result: Any, userdata: Any, number: int) -> int:
+    def _called(self, result: Any, userdata: Any, number: int) -> int:
         self.calls += 1
         try:
-            return self._said(result, self._states.get(number, CallState.ERROR))
+            return self._take(result, self._states.get(number, CallState.ERROR))
         except BaseException as error:  # nothing may pass through C
             self.failure = self.failure or error
-            self.deaf = True
+            self.dropping = True
             return CallbackReturn.CONTINUE
 
-    def _said(self, result: Any, state: CallState) -> int:
+    def _take(self, result: Any, state: CallState) -> int:
         if state in (CallState.FINISH, CallState.ERROR):
             self.state = state
             if self._perf and result and state is CallState.FINISH:
                 perf = result[0].perf
                 self.perf = Perf(*(getattr(perf, name) for name, _ in perf._fields_))
             return CallbackReturn.CONTINUE
-        if self.deaf or not result:
+        if self.dropping or not result:
             return CallbackReturn.CONTINUE
         outputs = False
-        for said in self._read(result, state):
-            self._heard(said)
-            outputs = outputs or said.hidden is not None or said.logits is not None
+        for item in self._read(result, state):
+            self._on_result(item)
+            outputs = outputs or item.hidden is not None or item.logits is not None
         if outputs and self._once and self._pause:
-            self.deaf = True
+            self.dropping = True
             return CallbackReturn.PAUSE
         return CallbackReturn.RELEASE if outputs and self._release else CallbackReturn.CONTINUE
 
 
-def _nobody(said: Said) -> None:
-    """Hears what comes outside a run."""
+def _nobody(item: CallbackResult) -> None:
+    """Takes what comes outside a run."""
 
 
 def _reader(abi: Revision, n_batch: int) -> Any:
     """What reads the results of a version."""
     if abi.RKLLMResult is None:
-        return lambda result, state: (Said(state, text=bytes(result)),)
+        return lambda result, state: (CallbackResult(state, text=bytes(result)),)
     if abi.Token is not None:
         return _with_tokens
     has_logits = abi.RKLLMResultLogits is not None
 
-    def one(result: Any, state: CallState) -> Iterator[Said]:
+    def one(result: Any, state: CallState) -> Iterator[CallbackResult]:
         for index in range(n_batch):
             item = result[index]
             token = item.token_id
@@ -114,15 +114,15 @@ def _reader(abi: Revision, n_batch: int) -> Any:
             logits = None
             if has_logits:
                 logits = _array(item.logits.logits, item.logits.num_tokens, item.logits.vocab_size, True)
-            yield Said(state, index, token, item.text or b"", hidden, logits)
+            yield CallbackResult(state, index, token, item.text or b"", hidden, logits)
 
     return one
 
 
-def _with_tokens(result: Any, state: CallState) -> tuple[Said, ...]:
+def _with_tokens(result: Any, state: CallState) -> tuple[CallbackResult, ...]:
     item = result[0]
     token = item.tokens[0].id if item.tokens and item.num > 0 else -1
-    return (Said(state, 0, token, item.text or b""),)
+    return (CallbackResult(state, 0, token, item.text or b""),)
 
 
 def _array(pointer: Any, rows: int, columns: int, last: bool) -> Optional[Array]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .rkllm import REVISIONS, Revision
+from .revisions import REVISIONS, Revision
 
 __all__ = [
     "KNOWN_FILES",

@@ -19,18 +19,18 @@ from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import Layout
 
 from .channel import Channel
-from .frames import Frames, waited
-from .home import Home
+from .described_context import DescribedContext
+from .frame_stream import FrameStream, answer_of
 from .memory import Bindings, BoundFrame
-from .model import DescribedContext
-from .wire import Answer, Asked, InputForm, body_of, parse, tail_of
+from .model_on_boards import ModelOnBoards
+from .wire import InferAnswer, InputForm, RequestOptions, body_of, parse, tail_of
 
 __all__ = ["RunningContext"]
 
 Array = NDArray[Any]
 _SECONDS = 60.0  # that an answer may take, unless the options say how long a run may
 _TRANSIT_SECONDS = 30.0  # beside the run itself
-_MOST = 64  # frames that were begun and not waited for
+_MOST = 64  # frames that were begun and not answer_of for
 _FAILURES = 16  # that nobody has asked for
 
 
@@ -40,10 +40,10 @@ class _Frame:
 
     number: int
     body: bytes
-    asked: Asked
-    future: Optional[Future[Answer]] = None
+    asked: RequestOptions
+    future: Optional[Future[InferAnswer]] = None
     bound: Optional[BoundFrame] = None
-    answers: dict[bool, Answer] = field(default_factory=dict)
+    answers: dict[bool, InferAnswer] = field(default_factory=dict)
     """By whether they are floating point numbers."""
     error: Optional[BaseException] = None
 
@@ -52,17 +52,22 @@ class RunningContext(DescribedContext):
     """Part of ``RemoteContext``: inputs made ready, frames begun, answers fetched."""
 
     def __init__(
-        self, home: Home, description: Description, soc: Soc, channel: Channel, options: OpenOptions
+        self,
+        hosted: ModelOnBoards,
+        description: Description,
+        soc: Soc,
+        channel: Channel,
+        options: OpenOptions,
     ) -> None:
-        super().__init__(home, description, soc, channel)
+        super().__init__(hosted, description, soc, channel)
         self._options = options
         self._seconds = options.timeout_ms / 1000 + _TRANSIT_SECONDS if options.timeout_ms else _SECONDS
         self._infer = channel.unary(INFERENCE, "ModelInfer", raw=True)
-        self._frames = Frames(channel)
+        self._stream = FrameStream(channel)
         self._bindings = Bindings()
         self._common = False  # inputs were set
-        self._asked = Asked(home.name, core_mask=options.core_mask or None)
-        self._tails: dict[Asked, bytes] = {}
+        self._asked = RequestOptions(hosted.name, core_mask=options.core_mask or None)
+        self._tails: dict[RequestOptions, bytes] = {}
         self._heads: dict[Any, bytes] = {}
         self._body: Optional[bytes] = None
         self._wants_float = True
@@ -98,7 +103,7 @@ class RunningContext(DescribedContext):
             raise ContextInvalid(f"{what} needs data to run on: call infer (or set_inputs) with inputs first")
         return self._body + self._tail(self._asked)
 
-    def _tail(self, asked: Asked) -> bytes:
+    def _tail(self, asked: RequestOptions) -> bytes:
         found = self._tails.get(asked)
         if found is None:
             if len(self._tails) > 64:
@@ -124,7 +129,7 @@ class RunningContext(DescribedContext):
             self._previous, self._last = self._last, frame
 
     def start(self, timeout_ms: int = 0) -> int:
-        """See ``Context.start``; bound memory is read here, and written when the frame is waited for."""
+        """See ``Context.start``; bound memory is read here, and written when the frame is answer_of for."""
         with self.step():
             _check_timeout(timeout_ms)
             return self._start()
@@ -144,7 +149,7 @@ class RunningContext(DescribedContext):
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         """Outputs of the last run; in asynchronous mode of the one before it (the first run answers for itself).
 
-        Asked for the other form than the run was (``want_float``), the board runs once more on the same inputs; the
+        RequestOptions for the other form than the run was (``want_float``), the board runs once more on the same inputs; the
         next run asks for this form at once.
         """
         with self.step():
@@ -191,7 +196,7 @@ class RunningContext(DescribedContext):
         if len(self._under_way) >= _MOST:
             self._settle()
         frame = self._begin()
-        frame.future = self._frames.begin(frame.number, frame.body + self._tail(frame.asked))
+        frame.future = self._stream.begin(frame.number, frame.body + self._tail(frame.asked))
         self._under_way[frame.number] = frame
         self._previous, self._last = self._last, frame
         return frame.number
@@ -219,7 +224,7 @@ class RunningContext(DescribedContext):
         ]
         return body_of(forms, [mem.ndarray for _, mem in bound.inputs], self._heads)
 
-    def _ask(self, body: bytes, asked: Asked) -> Answer:
+    def _ask(self, body: bytes, asked: RequestOptions) -> InferAnswer:
         """One request alone; the model is sent again where the board has lost it."""
         request, channel = body + self._tail(asked), self._channel
 
@@ -227,9 +232,9 @@ class RunningContext(DescribedContext):
             data: bytes = self._infer(request, timeout=self._seconds, metadata=channel.metadata)
             return data
 
-        return parse(self._home.with_model(channel, call, "inference"))
+        return parse(self._hosted.with_model(channel, call, "inference"))
 
-    def _take_answer(self, frame: _Frame, answer: Answer) -> None:
+    def _take_answer(self, frame: _Frame, answer: InferAnswer) -> None:
         self._last_us = answer.run_us
         if frame.bound is not None:
             frame.bound.write(answer.arrays)
@@ -240,7 +245,7 @@ class RunningContext(DescribedContext):
         if frame.future is None:
             return
         try:
-            answer = waited(frame.future, frame.number, timeout_ms)
+            answer = answer_of(frame.future, frame.number, timeout_ms)
         except (
             ParamInvalid
         ):  # of a stream this may mean that the model is gone: asked alone the board says what it is

@@ -14,7 +14,7 @@ from rknnlite.native.board import Board, Reading
 from rknnlite.spi import Backend, Probe
 from rknnlite.spi.board_facts import BackendFacts, Facts
 
-from ..closing import in_thread
+from ..async_helpers import in_thread
 from ..state import State
 
 __all__ = ["FactsReader", "facts_of"]

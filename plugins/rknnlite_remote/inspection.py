@@ -18,7 +18,7 @@ from rknnlite.files.writing import write_file
 from rknnlite.spi.perf import PerfTable
 
 from .channel import Channel
-from .home import Home
+from .model_on_boards import ModelOnBoards
 
 __all__ = ["dumped", "figures"]
 
@@ -27,14 +27,14 @@ _MOST = 8 << 30
 _MOST_FILES = 100_000
 
 
-def figures(home: Home, channel: Channel, request: bytes) -> tuple[PerfTable, int]:
+def figures(hosted: ModelOnBoards, channel: Channel, request: bytes) -> tuple[PerfTable, int]:
     """Figures per layer of a run, and the microseconds that it took."""
     asked = message("rknnlite.PerfRequest")(request=request)
 
     def ask() -> Any:
         return channel.unary(BOARD, "Perf")(asked, timeout=_SECONDS, metadata=channel.metadata)
 
-    answer = home.with_model(channel, ask, "figures per layer")
+    answer = hosted.with_model(channel, ask, "figures per layer")
     found: PerfFigures = from_text(
         PerfFigures, answer.json, f"what board {channel.board.label} says of its layers"
     )
@@ -42,7 +42,11 @@ def figures(home: Home, channel: Channel, request: bytes) -> tuple[PerfTable, in
 
 
 def dumped(
-    home: Home, channel: Channel, request: bytes, directory: str | os.PathLike[str], golden: Optional[Dump]
+    hosted: ModelOnBoards,
+    channel: Channel,
+    request: bytes,
+    directory: str | os.PathLike[str],
+    golden: Optional[Dump],
 ) -> Dump:
     """Every tensor of a run, written to a folder here. Raises ParamInvalid where that is not possible."""
     folder = Path(directory)
@@ -54,7 +58,7 @@ def dumped(
     def ask() -> int:
         return _write(channel.stream("Dump", _asked(request, golden), _SECONDS), folder)
 
-    if not home.with_model(channel, ask, "a dump"):
+    if not hosted.with_model(channel, ask, "a dump"):
         raise DeviceUnavailable(f"board {channel.board.label}: its dump holds no file")
     return Dump.read(folder)
 
