@@ -15,7 +15,7 @@ command -v "$cross" >/dev/null || { echo "test.sh: apt-get install gcc-$system" 
 "$here/userland.sh" make
 cd "$source"
 CC=$cross python3 tests/doubles/double.py "$libraries"
-CC=$cross PYTHONPATH=$source "${PYTHON:-python3}" -m tests.doubles.rkllm.standin "$libraries"
+CC=$cross PYTHONPATH=$source:$source/plugins "${PYTHON:-python3}" -m tests.doubles.rkllm.standin "$libraries"
 export RKNN_DOUBLE_DIR=/double PYTHONPATH=/src:/src/plugins
 ARM64_BIND="/double=$libraries" ARM64_ENV="RKNN_DOUBLE_DIR PYTHONPATH" \
     "$here/run.sh" python3 -m pytest -p no:cacheprovider -q \
