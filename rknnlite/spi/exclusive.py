@@ -14,6 +14,7 @@ import threading
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,6 +132,7 @@ class OneCaller(Typed, abc.ABC):
 
     def __init__(self) -> None:
         self._owner = threading.RLock()
+        self._holder = 0  # the thread that took last; whoever holds the context is that one
         self._closed = False
         self._work = FREE
 
@@ -155,6 +157,7 @@ class OneCaller(Typed, abc.ABC):
             raise self._invalid(self._ended_reason)
         if not self._owner.acquire(False):
             raise ContextInvalid(self._busy_reason)
+        self._holder = get_ident()
         if self._closed:
             self._owner.release()
             raise ContextInvalid(self._closed_reason)
@@ -170,6 +173,7 @@ class OneCaller(Typed, abc.ABC):
             before, last = frames(), before
             if before == last:
                 raise ContextInvalid(self._busy_reason)
+        self._holder = get_ident()
         if self._closed:
             self._owner.release()
             raise ContextInvalid(self._closed_reason)
@@ -185,21 +189,26 @@ class OneCaller(Typed, abc.ABC):
     def begin_step(self) -> int:
         """``take``, and refuse to begin in the middle of a step that is under way; what it returns goes to ``end_step``.
 
+        A step of a frame that this thread has begun takes nothing: whoever began the frame holds the context.
+
         Raises:
             ContextInvalid: closed, held by another thread, or the same thread is at work in here.
         """
+        if self._work == NEXT_IS_MINE and self._holder == get_ident():
+            self._work = AT_WORK
+            return AT_WORK
         self.take()
-        outer = self._work
-        if outer == AT_WORK:
+        if self._work:
             self._owner.release()
             raise ContextInvalid(self._again_reason)
         self._work = AT_WORK
-        return outer and AT_WORK
+        return FREE
 
     def end_step(self, outer: int) -> None:
         """End what ``begin_step`` began; in a ``finally``."""
         self._work = outer
-        self._owner.release()
+        if outer == FREE:
+            self._owner.release()
 
     def refuse_inside(self) -> None:
         """For ``close``, before anything is given back: raise ContextInvalid in the middle of this thread's own step."""
