@@ -17,7 +17,7 @@ from .errors import RknnError
 from .hookspecs import hookimpl
 from .plugins import load_custom_ops
 from .runtime import open_model as open
-from .spi import Context, CustomOp, RawOutput
+from .spi import Context, RawOutput
 from .tensor import DType, Known, Layout, QuantParams, TensorAttr
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .llm import open_llm
     from .matmul import Matmul
     from .pool import Pool
+    from .spi import CustomOp
 
 __all__ = [
     "Context",
@@ -48,7 +49,9 @@ __all__ = [
     "to_onnx",
 ]
 
-_ROOMS = {"Matmul": "matmul", "Pool": "pool", "compare": "accuracy", "open_llm": "llm", "to_onnx": "accuracy"}
+_ROOMS = {
+    "CustomOp": "spi", "Matmul": "matmul", "Pool": "pool", "compare": "accuracy", "open_llm": "llm", "to_onnx": "accuracy",
+}  # fmt: skip
 """Names whose room is imported when they are first used: a program that opens one model needs none of them."""
 
 

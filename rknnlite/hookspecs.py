@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from .spi import Backend, CustomOp, OpHost
-
 if TYPE_CHECKING:
+    from .spi import Backend, CustomOp, OpHost
     from .spi.command import Command
     from .spi.lowering import Lowering
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rknnlite import hookimpl
-from rknnlite.spi import CustomOp, OpHost
+
+if TYPE_CHECKING:
+    from rknnlite.spi import CustomOp, OpHost
 
 __all__ = ["rknnlite_register_custom_ops", "rknnlite_register_op_hosts"]
 

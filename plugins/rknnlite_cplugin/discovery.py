@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from rknnlite import abi, config
 from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.log import logger
-from rknnlite.spi.custom_op import CustomOp
 from rknnlite.spi.plugin_problems import may_enter, note
 
 if TYPE_CHECKING:
+    from rknnlite.spi.custom_op import CustomOp
+
     from .host import Isolation
 
 __all__ = ["directories", "discover"]

@@ -13,14 +13,13 @@ from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from ..files.reading import held
 from ..tensor import QuantParams, TensorAttr
 from .arguments import explain
-from .custom_op import CustomOp
-from .dynamic_shapes import ShapesRefused, shapes_of
 from .exclusive import FREE, NEXT_IS_MINE, AsyncCalls
 from .inputs import collect
 from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
 if TYPE_CHECKING:
     from ..socs import Soc
+    from .custom_op import CustomOp
     from .dumps import Dump
     from .op_host import PostProcess
     from .perf import MemorySize, PerfTable
@@ -136,6 +135,8 @@ class Context(AsyncCalls, abc.ABC):
         """
         if not self.shapes:
             return
+        from .dynamic_shapes import ShapesRefused, shapes_of
+
         given = shapes_of(inputs)
         if self._shape_chosen and given == [attr.dims for attr in self.inputs]:
             return
