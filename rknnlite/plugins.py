@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -53,10 +53,11 @@ NOT_INSTALLED = "not installed"
 """How the problem of a plugin begins that nobody has asked for; see ``_absent``."""
 
 _DEBIAN_ALONE = {"cplugin", "opencl", "remote", "riscv"}
-_LATE = {"librknnrt", "onnx", "opencl", "ray", "riscv", "server"}
-"""Plugins of ours without a hook of ``_EARLY``: imported when another hook is asked for, so that opening a model needs none."""
-_EARLY = {"rknnlite_register_backends", "rknnlite_register_custom_ops"}
-"""What every model that is opened asks for."""
+_LATE = {
+    "librknnrt": {"commands"}, "onnx": {"commands", "lowerings"}, "opencl": {"op_hosts"}, "ray": {"commands"},
+    "riscv": {"op_hosts"}, "server": {"commands"},
+}  # fmt: skip
+"""Plugins of ours that opening a model asks for nothing, with their hooks: imported when one of those is asked for."""
 
 
 class _Manager(pluggy.PluginManager):
@@ -116,11 +117,11 @@ def manager() -> _Manager:
     return plugins
 
 
-def _complete() -> _Manager:
-    """``manager`` with the plugins of ``_LATE``."""
+def _with_late(hook: str = "") -> _Manager:
+    """``manager`` with those plugins of ``_LATE`` that have a hook; with all of them where none is named."""
     plugins = manager()
-    while plugins.late:
-        _enter(plugins, plugins.late.pop(next(iter(plugins.late))))
+    for name in [name for name in plugins.late if not hook or hook in _LATE[name]]:
+        _enter(plugins, plugins.late.pop(name))
     return plugins
 
 
@@ -179,7 +180,7 @@ def problems() -> dict[str, str]:
 
 def problem_list() -> list[Problem]:
     """Everything that is known to be wrong with plugins."""
-    _complete()
+    _with_late()
     return known_problems()
 
 
@@ -207,8 +208,8 @@ def _taken(hook: str, thing: Any) -> Any:
 
 def offers(hook: str) -> Iterator[tuple[str, list[Any]]]:
     """Per plugin what it offers through a hook; one whose hook fails, or offers another thing, is named and skipped."""
-    found = manager() if hook in _EARLY else _complete()
-    for implementation in getattr(found.hook, hook).get_hookimpls():
+    late = _with_late(hook.replace("rknnlite_register_", ""))
+    for implementation in getattr(late.hook, hook).get_hookimpls():
         name = str(implementation.plugin_name)
         offered: list[Any] = []
         if not may_enter(name, hook):
@@ -268,12 +269,6 @@ def custom_ops() -> list[CustomOp]:
     return by_type(offers("rknnlite_register_custom_ops"))
 
 
-def _contested(op_type: str, offered: list[str]) -> CustomOp:
-    from .spi.custom_op import Contested
-
-    return Contested(op_type, offered)
-
-
 def by_type(found: Iterable[tuple[str, list[CustomOp]]]) -> list[CustomOp]:
     """Of what plugins offer, one operator per type: where there are several, one that says so when it is used."""
     offered: dict[str, list[tuple[str, CustomOp]]] = {}
@@ -284,7 +279,12 @@ def by_type(found: Iterable[tuple[str, list[CustomOp]]]) -> list[CustomOp]:
     for op_type, entries in offered.items():
         offers_of = [f"{op.describe()} (plugin {name})" for name, op in entries]
         several = len(entries) > 1
-        chosen.append(_contested(op_type, offers_of) if several else entries[0][1])
+        if several:
+            from .spi.custom_op import Contested
+
+            chosen.append(Contested(op_type, offers_of))
+        else:
+            chosen.append(entries[0][1])
         for name, _ in entries:
             text = f"{op_type} is offered several times: {', '.join(offers_of)}"
             note(

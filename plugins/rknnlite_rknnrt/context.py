@@ -15,7 +15,6 @@ from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import AttrKind, Context, Input, OpenOptions, Step
 from rknnlite.spi.arguments import explain
 from rknnlite.spi.exclusive import AT_WORK, FREE
-from rknnlite.spi.zero_copy import MIXED
 
 from . import abi
 from .attrs import QUERIES, as_nchw, as_nhwc, query_attr, read_ranges, reshaped, to_struct
@@ -159,7 +158,7 @@ class RknnrtContext(ZeroCopyContext):
     @calls("backend rknnrt: rknn_inputs_set")
     def _set(self, inputs: Sequence[Input]) -> None:
         if self._zero_copy:
-            raise ContextInvalid(MIXED)
+            raise _mixed()
         if self._shapes:
             self.follow_shapes(inputs)
         feed = self._feed
@@ -276,7 +275,7 @@ class RknnrtContext(ZeroCopyContext):
 
     def _get(self, fetch: OutputFetch) -> None:
         if self._zero_copy:
-            raise ContextInvalid(MIXED)
+            raise _mixed()
         if not self._ran:
             raise ContextInvalid("run the model before asking for outputs")
         fetch.get(self._outputs_get, self._outputs_release, self._argument)
@@ -320,3 +319,9 @@ class RknnrtContext(ZeroCopyContext):
         native, self._native_context = self._native_context, None
         if native is not None:
             native.disown()
+
+
+def _mixed() -> ContextInvalid:
+    from rknnlite.spi.zero_copy import MIXED
+
+    return ContextInvalid(MIXED)

@@ -311,9 +311,8 @@ class RKNNRuntime:
                 from ._first_toolkit import frame
 
                 inputs, data_type = frame(inputs, data_type, self._inputs, self.rknn_log.once)
-            prepared = None
-            if data_type is None and not pass_through and not self._shapes:
-                prepared = as_they_are(inputs, self._inputs, data_format)
+            quick = data_type is None and not pass_through and not self._shapes
+            prepared = as_they_are(inputs, self._inputs, data_format) if quick else None
             if prepared is None:
                 prepared = self._prepare(context, inputs, data_type, data_format, pass_through)
             elif data_format is not None:

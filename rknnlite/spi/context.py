@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Callable, Mapping, Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Union
 
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from ..files.reading import held
 from ..tensor import QuantParams, TensorAttr
 from .arguments import explain
-from .exclusive import FREE, NEXT_IS_MINE, AsyncCalls
+from .exclusive import FREE, AsyncCalls
 from .inputs import collect
 from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
@@ -144,7 +145,7 @@ class Context(AsyncCalls, abc.ABC):
             if self._shape_chosen:
                 return
             raise InputInvalid("choose the shape of a dynamic model before passing data through")
-        self._work = self._work and NEXT_IS_MINE
+        self._work = self._work and get_ident()
         try:
             self.set_shapes(given)
         except ParamInvalid as error:
@@ -291,7 +292,7 @@ class Context(AsyncCalls, abc.ABC):
 
             def fetch() -> list[Array]:
                 arrays = into()
-                self._work = NEXT_IS_MINE  # ``into`` may be the program's own, and call
+                self._work = get_ident()  # ``into`` may be the program's own, and call
                 self.get_outputs_into(arrays)
                 return arrays
 
@@ -305,11 +306,11 @@ class Context(AsyncCalls, abc.ABC):
             raise ContextInvalid(self._again_reason)
         step = _SET
         try:
-            self._work = NEXT_IS_MINE
+            mine = self._work = get_ident()
             self.set_inputs(inputs)
-            step, self._work = _RUN, NEXT_IS_MINE
+            step, self._work = _RUN, mine
             self.run()
-            step, self._work = _GET, NEXT_IS_MINE
+            step, self._work = _GET, mine
             return fetch()
         except Exception as error:
             step.mark(error)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AT_WORK",
     "FREE",
-    "NEXT_IS_MINE",
     "AsyncCalls",
     "Exclusive",
     "OneCaller",
@@ -40,8 +39,8 @@ __all__ = [
     "debugging",
 ]
 
-FREE, AT_WORK, NEXT_IS_MINE = range(3)
-"""What a context does: nothing; a step; a frame, whose next step is about to begin."""
+FREE, AT_WORK = range(2)
+"""What a context does: nothing; a step. Any other number is the thread (``get_ident``) whose frame is about to do its next step."""
 _IDLE = 0.1  # seconds that the thread of ``infer_async`` waits for the next frame
 
 
@@ -132,7 +131,6 @@ class OneCaller(Typed, abc.ABC):
 
     def __init__(self) -> None:
         self._owner = threading.RLock()
-        self._holder = 0  # the thread that took last; whoever holds the context is that one
         self._closed = False
         self._work = FREE
 
@@ -157,7 +155,6 @@ class OneCaller(Typed, abc.ABC):
             raise self._invalid(self._ended_reason)
         if not self._owner.acquire(False):
             raise ContextInvalid(self._busy_reason)
-        self._holder = get_ident()
         if self._closed:
             self._owner.release()
             raise ContextInvalid(self._closed_reason)
@@ -173,7 +170,6 @@ class OneCaller(Typed, abc.ABC):
             before, last = frames(), before
             if before == last:
                 raise ContextInvalid(self._busy_reason)
-        self._holder = get_ident()
         if self._closed:
             self._owner.release()
             raise ContextInvalid(self._closed_reason)
@@ -194,7 +190,7 @@ class OneCaller(Typed, abc.ABC):
         Raises:
             ContextInvalid: closed, held by another thread, or the same thread is at work in here.
         """
-        if self._work == NEXT_IS_MINE and self._holder == get_ident():
+        if self._work == get_ident():
             self._work = AT_WORK
             return AT_WORK
         self.take()

@@ -24,7 +24,11 @@ __all__ = [
 ]  # fmt: skip
 
 Array = NDArray[Any]
-_NCHW, _NHWC, _UNDEFINED = Layout.NCHW, Layout.NHWC, Layout.UNDEFINED  # per frame, and slow to look up in an enum
+_NCHW, _NHWC, _UNDEFINED = (
+    Layout.NCHW,
+    Layout.NHWC,
+    Layout.UNDEFINED,
+)  # per frame, and slow to look up in an enum
 _SMALL = 1 << 24  # elements that may be copied before anybody looks at the shape
 _WIDEST = 16  # lanes or more that a native layout has for each element that is passed through
 _CARRIERS = {"float64": np.float32, "float128": np.float32, "longdouble": np.float32, "uint64": np.int64}

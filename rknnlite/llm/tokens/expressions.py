@@ -19,8 +19,11 @@ _UNIT = re.compile(
 )
 _GROUPS = frozenset(["(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:"])
 _CATEGORIES = frozenset(
-    "C L M N P S Z Cc Cf Cn Ll Lm Lo Lt Lu Mc Me Mn Nd Nl No Pc Pd Pe Pf Pi Po Ps Sc Sk Sm So Zl Zp Zs".split()
-)
+    (
+        "C", "L", "M", "N", "P", "S", "Z", "Cc", "Cf", "Cn", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn",
+        "Nd", "Nl", "No", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs",
+    )
+)  # fmt: skip
 """Unicode's general categories and groups of them; no text has surrogates or characters of private use."""
 _PLAIN_ESCAPES = frozenset("rntvf")
 
