@@ -50,8 +50,13 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "CustomOp": "spi", "Matmul": "matmul", "Pool": "pool", "compare": "accuracy", "open_llm": "llm", "to_onnx": "accuracy",
-}  # fmt: skip
+    "CustomOp": "spi",
+    "Matmul": "matmul",
+    "Pool": "pool",
+    "compare": "accuracy",
+    "open_llm": "llm",
+    "to_onnx": "accuracy",
+}
 """Names whose room is imported when they are first used: a program that opens one model needs none of them."""
 
 

@@ -98,9 +98,11 @@ def _stored(view: NodeView, position: int) -> Array:
     value = view.constant(position)
     fused = view.node.fused
     rounded = (
-        view.node.on_npu and view.outputs[0].dtype is DType.FLOAT16 and value.dtype == np.float32
+        view.node.on_npu
+        and view.outputs[0].dtype is DType.FLOAT16
+        and value.dtype == np.float32
         and not (fused is not None and fused.accumulator is Accumulator.BATCH_NORM)
-    )  # fmt: skip
+    )
     return round_f16(value) if rounded else value
 
 

@@ -16,9 +16,17 @@ __all__ = ["as_chat", "as_completion", "chat_messages", "generate_messages", "mo
 
 _LATEST = ":latest"
 _OPTIONS = (
-    "num_predict", "temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty",
-    "frequency_penalty", "seed", "stop",
-)  # fmt: skip
+    "num_predict",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+    "stop",
+)
 _NEUTRAL = {
     "mirostat": 0,
     "typical_p": 1,

@@ -20,8 +20,17 @@ from ..tensor import DType, Layout, TensorAttr
 from .types import Input
 
 __all__ = [
-    "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "pair", "per_input", "truth", "widened",
-]  # fmt: skip
+    "RankMismatch",
+    "array_of",
+    "as_they_are",
+    "check_size",
+    "checked",
+    "collect",
+    "pair",
+    "per_input",
+    "truth",
+    "widened",
+]
 
 Array = NDArray[Any]
 _NCHW, _NHWC, _UNDEFINED = (
@@ -209,8 +218,9 @@ def checked(attr: TensorAttr, item: Any, word: Any, pass_through: Any, *, dynami
     if array.ndim == 3 and len(attr.dims) == 4 and (dynamic or attr.dims[0] == 1):
         logger.warning(
             "input %s needs 4 dimensions, but 3 were given %s; taken as a batch of one",
-            attr.name, array.shape,
-        )  # fmt: skip
+            attr.name,
+            array.shape,
+        )
         array = array[None]
     if array.ndim != len(attr.dims):
         raise RankMismatch(attr, array.shape)

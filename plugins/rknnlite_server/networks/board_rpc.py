@@ -115,9 +115,11 @@ class _Board:
     def _check_allowed(self) -> None:
         if not self._state.settings.allow_upload:
             raise ApiError(
-                403, "permission_error", "this server takes no networks from clients: start it with --allow-upload, or "
+                403,
+                "permission_error",
+                "this server takes no networks from clients: start it with --allow-upload, or "
                 "let it serve the very file itself",
-            )  # fmt: skip
+            )
 
     # -- looking into networks ----------------------------------------------------------------------------
 
