@@ -122,9 +122,8 @@ def move_op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _move_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
     source = view.tensor(0)
     mover = function(view)
-    unrounded = (
-        source.role is TensorRole.INPUT and source.dtype.is_float
-    )  # inputs come as the caller gave them
+    # inputs come as the caller gave them
+    unrounded = source.role is TensorRole.INPUT and source.dtype.is_float
     same = [out.quant == source.quant and out.dtype is source.dtype and not unrounded for out in view.outputs]
 
     def kernel(values: list[Array]) -> list[Array]:

@@ -194,9 +194,8 @@ class Network:
             else:
                 self._frames.run()
         except ModelUnsupported as error:
-            error.code = (
-                RknnError.code
-            )  # an operator that nobody computes is found in the run: -1 (librknnrt 1.6.0)
+            # an operator that nobody computes is found in the run: -1 (librknnrt 1.6.0)
+            error.code = RknnError.code
             raise
         return self._delivered() if flags & RunFlag.WITH_OUTPUTS else Answer(args=(self._frames.last,))
 

@@ -151,8 +151,7 @@ def summarised(
     perf = ended.perf
     prefill = perf.prefill_tokens if perf is not None else tokens
     told = perf is not None and perf.generate_tokens > 0 and state is CallState.FINISH
-    decode = (
-        perf.generate_tokens if perf is not None and told else listener.count
-    )  # what an abort cut off is not said
+    # what an abort cut off is not said
+    decode = perf.generate_tokens if perf is not None and told else listener.count
     cached = max(0, tokens - prefill)
     return RunSummary(state, prefill, decode, start, listener.first_token or end, end, cached)

@@ -56,9 +56,8 @@ def model_of(request: Request, body: Body) -> ServedModel:
 
 def as_chat(body: Body, model: ServedModel, messages: list[Any]) -> Body:
     """A request for a chat; raises ApiError."""
-    if (
-        body.items("tools") and "tools" not in model.abilities
-    ):  # the template would leave them out without a word
+    # the template would leave them out without a word
+    if body.items("tools") and "tools" not in model.abilities:
         raise bad_request(f'"{model.name}" does not support tools', "tools")
     return Body(
         {**_common(body), **_thinking(body, model), "messages": messages, "tools": body.items("tools")}

@@ -157,9 +157,8 @@ class _Board:
                 while (piece := await in_thread(next, pieces, None)) is not None:
                     yield made(name=piece[0], data=piece[1])
             finally:
-                shutil.rmtree(
-                    place, ignore_errors=True
-                )  # not in a thread: whoever is cancelled twice would leave it
+                # not in a thread: whoever is cancelled twice would leave it
+                shutil.rmtree(place, ignore_errors=True)
 
     async def _network(self, name: str, version: str = "") -> ServedNetwork:
         self._state.check_ready()
