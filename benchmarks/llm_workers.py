@@ -115,9 +115,8 @@ class LlamaCpp:
         _quietly(api)
         api.llama_backend_init()
         chosen = api.llama_model_default_params()
-        chosen.use_extra_bufts = (
-            False  # its AMX kernels end in a segmentation fault on virtual machines (0.3.36)
-        )
+        # its AMX kernels end in a segmentation fault on virtual machines (0.3.36)
+        chosen.use_extra_bufts = False
         self._model = api.llama_model_load_from_file(path.encode(), chosen)
         params = api.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = 2 * PROMPT, PROMPT, PROMPT

@@ -18,7 +18,7 @@ from .errors import RknnError
 from .hookspecs import hookimpl
 from .plugins import load_custom_ops
 from .runtime import open_model as open
-from .spi import Context, CustomOp, RawOutput
+from .spi import Context, RawOutput
 from .tensor import DType, Known, Layout, QuantParams, TensorAttr
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from .matmul import Matmul
     from .pool import Pool
+    from .spi import CustomOp
 
 __all__ = [
     "Chat",
@@ -51,7 +52,7 @@ __all__ = [
     "to_onnx",
 ]
 
-_ROOMS = {"Matmul": "matmul", "Pool": "pool"}
+_ROOMS = {"CustomOp": "spi", "Matmul": "matmul", "Pool": "pool"}
 """Names whose room is imported when they are first used: a program that opens one model needs none of them.
 
 Further names come from libraries (``libraries.NAMES``).

@@ -101,8 +101,7 @@ def _choose(task: _Task, name: str | None, options: Options) -> Backend:
     name = name or config.get("backend")
     if name:
         return _named(task, name, options)
-    reasons = [f"plugin {plugin}: {why}" for plugin, why in sorted(plugins.problems().items())]
-    able = []
+    able, reasons = [], []
     for backend in plugins.backends().values():
         if generation not in (None, *backend.generations):
             continue
@@ -121,6 +120,7 @@ def _choose(task: _Task, name: str | None, options: Options) -> Backend:
     if usable:
         task.check()
         return usable[0][1]  # the best one says what is wrong, with its own typed error
+    reasons[:0] = [f"plugin {plugin}: {why}" for plugin, why in sorted(plugins.problems().items())]
     raise BackendUnavailable(
         f"no backend can {task.doing} here; " + ("; ".join(reasons) or "no plugin is installed")
     )

@@ -23,8 +23,18 @@ from typing import Any, NamedTuple, Optional
 from .errors import shown
 
 __all__ = [
-    "KEYS", "SECTIONS", "Key", "Section", "Setting", "entries", "get", "overriding", "path", "problems", "settings",
-]  # fmt: skip
+    "KEYS",
+    "SECTIONS",
+    "Key",
+    "Section",
+    "Setting",
+    "entries",
+    "get",
+    "overriding",
+    "path",
+    "problems",
+    "settings",
+]
 
 _LARGEST = 1 << 16  # bytes; no sensible configuration is longer
 _DEEPEST, _MOST_NODES = 8, 4096

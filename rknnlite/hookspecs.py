@@ -7,21 +7,24 @@ with ``@rknnlite.hookimpl``. Every hook gets ``register`` and calls it once per 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from .spi import Backend, CustomOp, OpHost
-
 if TYPE_CHECKING:
+    from .extras import EntryPoint
+    from .spi import Backend, CustomOp, OpHost
     from .spi.command import Command
     from .spi.inspection import Inspector
     from .spi.public_name import PublicName
 
-__all__ = ["hookimpl", "hookspec", "mistakes"]
+__all__ = ["Manager", "hookimpl", "hookspec", "mistakes"]
 
-hookspec = pluggy.HookspecMarker("rknnlite")
-hookimpl = pluggy.HookimplMarker("rknnlite")
+_PROJECT = "rknnlite"
+
+hookspec = pluggy.HookspecMarker(_PROJECT)
+hookimpl = pluggy.HookimplMarker(_PROJECT)
 
 
 @hookspec
@@ -68,6 +71,8 @@ def mistakes(plugin: Any) -> Iterator[str]:
     known = [name for name, thing in globals().items() if hasattr(thing, "rknnlite_spec")]
     for name in dir(plugin):
         thing = getattr(plugin, name, None)
+        if isinstance(thing, ModuleType):  # some find names only when asked
+            continue
         marked = getattr(thing, "rknnlite_impl", None)
         if name in known and marked is None:
             yield f"{name} is never called: it lacks @rknnlite.hookimpl"
@@ -79,3 +84,34 @@ def mistakes(plugin: Any) -> Iterator[str]:
 
             near = difflib.get_close_matches(hook, known, 1) or [", ".join(known)]
             yield f"{name} is never called: there is no such hook; did you mean {near[0]}?"
+
+
+class Manager(pluggy.PluginManager):
+    """Looks for marks at functions of a module only; pluggy examines whatever lies in it at length."""
+
+    def __init__(self, project: str) -> None:
+        super().__init__(project)
+        self.late: dict[str, EntryPoint] = {}
+        """What is not imported so far."""
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        if _no_hook(plugin, name):
+            return None
+        own = vars(plugin)[name] if isinstance(plugin, ModuleType) and name in vars(plugin) else None
+        if isinstance(own, FunctionType):  # its mark is all that pluggy would find, after a long look
+            mark = vars(own).get(f"{_PROJECT}_impl")
+            return mark if isinstance(mark, dict) else None
+        return super().parse_hookimpl_opts(plugin, name)
+
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
+        return None if _no_hook(module_or_class, name) else super().parse_hookspec_opts(module_or_class, name)
+
+
+def _no_hook(holder: Any, name: str) -> bool:
+    """Whether what a module has there cannot be a hook or its specification: no function, or one without a mark."""
+    if not isinstance(holder, ModuleType) or name not in vars(holder):
+        return False
+    thing = vars(holder)[name]
+    if isinstance(thing, FunctionType):
+        return not {f"{_PROJECT}_impl", f"{_PROJECT}_spec"} & vars(thing).keys()
+    return not isinstance(thing, (MethodType, classmethod, staticmethod))

@@ -59,7 +59,7 @@ def _offered() -> Iterator[PublicName]:
 
 def library(name: str) -> Any:
     """The module of a library of ours; raises BackendUnavailable where it is not installed, or switched off."""
-    found = plugins.manager().get_plugin(name)
+    found = plugins.enter(name)
     if found is None:
         raise missing_library(name, f"this needs the library {name}")
     return found
@@ -67,7 +67,7 @@ def library(name: str) -> Any:
 
 def is_there(name: str) -> bool:
     """Whether a library of ours is installed, and not switched off."""
-    return plugins.manager().has_plugin(name)
+    return plugins.enter(name) is not None
 
 
 def missing_library(name: str, what: str) -> BackendUnavailable:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
-
-import pluggy
 
 from . import config, hookspecs
 from .errors import BackendUnavailable, ParamInvalid
 from .extras import EXTRAS, EntryPoint, entry_points, missing
+from .hookspecs import Manager
 from .log import logger
 from .spi import Backend
 from .spi.arguments import typed
-from .spi.custom_op import CustomOp, as_custom_op
-from .spi.op_host import GpuServices, OpHost, PostProcess
 from .spi.plugin_problems import Problem, forget_problems, known_problems, may_enter, note, why_left_out
 from .spi.types import Options, Probe
 
 if TYPE_CHECKING:
     from .spi.command import Command
+    from .spi.custom_op import CustomOp
     from .spi.inspection import Inspector
+    from .spi.op_host import GpuServices, OpHost, PostProcess
 
 __all__ = [
     "GROUP",
@@ -35,6 +33,7 @@ __all__ = [
     "by_type",
     "commands",
     "custom_ops",
+    "enter",
     "entering",
     "gpu_services",
     "inspectors",
@@ -55,50 +54,32 @@ NOT_INSTALLED = "not installed"
 """How the problem of a plugin begins that nobody has asked for; see ``_absent``."""
 
 _DEBIAN_ALONE = {"cplugin", "opencl", "remote", "riscv"}
-
-
-class _Manager(pluggy.PluginManager):
-    """Looks for marks at functions of a module only; pluggy examines whatever lies in it at length."""
-
-    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
-        if _no_hook(plugin, name):
-            return None
-        own = vars(plugin)[name] if isinstance(plugin, ModuleType) and name in vars(plugin) else None
-        if isinstance(own, FunctionType):  # its mark is all that pluggy would find, after a long look
-            mark = vars(own).get(f"{GROUP}_impl")
-            return mark if isinstance(mark, dict) else None
-        return super().parse_hookimpl_opts(plugin, name)
-
-    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
-        return None if _no_hook(module_or_class, name) else super().parse_hookspec_opts(module_or_class, name)
-
-
-def _no_hook(holder: Any, name: str) -> bool:
-    """Whether what a module has there cannot be a hook or its specification: no function, or one without a mark."""
-    if not isinstance(holder, ModuleType) or name not in vars(holder):
-        return False
-    thing = vars(holder)[name]
-    if isinstance(thing, FunctionType):
-        return not {f"{GROUP}_impl", f"{GROUP}_spec"} & vars(thing).keys()
-    return not isinstance(thing, (MethodType, classmethod, staticmethod))
-
+_LATE = {
+    "authoring": {"commands"},
+    "graph": {"inspectors"},
+    "insight": {"commands", "names"},
+    "librknnrt": {"commands"},
+    "llm": {"commands", "inspectors", "names"},
+    "onnx": {"commands", "lowerings"},
+    "opencl": {"op_hosts"},
+    "ray": {"commands"},
+    "riscv": {"op_hosts"},
+    "server": {"commands"},
+}
+"""Plugins of ours that opening a model asks for nothing, with their hooks: imported when one of those is asked for."""
 
 _entered: list[str] = []
-
-
-def entering() -> bool:
-    """Whether plugins are being imported just now."""
-    return bool(_entered)
+"""Names of plugins that are being imported."""
 
 
 @functools.cache
-def manager() -> pluggy.PluginManager:
-    """The one plugin manager; entry points are loaded on the first call.
+def manager() -> Manager:
+    """The one plugin manager; entry points are loaded on the first call, but for those of ``_LATE``.
 
     ``RKNNLITE_DISABLE`` (comma separated names) leaves plugins out. One that cannot be imported is named in
     a warning and skipped; the others work.
     """
-    plugins = _Manager(GROUP)
+    plugins = Manager(GROUP)
     plugins.add_hookspecs(hookspecs)
     forget_problems()
     values: dict[str, str] = {}
@@ -106,34 +87,60 @@ def manager() -> pluggy.PluginManager:
     for entry in _entry_points():
         if entry.name in disabled:
             note(entry.name, "import", "switched off by RKNNLITE_DISABLE")
-            continue
-        if plugins.has_plugin(entry.name):
+        elif plugins.has_plugin(entry.name) or entry.name in plugins.late:
             _check_twin(entry, values[entry.name])
-            continue
-        if not may_enter(entry.name, "import"):
-            continue
-        values[entry.name] = entry.value
-        _entered.append(entry.name)
-        try:
-            plugin = entry.load()
-            plugins.register(plugin, name=entry.name)
-        except (Exception, SystemExit) as error:  # a script that was never meant to be imported exits
-            if _absent(entry, error):
-                package = f"python3-rknnlite-{entry.name}"
-                note(entry.name, "import", f"{NOT_INSTALLED} (Debian: apt install {package})")
-                continue
-            reason = _line(error)
-            note(entry.name, "import", f"{type(error).__name__}: {reason}")
-            logger.warning(
-                "plugin %s (%s) could not be loaded and is skipped: %s", entry.name, entry.value, reason
-            )
-            continue
-        finally:
-            _entered.pop()
-        for number, mistake in enumerate(hookspecs.mistakes(plugin)):
-            note(entry.name, f"mistake {number}", mistake, "correct that package")
-            logger.warning("plugin %s: %s", entry.name, mistake)
+        elif may_enter(entry.name, "import"):
+            values[entry.name] = entry.value
+            if entry.name in _LATE and entry.value == f"rknnlite_{entry.name}":
+                plugins.late[entry.name] = entry
+            else:
+                _enter(plugins, entry)
     return plugins
+
+
+def _with_late(hook: str = "") -> Manager:
+    """``manager`` with those plugins of ``_LATE`` that have a hook; with all of them where none is named."""
+    plugins = manager()
+    for name in [name for name in plugins.late if not hook or hook in _LATE[name]]:
+        _enter(plugins, plugins.late.pop(name))
+    return plugins
+
+
+def enter(name: str) -> Any:
+    """The plugin of that name, imported now where that was put off; None where there is none, or it is of no use."""
+    plugins = manager()
+    if name in plugins.late:
+        _enter(plugins, plugins.late.pop(name))
+    return plugins.get_plugin(name)
+
+
+def entering() -> bool:
+    """Whether a plugin is being imported just now: it may import names of libraries itself."""
+    return bool(_entered)
+
+
+def _enter(plugins: Manager, entry: EntryPoint) -> None:
+    """Import a plugin and register its hooks; what is wrong with it is noted."""
+    _entered.append(entry.name)
+    try:
+        plugin = entry.load()
+        plugins.register(plugin, name=entry.name)
+    except (Exception, SystemExit) as error:  # a script that was never meant to be imported exits
+        if _absent(entry, error):
+            package = f"python3-rknnlite-{entry.name}"
+            note(entry.name, "import", f"{NOT_INSTALLED} (Debian: apt install {package})")
+            return
+        reason = _line(error)
+        note(entry.name, "import", f"{type(error).__name__}: {reason}")
+        logger.warning(
+            "plugin %s (%s) could not be loaded and is skipped: %s", entry.name, entry.value, reason
+        )
+        return
+    finally:
+        _entered.pop()
+    for number, mistake in enumerate(hookspecs.mistakes(plugin)):
+        note(entry.name, f"mistake {number}", mistake, "correct that package")
+        logger.warning("plugin %s: %s", entry.name, mistake)
 
 
 def _check_twin(entry: EntryPoint, value: str) -> None:
@@ -170,7 +177,7 @@ def problems() -> dict[str, str]:
 
 def problem_list() -> list[Problem]:
     """Everything that is known to be wrong with plugins."""
-    manager()
+    _with_late()
     return known_problems()
 
 
@@ -180,33 +187,33 @@ def blame() -> str:
     return "".join(f"; plugin {problem.plugin}: {problem}" for problem in wrong)
 
 
-def _kind(kind: type) -> Callable[[Any], Any]:
-    def check(thing: Any) -> Any:
-        if not isinstance(thing, kind):
-            raise TypeError(f"{thing!r} is no {kind.__name__}")
+def _taken(hook: str, thing: Any) -> Any:
+    """What a plugin offers through a hook, as it is used; raises TypeError, ParamInvalid for something else."""
+    if hook == "rknnlite_register_custom_ops":
+        from .spi.custom_op import as_custom_op
+
+        return as_custom_op(thing)
+    kind: type = Backend
+    if hook == "rknnlite_register_op_hosts":
+        from .spi.op_host import OpHost as kind
+    elif hook != "rknnlite_register_backends":
         return thing
-
-    return check
-
-
-_TAKEN: dict[str, Callable[[Any], Any]] = {
-    "rknnlite_register_backends": _kind(Backend),
-    "rknnlite_register_op_hosts": _kind(OpHost),
-    "rknnlite_register_custom_ops": as_custom_op,
-}
+    if not isinstance(thing, kind):
+        raise TypeError(f"{thing!r} is no {kind.__name__}")
+    return thing
 
 
 def offers(hook: str) -> Iterator[tuple[str, list[Any]]]:
     """Per plugin what it offers through a hook; one whose hook fails, or offers another thing, is named and skipped."""
-    take = _TAKEN.get(hook, lambda thing: thing)
-    for implementation in getattr(manager().hook, hook).get_hookimpls():
+    late = _with_late(hook.replace("rknnlite_register_", ""))
+    for implementation in getattr(late.hook, hook).get_hookimpls():
         name = str(implementation.plugin_name)
         offered: list[Any] = []
         if not may_enter(name, hook):
             continue
         try:
             implementation.function(offered.append)
-            things = [take(thing) for thing in offered]
+            things = [_taken(hook, thing) for thing in offered]
         except (Exception, SystemExit) as error:
             what = hook.replace("rknnlite_register_", "").replace("_", " ")
             reason = _line(error)
@@ -254,26 +261,6 @@ def probe(backend: Backend, options: Options = Options()) -> Probe:
         return Probe(False, f"its probe failed: {type(error).__name__}: {_line(error)}")
 
 
-class _Contested(CustomOp):
-    """Stands for a type that several plugins offer; complains when a model uses it."""
-
-    def __init__(self, op_type: str, offered: list[str]) -> None:
-        self.op_type = op_type
-        self.offered = offered
-
-    def init(self, ctx: Any, inputs: Any, outputs: Any) -> None:
-        raise ParamInvalid(
-            f"custom operator {self.op_type} is offered by several plugins: {', '.join(self.offered)}; pass the "
-            "wanted one in custom_ops, or switch plugins off in RKNNLITE_DISABLE"
-        )
-
-    def compute(self, ctx: Any, inputs: Any, outputs: Any) -> None:
-        raise AssertionError("init refuses")
-
-    def describe(self) -> str:
-        return f"one of {len(self.offered)}"
-
-
 def custom_ops() -> list[CustomOp]:
     """Custom operators offered by plugins, one per type. A plugin whose hook fails is named and skipped."""
     return by_type(offers("rknnlite_register_custom_ops"))
@@ -287,11 +274,16 @@ def by_type(found: Iterable[tuple[str, list[CustomOp]]]) -> list[CustomOp]:
             offered.setdefault(op.op_type, []).append((plugin, op))
     chosen: list[CustomOp] = []
     for op_type, entries in offered.items():
-        contested = _Contested(op_type, [f"{op.describe()} (plugin {name})" for name, op in entries])
+        offers_of = [f"{op.describe()} (plugin {name})" for name, op in entries]
         several = len(entries) > 1
-        chosen.append(contested if several else entries[0][1])
+        if several:
+            from .spi.custom_op import Contested
+
+            chosen.append(Contested(op_type, offers_of))
+        else:
+            chosen.append(entries[0][1])
         for name, _ in entries:
-            text = f"{op_type} is offered several times: {', '.join(contested.offered)}"
+            text = f"{op_type} is offered several times: {', '.join(offers_of)}"
             note(
                 name,
                 f"operator {op_type}",

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import config, plugins
 from .choosing import choose_backend
 from .errors import ParamInvalid
 from .formats import ModelFile
 from .log import show
-from .spi import Context, CustomOp, OpenOptions
+from .spi import Context, OpenOptions
 from .spi.arguments import typed
-from .spi.custom_op import OpSource, as_custom_op, distinct
+
+if TYPE_CHECKING:
+    from .spi.custom_op import CustomOp, OpSource
+else:
+    OpSource = Any  # what stands for an operator is seen when one is made of it
 
 __all__ = ["known_ops", "open_model", "resolve_ops"]
 
@@ -85,6 +89,10 @@ def resolve_ops(sources: Sequence[OpSource]) -> list[CustomOp]:
     """Operators from what may stand for them; raises ParamInvalid, also for two of one type."""
     if isinstance(sources, (str, os.PathLike)) or not isinstance(sources, Iterable):
         raise ParamInvalid(f"custom_ops must be a list of operators, not {sources!r}")
+    if isinstance(sources, (list, tuple)) and not sources:
+        return []
+    from .spi.custom_op import as_custom_op, distinct  # most networks have none
+
     ops: list[CustomOp] = []
     for source in sources:
         if isinstance(source, (str, os.PathLike)):

@@ -94,14 +94,33 @@ class DType(Known, enum.IntEnum):
 
 
 _BITS = {
-    DType.FLOAT32: 32, DType.FLOAT16: 16, DType.INT8: 8, DType.UINT8: 8, DType.INT16: 16, DType.UINT16: 16,
-    DType.INT32: 32, DType.UINT32: 32, DType.INT64: 64, DType.BOOL: 8, DType.INT4: 4, DType.BFLOAT16: 16,
-}  # fmt: skip
+    DType.FLOAT32: 32,
+    DType.FLOAT16: 16,
+    DType.INT8: 8,
+    DType.UINT8: 8,
+    DType.INT16: 16,
+    DType.UINT16: 16,
+    DType.INT32: 32,
+    DType.UINT32: 32,
+    DType.INT64: 64,
+    DType.BOOL: 8,
+    DType.INT4: 4,
+    DType.BFLOAT16: 16,
+}
 _NUMPY = {
-    DType.FLOAT32: "float32", DType.FLOAT16: "float16", DType.INT8: "int8", DType.UINT8: "uint8",
-    DType.INT16: "int16", DType.UINT16: "uint16", DType.INT32: "int32", DType.UINT32: "uint32",
-    DType.INT64: "int64", DType.BOOL: "bool", DType.INT4: "int8", DType.BFLOAT16: "uint16",
-}  # fmt: skip
+    DType.FLOAT32: "float32",
+    DType.FLOAT16: "float16",
+    DType.INT8: "int8",
+    DType.UINT8: "uint8",
+    DType.INT16: "int16",
+    DType.UINT16: "uint16",
+    DType.INT32: "int32",
+    DType.UINT32: "uint32",
+    DType.INT64: "int64",
+    DType.BOOL: "bool",
+    DType.INT4: "int8",
+    DType.BFLOAT16: "uint16",
+}
 _FROM_NUMPY = {name: dtype for dtype, name in _NUMPY.items() if dtype not in (DType.INT4, DType.BFLOAT16)}
 
 

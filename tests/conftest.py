@@ -30,9 +30,8 @@ for _profile, _examples in (("complete", 40), ("fast", 15)):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # so it is in a shell's background, and programs inherit it
+# so it is in a shell's background, and programs inherit it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -57,9 +56,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RKNNLITE_BACKEND", "RKNNLITE_SOC", "RKNNLITE_DISABLE", "RKNN_LOG_LEVEL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RKNNLITE_CONFIG", "")  # no configuration file either
-    monkeypatch.setenv(
-        "RKNNLITE_ENGINE", "numpy"
-    )  # the definition; tests/cpu/engines hold the engines against it
+    # the definition; tests/cpu/engines hold the engines against it
+    monkeypatch.setenv("RKNNLITE_ENGINE", "numpy")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -258,9 +258,8 @@ def example(time: float = 0) -> np.ndarray:
     picture[:horizon] = sky * 1.2 + np.float32([4, 6, 16])
     gravel = cv2.GaussianBlur(photograph("gravel"), (0, 0), 2)
     near_and_far = np.float32([[0, 511], [511, 511], [511, 0], [0, 0]])
-    floor = np.float32(
-        [[-500, 300], [1140, 300], [660, 0], [-20, 0]]
-    )  # seen from above eye level: narrower far away
+    # seen from above eye level: narrower far away
+    floor = np.float32([[-500, 300], [1140, 300], [660, 0], [-20, 0]])
     matrix = cv2.getPerspectiveTransform(near_and_far, floor)
     soil = cv2.warpPerspective(gravel, matrix, (width, height - horizon), flags=cv2.INTER_AREA).astype(
         np.float32

@@ -93,7 +93,7 @@ def _refused(name: str, kind: str) -> Optional[str]:
         return "it becomes part of the names of a Python package, a C file and a kernel"
     if importlib.util.find_spec(f"rknnlite_{name}") is not None:
         return f"rknnlite_{name} is installed already"
-    if plugins.manager().has_plugin(name) or name in plugins.problems():
+    if name in plugins.problems() or plugins.manager().has_plugin(name):
         return "an installed plugin has it"
     if kind == "riscv" and name in plugins.commands():
         return f"the package brings a command of its name, and rknnlite {name} is one already"

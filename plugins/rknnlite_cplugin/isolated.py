@@ -70,9 +70,12 @@ class IsolatedOp(CustomOp):
             raise ParamInvalid(f"{len(tensors)} tensors are too many for isolate=True; it takes {MAX_FDS}")
         worker, number = self._running(), next(self._numbers)
         request = {
-            "do": "init", "node": number, "attrs": dict(ctx.attrs), "inputs": len(ctx.inputs),
+            "do": "init",
+            "node": number,
+            "attrs": dict(ctx.attrs),
+            "inputs": len(ctx.inputs),
             "tensors": [attr_to_json(attr) for attr in tensors],
-        }  # fmt: skip
+        }
         buffers = NodeBuffers.of(ctx.inputs, ctx.outputs)
         try:
             buffers.fill(inputs)

@@ -155,9 +155,8 @@ def _load(path: Path, file: Path) -> tuple[Path, Any]:
             return file, caller(f"plugin {path}", "loading the library")(ct.CDLL, str(file), os.RTLD_NOW)
         except OSError as error:
             text = str(error).replace(str(file), str(path))
-        if (
-            "failed to map segment" in text and file != path.resolve()
-        ):  # no programs may run in the cache folder
+        # no programs may run in the cache folder
+        if "failed to map segment" in text and file != path.resolve():
             file = in_place(path)
             continue
         remedy = next((remedy for remedy, symptom in remedies.items() if re.search(symptom, text)), None)

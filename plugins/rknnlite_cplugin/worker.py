@@ -38,8 +38,13 @@ _LIMIT = 16 << 20
 
 def attr_to_json(attr: TensorAttr) -> dict[str, Any]:
     """What the worker needs to know of a tensor."""
-    return {"index": attr.index, "name": attr.name, "dims": attr.dims, "dtype": int(attr.dtype),
-            "layout": int(attr.layout)}  # fmt: skip
+    return {
+        "index": attr.index,
+        "name": attr.name,
+        "dims": attr.dims,
+        "dtype": int(attr.dtype),
+        "layout": int(attr.layout),
+    }
 
 
 def _attr(data: dict[str, Any]) -> TensorAttr:

@@ -103,9 +103,8 @@ def play(model: ModelFile, wanted: str | None) -> socs.Soc:
                 continue
         raise ModelInvalid(f"{model.label}: built for {model.model.platform!r}, which is no SoC known here")
     soc = socs.get(wanted)
-    if (
-        soc.generation == "rknpu3"
-    ):  # its own files stay on the device: what is played runs any network we can read
+    # its own files stay on the device: what is played runs any network we can read
+    if soc.generation == "rknpu3":
         return soc
     if not set(soc.accepts) & set(accepted):
         if model.model.generation != soc.generation:

@@ -94,8 +94,12 @@ class Bindings:
             logger.warning(
                 "%s: rows of %s are taken without padding, %d pixels each, as the user guide has it for %s networks (10.9), "
                 "though w_stride is %d; write them so, and give w_stride 0",
-                place.label, attr.dtype.name, attr.dims[2], place.forms[0].dtype.name, attr.w_stride,
-            )  # fmt: skip
+                place.label,
+                attr.dtype.name,
+                attr.dims[2],
+                place.forms[0].dtype.name,
+                attr.w_stride,
+            )
 
     def clear(self) -> None:
         """The shape has changed: everything is to be bound again."""

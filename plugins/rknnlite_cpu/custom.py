@@ -119,8 +119,11 @@ def _destroy(op: CustomOp, ctx: OpContext) -> None:
     except Exception as error:
         logger.warning(
             "custom operator %s failed in destroy at node %s: %s: %s",
-            op.op_type, ctx.node.name, type(error).__name__, error,
-        )  # fmt: skip
+            op.op_type,
+            ctx.node.name,
+            type(error).__name__,
+            error,
+        )
 
 
 def _dtype(tensor: Tensor) -> DType:

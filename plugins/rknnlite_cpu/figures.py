@@ -41,9 +41,13 @@ def perf_table(
 
 def _edge(op: str, tensor: Tensor, is_input: bool) -> dict[str, object]:
     row: dict[str, object] = {
-        "op": op, "target": "CPU", "name": f"{op}:{tensor.name}", "time_us": None,
-        "data_type": tensor.dtype.short, "rw_kb": _bytes(tensor) / 1024,
-    }  # fmt: skip
+        "op": op,
+        "target": "CPU",
+        "name": f"{op}:{tensor.name}",
+        "time_us": None,
+        "data_type": tensor.dtype.short,
+        "rw_kb": _bytes(tensor) / 1024,
+    }
     row["output_shape" if is_input else "input_shape"] = _shapes([tensor])
     return row
 
@@ -53,11 +57,15 @@ def _row(graph: Graph, node: Node, seconds: float, plan: ExecutionPlan) -> dict[
     targets = [graph.tensors[index] for index in node.outputs]
     moved = sum(_bytes(tensor) for tensor in (*sources, *targets)) + _weight_bytes(node, sources)
     return {
-        "op": node.op, "target": plan.target(node), "name": _full_name(node), "time_us": seconds * 1e6,
-        "data_type": targets[0].dtype.short, "rw_kb": moved / 1024,
+        "op": node.op,
+        "target": plan.target(node),
+        "name": _full_name(node),
+        "time_us": seconds * 1e6,
+        "data_type": targets[0].dtype.short,
+        "rw_kb": moved / 1024,
         "input_shape": _shapes([t for t in sources if t.role is not TensorRole.CONST]) or "\\",
         "output_shape": _shapes(targets),
-    }  # fmt: skip
+    }
 
 
 def _full_name(node: Node) -> str:

@@ -88,7 +88,7 @@ class Recorder(Watch):
 
     def _add(
         self, tensor: Tensor, value: Array, op: str, node: str, role: str, time_us: float | None
-    ) -> None:  # fmt: skip
+    ) -> None:
         quant = tensor.quant
         self._writer.add(
             tensor.name,

@@ -98,9 +98,11 @@ def _stored(view: NodeView, position: int) -> Array:
     value = view.constant(position)
     fused = view.node.fused
     rounded = (
-        view.node.on_npu and view.outputs[0].dtype is DType.FLOAT16 and value.dtype == np.float32
+        view.node.on_npu
+        and view.outputs[0].dtype is DType.FLOAT16
+        and value.dtype == np.float32
         and not (fused is not None and fused.accumulator is Accumulator.BATCH_NORM)
-    )  # fmt: skip
+    )
     return round_f16(value) if rounded else value
 
 
@@ -120,9 +122,8 @@ def move_op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _move_kernel(view: NodeView, function: Callable[..., Any]) -> Kernel:
     source = view.tensor(0)
     mover = function(view)
-    unrounded = (
-        source.role is TensorRole.INPUT and source.dtype.is_float
-    )  # inputs come as the caller gave them
+    # inputs come as the caller gave them
+    unrounded = source.role is TensorRole.INPUT and source.dtype.is_float
     same = [out.quant == source.quant and out.dtype is source.dtype and not unrounded for out in view.outputs]
 
     def kernel(values: list[Array]) -> list[Array]:

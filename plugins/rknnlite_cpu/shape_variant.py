@@ -163,9 +163,13 @@ def _accelerator(
 
     types = {node.op for node in graph.nodes}
     key = (
-        opened.digest, number, opened.fidelity.value, sorted(opened.attributes.items(), key=str), opened.engine.version,
+        opened.digest,
+        number,
+        opened.fidelity.value,
+        sorted(opened.attributes.items(), key=str),
+        opened.engine.version,
         sorted(types.intersection(ops)),
-    )  # fmt: skip
+    )
     return Accelerator(
         opened.engine, graph, opened.label, types.intersection(ops), Store(key), opened.file.check
     )

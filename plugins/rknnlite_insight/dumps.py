@@ -35,10 +35,19 @@ MANIFEST = "manifest.json"
 _VERSION = 1
 _MAX_NAME = 80
 _KINDS: dict[str, tuple[type, ...]] = {
-    "name": (str,), "node": (str,), "op": (str,), "dtype": (str,), "file": (str,), "raw_file": (str, type(None)),
-    "scale": (float, int, type(None)), "zero_point": (int, type(None)), "time_us": (float, int, type(None)),
-    "shape": (list,), "item": (int,), "role": (str,),
-}  # fmt: skip
+    "name": (str,),
+    "node": (str,),
+    "op": (str,),
+    "dtype": (str,),
+    "file": (str,),
+    "raw_file": (str, type(None)),
+    "scale": (float, int, type(None)),
+    "zero_point": (int, type(None)),
+    "time_us": (float, int, type(None)),
+    "shape": (list,),
+    "item": (int,),
+    "role": (str,),
+}
 
 
 def default_folder(label: str) -> Path:
@@ -247,9 +256,19 @@ class DumpWriter:
                 f"cannot write tensor {name!r} to {self._folder}: {error.strerror or error}"
             ) from None
         entry = DumpedTensor(
-            name, node, op, dtype, tuple(real.shape), f"{stem}.npy", role, scale, zero_point, raw_file,
-            item or 0, None if time_us is None else round(time_us, 1),
-        )  # fmt: skip
+            name,
+            node,
+            op,
+            dtype,
+            tuple(real.shape),
+            f"{stem}.npy",
+            role,
+            scale,
+            zero_point,
+            raw_file,
+            item or 0,
+            None if time_us is None else round(time_us, 1),
+        )
         self._tensors.append(entry)
 
     def close(self) -> Dump:

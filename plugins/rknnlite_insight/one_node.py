@@ -54,8 +54,11 @@ def _attrs(arrays: Sequence[Array], names: Sequence[str], side: str) -> list[Ten
     named = [*names, *(f"{side}{i}" for i in range(len(names), len(arrays)))]
     return [
         TensorAttr(
-            index, named[index], array.shape, DType.from_numpy(array.dtype),
+            index,
+            named[index],
+            array.shape,
+            DType.from_numpy(array.dtype),
             Layout.NCHW if array.ndim == 4 else Layout.UNDEFINED,
         )
         for index, array in enumerate(arrays)
-    ]  # fmt: skip
+    ]

@@ -73,9 +73,13 @@ def _of_the_library(rknn3: bool, both: bool, pkg_config: bool) -> dict[str, obje
     folder = found.file.parent
     other = build.rknn3_library(found) if rknn3 or both else found.file
     answers: dict[str, object] = {
-        "library": other if rknn3 else found.file, "dir": folder, "libs": flags.libs(folder, rknn3),
-        "origin": found.origin.value, "version": __version__, "interpreter": sys.executable,
-    }  # fmt: skip
+        "library": other if rknn3 else found.file,
+        "dir": folder,
+        "libs": flags.libs(folder, rknn3),
+        "origin": found.origin.value,
+        "version": __version__,
+        "interpreter": sys.executable,
+    }
     if pkg_config:
         answers["pkg_config_dir"] = flags.write_pkg_config(folder)
     return answers

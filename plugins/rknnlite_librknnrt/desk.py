@@ -26,9 +26,13 @@ class Desk:
         self._desks, self._number, self._wire = desks, number, wire
         self._code: Callable[[RknnError, int], int] = _code
         self._handlers: dict[int, Handler] = {
-            Call.INIT: self._first, Call.DUP: self._first, Call.MATMUL: self._first, Call.NATIVE_B: self._first,
-            Call.CLOSE: self._close, **dict.fromkeys(_FIRST_3, self._first_3),
-        }  # fmt: skip
+            Call.INIT: self._first,
+            Call.DUP: self._first,
+            Call.MATMUL: self._first,
+            Call.NATIVE_B: self._first,
+            Call.CLOSE: self._close,
+            **dict.fromkeys(_FIRST_3, self._first_3),
+        }
         self._served: Any = None
 
     def serve(self) -> None:
@@ -111,6 +115,7 @@ def _line(text: str) -> bytes:
 def _unthought(error: Exception) -> None:
     logger.error(
         "a call failed in a way that nobody thought of (%s: %a); please report it with what RKNN_LOG_LEVEL=5 shows",
-        type(error).__name__, str(error),
-    )  # fmt: skip
+        type(error).__name__,
+        str(error),
+    )
     logger.debug("where it failed", exc_info=error)

@@ -65,12 +65,22 @@ class Model3:
     def handlers(self) -> dict[int, Handler]:
         """What answers which call."""
         return {
-            Call.LOAD_3: self._load, Call.MODEL_INIT_3: self._model_init, Call.QUERY_3: self._query,
-            Call.SHAPE_3: self._shape, Call.RUN_3: self._run, Call.WAIT_3: self._wait, Call.DUMP_3: self._dump,
-            Call.PROFILE_3: self._profile, Call.PROFILE_MEMORY_3: self._profile_memory, Call.PLUGIN_3: self._plugin,
-            Call.GIVEN_3: self._given, Call.MEMORY: self._learn, Call.FORGET: self._forget,
-            Call.SESSION_STOP_3: self._stop_session, Call.SESSION_STATE_3: self._session_state,
-        }  # fmt: skip
+            Call.LOAD_3: self._load,
+            Call.MODEL_INIT_3: self._model_init,
+            Call.QUERY_3: self._query,
+            Call.SHAPE_3: self._shape,
+            Call.RUN_3: self._run,
+            Call.WAIT_3: self._wait,
+            Call.DUMP_3: self._dump,
+            Call.PROFILE_3: self._profile,
+            Call.PROFILE_MEMORY_3: self._profile_memory,
+            Call.PLUGIN_3: self._plugin,
+            Call.GIVEN_3: self._given,
+            Call.MEMORY: self._learn,
+            Call.FORGET: self._forget,
+            Call.SESSION_STOP_3: self._stop_session,
+            Call.SESSION_STATE_3: self._session_state,
+        }
 
     def close(self) -> None:
         """Close what is open, sessions too."""
@@ -120,9 +130,10 @@ class Model3:
             raise ContextInvalid("load a model first, and call rknn3_model_init once")
         mask, self._timeout, outside = request.args[:3]
         where: dict[str, Any] = {
-            "backend": config.get("backend") or "cpu", "soc": _coprocessor(),
+            "backend": config.get("backend") or "cpu",
+            "soc": _coprocessor(),
             "core_mask": 0xFF if mask == _ALL_CORES else mask,
-        }  # fmt: skip
+        }
         if bytes(file.data[:8]) == LLM_PACKAGE:
             from rknnlite_llm import open_llm
 

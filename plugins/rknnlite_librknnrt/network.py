@@ -66,12 +66,22 @@ class Network:
     def handlers(self) -> dict[int, Handler]:
         """What answers which call."""
         return {
-            Call.QUERY: self._query, Call.CORE_MASK: self._core_mask, Call.BATCH_CORES: self._batch_cores,
-            Call.SHAPES: self._shapes, Call.INPUTS: self._take_inputs, Call.RUN: self._run, Call.WAIT: self._wait,
-            Call.OUTPUTS: self._fetch, Call.MEMORY: self._memories.learn, Call.FORGET: self._forget,
-            Call.BIND: self._bind, Call.WEIGHTS: self._weights, Call.INTERNAL: self._internal, Call.SYNC: self._sync,
+            Call.QUERY: self._query,
+            Call.CORE_MASK: self._core_mask,
+            Call.BATCH_CORES: self._batch_cores,
+            Call.SHAPES: self._shapes,
+            Call.INPUTS: self._take_inputs,
+            Call.RUN: self._run,
+            Call.WAIT: self._wait,
+            Call.OUTPUTS: self._fetch,
+            Call.MEMORY: self._memories.learn,
+            Call.FORGET: self._forget,
+            Call.BIND: self._bind,
+            Call.WEIGHTS: self._weights,
+            Call.INTERNAL: self._internal,
+            Call.SYNC: self._sync,
             Call.OPERATORS: self._operators,
-        }  # fmt: skip
+        }
 
     def close(self) -> None:
         """Close the context; operators of the program are told."""
@@ -184,9 +194,8 @@ class Network:
             else:
                 self._frames.run()
         except ModelUnsupported as error:
-            error.code = (
-                RknnError.code
-            )  # an operator that nobody computes is found in the run: -1 (librknnrt 1.6.0)
+            # an operator that nobody computes is found in the run: -1 (librknnrt 1.6.0)
+            error.code = RknnError.code
             raise
         return self._delivered() if flags & RunFlag.WITH_OUTPUTS else Answer(args=(self._frames.last,))
 

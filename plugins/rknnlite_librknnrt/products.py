@@ -49,10 +49,15 @@ class Product:
     def handlers(self) -> dict[int, Handler]:
         """What answers which call."""
         return {
-            Call.MEMORY: self._memories.learn, Call.FORGET: self._memories.forget, Call.MATMUL_BIND: self._bind,
-            Call.MATMUL_MASK: self._mask, Call.MATMUL_QUANT: self._quant, Call.MATMUL_SCALE: self._scale,
-            Call.MATMUL_SHAPE: self._shape, Call.MATMUL_RUN: self._run,
-        }  # fmt: skip
+            Call.MEMORY: self._memories.learn,
+            Call.FORGET: self._memories.forget,
+            Call.MATMUL_BIND: self._bind,
+            Call.MATMUL_MASK: self._mask,
+            Call.MATMUL_QUANT: self._quant,
+            Call.MATMUL_SCALE: self._scale,
+            Call.MATMUL_SHAPE: self._shape,
+            Call.MATMUL_RUN: self._run,
+        }
 
     def close(self) -> None:
         """Close the context."""

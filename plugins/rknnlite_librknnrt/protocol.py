@@ -13,9 +13,18 @@ from typing import Any, NamedTuple
 from rknnlite.errors import ParamInvalid
 
 __all__ = [
-    "MOST_ARGS", "MOST_FDS", "PROTOCOL_VERSION", "Call", "Callback", "Given", "Gone", "InitFact", "Request", "RunFlag",
+    "MOST_ARGS",
+    "MOST_FDS",
+    "PROTOCOL_VERSION",
+    "Call",
+    "Callback",
+    "Given",
+    "Gone",
+    "InitFact",
+    "Request",
+    "RunFlag",
     "Wire",
-]  # fmt: skip
+]
 
 PROTOCOL_VERSION = 2
 MOST_FDS = 64

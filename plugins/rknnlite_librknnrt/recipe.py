@@ -11,9 +11,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
-    "CLIENT", "INCLUDE", "LIBRARY", "MADE_OF", "RKNN3_LIBRARY", "command", "digest", "files", "flags", "glibc_needed",
+    "CLIENT",
+    "INCLUDE",
+    "LIBRARY",
+    "MADE_OF",
+    "RKNN3_LIBRARY",
+    "command",
+    "digest",
+    "files",
+    "flags",
+    "glibc_needed",
     "version_flag",
-]  # fmt: skip
+]
 
 LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknn3_api.so"
 CLIENT, _CLIENT3, INCLUDE = (Path(__file__).with_name(name) for name in ("client", "client3", "include"))

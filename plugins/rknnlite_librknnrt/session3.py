@@ -57,10 +57,16 @@ class Session3:
     def handlers(self) -> dict[int, Handler]:
         """What answers which call."""
         return {
-            Call.SESSION_CALLBACKS_3: self._callbacks, Call.SESSION_RUN_3: self._run, Call.SESSION_PARAMS_3: self._set_params,
-            Call.SESSION_TEMPLATE_3: self._template, Call.SESSION_TOOLS_3: self._tools, Call.SESSION_POLICY_3: self._policy,
-            Call.SESSION_CLEAR_3: self._clear, Call.SESSION_SAVE_3: self._save, Call.SESSION_LOAD_3: self._load,
-        }  # fmt: skip
+            Call.SESSION_CALLBACKS_3: self._callbacks,
+            Call.SESSION_RUN_3: self._run,
+            Call.SESSION_PARAMS_3: self._set_params,
+            Call.SESSION_TEMPLATE_3: self._template,
+            Call.SESSION_TOOLS_3: self._tools,
+            Call.SESSION_POLICY_3: self._policy,
+            Call.SESSION_CLEAR_3: self._clear,
+            Call.SESSION_SAVE_3: self._save,
+            Call.SESSION_LOAD_3: self._load,
+        }
 
     def close(self) -> None:
         """Close the session."""
@@ -77,9 +83,12 @@ class Session3:
         """Tokens in the cache, its size, those generated and read in the last run, the cache's policy."""
         state = self._session.state()
         return (
-            state.n_total_tokens, state.n_max_tokens, state.n_decode_tokens, state.n_prefill_tokens,
+            state.n_total_tokens,
+            state.n_max_tokens,
+            state.n_decode_tokens,
+            state.n_prefill_tokens,
             int(state.kvcache_policy),
-        )  # fmt: skip
+        )
 
     # -- runs and settings ----------------------------------------------------------------------------------
 

@@ -52,9 +52,16 @@ class Toolkit:
         command = [str(self.python), str(Path(toolkit_script.__file__)), str(order)]
         try:
             done = subprocess.run(
-                command, cwd=network.parent, env={**environment, **self.environment}, stdin=subprocess.DEVNULL,
-                capture_output=True, text=True, errors="replace", timeout=_MANY, check=False,
-            )  # fmt: skip
+                command,
+                cwd=network.parent,
+                env={**environment, **self.environment},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_MANY,
+                check=False,
+            )
         except OSError as error:
             raise BackendUnavailable(f"{self.python} cannot be run: {error.strerror or error}") from None
         except subprocess.TimeoutExpired:

@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     from .op import Kernel, OpenClOp
 
 __all__ = [
-    "Attr", "AttrList", "Count", "In", "Kernel", "Local", "OpenClOp", "Out", "Scratch", "rknnlite_register_op_hosts",
-]  # fmt: skip
+    "Attr",
+    "AttrList",
+    "Count",
+    "In",
+    "Kernel",
+    "Local",
+    "OpenClOp",
+    "Out",
+    "Scratch",
+    "rknnlite_register_op_hosts",
+]
 
 
 @hookimpl

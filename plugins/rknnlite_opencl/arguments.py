@@ -82,8 +82,17 @@ class Scratch:
 
 
 Argument = Union[
-    In, Out, Attr, AttrList, Count, Local, Scratch, np.generic, Array, Callable[[OpContext], Union[np.generic, Array]]
-]  # fmt: skip
+    In,
+    Out,
+    Attr,
+    AttrList,
+    Count,
+    Local,
+    Scratch,
+    np.generic,
+    Array,
+    Callable[[OpContext], Union[np.generic, Array]],
+]
 
 
 class NodeArguments:

@@ -22,9 +22,17 @@ if TYPE_CHECKING:
     from .serving import deployment
 
 __all__ = [
-    "CORE", "Results", "RknnPredictor", "check_offered", "deployment", "map_arguments", "offered",
-    "rknnlite_register_commands", "typed_errors", "wanted",
-]  # fmt: skip
+    "CORE",
+    "Results",
+    "RknnPredictor",
+    "check_offered",
+    "deployment",
+    "map_arguments",
+    "offered",
+    "rknnlite_register_commands",
+    "typed_errors",
+    "wanted",
+]
 
 _MODULES = {
     "CORE": "placement",

@@ -85,8 +85,13 @@ def deployment(
         **count,
     )
     return made.bind(
-        model=_carried(model, ship), name=_name(model, name), backend=backend, cores=cores, max_body=max_body, **options
-    )  # fmt: skip
+        model=_carried(model, ship),
+        name=_name(model, name),
+        backend=backend,
+        cores=cores,
+        max_body=max_body,
+        **options,
+    )
 
 
 def _name(model: Source, name: Optional[str]) -> str:

@@ -160,9 +160,8 @@ def _target(board: Board) -> tuple[str, str]:
     for address in board.addresses:
         for family, numbers in _looked_up(board, address).items():
             found[family].append(numbers)
-    family = max(
-        found, key=lambda family: len(found[family])
-    )  # a list has one kind of numbers; IPv4 where both do
+    # a list has one kind of numbers; IPv4 where both do
+    family = max(found, key=lambda family: len(found[family]))
     if len(found[family]) < len(board.addresses):
         raise DeviceUnavailable(
             f"board {board.label}: some hosts have IPv4 addresses only, others IPv6 only; give all in one form"

@@ -57,9 +57,8 @@ def error_of(error: Any, board: Board, doing: str) -> RknnError:
     where = f"board {label}: {doing} failed"
     if code is _CODE.UNAVAILABLE:
         hint = _CERTIFICATE if _is_about_encryption(text) else _AWAY
-        if (
-            board.encrypted and hint is _AWAY
-        ):  # of several numbers of a host, gRPC tells what the last one said
+        # of several numbers of a host, gRPC tells what the last one said
+        if board.encrypted and hint is _AWAY:
             hint = f"{_AWAY} If so: {_CERTIFICATE}"
         return DeviceUnavailable(f"{where}: {text or 'nobody answers'}; {hint}")
     if code is _CODE.DEADLINE_EXCEEDED:

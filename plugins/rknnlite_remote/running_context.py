@@ -246,9 +246,8 @@ class RunningContext(DescribedContext):
             return
         try:
             answer = answer_of(frame.future, frame.number, timeout_ms)
-        except (
-            ParamInvalid
-        ):  # of a stream this may mean that the model is gone: asked alone the board says what it is
+        # of a stream this may mean that the model is gone: asked alone the board says what it is
+        except ParamInvalid:
             answer = None
         except Exception as error:
             if not frame.future.done():

@@ -87,15 +87,23 @@ def of_board(
     name = _short(soc.name)
     if name not in _PLATFORMS:
         known = ", ".join(map(str.upper, _PLATFORMS))
-        yield _found("soc", Level.FAIL, f"this board is an {soc.name.upper()}, librkllmrt runs on {known} only",
-                     "run language models on one of those")  # fmt: skip
+        yield _found(
+            "soc",
+            Level.FAIL,
+            f"this board is an {soc.name.upper()}, librkllmrt runs on {known} only",
+            "run language models on one of those",
+        )
         return
     driver = board.driver()
     version = version_numbers(driver.value or "")
     remedy = "update the kernel of the board (driver 0.9.8 or newer)"
     if not version:
-        yield _found("driver", Level.INFO, f"the version of the NPU driver cannot be read ({driver.problem})",
-                     "/sys/module/rknpu/version shows it; librkllmrt wants 0.9.8")  # fmt: skip
+        yield _found(
+            "driver",
+            Level.INFO,
+            f"the version of the NPU driver cannot be read ({driver.problem})",
+            "/sys/module/rknpu/version shows it; librkllmrt wants 0.9.8",
+        )
     elif version < _OLDEST:
         text = f"the NPU driver is {driver.value}; below 0.9.7 language models load and say garbage"
         level = Level.WARN if old_driver else Level.FAIL
@@ -140,11 +148,19 @@ def of_file(model: ModelFile, board: Board) -> Iterator[tuple[str, Finding]]:
         )
     soc = board.soc()
     if soc is not None and file.soc and file.soc != _short(soc.name):
-        yield _found("soc", Level.FAIL, f"{file.path} is for {file.soc} by its name, this board is an {soc.name}",
-                     f"convert the model with target_platform='{_short(soc.name)}', or rename the file")  # fmt: skip
+        yield _found(
+            "soc",
+            Level.FAIL,
+            f"{file.path} is for {file.soc} by its name, this board is an {soc.name}",
+            f"convert the model with target_platform='{_short(soc.name)}', or rename the file",
+        )
     elif soc is not None and file.dtype and (known := platform(soc.name)) and file.dtype not in known.dtypes:
-        yield _found("soc", Level.WARN, f"{file.path} is {file.dtype} by its name; {soc.name} has {', '.join(known.dtypes)}",
-                     "convert the model with one of those")  # fmt: skip
+        yield _found(
+            "soc",
+            Level.WARN,
+            f"{file.path} is {file.dtype} by its name; {soc.name} has {', '.join(known.dtypes)}",
+            "convert the model with one of those",
+        )
     yield from _memory(file, board)
 
 
@@ -170,8 +186,12 @@ def of_opening(
     soc = board.soc()
     known = platform(soc.name) if soc is not None else None
     if cpus and known and (count > known.most_cpus or cpus >> known.most_cpus):
-        yield _found("cpus", Level.FAIL, f"cpus is {cpus:#x}; this board has CPUs 0 to {known.most_cpus - 1}",
-                     f"give a mask within {(1 << known.most_cpus) - 1:#x}, e.g. {known.cpus:#x}")  # fmt: skip
+        yield _found(
+            "cpus",
+            Level.FAIL,
+            f"cpus is {cpus:#x}; this board has CPUs 0 to {known.most_cpus - 1}",
+            f"give a mask within {(1 << known.most_cpus) - 1:#x}, e.g. {known.cpus:#x}",
+        )
     if cpus and not abi.has_field("RKLLMExtendParam", "enabled_cpus_mask"):
         yield _found(
             "cpus",
@@ -180,8 +200,12 @@ def of_opening(
             "leave cpus out, or use 1.2.0 or later",
         )
     if domain and abi.name == "1.1.0":
-        yield _found("domain", Level.FAIL, f"base_domain_id is {domain}; others than 0 crash librkllmrt 1.1",
-                     "open one model at a time, or use 1.2.0 or later")  # fmt: skip
+        yield _found(
+            "domain",
+            Level.FAIL,
+            f"base_domain_id is {domain}; others than 0 crash librkllmrt 1.1",
+            "open one model at a time, or use 1.2.0 or later",
+        )
 
 
 def _short(name: str) -> str:

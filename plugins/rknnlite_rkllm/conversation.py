@@ -67,9 +67,8 @@ class Conversation:
         self._tools: list[Any] = []
         self._messages: Optional[list[Message]] = []  # of both sides so far; None: not known as text
         self._library_knows = ("", "")  # system prompt and tools
-        self._system_first = (
-            False  # whether the cache begins with the system prompt of the library's template
-        )
+        # whether the cache begins with the system prompt of the library's template
+        self._system_first = False
         self._outdated = False  # whether the cache begins with a system prompt from before the tools came
         self.cache_kept = False  # whether the library keeps a conversation from earlier runs
 

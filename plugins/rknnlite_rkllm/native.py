@@ -186,10 +186,16 @@ class NativeModel:
 CALLS = {
     name: getattr(NativeModel, name)
     for name in (
-        "chat_template", "clear_kvcache", "cross_attention", "function_tools", "kvcache_size", "load_lora",
-        "load_prompt_cache", "release_prompt_cache",
+        "chat_template",
+        "clear_kvcache",
+        "cross_attention",
+        "function_tools",
+        "kvcache_size",
+        "load_lora",
+        "load_prompt_cache",
+        "release_prompt_cache",
     )
-}  # fmt: skip
+}
 """What ``Model.call`` takes."""
 
 

@@ -109,8 +109,12 @@ def _reader(abi: Revision, n_batch: int) -> Any:
             token = item.token_id
             if n_batch > 1 and token < 0:  # this input's answer is complete
                 continue
-            hidden = _array(item.last_hidden_layer.hidden_states, item.last_hidden_layer.num_tokens,
-                            item.last_hidden_layer.embd_size, False)  # fmt: skip
+            hidden = _array(
+                item.last_hidden_layer.hidden_states,
+                item.last_hidden_layer.num_tokens,
+                item.last_hidden_layer.embd_size,
+                False,
+            )
             logits = None
             if has_logits:
                 logits = _array(item.logits.logits, item.logits.num_tokens, item.logits.vocab_size, True)

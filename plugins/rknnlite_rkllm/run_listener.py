@@ -152,8 +152,7 @@ def summarised(
     perf = ended.perf
     prefill = perf.prefill_tokens if perf is not None else tokens
     counted = perf is not None and perf.generate_tokens > 0 and state is CallState.FINISH
-    decode = (
-        perf.generate_tokens if perf is not None and counted else listener.count
-    )  # what an abort cut off is not result
+    # what an abort cut off is no result
+    decode = perf.generate_tokens if perf is not None and counted else listener.count
     cached = max(0, tokens - prefill)
     return RunSummary(state, prefill, decode, start, listener.first_token or end, end, cached)

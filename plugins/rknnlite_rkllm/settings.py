@@ -71,8 +71,14 @@ class RkllmSettings:
         return made
 
     def _check(self) -> None:
-        whole = {"sessions": (1, 64), "n_batch": (1, _MOST_BATCH), "base_domain_id": (0, 64), "n_keep": (-1, 1 << 20),
-                 "max_new_tokens": (1, 1 << 20), "npu_cores": (1, 3)}  # fmt: skip
+        whole = {
+            "sessions": (1, 64),
+            "n_batch": (1, _MOST_BATCH),
+            "base_domain_id": (0, 64),
+            "n_keep": (-1, 1 << 20),
+            "max_new_tokens": (1, 1 << 20),
+            "npu_cores": (1, 3),
+        }
         for name, (least, most) in whole.items():
             value = getattr(self, name)
             if value is not None and (type(value) is not int or not least <= value <= most):

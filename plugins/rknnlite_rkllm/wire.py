@@ -119,9 +119,10 @@ def _plain(value: Any, arrays: list[Any]) -> Any:
     if isinstance(value, enum.Enum):
         return {"_": type(value).__name__, "value": value.value}
     if is_dataclass(value):
-        return {"_": type(value).__name__, **{
-            field.name: _plain(getattr(value, field.name), arrays) for field in fields(value)
-        }}  # fmt: skip
+        return {
+            "_": type(value).__name__,
+            **{field.name: _plain(getattr(value, field.name), arrays) for field in fields(value)},
+        }
     if isinstance(value, bytes):
         return {"_": "bytes", "value": value.decode("latin-1")}
     if isinstance(value, (list, tuple)):

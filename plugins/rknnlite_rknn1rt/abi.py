@@ -169,13 +169,26 @@ STRUCTURES: dict[str, type[ct.Structure]] = {
 """C name -> declaration; the last two are of the host flavour."""
 
 BASE_FUNCTIONS = (
-    "rknn_init", "rknn_destroy", "rknn_query", "rknn_inputs_set", "rknn_run", "rknn_outputs_get", "rknn_outputs_release",
-)  # fmt: skip
+    "rknn_init",
+    "rknn_destroy",
+    "rknn_query",
+    "rknn_inputs_set",
+    "rknn_run",
+    "rknn_outputs_get",
+    "rknn_outputs_release",
+)
 """What every library of this family exports."""
 BOARD_ONLY = (
-    "rknn_inputs_map", "rknn_inputs_sync", "rknn_inputs_unmap", "rknn_outputs_map", "rknn_outputs_sync", "rknn_outputs_unmap",
-    "rknn_create_mem", "rknn_destroy_mem", "rknn_set_io_mem",
-)  # fmt: skip
+    "rknn_inputs_map",
+    "rknn_inputs_sync",
+    "rknn_inputs_unmap",
+    "rknn_outputs_map",
+    "rknn_outputs_sync",
+    "rknn_outputs_unmap",
+    "rknn_create_mem",
+    "rknn_destroy_mem",
+    "rknn_set_io_mem",
+)
 HOST_ONLY = ("rknn_find_devices", "rknn_init2")
 
 

@@ -176,9 +176,8 @@ class Rknn1Context(ZeroCopyContext):
             )
         wanted = self._begun.popleft()
         frame = self._fetch(want_float).get(self._library, self._value, arrays)
-        if (
-            frame and wanted and frame != wanted and not self._settings.async_mode
-        ):  # 0: a library that does not count
+        # 0: a library that does not count
+        if frame and wanted and frame != wanted and not self._settings.async_mode:
             raise RknnError(
                 f"rknn_outputs_get gave frame {frame} where {wanted} was the next; open the model again, and tell which "
                 f"library does so: {self._library!r}"

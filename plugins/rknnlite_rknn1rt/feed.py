@@ -23,9 +23,12 @@ __all__ = ["InputFeed"]
 
 Array = NDArray[Any]
 _TYPES = {
-    np.dtype(np.float32): DType.FLOAT32, np.dtype(np.float16): DType.FLOAT16, np.dtype(np.int8): DType.INT8,
-    np.dtype(np.uint8): DType.UINT8, np.dtype(np.int16): DType.INT16,
-}  # fmt: skip
+    np.dtype(np.float32): DType.FLOAT32,
+    np.dtype(np.float16): DType.FLOAT16,
+    np.dtype(np.int8): DType.INT8,
+    np.dtype(np.uint8): DType.UINT8,
+    np.dtype(np.int16): DType.INT16,
+}
 """All element types that this C API has."""
 _CARRIERS: dict[np.dtype[Any], np.dtype[Any]] = {
     np.dtype(np.float64): np.dtype(np.float32),

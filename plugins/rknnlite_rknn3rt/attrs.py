@@ -16,9 +16,19 @@ from .native_context import NativeContext, text
 __all__ = ["Tensor3", "from_shape", "query_tensor", "tensors"]
 
 _TYPES = {
-    0: DType.FLOAT32, 1: DType.FLOAT16, 2: DType.INT8, 3: DType.UINT8, 4: DType.INT16, 5: DType.UINT16,
-    6: DType.INT32, 7: DType.UINT32, 8: DType.INT64, 9: DType.INT64, 10: DType.BOOL, 13: DType.BFLOAT16,
-}  # fmt: skip
+    0: DType.FLOAT32,
+    1: DType.FLOAT16,
+    2: DType.INT8,
+    3: DType.UINT8,
+    4: DType.INT16,
+    5: DType.UINT16,
+    6: DType.INT32,
+    7: DType.UINT32,
+    8: DType.INT64,
+    9: DType.INT64,
+    10: DType.BOOL,
+    13: DType.BFLOAT16,
+}
 """Element types; UINT64 (9) has no word of its own here and is carried as INT64."""
 _LAYOUTS = {
     RKNN3TensorLayout.RKNN3_TENSOR_NCHW: Layout.NCHW,

@@ -36,9 +36,17 @@ SEARCH = Search(
     "install the host package of the RK1820/RK1828 SDK, or name the library in RKNNLITE_RKNN3_LIBRARY",
 )
 _NEEDED = (
-    "rknn3_init", "rknn3_load_model_from_path", "rknn3_load_model_from_data", "rknn3_model_init", "rknn3_destroy",
-    "rknn3_query", "rknn3_run", "rknn3_create_mem", "rknn3_destroy_mem", "rknn3_mem_sync",
-)  # fmt: skip
+    "rknn3_init",
+    "rknn3_load_model_from_path",
+    "rknn3_load_model_from_data",
+    "rknn3_model_init",
+    "rknn3_destroy",
+    "rknn3_query",
+    "rknn3_run",
+    "rknn3_create_mem",
+    "rknn3_destroy_mem",
+    "rknn3_mem_sync",
+)
 _OURS = "rknnlite_librknn3_marker"
 """What rknnlite's own library exports."""
 # Compiled when a library is searched, not at every start.

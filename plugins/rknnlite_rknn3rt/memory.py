@@ -37,8 +37,11 @@ class _Region:
     def __init__(self, where: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: object) -> None:
         self.owner = owner
         self.__array_interface__ = {
-            "data": (where, False), "shape": shape, "typestr": dtype.str, "version": 3,
-        }  # fmt: skip
+            "data": (where, False),
+            "shape": shape,
+            "typestr": dtype.str,
+            "version": 3,
+        }
 
 
 def view(where: int, shape: tuple[int, ...], dtype: Any, owner: object = None) -> Array:

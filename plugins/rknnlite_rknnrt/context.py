@@ -5,23 +5,20 @@ from __future__ import annotations
 import ctypes as ct
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.native.crash import calls
 from rknnlite.native.objects import abandon_after_fork
-from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
+from rknnlite.spi import AttrKind, Context, Input, OpenOptions, Step
 from rknnlite.spi.arguments import explain
-from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.spi.exclusive import AT_WORK, FREE
-from rknnlite.spi.zero_copy import MIXED
 
 from . import abi
 from .attrs import QUERIES, as_nchw, as_nhwc, query_attr, read_ranges, reshaped, to_struct
 from .buffers import Array
-from .customop import Registration, missing, needed
 from .diagnose import metadata
 from .errors import call_error, check
 from .feed import InputFeed
@@ -30,6 +27,9 @@ from .loader import Library
 from .native_context import NativeContext
 from .settings import RknnrtSettings
 from .zerocopy import ZeroCopyContext
+
+if TYPE_CHECKING:
+    from rknnlite.spi import CustomOp
 
 __all__ = ["RknnrtContext"]
 
@@ -70,9 +70,12 @@ class RknnrtContext(ZeroCopyContext):
             query = self._library.function("rknn_query")
             self._shapes = read_ranges(query, self._value, number.n_input, known=model is not None)
         self._read_attrs()
-        wanted = needed(self._file, ops)
-        if wanted:
-            self.register_ops(wanted)
+        if ops:
+            from .customop import needed
+
+            wanted = needed(self._file, ops)
+            if wanted:
+                self.register_ops(wanted)
 
     def _read_attrs(self) -> None:
         """Attributes for the current shapes, and what is prepared from them."""
@@ -113,6 +116,8 @@ class RknnrtContext(ZeroCopyContext):
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
         with self.step():
+            from rknnlite.spi.dynamic_shapes import find_shapes
+
             wanted = self._shapes[find_shapes(self._file.label, shapes, self._shapes, self._inputs)]
             structs = abi.array_of(abi.TensorAttrStruct, len(wanted))(
                 *(to_struct(reshaped(attr, dims)) for attr, dims in zip(self._inputs, wanted))
@@ -125,6 +130,8 @@ class RknnrtContext(ZeroCopyContext):
     def register_ops(self, ops: Sequence[CustomOp]) -> None:
         """Register operators; those registered before stay (the C call alone would replace them)."""
         with self.step():
+            from .customop import Registration
+
             known = {op.op_type: op for op in (*self._ops, *ops)}
             registration = Registration(self._library, list(known.values()))
             self._need().keep.append(registration)
@@ -151,7 +158,7 @@ class RknnrtContext(ZeroCopyContext):
     @calls("backend rknnrt: rknn_inputs_set")
     def _set(self, inputs: Sequence[Input]) -> None:
         if self._zero_copy:
-            raise ContextInvalid(MIXED)
+            raise _mixed()
         if self._shapes:
             self.follow_shapes(inputs)
         feed = self._feed
@@ -183,6 +190,8 @@ class RknnrtContext(ZeroCopyContext):
         if code or self._failures:
             if self._registration is not None:
                 self._registration.raise_failure()
+            from .customop import missing
+
             raise call_error("rknn_run", code, missing(self._file, self._ops, self._library))
         self._ran = True
 
@@ -266,7 +275,7 @@ class RknnrtContext(ZeroCopyContext):
 
     def _get(self, fetch: OutputFetch) -> None:
         if self._zero_copy:
-            raise ContextInvalid(MIXED)
+            raise _mixed()
         if not self._ran:
             raise ContextInvalid("run the model before asking for outputs")
         fetch.get(self._outputs_get, self._outputs_release, self._argument)
@@ -310,3 +319,9 @@ class RknnrtContext(ZeroCopyContext):
         native, self._native_context = self._native_context, None
         if native is not None:
             native.disown()
+
+
+def _mixed() -> ContextInvalid:
+    from rknnlite.spi.zero_copy import MIXED
+
+    return ContextInvalid(MIXED)

@@ -12,7 +12,6 @@ from rknnlite.errors import (
 )
 from rknnlite.formats import Model, ModelFile
 from rknnlite.log import logger
-from rknnlite.native.versions import runtime_clash
 
 from . import device
 from .errors import call_error
@@ -89,6 +88,8 @@ def version_clash(file: ModelFile, library: Library) -> str:
     model = metadata(file)
     if model is None:
         return _container_clash(file, library)
+    from rknnlite.native.versions import runtime_clash
+
     clash = runtime_clash(model.toolkit_version, library.version)
     return f"{library.name} here is {library.version}: {clash}" if clash else ""
 

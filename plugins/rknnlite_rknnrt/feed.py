@@ -42,12 +42,10 @@ class _Slot:
     def __init__(self, attr: TensorAttr, native: NativeQuery, struct: abi.InputStruct) -> None:
         self._attr, self._native, self._struct = attr, native, struct
         self._shape = attr.dims
-        self._given: np.dtype[Any] | None = (
-            None  # element type of the arrays that the structure is set up for
-        )
-        self._carrier: np.dtype[Any] | None = (
-            None  # what they are handed over as; the same object if unchanged
-        )
+        # element type of the arrays that the structure is set up for
+        self._given: np.dtype[Any] | None = None
+        # what they are handed over as; the same object if unchanged
+        self._carrier: np.dtype[Any] | None = None
         self._scratch: Array | None = None
         struct.index = attr.index
         struct.fmt = Layout.NHWC if len(attr.dims) == 4 else Layout.UNDEFINED

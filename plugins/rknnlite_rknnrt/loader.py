@@ -35,8 +35,12 @@ SEARCH = Search(
 _VERSION = rb"librknn\w{0,2}rt version: ([0-9][^\0\n\"%]{0,120})"
 _MINI = "librknnmrt"
 _NEVER_IN_MINI = (
-    "rknn_set_core_mask", "rknn_set_batch_core_num", "rknn_register_custom_ops", "rknn_custom_op_", "rknn_matmul_",
-)  # fmt: skip
+    "rknn_set_core_mask",
+    "rknn_set_batch_core_num",
+    "rknn_register_custom_ops",
+    "rknn_custom_op_",
+    "rknn_matmul_",
+)
 """How the names of functions begin that the runtime of RV1103 and RV1106 lacks (seen in 2.3.2): one core, int8 only."""
 
 _OURS = "rknnlite_librknnrt_marker"

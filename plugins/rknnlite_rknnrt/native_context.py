@@ -18,7 +18,6 @@ from . import abi
 from .diagnose import check_file, encrypted, init_error
 from .errors import Native, check
 from .loader import Library
-from .memory import without_context
 from .settings import RknnrtSettings
 
 __all__ = ["NativeContext"]
@@ -59,6 +58,8 @@ class NativeContext:
             extend.ctx = master.value
             parents = (master.native,)
         if settings.model_in_npu_memory:
+            from .memory import without_context
+
             memory = without_context(library, len(file.data))
             np.copyto(memory.ndarray, np.frombuffer(file.data, np.uint8))
             extend.model_buffer_fd, extend.model_buffer_flags = memory.fd, memory.flags

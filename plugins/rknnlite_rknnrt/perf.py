@@ -11,10 +11,15 @@ __all__ = ["parse"]
 _RULE = r"^\s*-{5,}\s*$"
 _TIME = r"(?i)^time\s*\(us\)$"
 _NAMES = {
-    "op": ("optype",), "target": ("target",), "name": ("fullname", "name"), "data_type": ("datatype",),
-    "input_shape": ("inputshape",), "output_shape": ("outputshape",), "mac_usage": ("macusage",),
+    "op": ("optype",),
+    "target": ("target",),
+    "name": ("fullname", "name"),
+    "data_type": ("datatype",),
+    "input_shape": ("inputshape",),
+    "output_shape": ("outputshape",),
+    "mac_usage": ("macusage",),
     "work_load": ("workload",),
-}  # fmt: skip
+}
 """Fields of a row and the headers that stand for them, without blanks, units and case."""
 
 

@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.spi import AttrKind, Context, CustomOp, Versions, zero_copy
+from rknnlite.spi import AttrKind, Context, Versions
 from rknnlite.tensor import TensorAttr
 
 from . import abi
 from .attrs import QUERIES, query_attr
-from .c_functions import ContextNumber
-from .customop import Registration
 from .diagnose import metadata
 from .errors import Native
 from .feed import InputFeed
 from .fetch import OutputFetch
-from .memory import RknnrtMemory
 from .native_context import NativeContext
 from .settings import RknnrtSettings
 
 if TYPE_CHECKING:
-    from rknnlite.spi import MemorySize, PerfTable
+    from rknnlite.spi import CustomOp, MemorySize, PerfTable
+    from rknnlite.spi.zero_copy import Place
+
+    from .c_functions import ContextNumber
+    from .customop import Registration
+    from .memory import RknnrtMemory
 
 __all__ = ["QueryContext"]
 
@@ -64,7 +66,7 @@ class QueryContext(Context):
         self._shapes: list[list[tuple[int, ...]]] = []
         self._feed: InputFeed | None = None
         self._fetch: dict[bool, OutputFetch] = {}
-        self._places: list[zero_copy.Place] = []
+        self._places: list[Place] = []
         self._bound: dict[tuple[bool, int], RknnrtMemory] = {}
         self._memories: weakref.WeakSet[RknnrtMemory] = weakref.WeakSet()
         self._given: dict[str, Native] = {}
@@ -102,6 +104,8 @@ class QueryContext(Context):
     @property
     def handle(self) -> ContextNumber:
         """``rknn_context`` as a number for C calls of the program through ``lib``."""
+        from .c_functions import ContextNumber  # few programs call C functions
+
         return ContextNumber(self._need().cell)
 
     @property

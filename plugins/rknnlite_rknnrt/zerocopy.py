@@ -1,21 +1,27 @@
-"""The zero-copy path: memory that program and NPU share, bound to inputs and outputs."""
+"""The zero-copy path: memory that program and NPU share, bound to inputs and outputs.
+
+Most programs never come here: ``memory`` and the rules of binding are imported when some memory is made.
+"""
 
 from __future__ import annotations
 
 import ctypes as ct
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.native.crash import calls
-from rknnlite.spi import AttrKind, Memory, zero_copy
-from rknnlite.spi.zero_copy import MIXED
+from rknnlite.spi import AttrKind, Memory
 from rknnlite.tensor import TensorAttr
 
-from . import abi, memory
+from . import abi
 from .attrs import to_struct
 from .errors import check
-from .memory import RknnrtMemory
 from .queries import QueryContext
+
+if TYPE_CHECKING:
+    from rknnlite.spi.zero_copy import Place
+
+    from .memory import RknnrtMemory
 
 __all__ = ["ZeroCopyContext"]
 
@@ -31,11 +37,15 @@ class ZeroCopyContext(QueryContext):
 
     def create_mem(self, size: int, flags: int = 0) -> RknnrtMemory:
         """``flags`` are ``abi.MemAlloc`` bits (cacheable by default)."""
+        from . import memory
+
         with self.exclusive():
             parents = (self._need().native,)
             return self._own(memory.allocate(self._library, self._value, size, flags, parents, self._owner))
 
     def import_mem(self, handle: int, size: int, offset: int = 0) -> RknnrtMemory:
+        from . import memory
+
         with self.exclusive():
             parents = (self._need().native,)
             return self._own(
@@ -43,6 +53,8 @@ class ZeroCopyContext(QueryContext):
             )
 
     def import_phys(self, address: int, size: int, virtual: int = 0) -> RknnrtMemory:
+        from . import memory
+
         with self.exclusive():
             parents = (self._need().native,)
             return self._own(
@@ -62,33 +74,41 @@ class ZeroCopyContext(QueryContext):
                 self._ready = False
 
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
+        from rknnlite.spi import zero_copy
+
         with self.step():
             if self._common:
-                raise ContextInvalid(MIXED)
-            pointer = self._pointer(mem)
+                raise ContextInvalid(zero_copy.MIXED)
+            mine = self._mine(mem)
+            pointer = mine.require()
             place = zero_copy.place_of(attr, self._all_places())
             attr = zero_copy.check_binding(place, attr, mem.size, mem.offset)
             struct = to_struct(attr)
             code = self._library.function("rknn_set_io_mem")(self._value, pointer, ct.byref(struct))
             check("rknn_set_io_mem", code, f"{place.label} does not take {attr}" if code == -5 else "")
-            assert isinstance(mem, RknnrtMemory)
             self._zero_copy = True
-            self._bound[place.is_input, place.index] = mem
+            self._bound[place.is_input, place.index] = mine
             self._ready = len(self._bound) == len(self._places)
 
-    def _pointer(self, mem: Memory) -> Any:
+    def _mine(self, mem: Memory) -> RknnrtMemory:
+        """The memory, which belongs to this context; raises ParamInvalid, ContextInvalid."""
+        from .memory import RknnrtMemory
+
         if not isinstance(mem, RknnrtMemory) or mem not in self._memories:
             raise ParamInvalid(
                 "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
             )
-        return mem.require()
+        mem.require()
+        return mem
 
-    def _all_places(self) -> list[zero_copy.Place]:
+    def _all_places(self) -> list[Place]:
         if not self._places:
             self._places = [*self._places_of(True), *self._places_of(False)]
         return self._places
 
-    def _places_of(self, is_input: bool) -> list[zero_copy.Place]:
+    def _places_of(self, is_input: bool) -> list[Place]:
+        from rknnlite.spi import zero_copy
+
         native = self._attrs(AttrKind.NATIVE_INPUT if is_input else AttrKind.NATIVE_OUTPUT)
         kind = AttrKind.NATIVE_NHWC_INPUT if is_input else AttrKind.NATIVE_NHWC_OUTPUT
         try:
@@ -109,17 +129,18 @@ class ZeroCopyContext(QueryContext):
 
     def _give(self, function: str, mem: Memory, what: str, need: int) -> None:
         with self.exclusive():
-            pointer = self._pointer(mem)
+            mine = self._mine(mem)
             if mem.size < need:
                 raise ParamInvalid(f"the memory has {mem.size} bytes, {what} need {need}")
-            check(function, self._library.function(function)(self._value, pointer))
-            assert isinstance(mem, RknnrtMemory)
-            self._given[function] = mem.native  # stays as long as C may use it, whoever closes the memory
+            check(function, self._library.function(function)(self._value, mine.require()))
+            self._given[function] = mine.native  # stays as long as C may use it, whoever closes the memory
 
     @calls("backend rknnrt: rknn_mem_sync")
     def sync(self, mem: Memory, direction: str) -> None:
         if direction not in _SYNC:
             raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_SYNC)}")
         with self.exclusive():
-            code = self._library.bare("rknn_mem_sync")(self._value, self._pointer(mem), _SYNC[direction])
+            code = self._library.bare("rknn_mem_sync")(
+                self._value, self._mine(mem).require(), _SYNC[direction]
+            )
             check("rknn_mem_sync", code)

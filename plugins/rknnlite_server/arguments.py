@@ -16,9 +16,18 @@ __all__ = ["add_model_arguments", "add_network_arguments", "add_server_arguments
 
 _NETWORK_PORT = 8000
 _NETWORK_FIELDS = (
-    "networks", "repository", "explicit", "workers", "core_mask", "window_ms", "allow_upload", "upload_dir", "upload_bytes",
-    "upload_models", "queue_bytes",
-)  # fmt: skip
+    "networks",
+    "repository",
+    "explicit",
+    "workers",
+    "core_mask",
+    "window_ms",
+    "allow_upload",
+    "upload_dir",
+    "upload_bytes",
+    "upload_models",
+    "queue_bytes",
+)
 _MODEL_HELP = {
     "weight": "its weights; beside the model by default",
     "model2": "the encoder of images (.rknn)",
@@ -94,9 +103,11 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         help="load networks of the repository when clients ask, not at start",
     )
     parser.add_argument(
-        "--grpc-port", type=int, metavar="N",
+        "--grpc-port",
+        type=int,
+        metavar="N",
         help=f"port of gRPC (default: {default.grpc_port}; 0: any; -1: none)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--workers",
         type=int,
@@ -105,17 +116,25 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         help="contexts per network; one per NPU core by default",
     )
     parser.add_argument(
-        "--core-mask", metavar="MASK", default=default.core_mask,
+        "--core-mask",
+        metavar="MASK",
+        default=default.core_mask,
         help=f"spread, auto, all, a mask, or one mask per worker: 1,2,4 (default: {default.core_mask})",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--window-ms", type=float, metavar="MS", default=default.window_ms,
+        "--window-ms",
+        type=float,
+        metavar="MS",
+        default=default.window_ms,
         help=f"time that rows of a batch wait for each other (default: {default.window_ms:g})",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--queue-bytes", type=int, metavar="BYTES", default=default.queue_bytes,
+        "--queue-bytes",
+        type=int,
+        metavar="BYTES",
+        default=default.queue_bytes,
         help=f"memory of requests that are read, wait or run (default: {default.queue_bytes})",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--allow-upload", action="store_true", help="clients may send networks, which run here"
     )
@@ -126,13 +145,19 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         help="where those are kept; a folder of the user's cache by default",
     )
     parser.add_argument(
-        "--upload-bytes", type=int, metavar="BYTES", default=default.upload_bytes,
+        "--upload-bytes",
+        type=int,
+        metavar="BYTES",
+        default=default.upload_bytes,
         help=f"how much of them is kept (default: {default.upload_bytes})",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--upload-models", type=int, metavar="N", default=default.upload_models,
+        "--upload-models",
+        type=int,
+        metavar="N",
+        default=default.upload_models,
         help=f"how many of them are open at a time (default: {default.upload_models})",
-    )  # fmt: skip
+    )
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
@@ -147,13 +172,20 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"port (default: {_NETWORK_PORT} with networks, else {default.port}; 0: any)",
     )
     parser.add_argument(
-        "-to", "--timeout", type=float, default=default.timeout, metavar="S",
+        "-to",
+        "--timeout",
+        type=float,
+        default=default.timeout,
+        metavar="S",
         help=f"seconds that an answer may take (default: {default.timeout:g})",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--parallel", type=int, default=default.parallel, metavar="N",
+        "--parallel",
+        type=int,
+        default=default.parallel,
+        metavar="N",
         help=f"answers of a model at a time, each with a KV cache of its own (default: {default.parallel})",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--queue",
         type=int,
@@ -187,9 +219,12 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         "--insecure", action="store_true", help="listen on other addresses than loopback without keys"
     )
     parser.add_argument(
-        "--max-body", type=int, default=default.max_body, metavar="BYTES",
+        "--max-body",
+        type=int,
+        default=default.max_body,
+        metavar="BYTES",
         help=f"size of a request (default: {default.max_body})",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--params-file",
         metavar="FILE",
@@ -204,13 +239,23 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 def settings_of_arguments(args: argparse.Namespace, models: list[str]) -> ServerSettings:
     """The settings of a command line for these models; raises ParamInvalid."""
     base = ServerSettings(
-        host=args.host, port=_port(args, models), timeout=args.timeout, parallel=args.parallel, queue=args.queue,
-        api_keys=_keys(args.api_key_file), tls_cert=args.tls_cert, tls_key=args.tls_key, cors=tuple(args.cors),
+        host=args.host,
+        port=_port(args, models),
+        timeout=args.timeout,
+        parallel=args.parallel,
+        queue=args.queue,
+        api_keys=_keys(args.api_key_file),
+        tls_cert=args.tls_cert,
+        tls_key=args.tls_key,
+        cors=tuple(args.cors),
         allow_hosts=tuple(args.allow_host),
-        metrics=args.metrics, insecure=args.insecure, max_body=args.max_body,
-        backend=args.backend or "", device_id=args.device_id or "",
+        metrics=args.metrics,
+        insecure=args.insecure,
+        max_body=args.max_body,
+        backend=args.backend or "",
+        device_id=args.device_id or "",
         **{name: getattr(args, name) for name in _NETWORK_FIELDS},
-    )  # fmt: skip
+    )
     base = replace(base, networks=tuple(base.networks))
     if args.grpc_port is not None:
         base = replace(base, grpc_port=args.grpc_port, grpc_needed=args.grpc_port >= 0)

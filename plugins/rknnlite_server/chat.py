@@ -120,10 +120,15 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
     shared = common(body, model, top_logprobs(body))
     bound = await asyncio.to_thread(model.constraint, rule, tools, model.thinks_first(tokens, thinking))
     work = Work(
-        tuple(tokens), shared.sampling, room(body, model, len(tokens)), shared.stop,
-        bound, shared.top, model.media.input_of(said, tokens, model.prompt_text(said)),
+        tuple(tokens),
+        shared.sampling,
+        room(body, model, len(tokens)),
+        shared.stop,
+        bound,
+        shared.top,
+        model.media.input_of(said, tokens, model.prompt_text(said)),
         answer_decoder(model.tokenizer, model.form, bool(tools.offered)),
-    )  # fmt: skip
+    )
     return ChatRequest(model, work, shared, tools, model.opens_thought(tokens))
 
 
@@ -173,10 +178,14 @@ async def chat_completions(request: Request) -> Response:
         return await event_stream(request, _chunks(chat, head, timeout))
     answers = [await while_connected(request, whole_answer(chat, work, timeout)) for work in works(chat)]
     choices = [
-        {"index": number, "message": answer.message, "finish_reason": answer.reason,
-         "logprobs": chat_logprobs(answer.pieces, model, chat.common.top)}
+        {
+            "index": number,
+            "message": answer.message,
+            "finish_reason": answer.reason,
+            "logprobs": chat_logprobs(answer.pieces, model, chat.common.top),
+        }
         for number, answer in enumerate(answers)
-    ]  # fmt: skip
+    ]
     usage = usage_of([answer.ended for answer in answers])
     return JSONResponse({**head, "object": "chat.completion", "choices": choices, "usage": usage})
 
@@ -223,6 +232,8 @@ def usage_of(ends: list[Optional[Ended]]) -> dict[str, Any]:
     prompt = known[0].prompt_tokens if known else 0
     said = sum(end.completion_tokens for end in known)
     return {
-        "prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + said,
+        "prompt_tokens": prompt,
+        "completion_tokens": said,
+        "total_tokens": prompt + said,
         "prompt_tokens_details": {"cached_tokens": known[0].cached_tokens if known else 0},
-    }  # fmt: skip
+    }

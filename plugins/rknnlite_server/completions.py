@@ -54,8 +54,11 @@ async def completions(request: Request) -> Response:
     prompts = await _prompts(body, model, shared)
     echo = body.flag("echo")
     head = {
-        "id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time()), "model": model.name,
-    }  # fmt: skip
+        "id": f"cmpl-{secrets.token_hex(12)}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": model.name,
+    }
     timeout = state.settings.timeout
     if shared.stream:
         return await event_stream(request, _chunks(model, prompts, head, shared, echo, timeout))
@@ -63,10 +66,14 @@ async def completions(request: Request) -> Response:
     for prompt in prompts:
         pieces, ended = await while_connected(request, _whole(model, prompt.work, timeout))
         text = "".join(piece.text for piece in pieces)
-        choices.append({
-            "index": len(choices), "text": prompt.text + text if echo else text, "finish_reason": ended.reason,
-            "logprobs": plain_logprobs(pieces, model, shared.top, len(prompt.text) if echo else 0),
-        })  # fmt: skip
+        choices.append(
+            {
+                "index": len(choices),
+                "text": prompt.text + text if echo else text,
+                "finish_reason": ended.reason,
+                "logprobs": plain_logprobs(pieces, model, shared.top, len(prompt.text) if echo else 0),
+            }
+        )
         ends.append(ended)
     return JSONResponse({**head, "choices": choices, "usage": _usage(ends, shared.count)})
 
@@ -102,8 +109,11 @@ async def _chunks(
         async with closing(generate(model, prompt.work, timeout)) as items:
             async for item in items:
                 choice: dict[str, Any] = {
-                    "index": index, "text": before, "logprobs": None, "finish_reason": None,
-                }  # fmt: skip
+                    "index": index,
+                    "text": before,
+                    "logprobs": None,
+                    "finish_reason": None,
+                }
                 before = ""
                 if isinstance(item, Ended):
                     choice["finish_reason"] = item.reason

@@ -108,9 +108,16 @@ class _Running:
         self._state: State = app.state.rknnlite
         try:
             config = uvicorn.Config(
-                app, log_level=_LEVELS[log_level], lifespan="on", http=Connection, ws="none", timeout_keep_alive=30,
-                ssl_certfile=settings.tls_cert or None, ssl_keyfile=settings.tls_key or None, server_header=False,
-            )  # fmt: skip
+                app,
+                log_level=_LEVELS[log_level],
+                lifespan="on",
+                http=Connection,
+                ws="none",
+                timeout_keep_alive=30,
+                ssl_certfile=settings.tls_cert or None,
+                ssl_keyfile=settings.tls_key or None,
+                server_header=False,
+            )
             config.load()
             logging.getLogger("uvicorn.access").addFilter(_without_query)
         except OSError as error:

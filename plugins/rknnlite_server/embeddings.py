@@ -135,10 +135,13 @@ def _tokens(model: ServedModel, given: Any, name: str) -> list[int]:
 def _fitting(model: ServedModel, tokens: list[int], name: str) -> list[int]:
     if not 0 < len(tokens) <= model.limit:
         raise ApiError(
-            400, "invalid_request_error",
+            400,
+            "invalid_request_error",
             f"{name} is {len(tokens)} tokens long, the model {model.name} takes 1..{model.limit}; shorten it, or split it into "
-            "several inputs", "input", "context_length_exceeded",
-        )  # fmt: skip
+            "several inputs",
+            "input",
+            "context_length_exceeded",
+        )
     return tokens
 
 

@@ -60,9 +60,11 @@ def _inflated(data: bytes, word: str, limit: int) -> bytes:
             raise bad_request(f"the body is no {word}: {str(error)[:80]}") from None
         if len(found) > limit:
             raise ApiError(
-                413, "invalid_request_error", f"the body is larger than {limit} bytes once decompressed",
+                413,
+                "invalid_request_error",
+                f"the body is larger than {limit} bytes once decompressed",
                 code="body_too_large",
-            )  # fmt: skip
+            )
         if not decoder.eof:
             raise bad_request(f"the body is no complete {word}")
         data = decoder.unused_data  # gzip may have several members

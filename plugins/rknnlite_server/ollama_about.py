@@ -128,9 +128,13 @@ def _details(model: ServedModel) -> dict[str, Any]:
     family = _family(model)
     count = model.meta["n_params"]
     return {
-        "parent_model": "", "format": "rknn", "family": family, "families": [family],
-        "parameter_size": _millions(count) if count else "", "quantization_level": "",
-    }  # fmt: skip
+        "parent_model": "",
+        "format": "rknn",
+        "family": family,
+        "families": [family],
+        "parameter_size": _millions(count) if count else "",
+        "quantization_level": "",
+    }
 
 
 def _family(model: ServedModel) -> str:

@@ -35,10 +35,15 @@ async def embed(request: Request) -> Response:
     dimensions = body.whole("dimensions", 0, 0, width)  # 0: as many as the model has
     texts = [text for text in body.texts("input", _MOST_INPUTS) if text]
     found, count = await _vectors(request, model, texts, body.flag("truncate", True), dimensions or None)
-    return JSONResponse({
-        "model": model.name, "embeddings": found, "total_duration": time.perf_counter_ns() - start, "load_duration": 0,
-        "prompt_eval_count": count,
-    })  # fmt: skip
+    return JSONResponse(
+        {
+            "model": model.name,
+            "embeddings": found,
+            "total_duration": time.perf_counter_ns() - start,
+            "load_duration": 0,
+            "prompt_eval_count": count,
+        }
+    )
 
 
 async def embed_one(request: Request) -> Response:

@@ -16,9 +16,17 @@ __all__ = ["as_chat", "as_completion", "chat_messages", "generate_messages", "mo
 
 _LATEST = ":latest"
 _OPTIONS = (
-    "num_predict", "temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty",
-    "frequency_penalty", "seed", "stop",
-)  # fmt: skip
+    "num_predict",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+    "stop",
+)
 _NEUTRAL = {
     "mirostat": 0,
     "typical_p": 1,
@@ -48,9 +56,8 @@ def model_of(request: Request, body: Body) -> ServedModel:
 
 def as_chat(body: Body, model: ServedModel, messages: list[Any]) -> Body:
     """A request for a chat; raises ApiError."""
-    if (
-        body.items("tools") and "tools" not in model.abilities
-    ):  # the template would leave them out without a word
+    # the template would leave them out without a word
+    if body.items("tools") and "tools" not in model.abilities:
         raise bad_request(f'"{model.name}" does not support tools', "tools")
     return Body(
         {**_common(body), **_thinking(body, model), "messages": messages, "tools": body.items("tools")}

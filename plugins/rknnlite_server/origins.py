@@ -54,9 +54,8 @@ class Origins:
             for name, value in (
                 (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
             ):
-                headers[name] = (
-                    f"{headers[name]}, {value}" if name in headers else value
-                )  # two of one are none
+                # two of one are none
+                headers[name] = f"{headers[name]}, {value}" if name in headers else value
             called = (scope.get("server") or ("",))[0]
             error = refusal(scope["method"], headers, called, self._hosts, self._origins)
             if error is not None:

@@ -20,10 +20,15 @@ _PARTS = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 async def page(request: Request) -> Response:
     """The route."""
     text, policy = _page()
-    return HTMLResponse(text, headers={
-        "Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-        "Cache-Control": "no-cache",
-    })  # fmt: skip
+    return HTMLResponse(
+        text,
+        headers={
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-cache",
+        },
+    )
 
 
 @functools.lru_cache(maxsize=1)

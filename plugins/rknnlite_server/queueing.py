@@ -63,9 +63,12 @@ class Turnstile:
             return
         if len(self._line) >= self._most:
             raise ApiError(
-                self._full, "rate_limit_error", f"{self._inside} requests run and {len(self._line)} wait; try again later",
-                code="rate_limit_exceeded", retry_after=self._patience(),
-            )  # fmt: skip
+                self._full,
+                "rate_limit_error",
+                f"{self._inside} requests run and {len(self._line)} wait; try again later",
+                code="rate_limit_exceeded",
+                retry_after=self._patience(),
+            )
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.append(place)
         try:
@@ -118,10 +121,12 @@ class Room:
         """Room for ``count`` more bytes; raises ApiError."""
         if self.used + count > self._size:
             raise ApiError(
-                503, "rate_limit_error",
+                503,
+                "rate_limit_error",
                 f"requests of {self.used} bytes are under way, {count} more do not fit into {self._size}; try again later",
-                code="rate_limit_exceeded", retry_after=1,
-            )  # fmt: skip
+                code="rate_limit_exceeded",
+                retry_after=1,
+            )
         self.used += count
 
 

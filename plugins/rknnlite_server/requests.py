@@ -101,10 +101,12 @@ def room(body: Body, model: ServedModel, prompt: int) -> int:
     left = model.limit - prompt
     if left < 1:
         raise ApiError(
-            400, "invalid_request_error",
+            400,
+            "invalid_request_error",
             f"the prompt has {prompt} tokens, the context of {model.name} holds {model.limit} and needs room for an answer",
-            "messages", "context_length_exceeded",
-        )  # fmt: skip
+            "messages",
+            "context_length_exceeded",
+        )
     names = ("max_completion_tokens", "max_tokens", "n_predict", "num_predict")
     name = next((name for name in names if body.has(name)), None)
     wanted = body.whole(name, -1, -2, 1 << 30) if name else model.settings.predict

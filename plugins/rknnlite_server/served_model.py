@@ -236,11 +236,15 @@ class ServedModel:
         if not self.settings.weight and not _package(self.settings).is_one_file:
             files.append(_package(self.settings).weight)
         return {
-            "vocab_type": _VOCAB_TYPE_BPE, "n_vocab": config.vocab_size, "n_ctx_train": config.max_position_embeddings,
-            "n_ctx": self.limit, "n_embd": config.embedding_dim, "n_embed": config.embedding_dim,
+            "vocab_type": _VOCAB_TYPE_BPE,
+            "n_vocab": config.vocab_size,
+            "n_ctx_train": config.max_position_embeddings,
+            "n_ctx": self.limit,
+            "n_embd": config.embedding_dim,
+            "n_embed": config.embedding_dim,
             "n_params": getattr(self.context, "parameters", None),
             "size": sum(path.stat().st_size for path in files if path.exists()),
-        }  # fmt: skip
+        }
 
     def close(self) -> None:
         """End all runs and release the model; may be called again."""

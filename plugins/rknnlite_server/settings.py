@@ -72,9 +72,13 @@ class ModelSettings:
     def sampling(self) -> SamplingParams:
         """How tokens are chosen where a request says nothing."""
         return SamplingParams(
-            top_k=self.top_k, top_p=self.top_p, temperature=self.temp, repeat_penalty=self.repeat_penalty,
-            frequency_penalty=self.frequency_penalty, presence_penalty=self.presence_penalty,
-        )  # fmt: skip
+            top_k=self.top_k,
+            top_p=self.top_p,
+            temperature=self.temp,
+            repeat_penalty=self.repeat_penalty,
+            frequency_penalty=self.frequency_penalty,
+            presence_penalty=self.presence_penalty,
+        )
 
     @property
     def beside(self) -> Beside:

@@ -121,8 +121,10 @@ class MemSync(enum.IntEnum):
 
 
 SYNC_DIRECTIONS = {
-    MemSync.TO_DEVICE: "to_device", MemSync.FROM_DEVICE: "from_device", MemSync.BIDIRECTIONAL: "both",
-}  # fmt: skip
+    MemSync.TO_DEVICE: "to_device",
+    MemSync.FROM_DEVICE: "from_device",
+    MemSync.BIDIRECTIONAL: "both",
+}
 """As ``Context.sync`` names them."""
 
 

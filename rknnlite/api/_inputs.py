@@ -15,7 +15,7 @@ from ..spi import Input
 from ..spi.inputs import array_of, check_size, checked, pair, per_input, truth, widened
 from ..tensor import DType, Layout, TensorAttr
 
-__all__ = ["prepare"]
+__all__ = ["prepare", "tell_of_planes"]
 
 Array = NDArray[Any]
 Shapes = Sequence[Sequence[tuple[int, ...]]]
@@ -53,28 +53,33 @@ def prepare(
         truth(flag, "inputs_pass_through") for flag in per_input(pass_through, count, "pass_through flags")
     ]
     types = per_input(data_type, count, "data types")
-    guessed: set[int] = set()
-    for i, (attr, flag) in enumerate(zip(attrs, flags)):
-        if flag:
-            continue
-        array = array_of(items[i], attr)
-        check_size(array, attr, shapes)
-        items[i] = _convert(array, attr, types[i], warn)
-        if words[i] is None and len(attr.dims) == 4 and _is_nchw(items[i], attr, shapes):
+    prepared = []
+    for attr, item, word, flag, wanted in zip(attrs, items, words, flags, types):
+        guessed = False
+        if not flag:
+            array = array_of(item, attr)
+            check_size(array, attr, shapes)
+            item = _convert(array, attr, wanted, warn)
+            guessed = word is None and len(attr.dims) == 4 and _is_nchw(item, attr, shapes)
+        if guessed:
             warn(
-                f"The input[{i}] need NHWC data format, but its shape {list(items[i].shape)} is NCHW and "
+                f"The input[{attr.index}] need NHWC data format, but its shape {list(item.shape)} is NCHW and "
                 "data_format is not set; it is taken as NCHW, set data_format='nchw' to say so."
             )
-            words[i] = "nchw"
-            guessed.add(i)
-    prepared = [checked(*each, dynamic=bool(shapes)) for each in zip(attrs, items, words, flags)]
-    for entry in prepared:
-        if entry.layout is Layout.NCHW and not entry.pass_through and entry.index not in guessed:
-            warn_each(
+        prepared.append(checked(attr, item, "nchw" if guessed else word, flag, dynamic=bool(shapes)))
+        if not guessed:
+            tell_of_planes(prepared[-1:], warn_each)
+    return prepared
+
+
+def tell_of_planes(inputs: Sequence[Input], warn: Callable[[str], None]) -> None:
+    """Warn, as the vendor's class does at every call, of inputs that are handed over as NCHW."""
+    for entry in inputs:
+        if entry.layout is Layout.NCHW and not entry.pass_through:
+            warn(
                 f"The input[{entry.index}] need NHWC data format, but NCHW set, "
                 "the data format and data buffer will be changed to NHWC."
             )
-    return prepared
 
 
 def _by_text(given: Any) -> Any:

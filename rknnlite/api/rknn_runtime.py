@@ -25,7 +25,7 @@ from ..spi import Context, CustomOp, Input
 from ..spi.dynamic_shapes import ShapesRefused
 from ..spi.inputs import RankMismatch, as_they_are, per_input, truth
 from ..tensor import TensorAttr
-from ._inputs import prepare
+from ._inputs import prepare, tell_of_planes
 from .rknn_log import RKNNLog
 
 if TYPE_CHECKING:
@@ -311,11 +311,12 @@ class RKNNRuntime:
                 from ._first_toolkit import frame
 
                 inputs, data_type = frame(inputs, data_type, self._inputs, self.rknn_log.once)
-            prepared = None
-            if data_type is None and not pass_through and not self._shapes:
-                prepared = as_they_are(inputs, self._inputs, data_format)
+            quick = data_type is None and not pass_through and not self._shapes
+            prepared = as_they_are(inputs, self._inputs, data_format) if quick else None
             if prepared is None:
                 prepared = self._prepare(context, inputs, data_type, data_format, pass_through)
+            elif data_format is not None:
+                tell_of_planes(prepared, self.rknn_log.w)
             outputs: list[Any] = context.frame(prepared, self._to_reuse if reuse_outputs else None)
             number = self._frame
             self._frame = number + 1

@@ -13,14 +13,17 @@ from .attrs import attr_struct
 __all__ = ["answer", "perf_text"]
 
 _ATTRS = {
-    Query.INPUT_ATTR: AttrKind.INPUT, Query.OUTPUT_ATTR: AttrKind.OUTPUT,
-    Query.NATIVE_INPUT_ATTR: AttrKind.NATIVE_INPUT, Query.NATIVE_OUTPUT_ATTR: AttrKind.NATIVE_OUTPUT,
+    Query.INPUT_ATTR: AttrKind.INPUT,
+    Query.OUTPUT_ATTR: AttrKind.OUTPUT,
+    Query.NATIVE_INPUT_ATTR: AttrKind.NATIVE_INPUT,
+    Query.NATIVE_OUTPUT_ATTR: AttrKind.NATIVE_OUTPUT,
     Query.NATIVE_NHWC_INPUT_ATTR: AttrKind.NATIVE_NHWC_INPUT,
     Query.NATIVE_NHWC_OUTPUT_ATTR: AttrKind.NATIVE_NHWC_OUTPUT,
-    Query.CURRENT_INPUT_ATTR: AttrKind.CURRENT_INPUT, Query.CURRENT_OUTPUT_ATTR: AttrKind.CURRENT_OUTPUT,
+    Query.CURRENT_INPUT_ATTR: AttrKind.CURRENT_INPUT,
+    Query.CURRENT_OUTPUT_ATTR: AttrKind.CURRENT_OUTPUT,
     Query.CURRENT_NATIVE_INPUT_ATTR: AttrKind.CURRENT_NATIVE_INPUT,
     Query.CURRENT_NATIVE_OUTPUT_ATTR: AttrKind.CURRENT_NATIVE_OUTPUT,
-}  # fmt: skip
+}
 _UINT32 = 0xFFFFFFFF
 _API, _DRIVER = "2.3.2", "0.9.8"
 """Of the runtime whose API this is, and of a driver that it takes."""

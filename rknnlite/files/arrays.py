@@ -78,7 +78,6 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> Arr
         if len(data) > most:
             raise ValueError(f"it has more than {most} bytes")
         return array_of(data)
-    except (
-        Exception
-    ) as error:  # encrypted, of an unknown method, damaged: zlib, lzma and bz2 have errors of their own
+    # encrypted, of an unknown method, damaged: zlib, lzma and bz2 have errors of their own
+    except Exception as error:
         raise ValueError(f"{member.filename!r:.100}: {error!s:.200}") from None

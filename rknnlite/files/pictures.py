@@ -66,9 +66,8 @@ def resize(pixels: Pixels, width: int, height: int) -> Pixels:
         return pixels
     (left, right), across = _taps(columns, width)
     inside = (left >= 0) & (left < columns - 1)
-    across = np.where(
-        inside, across, [[_ONE], [0]]
-    )  # OpenCV takes a pixel at the edge whole, a row in two parts
+    # OpenCV takes a pixel at the edge whole, a row in two parts
+    across = np.where(inside, across, [[_ONE], [0]])
     (above, below), down = _taps(rows, height)
     values = pixels.reshape(rows, columns, -1)
     total = np.full((height, width, values.shape[2]), 2, np.int32)

@@ -9,7 +9,6 @@ import struct
 from typing import Any
 
 from ..errors import ModelInvalid
-from ..files.json_text import parse_json
 
 __all__ = ["CLASSIC", "CURRENT", "FIRST_HEADER", "HEADER", "LLM_PACKAGE", "MINI", "trailer"]
 
@@ -48,6 +47,7 @@ def trailer(data: memoryview, start: int) -> tuple[memoryview, dict[str, Any]]:
 
 
 def _json(text: bytes) -> dict[str, Any]:
+    from ..files.json_text import parse_json
 
     words = text.decode("utf-8", "replace").rstrip("\0 \n")
     if text and not words:

@@ -20,9 +20,15 @@ from ..native.processors import HelperThreads, processors
 from ..tensor import DType
 
 __all__ = [
-    "bfloat16_to_float", "float_to_bfloat16", "from_bytes", "pack_b", "pack_lanes", "to_bytes", "unpack_b",
+    "bfloat16_to_float",
+    "float_to_bfloat16",
+    "from_bytes",
+    "pack_b",
+    "pack_lanes",
+    "to_bytes",
+    "unpack_b",
     "unpack_lanes",
-]  # fmt: skip
+]
 
 Array = NDArray[Any]
 _WORDS = {8: np.dtype(np.float64), 16: np.dtype(np.complex128)}  # bytes that numpy moves at once

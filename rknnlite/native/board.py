@@ -149,12 +149,15 @@ class Board:
             name = f"CPU {cpus[0]}-{cpus[-1]}" if len(cpus) > 1 else f"CPU {''.join(cpus) or folder.name[6:]}"
             found.append(
                 Clock(
-                    name, self._number(folder, "scaling_cur_freq", 1000), self._number(folder, "scaling_min_freq", 1000),
-                    self._number(folder, "scaling_max_freq", 1000), self._under(folder, "scaling_governor") or "",
+                    name,
+                    self._number(folder, "scaling_cur_freq", 1000),
+                    self._number(folder, "scaling_min_freq", 1000),
+                    self._number(folder, "scaling_max_freq", 1000),
+                    self._under(folder, "scaling_governor") or "",
                     tuple((self._under(folder, "scaling_available_governors") or "").split()),
                     self._shown(folder / "scaling_governor"),
                 )
-            )  # fmt: skip
+            )
         return found
 
     def temperatures(self) -> dict[str, float]:
@@ -201,10 +204,14 @@ class Board:
 
     def _devfreq(self, folder: Path) -> Clock:
         return Clock(
-            folder.name, self._number(folder, "cur_freq", 1), self._number(folder, "min_freq", 1),
-            self._number(folder, "max_freq", 1), self._under(folder, "governor") or "",
-            tuple((self._under(folder, "available_governors") or "").split()), self._shown(folder / "governor"),
-        )  # fmt: skip
+            folder.name,
+            self._number(folder, "cur_freq", 1),
+            self._number(folder, "min_freq", 1),
+            self._number(folder, "max_freq", 1),
+            self._under(folder, "governor") or "",
+            tuple((self._under(folder, "available_governors") or "").split()),
+            self._shown(folder / "governor"),
+        )
 
     def _under(self, folder: Path, name: str) -> str | None:
         value = self._read(folder / name).value

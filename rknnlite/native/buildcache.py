@@ -274,9 +274,16 @@ def build_library(name: str, source: Union[Path, Sequence[Path]], purpose: str, 
 def _run(command: Sequence[str], folder: str, purpose: str) -> None:
     try:
         done = subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            timeout=_TIME_LIMIT, check=False, text=True, errors="replace",
-        )  # fmt: skip
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_TIME_LIMIT,
+            check=False,
+            text=True,
+            errors="replace",
+        )
     except subprocess.TimeoutExpired:
         raise ParamInvalid(f"{purpose}: {command[0]} did not finish within {_TIME_LIMIT:.0f} s") from None
     if done.returncode:

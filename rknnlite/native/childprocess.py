@@ -56,9 +56,12 @@ class ChildProcess:
         leash, held = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [*command, str(theirs.fileno())], pass_fds=[*fds, theirs.fileno(), leash],
-                stdin=subprocess.DEVNULL, start_new_session=True, **options,
-            )  # fmt: skip
+                [*command, str(theirs.fileno())],
+                pass_fds=[*fds, theirs.fileno(), leash],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                **options,
+            )
             _tie(leash, self._process.pid)
         except OSError as error:
             ours.close()

@@ -40,10 +40,19 @@ __all__ = [
 ]
 
 DIRECTORIES = (
-    "/usr/lib", "/usr/lib64", "/usr/lib/aarch64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/arm-linux-gnueabihf", "/lib", "/lib64", "/usr/local/lib", "/usr/local/lib64", "/vendor/lib64",
-    "/vendor/lib", "/oem/usr/lib",
-)  # fmt: skip
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/arm-linux-gnueabihf",
+    "/lib",
+    "/lib64",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/vendor/lib64",
+    "/vendor/lib",
+    "/oem/usr/lib",
+)
 T = TypeVar("T")
 _MACHINES = {3: "x86", 40: "armhf", 62: "x86_64", 183: "aarch64", 243: "riscv"}
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from .backend import Backend
 from .context import Context
-from .custom_op import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
-from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
 from .types import AttrKind, Device, Input, Memory, OpenOptions, Probe, RawOutput, Step, Versions
 
 if TYPE_CHECKING:
+    from .custom_op import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
+    from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
     from .perf import CoreMemory, MemorySize, PerfRow, PerfTable
 
 __all__ = [
@@ -46,17 +46,21 @@ __all__ = [
     "Versions",
 ]
 
-_PERF = ("CoreMemory", "MemorySize", "PerfRow", "PerfTable")
-"""Figures, imported when somebody asks for some: most programs never do."""
+_MODULES = {
+    **dict.fromkeys(("CustomOp", "CustomOpFailed", "OpContext", "OpNode", "UseBuiltin"), "custom_op"),
+    **dict.fromkeys(("GpuKernel", "GpuServices", "OpHost", "PostProcess"), "op_host"),
+    **dict.fromkeys(("CoreMemory", "MemorySize", "PerfRow", "PerfTable"), "perf"),
+}
+"""Operators of the author's own and figures, whose module is imported when somebody asks for one: most programs never do."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PERF:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(".perf", __name__), name)
+    found = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PERF})
+    return sorted({*globals(), *_MODULES})

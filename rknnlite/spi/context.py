@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Callable, Mapping, Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Union
 
 from numpy.typing import NDArray
@@ -13,13 +14,13 @@ from ..errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
 from ..files.reading import descriptor_size
 from ..tensor import QuantParams, TensorAttr
 from .arguments import explain
-from .custom_op import CustomOp
-from .dynamic_shapes import ShapesRefused, shapes_of
-from .exclusive import FREE, NEXT_IS_MINE, AsyncCalls
+from .exclusive import FREE, AsyncCalls
 from .inputs import collect
 from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
 if TYPE_CHECKING:
+    from rknnlite.spi.custom_op import CustomOp
+
     from ..socs import Soc
     from .op_host import PostProcess
     from .perf import MemorySize, PerfTable
@@ -135,6 +136,8 @@ class Context(AsyncCalls, abc.ABC):
         """
         if not self.shapes:
             return
+        from .dynamic_shapes import ShapesRefused, shapes_of
+
         given = shapes_of(inputs)
         if self._shape_chosen and given == [attr.dims for attr in self.inputs]:
             return
@@ -142,7 +145,7 @@ class Context(AsyncCalls, abc.ABC):
             if self._shape_chosen:
                 return
             raise InputInvalid("choose the shape of a dynamic model before passing data through")
-        self._work = self._work and NEXT_IS_MINE
+        self._work = self._work and get_ident()
         try:
             self.set_shapes(given)
         except ParamInvalid as error:
@@ -289,7 +292,7 @@ class Context(AsyncCalls, abc.ABC):
 
             def fetch() -> list[Array]:
                 arrays = into()
-                self._work = NEXT_IS_MINE  # ``into`` may be the program's own, and call
+                self._work = get_ident()  # ``into`` may be the program's own, and call
                 self.get_outputs_into(arrays)
                 return arrays
 
@@ -303,11 +306,11 @@ class Context(AsyncCalls, abc.ABC):
             raise ContextInvalid(self._again_reason)
         step = _SET
         try:
-            self._work = NEXT_IS_MINE
+            mine = self._work = get_ident()
             self.set_inputs(inputs)
-            step, self._work = _RUN, NEXT_IS_MINE
+            step, self._work = _RUN, mine
             self.run()
-            step, self._work = _GET, NEXT_IS_MINE
+            step, self._work = _GET, mine
             return fetch()
         except Exception as error:
             step.mark(error)

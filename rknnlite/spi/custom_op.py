@@ -22,6 +22,7 @@ from ..quant import to_integer
 from ..tensor import TensorAttr
 
 __all__ = [
+    "Contested",
     "CustomOp",
     "CustomOpFailed",
     "OpContext",
@@ -319,3 +320,23 @@ def unregistered(node: str, op_type: str, registered: Iterable[str]) -> str:
         f"{', '.join(sorted(registered)) or 'none'}); pass custom_ops=[...], call reg_custom_op, install the plugin that "
         "brings it, or name the folder of its compiled library in RKNNLITE_OP_PLUGINS"
     )
+
+
+class Contested(CustomOp):
+    """Stands for a type that several plugins offer; complains when a model uses it."""
+
+    def __init__(self, op_type: str, offered: list[str]) -> None:
+        self.op_type = op_type
+        self.offered = offered
+
+    def init(self, ctx: Any, inputs: Any, outputs: Any) -> None:
+        raise ParamInvalid(
+            f"custom operator {self.op_type} is offered by several plugins: {', '.join(self.offered)}; pass the "
+            "wanted one in custom_ops, or switch plugins off in RKNNLITE_DISABLE"
+        )
+
+    def compute(self, ctx: Any, inputs: Any, outputs: Any) -> None:
+        raise AssertionError("init refuses")
+
+    def describe(self) -> str:
+        return f"one of {len(self.offered)}"

@@ -14,6 +14,7 @@ import threading
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AT_WORK",
     "FREE",
-    "NEXT_IS_MINE",
     "AsyncCalls",
     "Exclusive",
     "OneCaller",
@@ -39,8 +39,8 @@ __all__ = [
     "debugging",
 ]
 
-FREE, AT_WORK, NEXT_IS_MINE = range(3)
-"""What a context does: nothing; a step; a frame, whose next step is about to begin."""
+FREE, AT_WORK = range(2)
+"""What a context does: nothing; a step. Any other number is the thread (``get_ident``) whose frame is about to do its next step."""
 _IDLE = 0.1  # seconds that the thread of ``infer_async`` waits for the next frame
 
 
@@ -185,21 +185,26 @@ class OneCaller(Typed, abc.ABC):
     def begin_step(self) -> int:
         """``take``, and refuse to begin in the middle of a step that is under way; what it returns goes to ``end_step``.
 
+        A step of a frame that this thread has begun takes nothing: whoever began the frame holds the context.
+
         Raises:
             ContextInvalid: closed, held by another thread, or the same thread is at work in here.
         """
+        if self._work == get_ident():
+            self._work = AT_WORK
+            return AT_WORK
         self.take()
-        outer = self._work
-        if outer == AT_WORK:
+        if self._work:
             self._owner.release()
             raise ContextInvalid(self._again_reason)
         self._work = AT_WORK
-        return outer and AT_WORK
+        return FREE
 
     def end_step(self, outer: int) -> None:
         """End what ``begin_step`` began; in a ``finally``."""
         self._work = outer
-        self._owner.release()
+        if outer == FREE:
+            self._owner.release()
 
     def refuse_inside(self) -> None:
         """For ``close``, before anything is given back: raise ContextInvalid in the middle of this thread's own step."""

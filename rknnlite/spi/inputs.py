@@ -20,11 +20,24 @@ from ..tensor import DType, Layout, TensorAttr
 from .types import Input
 
 __all__ = [
-    "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "pair", "per_input", "truth", "widened",
-]  # fmt: skip
+    "RankMismatch",
+    "array_of",
+    "as_they_are",
+    "check_size",
+    "checked",
+    "collect",
+    "pair",
+    "per_input",
+    "truth",
+    "widened",
+]
 
 Array = NDArray[Any]
-_NHWC, _UNDEFINED = Layout.NHWC, Layout.UNDEFINED  # looked up per frame, and slow to look up in an enum
+_NCHW, _NHWC, _UNDEFINED = (
+    Layout.NCHW,
+    Layout.NHWC,
+    Layout.UNDEFINED,
+)  # per frame, and slow to look up in an enum
 _SMALL = 1 << 24  # elements that may be copied before anybody looks at the shape
 _WIDEST = 16  # lanes or more that a native layout has for each element that is passed through
 _CARRIERS = {"float64": np.float32, "float128": np.float32, "longdouble": np.float32, "uint64": np.int64}
@@ -47,28 +60,36 @@ class RankMismatch(InputInvalid):
 
 
 def as_they_are(given: Any, attrs: Sequence[TensorAttr], layout: Any = None) -> list[Input] | None:
-    """The quick way for what nearly every frame is: NHWC arrays of the model's very shapes; None when it is not.
+    """The quick way for what nearly every frame is: arrays of the model's very shapes, NHWC or, where ``layout`` says so,
+    NCHW; None when it is not.
 
     Whatever this accepts ``collect`` accepts with the same result.
     """
     arrays = given if type(given) is list or type(given) is tuple else [given]
-    if len(arrays) != len(attrs) or (layout is not None and not _all_nhwc(layout, len(attrs))):
+    count = len(attrs)
+    if len(arrays) != count:
         return None
-    result = []
-    for attr, array in zip(attrs, arrays):
-        if type(array) is not np.ndarray or array.shape != attr.dims or array.dtype not in _PLAIN:
-            return None
-        result.append(Input(attr.index, array, _NHWC if array.ndim == 4 else _UNDEFINED))
-    return result
-
-
-def _all_nhwc(layout: Any, count: int) -> bool:
-    """Whether ``layout`` says of all inputs what is so without a word; False too for what makes no sense."""
     words = layout if type(layout) is list or type(layout) is tuple else [layout]
-    for word in words:
-        if word is not None and (type(word) is not str or word.lower() != "nhwc"):
-            return False
-    return len(words) in (1, count)
+    if len(words) != count:
+        if len(words) != 1:
+            return None
+        words = words * count
+    result = []
+    for attr, array, word in zip(attrs, arrays, words):
+        if type(array) is not np.ndarray or array.dtype not in _PLAIN:
+            return None
+        dims = attr.dims
+        order = _UNDEFINED if len(dims) != 4 else _NHWC
+        if word is not None:
+            word = word.lower() if type(word) is str else None
+            if word not in ("nhwc", "nchw"):
+                return None
+            if word == "nchw" and order is _NHWC:
+                dims, order = (dims[0], dims[3], dims[1], dims[2]), _NCHW
+        if array.shape != dims:
+            return None
+        result.append(Input(attr.index, array, order))
+    return result
 
 
 def collect(
@@ -197,8 +218,9 @@ def checked(attr: TensorAttr, item: Any, word: Any, pass_through: Any, *, dynami
     if array.ndim == 3 and len(attr.dims) == 4 and (dynamic or attr.dims[0] == 1):
         logger.warning(
             "input %s needs 4 dimensions, but 3 were given %s; taken as a batch of one",
-            attr.name, array.shape,
-        )  # fmt: skip
+            attr.name,
+            array.shape,
+        )
         array = array[None]
     if array.ndim != len(attr.dims):
         raise RankMismatch(attr, array.shape)

@@ -18,9 +18,18 @@ from .exclusive import OneCaller
 from .types import Memory
 
 __all__ = [
-    "MATMUL_OPTIONS", "BLayout", "BQuant", "MatmulContext", "MatmulShape", "MatmulSpec", "MatmulTensor", "MatmulType",
-    "check_limits", "facts_of", "tensors_of",
-]  # fmt: skip
+    "MATMUL_OPTIONS",
+    "BLayout",
+    "BQuant",
+    "MatmulContext",
+    "MatmulShape",
+    "MatmulSpec",
+    "MatmulTensor",
+    "MatmulType",
+    "check_limits",
+    "facts_of",
+    "tensors_of",
+]
 
 Array = NDArray[Any]
 MATMUL_OPTIONS = frozenset({"library", "threads"})

@@ -29,8 +29,14 @@ _COLUMNS = (
     "Time(us)", "MacUsage(%)", _WORK_LOAD, "TaskNumber", "RW(KB)", "FullName",
 )  # fmt: skip
 _RANKING = (
-    "OpType", "CallNumber", "CPUTime(us)", "GPUTime(us)", "NPUTime(us)", "TotalTime(us)", "TimeRatio(%)",
-)  # fmt: skip
+    "OpType",
+    "CallNumber",
+    "CPUTime(us)",
+    "GPUTime(us)",
+    "NPUTime(us)",
+    "TotalTime(us)",
+    "TimeRatio(%)",
+)
 _PROCESSORS = ("CPU", "GPU", "NPU")
 
 
@@ -69,12 +75,18 @@ class PerfRow:
         if header in self.cells:
             return self.cells[header] or UNKNOWN
         known = {
-            "ID": self.id, "OpType": self.op, "DataType": self.data_type, "Target": self.target,
-            "InputShape": self.input_shape, "OutputShape": self.output_shape,
+            "ID": self.id,
+            "OpType": self.op,
+            "DataType": self.data_type,
+            "Target": self.target,
+            "InputShape": self.input_shape,
+            "OutputShape": self.output_shape,
             "Time(us)": UNKNOWN if self.time_us is None else f"{self.time_us:.0f}",
-            "MacUsage(%)": self.mac_usage, _WORK_LOAD: self.work_load,
-            "RW(KB)": UNKNOWN if self.rw_kb is None else f"{self.rw_kb:.2f}", "FullName": self.name,
-        }  # fmt: skip
+            "MacUsage(%)": self.mac_usage,
+            _WORK_LOAD: self.work_load,
+            "RW(KB)": UNKNOWN if self.rw_kb is None else f"{self.rw_kb:.2f}",
+            "FullName": self.name,
+        }
         return known.get(header.partition("(0")[0], UNKNOWN) or UNKNOWN
 
     def __str__(self) -> str:
@@ -238,9 +250,12 @@ class MemorySize:
     def __str__(self) -> str:
         rule = "=" * 54
         parts = {
-            "Weight Memory": self.weight, "Internal Tensor Memory": self.internal, "Other Memory": self.other,
-            "Total Memory": self.total, "Model File Size": self.model,
-        }  # fmt: skip
+            "Weight Memory": self.weight,
+            "Internal Tensor Memory": self.internal,
+            "Other Memory": self.other,
+            "Total Memory": self.total,
+            "Model File Size": self.model,
+        }
         if self.sram_total:
             parts.update({"SRAM": self.sram_total, "SRAM free": self.sram_free})
         if not self.model:

@@ -15,8 +15,15 @@ from .terminal import Fitted, Line, Part, Table, Tone
 __all__ = ["Painter"]
 
 _WORDS = {
-    "ok": "green", "yes": "green", "info": "dim", "no": "dim", "warn": "bold yellow", "FAIL": "bold red", "\\": "dim", "-": "dim",
-}  # fmt: skip
+    "ok": "green",
+    "yes": "green",
+    "info": "dim",
+    "no": "dim",
+    "warn": "bold yellow",
+    "FAIL": "bold red",
+    "\\": "dim",
+    "-": "dim",
+}
 """Cells and first words that have a colour of their own."""
 
 
@@ -27,8 +34,14 @@ class Painter:
         self._room = room
         self._text = io.StringIO()
         self._console = Console(
-            file=self._text, force_terminal=True, width=room, highlight=False, markup=False, emoji=False, legacy_windows=False,
-        )  # fmt: skip
+            file=self._text,
+            force_terminal=True,
+            width=room,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+        )
 
     def render(self, parts: Iterable[Part]) -> str:
         """All parts; no line feed at the end."""

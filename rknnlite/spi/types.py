@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from ..errors import ParamInvalid
 from ..layout import nchw_to_nhwc_shape
 from ..tensor import Layout
-from .custom_op import CustomOp
 
 if TYPE_CHECKING:
     from ..formats import ModelFile
+    from .custom_op import CustomOp
 
 __all__ = [
     "AttrKind",

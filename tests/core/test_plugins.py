@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,3 +143,21 @@ def test_a_plugin_that_misspells_a_hook_is_a_problem(monkeypatch: pytest.MonkeyP
     install(monkeypatch, misspelt=Misspelt(), good=Offer(Toy("a", HERE)))
     assert sorted(plugins.backends()) == ["a"]
     assert "surprise" in plugins.problems()["misspelt"]
+
+
+def test_plugins_that_come_late_are_imported_for_their_hooks() -> None:
+    loaded = (
+        "import sys\nfrom rknnlite import plugins\n"
+        "def there(): return sorted(n for n in plugins._LATE if 'rknnlite_' + n in sys.modules)\n"
+        "plugins.backends(), plugins.custom_ops()\nassert there() == [], there()\n"
+        "plugins.op_hosts()\nassert there() == ['opencl', 'riscv'], there()\n"
+        "plugins.problems()\nassert there() == sorted(plugins._LATE), there()"
+    )
+    subprocess.run([sys.executable, "-c", loaded], check=True)
+
+
+@pytest.mark.parametrize("name", plugins._LATE)
+def test_the_hooks_of_plugins_that_come_late_are_known(name: str) -> None:
+    plugin = importlib.import_module(f"rknnlite_{name}")
+    hooks = {hook for hook in vars(plugin) if hook.startswith("rknnlite_register_")}
+    assert hooks == {f"rknnlite_register_{hook}" for hook in plugins._LATE[name]}

@@ -72,9 +72,8 @@ def test_rows_are_complete() -> None:
         assert soc.name == name and soc.names and soc.generation
         assert soc.cores >= 1 and soc.align in ((1,) if soc.generation == "rknpu1" else (8, 16))
         assert len(soc.masks) == len(set(soc.masks))
-        played = (
-            soc.generation == "rknpu3"
-        )  # a coprocessor hangs on a host, whose device tree does not name it
+        # a coprocessor hangs on a host, whose device tree does not name it
+        played = soc.generation == "rknpu3"
         assert (name in soc.accepts, bool(soc.compatible)) == (not played, not played)
     words = [word for soc in socs.table().values() for word in soc.compatible]
     assert len(words) == len(set(words)), "two SoCs claim the same device tree word"

@@ -73,9 +73,8 @@ def test_their_absence_is_named(op: Any, model: bytes, caplog: pytest.LogCapture
         caplog.at_level(logging.WARNING, "rknnlite"),
         rknnlite.open(model, backend="cpu", custom_ops=[op]) as context,
     ):
-        assert (
-            "does not hold the attributes" in caplog.text
-        )  # an operator with a default would compute in silence
+        # an operator with a default would compute in silence
+        assert "does not hold the attributes" in caplog.text
         with pytest.raises(CustomOpFailed, match=told):
             context.infer(arrays())
 

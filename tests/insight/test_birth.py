@@ -216,9 +216,8 @@ def test_a_comparison_knows_lengths_and_steps(tmp_path: Path) -> None:
         assert row.length == pytest.approx(float(np.linalg.norm(golden.value(row.name).astype(float))))
         entry = dump.entry(row.name)
         assert row.step == entry.scale and row.stored is not None and entry.scale is not None
-        assert row.stored.euclidean <= 0.51 * entry.scale * np.sqrt(
-            np.prod(row.shape)
-        )  # within the range: half a step
+        # within the range: half a step
+        assert row.stored.euclidean <= 0.51 * entry.scale * np.sqrt(np.prod(row.shape))
     assert judge(found).kind is Kind.NOISE
     same = rknnlite.compare(dump, Dump.read(tmp_path / "own"))
     assert judge(same).kind is Kind.IDENTICAL

@@ -64,9 +64,8 @@ def run(model: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    if (
-        not _has_vnni()
-    ):  # else its sums of 8 bits saturate; where they do not, some graphs fail with this entry
+    # else its sums of 8 bits saturate; where they do not, some graphs fail with this entry
+    if not _has_vnni():
         options.add_session_config_entry("session.x64quantprecision", "1")
     session = runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     results: list[np.ndarray] = session.run(None, inputs)

@@ -151,9 +151,8 @@ FLAGS = {
 def test_flags_of_the_api() -> None:
     for flag in abi.InitFlag:
         assert TABLE["constants"][f"RKNN_FLAG_{FLAGS.get(flag.name, flag.name)}"] == flag
-    assert (
-        len(abi.InitFlag) == sum(n.startswith("RKNN_FLAG_") for n in TABLE["constants"]) - 1
-    )  # HIGH is no bit
+    # HIGH is no bit
+    assert len(abi.InitFlag) == sum(n.startswith("RKNN_FLAG_") for n in TABLE["constants"]) - 1
     for flag in abi.MemAlloc:
         name = {"DEFAULT": "MEMORY_FLAGS_DEFAULT", "NO_CONTEXT": ""}.get(flag.name, f"MEMORY_{flag.name}")
         known = {**TABLE["enums"]["rknn_mem_alloc_flags"], "RKNN_FLAG_": 0x20000}

@@ -175,9 +175,8 @@ def test_opening(double: Double, code: int) -> None:
             assert error.code == code and "failed. error code" in str(error)
             assert nth == 1 or f"rknn_query({'IN_OUT_NUM' if nth == 2 else ''}" in str(error)
         else:
-            assert (
-                nth == 3 or nth > 5
-            )  # the range of a static model is an error anyway; five questions in all
+            # the range of a static model is an error anyway; five questions in all
+            assert nth == 3 or nth > 5
         assert double.live() == {}
 
 

@@ -387,9 +387,8 @@ def test_a_library_without_nhwc_attributes(start: Start, double: Double, side: s
     """Older ones answer -5; NHWC is not offered then (an input has it as its plain form), the other forms are."""
     context = start(*NATIVE)
     (image,), (nhwc,) = context.native_inputs, context.attrs(AttrKind.NATIVE_NHWC_OUTPUT)
-    double.fault(
-        "rknn_query", -5, nth=2 if side == "input" else 4
-    )  # native and NHWC form of the input, of the output
+    # native and NHWC form of the input, of the output
+    double.fault("rknn_query", -5, nth=2 if side == "input" else 4)
     pixels = bound(context, image, dtype=DType.UINT8)
     if side == "output":
         with pytest.raises(OutputInvalid, match=r"layout NHWC \[1, 4, 6, 3\] is not among NC1HWC2 .*; NCHW "):

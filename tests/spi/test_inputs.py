@@ -145,6 +145,14 @@ def test_saying_nhwc_is_as_quick_as_saying_nothing(layout: Any) -> None:
     assert [item.layout for item in plain] == [item.layout for item in collect(arrays, attrs)]
 
 
+@pytest.mark.parametrize("layout", ["nchw", "NCHW", ["nchw", None], ("nchw", "nhwc"), ["nchw", "nchw"]])
+def test_nchw_that_is_said_is_as_quick(layout: Any) -> None:
+    arrays, attrs = ([planes, state], [IMAGE, STATE]) if len(layout) == 2 else ([planes], [IMAGE])
+    plain = as_they_are(arrays, attrs, layout)
+    assert plain is not None and plain[0].layout is Layout.NCHW
+    assert [item.layout for item in plain] == [item.layout for item in collect(arrays, attrs, layout)]
+
+
 @pytest.mark.parametrize(
     "layout", ["nchw", "undefined", 7, [], ["nhwc"] * 2, ["nchw"], {"image": "nhwc"}, b"nhwc"]
 )

@@ -118,9 +118,8 @@ def resized(data: bytes) -> st.SearchStrategy[bytes]:
         out = bytearray(data)
         for table, word, follow, value in choices:
             at = table + 4 * word
-            if follow and at + 4 <= len(
-                data
-            ):  # the vector that this field points to: its count or an element
+            # the vector that this field points to: its count or an element
+            if follow and at + 4 <= len(data):
                 at += struct.unpack_from("<I", data, at)[0] + 4 * (value % 5)
             if at + 4 <= len(data):
                 struct.pack_into("<I", out, at, value & 0xFFFFFFFF)

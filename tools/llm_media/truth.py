@@ -43,9 +43,8 @@ def _model(case: Case, folder: Path) -> Any:
     path = _source(case, folder) / "model.safetensors"
     tensors = {name: made(name, array.shape) for name, array in load_file(path).items()}
     save_file(tensors, path, {"format": "pt"})
-    if (
-        case.stands_in
-    ):  # as it is published: another name before all names, and fields of the encoder among the others
+    # as it is published: another name before all names, and fields of the encoder among the others
+    if case.stands_in:
         save_file(
             {f"llm.{name}": array for name, array in tensors.items()},
             folder / "model.safetensors",

@@ -196,9 +196,8 @@ class Simulated:
         if len(known) < len(values):
             return
         yield known
-        if any(
-            rounding_of(value) is None for value in known
-        ):  # that is what our own bytes were computed from
+        # that is what our own bytes were computed from
+        if any(rounding_of(value) is None for value in known):
             tensors = [self._graph.tensors[i] for i in indices]
             yield [v if t.quant is None else decode(encode(v, t), t) for v, t in zip(known, tensors)]
 

@@ -167,9 +167,12 @@ class Accelerator:
             raise
         except Exception as error:  # whatever an engine may do: the numpy kernels are there
             logger.warning(
-                "%s: the engine %s is of no use: %s: %.300s; the numpy kernels compute", self._label, self.engine.name,
-                type(error).__name__, error,
-            )  # fmt: skip
+                "%s: the engine %s is of no use: %s: %.300s; the numpy kernels compute",
+                self._label,
+                self.engine.name,
+                type(error).__name__,
+                error,
+            )
             return []
 
     def _island(self, nodes: Sequence[Node], form: Form, number: int) -> Island:

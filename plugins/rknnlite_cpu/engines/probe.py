@@ -42,9 +42,16 @@ def _network(weight: Array, zeros: Array, bias: Array, factor: Array) -> bytes:
     from onnx import TensorProto, helper, numpy_helper
 
     stored = {
-        "one": np.float32(1), "x0": np.uint8(_ZERO_IN), "w": weight, "f": factor, "w0": zeros, "y0": np.uint8(_ZERO_OUT),
-        "b": bias, "m0": zeros, "m": np.ascontiguousarray(weight[:, :, 0, 0].T),
-    }  # fmt: skip
+        "one": np.float32(1),
+        "x0": np.uint8(_ZERO_IN),
+        "w": weight,
+        "f": factor,
+        "w0": zeros,
+        "y0": np.uint8(_ZERO_OUT),
+        "b": bias,
+        "m0": zeros,
+        "m": np.ascontiguousarray(weight[:, :, 0, 0].T),
+    }
     operands = ["x", "one", "x0", "w", "f", "w0", "one", "y0", "b"]
     nodes = [
         helper.make_node("QLinearConv", operands, ["y"], pads=[1, 1, 1, 1]),

@@ -30,9 +30,17 @@ _MOST_ELEMENTS = 1 << 23
 """Of the results that are looked at together: 32 MiB."""
 _MARKERS = ("InputOperator", "OutputOperator")
 _CHECKED = (
-    "Gather", "GatherElements", "GatherND", "ScatterND", "ScatterElements", "Scatter", "OneHot", "RoiAlign", "MaxRoiPool",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "ScatterND",
+    "ScatterElements",
+    "Scatter",
+    "OneHot",
+    "RoiAlign",
+    "MaxRoiPool",
     "MaxUnpool",
-)  # fmt: skip
+)
 """Read places that the caller's data may give: the numpy kernels say what is wrong with them."""
 _NAN = (
     "Div",

@@ -15,8 +15,15 @@ from .buffers import empty, maker
 from .parallel import PER_ELEMENT, SMALL_PRODUCT, channel_blocks, product, run_blocks, run_parts
 
 __all__ = [
-    "ConvSpec", "Convolve", "conv2d", "convolution", "depthwise2d", "pad2d", "whole_plane", "windows",
-]  # fmt: skip
+    "ConvSpec",
+    "Convolve",
+    "conv2d",
+    "convolution",
+    "depthwise2d",
+    "pad2d",
+    "whole_plane",
+    "windows",
+]
 
 Array = NDArray[Any]
 Convolve = Callable[[Array], Array]

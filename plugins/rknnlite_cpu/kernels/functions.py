@@ -12,8 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "LOOKED_UP", "elu", "erf", "gelu", "hard_sigmoid", "hard_swish", "mish", "sigmoid", "silu", "softplus",
-]  # fmt: skip
+    "LOOKED_UP",
+    "elu",
+    "erf",
+    "gelu",
+    "hard_sigmoid",
+    "hard_swish",
+    "mish",
+    "sigmoid",
+    "silu",
+    "softplus",
+]
 
 _ONE = np.float32(1)
 

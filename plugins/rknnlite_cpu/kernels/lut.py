@@ -27,6 +27,5 @@ class DenseLut:
         values.clip(self._first, self._last, out=values)
         np.subtract(values, self._first, out=values)
         np.rint(values, out=values)
-        values[...] = self._table.take(
-            values.astype(np.intp), mode="clip"
-        )  # all are inside: no second look is needed
+        # all are inside: no second look is needed
+        values[...] = self._table.take(values.astype(np.intp), mode="clip")

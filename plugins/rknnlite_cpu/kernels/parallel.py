@@ -20,9 +20,18 @@ from .buffers import empty, maker
 from .threads import cores, limited, share
 
 __all__ = [
-    "BLOCK_ELEMENTS", "PER_ELEMENT", "SMALL_PRODUCT", "channel_blocks", "cores", "matmul", "parts_of", "product",
-    "run_blocks", "run_items", "run_parts",
-]  # fmt: skip
+    "BLOCK_ELEMENTS",
+    "PER_ELEMENT",
+    "SMALL_PRODUCT",
+    "channel_blocks",
+    "cores",
+    "matmul",
+    "parts_of",
+    "product",
+    "run_blocks",
+    "run_items",
+    "run_parts",
+]
 
 Array = NDArray[Any]
 T = TypeVar("T")

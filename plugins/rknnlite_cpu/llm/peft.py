@@ -49,10 +49,16 @@ def _check(folder: Path, config: dict[str, Any]) -> None:
     if kind != "LORA":
         raise ModelUnsupported(f"{name}: adapters of type {shown(kind)} are not computed, only LORA")
     meanings = {
-        "use_dora": "DoRA", "fan_in_fan_out": "transposed weights", "lora_bias": "a bias of the adapter",
-        "modules_to_save": "modules that are replaced whole", "use_qalora": "QALoRA", "alora_invocation_tokens": "aLoRA",
-        "trainable_token_indices": "trained tokens", "layer_replication": "replicated layers", "target_parameters": "parameters",
-    }  # fmt: skip
+        "use_dora": "DoRA",
+        "fan_in_fan_out": "transposed weights",
+        "lora_bias": "a bias of the adapter",
+        "modules_to_save": "modules that are replaced whole",
+        "use_qalora": "QALoRA",
+        "alora_invocation_tokens": "aLoRA",
+        "trainable_token_indices": "trained tokens",
+        "layer_replication": "replicated layers",
+        "target_parameters": "parameters",
+    }
     for key, meaning in meanings.items():
         if config.get(key):
             raise ModelUnsupported(
@@ -122,9 +128,14 @@ class _Reader:
         """Names of theirs, and how many rows each has."""
         arch, names = self._model.arch, self._family.tensors
         theirs = {
-            "qkv": names.qkv, "out": names.out, "gate_up": names.gate_up, "up": names.gate_up, "down": names.down,
-            "conv_in": names.conv_in, "conv_out": names.conv_out,
-        }.get(name, ())  # fmt: skip
+            "qkv": names.qkv,
+            "out": names.out,
+            "gate_up": names.gate_up,
+            "up": names.gate_up,
+            "down": names.down,
+            "conv_in": names.conv_in,
+            "conv_out": names.conv_out,
+        }.get(name, ())
         if len(theirs) == 1:
             return [(theirs[0], outputs)]
         sizes = (arch.q_size, arch.kv_size, arch.kv_size) if name == "qkv" else (outputs // 2, outputs // 2)

@@ -8,8 +8,18 @@ from ..registry import Builder, builder_for
 from . import activation, conv, elementwise, matmul, move, norm, pool, resize
 
 __all__ = [
-    "RARE", "activation", "builder_of", "conv", "elementwise", "load_rare", "matmul", "move", "norm", "pool", "resize",
-]  # fmt: skip
+    "RARE",
+    "activation",
+    "builder_of",
+    "conv",
+    "elementwise",
+    "load_rare",
+    "matmul",
+    "move",
+    "norm",
+    "pool",
+    "resize",
+]
 
 RARE = ("gather", "rare", "reduce", "regions", "rnn")
 """Families that few networks have: imported when a node is of none of the others."""

@@ -24,9 +24,13 @@ def _spec(view: NodeView, conv: ConvParams) -> ConvSpec:
     if x.shape[0] != y.shape[0]:
         raise view.fail(f"batch {x.shape[0]} in, {y.shape[0]} out")
     spec = ConvSpec(
-        kernel=conv.weight_shape[2:], strides=conv.strides, dilations=conv.dilations, pads=conv.pads,
-        in_size=(x.shape[2], x.shape[3]), out_size=(y.shape[2], y.shape[3]),
-    )  # fmt: skip
+        kernel=conv.weight_shape[2:],
+        strides=conv.strides,
+        dilations=conv.dilations,
+        pads=conv.pads,
+        in_size=(x.shape[2], x.shape[3]),
+        out_size=(y.shape[2], y.shape[3]),
+    )
     if not conv.transposed and any(abs(p) > 4096 for p in spec.padding):
         raise view.fail(f"geometry {spec} does not fit its tensors")
     return spec

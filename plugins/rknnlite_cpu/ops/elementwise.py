@@ -26,9 +26,8 @@ def _binary(name: str, function: Callable[[Array, Array], Any]) -> None:
     def run(view: NodeView, *operands: Array) -> Array:
         with np.errstate(all="ignore"):
             found = np.asarray(reduce(function, [o for o in operands if o is not None]))
-        if (
-            name == "Div" and view.outputs[0].quant is not None
-        ):  # the simulator has the largest value for 0 / 0
+        # the simulator has the largest value for 0 / 0
+        if name == "Div" and view.outputs[0].quant is not None:
             np.copyto(found, np.inf, where=np.isnan(found))
         return found
 

@@ -26,9 +26,13 @@ def _spec(view: NodeView) -> ConvSpec:
     if len(numbers) < 8 or not all(isinstance(n, int) and 0 <= n <= 4096 for n in numbers):
         raise view.fail(f"kernel {kernel}, strides {strides}, pads {pads} are out of range")
     spec = ConvSpec(
-        kernel=(kernel[0], kernel[1]), strides=(strides[0], strides[1]), dilations=(dilations[0], dilations[1]),
-        pads=(pads[0], pads[1]), in_size=(x.shape[2], x.shape[3]), out_size=(y.shape[2], y.shape[3]),
-    )  # fmt: skip
+        kernel=(kernel[0], kernel[1]),
+        strides=(strides[0], strides[1]),
+        dilations=(dilations[0], dilations[1]),
+        pads=(pads[0], pads[1]),
+        in_size=(x.shape[2], x.shape[3]),
+        out_size=(y.shape[2], y.shape[3]),
+    )
     if any(p > 4096 for p in spec.padding):
         raise view.fail(f"geometry {spec} does not fit its tensors")
     return spec

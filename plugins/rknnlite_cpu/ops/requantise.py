@@ -154,9 +154,8 @@ def _integer_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stag
     if fused.join is Join.MUL and view.is_const(1) and (stored := view.tensor(1).quant) is not None:
         scale = scale / stored.scale  # constants come as real values
     exact = np.float64 if stage.precise else np.float32
-    factor = np.asarray(scale, exact).reshape(
-        1, -1, 1
-    )  # with Mul the output scale of the registers already holds the operand's
+    # with Mul the output scale of the registers already holds the operand's
+    factor = np.asarray(scale, exact).reshape(1, -1, 1)
     slope = _slope(conv, stage, fused)
     gentle = slope is not None and bool(((slope >= 0) & (slope <= 1)).all())
     limited, multiplies = fused.before in _LIMITED, fused.join is Join.MUL
@@ -264,9 +263,8 @@ def _float_stage(view: NodeView, fused: FusedOp, conv: ConvParams, stage: Stage)
         real = acc
         if factor is not None:
             real = np.multiply(acc, factor[:, channels], out=out, dtype=np.float32, casting="unsafe")
-        place = (
-            real if real.dtype == np.float32 else None
-        )  # the block is ours; float64 stays so until it is rounded
+        # the block is ours; float64 stays so until it is rounded
+        place = real if real.dtype == np.float32 else None
         if stored_first:
             store(real, out)
             real = place = out

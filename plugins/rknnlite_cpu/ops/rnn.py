@@ -106,9 +106,14 @@ def _check_rnn(view: NodeView) -> None:
 
 @real_op("RNN", check=_check_rnn)
 def plain_rnn(
-    view: NodeView, x: Array, w: Array, r: Array, b: Array | None = None, lengths: Array | None = None,
+    view: NodeView,
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array | None = None,
+    lengths: Array | None = None,
     h0: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
+) -> tuple[Array, ...]:
     """h = f(x W^T + h R^T + bias), always on the CPU: x [T, B, I], w [D, H, I], r [D, H, H], b [D, 2 * H]."""
     directions, hidden, _ = w.shape
     names = view.attrs.get("activations") or ["Tanh"] * directions

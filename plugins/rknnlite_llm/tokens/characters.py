@@ -90,6 +90,6 @@ def byte_letters() -> dict[str, int]:
     """The letters of byte-level BPE -> the byte each stands for: printable ones for themselves, others from 256 up."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = {chr(byte): byte for byte in printable}
-    others = (byte for byte in range(256) if byte not in set(printable))
+    others = sorted(set(range(256)).difference(printable))
     letters.update({chr(256 + n): byte for n, byte in enumerate(others)})
     return letters

@@ -6,7 +6,6 @@ r"""Regular expressions of a ``tokenizer.json`` (Oniguruma, Ruby's syntax) by ``
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,7 +18,13 @@ _UNIT = re.compile(
     re.S,
 )
 _GROUPS = frozenset(["(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:"])
-_CATEGORIES = frozenset(unicodedata.category(chr(number)) for number in range(0x3000))
+_CATEGORIES = frozenset(
+    (
+        "C", "L", "M", "N", "P", "S", "Z", "Cc", "Cf", "Cn", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc", "Me", "Mn",
+        "Nd", "Nl", "No", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs",
+    )
+)  # fmt: skip
+"""Unicode's general categories and groups of them; no text has surrogates or characters of private use."""
 _PLAIN_ESCAPES = frozenset("rntvf")
 
 
@@ -95,7 +100,7 @@ def _escape(unit: str, inside: bool, pattern: str) -> str:
         ranges = members("Nd", letter == "D")
     elif letter in "pP" and len(unit) > 2:
         name = unit[3:-1].lstrip("^")
-        if not any(category.startswith(name) for category in _CATEGORIES) or not name:
+        if name not in _CATEGORIES:
             raise NotHere(f"{unit!r} in the regular expression {pattern!r}")
         ranges = members(name, (letter == "P") != unit.startswith("^", 3))
     elif letter in _PLAIN_ESCAPES or not letter.isalnum() or (letter in "xu" and len(unit) > 2):

@@ -9,8 +9,17 @@ from ..registry import Writer, writer_of
 from . import activation, conv, elementwise, matmul, move, norm, pool, resize
 
 __all__ = [
-    "RARE", "activation", "conv", "elementwise", "matmul", "move", "norm", "pool", "resize", "writer_for",
-]  # fmt: skip
+    "RARE",
+    "activation",
+    "conv",
+    "elementwise",
+    "matmul",
+    "move",
+    "norm",
+    "pool",
+    "resize",
+    "writer_for",
+]
 
 RARE = ("gather", "rare", "reduce", "regions", "rnn", "scattered")
 """Families that few networks have: imported when a node is of none of the others."""

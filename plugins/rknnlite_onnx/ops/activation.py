@@ -83,9 +83,15 @@ def _function(kind: str, name: str) -> None:
 
 
 for _kind, _name in {
-    "Sigmoid": "Sigmoid", "Tanh": "Tanh", "Softplus": "Softplus", "exMish": "ExMish", "Mish": "ExMish",
-    "HardSwish": "HardSwish", "exGelu": "ExGelu", "Gelu": "ExGelu",
-}.items():  # fmt: skip
+    "Sigmoid": "Sigmoid",
+    "Tanh": "Tanh",
+    "Softplus": "Softplus",
+    "exMish": "ExMish",
+    "Mish": "ExMish",
+    "HardSwish": "HardSwish",
+    "exGelu": "ExGelu",
+    "Gelu": "ExGelu",
+}.items():
     _function(_kind, _name)
 
 

@@ -212,10 +212,16 @@ def _in_bytes(node: LoweredNode, conv: ConvParams, fused: FusedOp, stored: Array
     factor = np.asarray(conv.multiplier * stage.scale * stage.second_scale, np.float64).astype(np.float32)
     one, kind = e.constant(1.0), np.int8
     names = [
-        carrier.get(x.index, Rep.ELEMENTS), one, e.constant(element_zero(x), np.uint8),
-        e.constant(stored, kind), e.constant(factor), e.constant(zeros, kind, shared=False),
-        one, e.constant(element_zero(y), np.uint8), e.constant(np.rint(bias), np.int32),
-    ]  # fmt: skip
+        carrier.get(x.index, Rep.ELEMENTS),
+        one,
+        e.constant(element_zero(x), np.uint8),
+        e.constant(stored, kind),
+        e.constant(factor),
+        e.constant(zeros, kind, shared=False),
+        one,
+        e.constant(element_zero(y), np.uint8),
+        e.constant(np.rint(bias), np.int32),
+    ]
     found = e.node("QLinearConv", *names, **geometry.attrs)
     limits, zero = integer_limits(node, fused, stage), element_zero(y)
     if limits != centred_range(y):

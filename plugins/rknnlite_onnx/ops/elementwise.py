@@ -9,13 +9,23 @@ from ..registry import LoweredNode, lowers
 __all__: list[str] = []
 
 _FOLDED = {
-    "Add": "Add", "Sub": "Sub", "Mul": "Mul", "Max": "Max", "Min": "Min", "Sum": "Add", "AddRelu": "Add",
-    "SubRelu": "Sub", "MulRelu": "Mul",
-}  # fmt: skip
+    "Add": "Add",
+    "Sub": "Sub",
+    "Mul": "Mul",
+    "Max": "Max",
+    "Min": "Min",
+    "Sum": "Add",
+    "AddRelu": "Add",
+    "SubRelu": "Sub",
+    "MulRelu": "Mul",
+}
 _COMPARED = {
-    "Less": "Less", "Greater": "Greater", "LessOrEqual": "LessOrEqual", "GreaterOrEqual": "GreaterOrEqual",
+    "Less": "Less",
+    "Greater": "Greater",
+    "LessOrEqual": "LessOrEqual",
+    "GreaterOrEqual": "GreaterOrEqual",
     "Equal": "Equal",
-}  # fmt: skip
+}
 
 
 def _operands(node: LoweredNode) -> list[str]:
@@ -24,8 +34,10 @@ def _operands(node: LoweredNode) -> list[str]:
     kinds = [node.typed(i) for i in positions]
     if all(kind.kind in "iu" for kind in kinds):
         wide = np.result_type(*kinds)
-        return [node.native(i) if kind == wide else node.emitter.cast(node.native(i), wide)
-                for i, kind in zip(positions, kinds)]  # fmt: skip
+        return [
+            node.native(i) if kind == wide else node.emitter.cast(node.native(i), wide)
+            for i, kind in zip(positions, kinds)
+        ]
     return [node.real(i) for i in positions]
 
 

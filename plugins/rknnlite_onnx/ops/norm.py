@@ -120,9 +120,11 @@ def _real_parameters(node: LoweredNode, unit: float) -> tuple[NDArray[np.float32
 @lowers("LRN")
 def lrn(node: LoweredNode) -> None:
     given = {
-        "size": int(node.attrs.get("size", 1)), "alpha": float(node.attrs.get("alpha", 1e-4)),
-        "beta": float(node.attrs.get("beta", 0.75)), "bias": float(node.attrs.get("bias", 1.0)),
-    }  # fmt: skip
+        "size": int(node.attrs.get("size", 1)),
+        "alpha": float(node.attrs.get("alpha", 1e-4)),
+        "beta": float(node.attrs.get("beta", 0.75)),
+        "bias": float(node.attrs.get("bias", 1.0)),
+    }
     shape = node.view.tensor(0).shape
     if len(shape) < 2:
         raise node.refuse(f"rank {len(shape)}")

@@ -46,9 +46,15 @@ def max_pool(node: LoweredNode) -> None:
         node.store_whole(values[1], 1)
         return
     value, rep = node.moving()
-    if rep is None and node.view.tensor(0).quant is None and node.view.tensor(0).dtype not in (
-        DType.FLOAT16, DType.FLOAT32,
-    ):  # fmt: skip
+    if (
+        rep is None
+        and node.view.tensor(0).quant is None
+        and node.view.tensor(0).dtype
+        not in (
+            DType.FLOAT16,
+            DType.FLOAT32,
+        )
+    ):
         raise node.refuse("pooling of integers")
     if rep is Rep.ELEMENTS:  # onnxruntime pools floats 8 to 40 times as fast as bytes
         pooled = node.emit("MaxPool", node.emitter.cast(value, np.float32), **_window(node))

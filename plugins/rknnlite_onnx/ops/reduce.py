@@ -13,9 +13,17 @@ _WIDE = (np.int32, np.int64, np.float32, np.float64)
 
 
 @lowers(
-    "ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-    "ReduceLogSum", "ReduceLogSumExp",
-)  # fmt: skip
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceMean",
+    "ReduceSum",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceSumSquare",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+)
 def reduction(node: LoweredNode) -> None:
     """The CPU reference adds exponentials as they are, the operator of ONNX less the largest."""
     kind, rank = node.view.node.op, len(node.view.tensor(0).shape)

@@ -20,11 +20,17 @@ def roi_align(node: LoweredNode) -> None:
     *_, height, width = node.outputs[0].shape
     items = node.emit("Reshape", places(node, 2), node.ints(-1))
     found = node.emit(
-        "RoiAlign", node.real(0), node.real(1), items, mode="avg", output_height=height, output_width=width,
+        "RoiAlign",
+        node.real(0),
+        node.real(1),
+        items,
+        mode="avg",
+        output_height=height,
+        output_width=width,
         coordinate_transformation_mode="half_pixel" if half else "output_half_pixel",
         sampling_ratio=max(0, int(node.attrs.get("sampling_ratio", 0))),
         spatial_scale=float(node.attrs.get("spatial_scale", 1.0)),
-    )  # fmt: skip
+    )
     node.store(found)
 
 
@@ -53,8 +59,13 @@ def col2im(node: LoweredNode) -> None:
         width + left + right - (columns - 1) * strides[1] - dilations[1] * (wide - 1) - 1,
     ]
     whole = node.emit(
-        "ConvTranspose", patches, node.const(weight), group=channels, strides=strides, dilations=dilations,
+        "ConvTranspose",
+        patches,
+        node.const(weight),
+        group=channels,
+        strides=strides,
+        dilations=dilations,
         kernel_shape=[tall, wide],
-    )  # fmt: skip
+    )
     padded = node.emit("Pad", whole, node.ints(0, 0, -top, -left, 0, 0, rest[0] - bottom, rest[1] - right))
     node.store(padded)

@@ -31,8 +31,11 @@ def recurrent(node: LoweredNode) -> None:
         node.const(params.r.reshape(params.directions, rows, params.hidden)),
         node.const(bias),
         _lengths(node, 1, batch),
-        *(_state(node, position, params.directions, batch, params.hidden) for position in ((2, 3) if lstm else (2,))),
-    ]  # fmt: skip
+        *(
+            _state(node, position, params.directions, batch, params.hidden)
+            for position in ((2, 3) if lstm else (2,))
+        ),
+    ]
     how = {"direction": _direction(params.directions, params.reverse), "hidden_size": params.hidden}
     if not lstm:
         how["linear_before_reset"] = int(params.linear_before_reset)

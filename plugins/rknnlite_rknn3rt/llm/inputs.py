@@ -111,9 +111,8 @@ class RunInputs:
     def _multimodal(self, main: MultimodalInput) -> RKNN3LLMMultiModelTensor:
         struct = RKNN3LLMMultiModelTensor(enable_thinking=main.enable_thinking)
         if main.prompt is not None:
-            expand_tags(
-                main.prompt, main.blocks
-            )  # the runtime does it; here only the numbers of tags are checked
+            # the runtime does it; here only the numbers of tags are checked
+            expand_tags(main.prompt, main.blocks)
             struct.prompt = _encoded(main.prompt, "the prompt")
         else:
             ids = self._calls.checked_ids(main.tokens, "the input")

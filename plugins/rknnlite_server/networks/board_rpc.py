@@ -116,9 +116,11 @@ class _Board:
     def _check_allowed(self) -> None:
         if not self._state.settings.allow_upload:
             raise ApiError(
-                403, "permission_error", "this server takes no networks from clients: start it with --allow-upload, or "
+                403,
+                "permission_error",
+                "this server takes no networks from clients: start it with --allow-upload, or "
                 "let it serve the very file itself",
-            )  # fmt: skip
+            )
 
     # -- inspection -----------------------------------------------------------------------------------------
 
@@ -156,9 +158,8 @@ class _Board:
                 while (piece := await in_thread(next, pieces, None)) is not None:
                     yield made(name=piece[0], data=piece[1])
             finally:
-                shutil.rmtree(
-                    place, ignore_errors=True
-                )  # not in a thread: whoever is cancelled twice would leave it
+                # not in a thread: whoever is cancelled twice would leave it
+                shutil.rmtree(place, ignore_errors=True)
 
     async def _network(self, name: str, version: str = "") -> ServedNetwork:
         self._state.check_ready()

@@ -27,13 +27,15 @@ class NetworkFigures:
         yield from self._counters(networks)
         yield from self._gauges(networks)
         yield self._histogram(
-            "queue_seconds", "Time from a request to the beginning of its run",
+            "queue_seconds",
+            "Time from a request to the beginning of its run",
             [(network.name, network.statistics.waited) for network in networks],
-        )  # fmt: skip
+        )
         yield self._histogram(
-            "run_seconds", "Time of a run in the model",
+            "run_seconds",
+            "Time of a run in the model",
             [(network.name, network.statistics.computed) for network in networks],
-        )  # fmt: skip
+        )
         yield from self._of_the_board()
 
     def describe(self) -> Iterator[Any]:

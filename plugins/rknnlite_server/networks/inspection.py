@@ -49,10 +49,19 @@ def _described(context: Context, name: str) -> Description:
     except RknnError as error:
         memory, refused["memory"] = None, Refusal.of(error)
     return Description(
-        name, context.backend_name, context.soc.name, context.versions, attrs, refused, context.custom_string,
-        context.core_num, context.batch, tuple(tuple(tuple(dims) for dims in entry) for entry in context.shapes),
-        not context.shapes or type(context)._shape_chosen, memory,
-    )  # fmt: skip
+        name,
+        context.backend_name,
+        context.soc.name,
+        context.versions,
+        attrs,
+        refused,
+        context.custom_string,
+        context.core_num,
+        context.batch,
+        tuple(tuple(tuple(dims) for dims in entry) for entry in context.shapes),
+        not context.shapes or type(context)._shape_chosen,
+        memory,
+    )
 
 
 def perf(network: ServedNetwork, request: InferRequest) -> PerfFigures:

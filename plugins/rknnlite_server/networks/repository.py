@@ -103,9 +103,8 @@ class Repository:
             try:
                 fresh = await asyncio.to_thread(ServedNetwork, name, entry.path, self._settings, self.room)
             except RknnError as error:
-                if str(entry.path) not in str(
-                    error
-                ):  # whoever looks at a folder of networks wants to know which
+                # whoever looks at a folder of networks wants to know which
+                if str(entry.path) not in str(error):
                     error.args = (f"{entry.path}: {error}", *error.args[1:])
                 entry.reason = str(error)
                 raise

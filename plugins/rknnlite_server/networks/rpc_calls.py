@@ -66,9 +66,11 @@ class _Room:
         """Raises ApiError where there is none."""
         if self._inside >= self._most():
             raise ApiError(
-                503, "rate_limit_error", f"{self._inside} calls of {self._name} are under way; try again later",
+                503,
+                "rate_limit_error",
+                f"{self._inside} calls of {self._name} are under way; try again later",
                 retry_after=1,
-            )  # fmt: skip
+            )
         self._inside += 1
         try:
             yield

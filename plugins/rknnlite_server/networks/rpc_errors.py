@@ -17,10 +17,17 @@ __all__ = ["abort", "logged_outcome", "outcome"]
 
 logger = logging.getLogger("rknnlite.server")
 _CODES = {
-    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
-    408: "DEADLINE_EXCEEDED", 413: "RESOURCE_EXHAUSTED", 429: "RESOURCE_EXHAUSTED", 501: "UNIMPLEMENTED",
-    503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
-}  # fmt: skip
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    413: "RESOURCE_EXHAUSTED",
+    429: "RESOURCE_EXHAUSTED",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
 _LONGEST = 2000  # characters of a text: clients take 8 KiB of trailing metadata
 
 

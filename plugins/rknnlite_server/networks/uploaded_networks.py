@@ -157,9 +157,12 @@ class UploadedNetworks:
             idle = [digest for digest, entry in self._loaded.items() if entry.network.idle]
             if not idle:
                 raise ApiError(
-                    503, "rate_limit_error", f"{most} networks that clients sent are open and all are busy; try again "
-                    "later, or allow more with --upload-models", retry_after=1,
-                )  # fmt: skip
+                    503,
+                    "rate_limit_error",
+                    f"{most} networks that clients sent are open and all are busy; try again "
+                    "later, or allow more with --upload-models",
+                    retry_after=1,
+                )
             await self._unload(min(idle, key=lambda digest: self._loaded[digest].used))
 
     async def _unload(self, digest: str) -> None:

@@ -115,9 +115,8 @@ class Uploads:
         try:
             fcntl.flock(held.handle, fcntl.LOCK_SH)
             os.utime(held.handle)
-            if os.path.samestat(
-                os.fstat(held.handle), path.lstat()
-            ):  # not removed just before the lock was had
+            # not removed just before the lock was had
+            if os.path.samestat(os.fstat(held.handle), path.lstat()):
                 if digest_of_file(path) == digest:
                     return held
                 path.unlink()

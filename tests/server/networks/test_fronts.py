@@ -110,9 +110,8 @@ def by_rest(before: Front) -> Callable[[Any], tuple[str, Any]]:
         headers, again = {rest.HEADER_LENGTH: str(length)}, ""
         try:
             answer = client.post(PATH, content=b"".join(body), headers=headers)
-        except (
-            httpx.RemoteProtocolError
-        ):  # the server died in the middle of its answer: nobody can take that back
+        # the server died in the middle of its answer: nobody can take that back
+        except httpx.RemoteProtocolError:
             answer, again = client.post(PATH, content=b"".join(body), headers=headers), " again"
         if answer.status_code != 200:
             return f"REST {answer.status_code}", None

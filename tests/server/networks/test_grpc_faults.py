@@ -134,9 +134,8 @@ def test_a_message_over_the_limit(client: Client) -> None:
 
 
 def test_a_stream_whose_answers_nobody_reads_is_not_read_either(served: Served) -> None:
-    asked = (
-        request().SerializeToString() + b"\xfa\x7f\x80\x80\x01" + bytes(1 << 14)
-    )  # an unknown field of 16 KiB
+    # an unknown field of 16 KiB
+    asked = request().SerializeToString() + b"\xfa\x7f\x80\x80\x01" + bytes(1 << 14)
     sent = 0
 
     def requests() -> Iterator[bytes]:

@@ -107,9 +107,8 @@ def test_a_network_that_was_sent_answers_rest_too(calls: Calls, board: Networks)
     assert board.http.get(f"/v2/models/{name}/ready").status_code == 200
     unknown = board.http.get(f"/v2/models/{stored_name('3' * 64)}")
     assert (unknown.status_code, "send its file" in unknown.text) == (404, True)
-    assert (
-        name not in board.http.post("/v2/repository/index").text
-    )  # it is nobody's business what others sent
+    # it is nobody's business what others sent
+    assert name not in board.http.post("/v2/repository/index").text
 
 
 def test_who_goes_away_while_a_network_is_opened_harms_nobody(
