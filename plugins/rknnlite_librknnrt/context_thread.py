@@ -8,22 +8,23 @@ from typing import Any, Optional
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.log import logger
 
-from .calls import Answer, Desks, Handler
+from .calls import Handler, Reply
+from .open_contexts import OpenContexts
 from .protocol import Call, Gone, Request, Wire
 
-__all__ = ["Desk"]
+__all__ = ["ContextThread"]
 
 
-_NOTHING = Answer()
+_NOTHING = Reply()
 _FIRST_3 = (Call.INIT_3, Call.DEVICES_3, Call.DUP_3, Call.SESSION_3, Call.CHAT_SERVER_3, Call.CHAT_STOP_3)
 """What a conversation of librknn3_api begins with."""
 
 
-class Desk:
+class ContextThread:
     """Serves one context; what it is decides the first call."""
 
-    def __init__(self, desks: Desks, number: int, wire: Wire) -> None:
-        self._desks, self._number, self._wire = desks, number, wire
+    def __init__(self, contexts: OpenContexts, number: int, wire: Wire) -> None:
+        self._contexts, self._number, self._wire = contexts, number, wire
         self._code: Callable[[RknnError, int], int] = _code
         self._handlers: dict[int, Handler] = {
             Call.INIT: self._first, Call.DUP: self._first, Call.MATMUL: self._first, Call.NATIVE_B: self._first,
@@ -43,7 +44,7 @@ class Desk:
                 self._close(None)
             except Exception as error:  # an operator of a program that has ended, say
                 _unthought(error)
-            self._handlers.clear()  # they refer to this desk, and hold what it has mapped
+            self._handlers.clear()  # they refer to this object, and hold what it has mapped
             self._wire.close()
 
     def _one(self, request: Request) -> None:
@@ -63,12 +64,12 @@ class Desk:
         finally:
             request.fds.close()
 
-    def _first(self, request: Request) -> Optional[Answer]:
+    def _first(self, request: Request) -> Optional[Reply]:
         """What kind of context it is, and with what it is opened."""
         if self._served is not None:
             raise ContextInvalid("this context is open already")
         if request.call in (Call.MATMUL, Call.NATIVE_B):
-            from .products import Product, native_b
+            from .matmul import Product, native_b
 
             if request.call == Call.NATIVE_B:
                 return native_b(request)
@@ -76,25 +77,25 @@ class Desk:
         else:
             from .network import Network
 
-            self._served, answer = Network.open(request, self._desks, self._number)
+            self._served, answer = Network.open(request, self._contexts, self._number)
         self._handlers.update(self._served.handlers())
         return answer
 
-    def _first_3(self, request: Request) -> Optional[Answer]:
+    def _first_3(self, request: Request) -> Optional[Reply]:
         """The same, of librknn3_api, whose codes are others."""
-        from . import rknn3
+        from .rknn3 import opening
 
-        self._code = rknn3.code
+        self._code = opening.code
         if self._served is not None:
             raise ContextInvalid("this context is open already")
-        self._served, answer = rknn3.begin(request, self._desks, self._number)
+        self._served, answer = opening.begin(request, self._contexts, self._number)
         if self._served is not None:
             self._handlers.update(self._served.handlers())
         return answer
 
     def _close(self, request: Optional[Request]) -> None:
         served, self._served = self._served, None
-        self._desks.forget(self._number)
+        self._contexts.forget(self._number)
         if served is not None:
             served.close()
 

@@ -16,7 +16,7 @@ from rknnlite.errors import ParamInvalid
 from rknnlite.matmul.layout import from_bytes, pack_b, to_bytes
 from rknnlite.spi.matmul import BLayout, BQuant, MatmulContext, MatmulShape, MatmulSpec, MatmulType, facts_of
 
-from .calls import Answer, Handler
+from .calls import Handler, Reply
 from .memories import Memories
 from .protocol import Call, Request
 
@@ -32,7 +32,7 @@ class Product:
         self._memories = Memories(opened)
 
     @classmethod
-    def open(cls, request: Request) -> tuple[Product, Answer]:
+    def open(cls, request: Request) -> tuple[Product, Reply]:
         """A product with the shapes that the call names; answers their tensors. Raises what opening raises."""
         info = Info.from_buffer_copy(request.payload)
         at, step = ct.sizeof(Info), ct.sizeof(Shape)
@@ -44,7 +44,7 @@ class Product:
             if len(spec.shapes) > 1:
                 opened.set_shape(shape)
             told.append(bytes(Io(*map(matrix_struct, opened.tensors))))
-        return cls(opened), Answer(b"".join(reversed(told)))
+        return cls(opened), Reply(b"".join(reversed(told)))
 
     def handlers(self) -> dict[int, Handler]:
         """What answers which call."""
@@ -78,11 +78,11 @@ class Product:
         points = zero.tolist() if zeros else [0]
         self._opened.set_quant(name, scale.tolist(), points)
 
-    def _scale(self, request: Request) -> Answer:
+    def _scale(self, request: Request) -> Reply:
         name = _name(request.payload)
         if name not in ("B", ""):  # programs leave it empty, as there is no other
             raise ParamInvalid(f"the normalised scale is one of B, not of {name}")
-        return Answer(np.float32(self._opened.b_scale()).tobytes())
+        return Reply(np.float32(self._opened.b_scale()).tobytes())
 
     def _shape(self, request: Request) -> None:
         shape = Shape.from_buffer_copy(request.payload)
@@ -99,7 +99,7 @@ class Product:
         self._opened.run()
 
 
-def native_b(request: Request) -> Answer:
+def native_b(request: Request) -> Reply:
     """Put B, which lies [K, N] in the memory that came along, into the layout of the NPU, in place."""
     k, n, size = request.args[:3]
     info = Info.from_buffer_copy(request.payload)
@@ -118,7 +118,7 @@ def native_b(request: Request) -> Answer:
     matrix = from_bytes(data, tensor.dtype, (k, n))
     tile_n, tile_k = tensor.dims[2:]
     data[:] = to_bytes(pack_b(matrix, (tile_n, tile_k), facts.segment), tensor.dtype)
-    return Answer()
+    return Reply()
 
 
 def _spec(info: Info, shapes: list[Any]) -> MatmulSpec:

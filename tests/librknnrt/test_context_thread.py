@@ -17,8 +17,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from rknnlite_librknnrt.calls import Desks
-from rknnlite_librknnrt.desk import Desk
+from rknnlite_librknnrt.context_thread import ContextThread
+from rknnlite_librknnrt.open_contexts import OpenContexts
 from rknnlite_librknnrt.protocol import Call, Wire
 
 MODEL = Path(__file__).parents[2] / "examples" / "resnet18" / "resnet18_for_RK3588.rknn"
@@ -44,7 +44,9 @@ class TalkHere(Talk):
     def __init__(self) -> None:
         sock, other = socket.socketpair()
         super().__init__(sock)
-        self._thread = threading.Thread(target=Desk(Desks(), 1, Wire(other)).serve, daemon=True)
+        self._thread = threading.Thread(
+            target=ContextThread(OpenContexts(), 1, Wire(other)).serve, daemon=True
+        )
         self._thread.start()
 
     def end(self) -> None:

@@ -20,19 +20,20 @@ from typing import Any, Optional
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.files.writing import write_file
 
-from .calls import Answer, Desks
-from .protocol import Callback, Gone, Request, Wire
+from ..calls import Reply
+from ..open_contexts import OpenContexts
+from ..protocol import Callback, Gone, Request, Wire
 
 __all__ = ["main", "serve", "stop"]
 
 _INITED, _EXITED, _ERROR = range(3)
-_CODE = "import json, sys\nsys.path[:] = json.loads(sys.argv[3])\nfrom rknnlite_librknnrt.chat3 import main\nmain()"
+_CODE = "import json, sys\nsys.path[:] = json.loads(sys.argv[3])\nfrom rknnlite_librknnrt.rknn3.chat_server import main\nmain()"
 _PR_SET_PDEATHSIG = 1
 _PATIENCE = 0.1
 """Seconds between two questions whether the model is loaded."""
 
 
-class Chat3:
+class ChatServer:
     """One chat server."""
 
     def __init__(self, file: Path) -> None:
@@ -59,30 +60,30 @@ class Chat3:
                     ready()
 
 
-def serve(request: Request, desks: Desks, number: int) -> Answer:
+def serve(request: Request, contexts: OpenContexts, number: int) -> Reply:
     """Run a server until it ends. Raises ContextInvalid where one runs, ParamInvalid for unusable settings."""
-    if desks.all(Chat3):
+    if contexts.all(ChatServer):
         raise ContextInvalid("a server runs already; call stop_server first")
     asks = Wire(request.fds.take_socket())
     with tempfile.TemporaryDirectory(prefix="rknnlite-") as folder:
         try:
-            chat = Chat3(_file(request.payload, Path(folder)))
-            desks.add(number, chat)
+            chat = ChatServer(_file(request.payload, Path(folder)))
+            contexts.add(number, chat)
             status = chat.wait(lambda: _tell(asks, _INITED))
             _tell(asks, _ERROR if status else _EXITED)
         finally:
-            desks.forget(number)
+            contexts.forget(number)
             asks.close()
     if status:
         raise RknnError(f"the chat server has ended with status {status}; its lines above say why")
-    return Answer()
+    return Reply()
 
 
-def stop(desks: Desks) -> Answer:
+def stop(contexts: OpenContexts) -> Reply:
     """End the server, if one runs."""
-    for chat in desks.all(Chat3):
+    for chat in contexts.all(ChatServer):
         chat.stop()
-    return Answer()
+    return Reply()
 
 
 def _file(payload: bytes, folder: Path) -> Path:

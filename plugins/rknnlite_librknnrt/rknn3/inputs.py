@@ -1,4 +1,4 @@
-"""Inputs of a session's run, as ``client3/pack.c`` packs them."""
+"""Inputs of a session's run, as ``client/rknn3/pack.c`` packs them."""
 
 from __future__ import annotations
 

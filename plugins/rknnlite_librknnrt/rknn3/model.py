@@ -20,13 +20,14 @@ from rknnlite.spi import Context
 from rknnlite.spi.llm import LlmContext
 from rknnlite.tensor import TensorAttr
 
-from .answers3 import Shapes, answer
-from .calls import Answer, Desks, Handler
+from ..calls import Handler, Reply
+from ..open_contexts import OpenContexts
+from ..protocol import Call, Request
 from .packed import Packed
-from .protocol import Call, Request
-from .tensors3 import Feed
+from .query import Shapes, answer
+from .tensors import Feed
 
-__all__ = ["Model3"]
+__all__ = ["Model"]
 
 Array = NDArray[Any]
 _ALL_CORES = 0xFFFFFFFF
@@ -34,15 +35,15 @@ _WHAT = ("internal tensors", "the KV cache", "weights")
 _PERF = struct.Struct("=Q")
 
 
-class Model3:
+class Model:
     """Serves one ``rknn3_context``."""
 
-    def __init__(self, desks: Desks, device: str) -> None:
+    def __init__(self, contexts: OpenContexts, device: str) -> None:
         if device not in ("", "cpu"):
             raise DeviceUnavailable(
                 f"there is no device {device!r}; the CPU reference plays one, its id is 'cpu'"
             )
-        self._desks = desks
+        self._contexts = contexts
         self._files: tuple[Optional[ModelFile], Optional[ModelFile]] = (None, None)
         self._opened: Union[Context, LlmContext, None] = None
         self._plain_outputs: list[TensorAttr] = []
@@ -53,14 +54,14 @@ class Model3:
         self._post = self._wants_internal = False
 
     @classmethod
-    def open(cls, request: Request, desks: Desks, number: int) -> tuple[Model3, Answer]:
+    def open(cls, request: Request, contexts: OpenContexts, number: int) -> tuple[Model, Reply]:
         """An empty context, or a duplicate. Raises RknnError."""
-        model = cls(desks, request.payload.decode("utf-8", "replace"))
+        model = cls(contexts, request.payload.decode("utf-8", "replace"))
         if request.call == Call.DUP_3:
-            from_model = desks.get(request.args[0], Model3)
+            from_model = contexts.get(request.args[0], Model)
             model._take(from_model.network.dup())
-        desks.add(number, model)
-        return model, Answer()
+        contexts.add(number, model)
+        return model, Reply()
 
     def handlers(self) -> dict[int, Handler]:
         """What answers which call."""
@@ -137,7 +138,7 @@ class Model3:
 
     # -- questions and settings ---------------------------------------------------------------------------
 
-    def _query(self, request: Request) -> Answer:
+    def _query(self, request: Request) -> Reply:
         command, index, room, later = request.args[:4]
         if self._opened is None:
             return answer(None, command, index, room, bool(later), [])
@@ -222,25 +223,25 @@ class Model3:
         self.network.set_inputs(feed.inputs())
         self.network.dump(Path(folder or "."))
 
-    def _profile(self, request: Request) -> Answer:
+    def _profile(self, request: Request) -> Reply:
         self._run(Request(request.call, (0,), request.payload, []))
-        return Answer(str(self.network.perf_table()).encode())
+        return Reply(str(self.network.perf_table()).encode())
 
-    def _profile_memory(self, _: Request) -> Answer:
-        return Answer(str(self.network.memory()).encode())
+    def _profile_memory(self, _: Request) -> Reply:
+        return Reply(str(self.network.memory()).encode())
 
     # -- sessions, while they run ---------------------------------------------------------------------------
 
     def _stop_session(self, request: Request) -> None:
-        from .session3 import Session3
+        from .session import Session
 
-        self._desks.get(request.args[0], Session3).stop()
+        self._contexts.get(request.args[0], Session).stop()
 
-    def _session_state(self, request: Request) -> Answer:
-        from .session3 import Session3
+    def _session_state(self, request: Request) -> Reply:
+        from .session import Session
 
-        session = self._desks.get(request.args[0], Session3)
-        return Answer(args=(session.hidden,) if request.args[1] else session.state())
+        session = self._contexts.get(request.args[0], Session)
+        return Reply(args=(session.hidden,) if request.args[1] else session.state())
 
 
 def _from_path(path: str) -> ModelFile:

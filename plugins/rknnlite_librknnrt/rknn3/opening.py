@@ -7,8 +7,9 @@ from typing import Any
 from rknnlite.abi.rknn3_types import RKNN3Devices
 from rknnlite.errors import RKNN3_CODES, RknnError
 
-from .calls import Answer, Desks
-from .protocol import Call, Request
+from ..calls import Reply
+from ..open_contexts import OpenContexts
+from ..protocol import Call, Request
 
 __all__ = ["begin", "code"]
 
@@ -23,32 +24,32 @@ def code(error: RknnError, call: int) -> int:
     return _RUN_FAILED if found == _CODES[RknnError] and call in _RUNS else found
 
 
-def begin(request: Request, desks: Desks, number: int) -> tuple[Any, Answer]:
+def begin(request: Request, contexts: OpenContexts, number: int) -> tuple[Any, Reply]:
     """What serves the conversation (None: it ends with this call), and the first answer. Raises RknnError."""
     if request.call == Call.SESSION_3:
-        from .model3 import Model3
-        from .session3 import Session3
+        from .model import Model
+        from .session import Session
 
-        model = desks.get(request.args[0], Model3).language_model
-        return Session3.open(request, model, desks, number)
+        model = contexts.get(request.args[0], Model).language_model
+        return Session.open(request, model, contexts, number)
     if request.call in (Call.CHAT_SERVER_3, Call.CHAT_STOP_3):
-        from . import chat3
+        from . import chat_server
 
-        return None, chat3.serve(
-            request, desks, number
-        ) if request.call == Call.CHAT_SERVER_3 else chat3.stop(desks)
+        return None, chat_server.serve(
+            request, contexts, number
+        ) if request.call == Call.CHAT_SERVER_3 else chat_server.stop(contexts)
     if request.call == Call.DEVICES_3:
-        return None, Answer(bytes(_devices()))
-    from .model3 import Model3
+        return None, Reply(bytes(_devices()))
+    from .model import Model
 
-    return Model3.open(request, desks, number)
+    return Model.open(request, contexts, number)
 
 
 def _devices() -> RKNN3Devices:
     """Those that the CPU reference plays; their memory is this machine's."""
     from rknnlite import plugins
 
-    from .answers3 import device_memory
+    from .query import device_memory
 
     listed = plugins.backends()["cpu"].devices()
     found = RKNN3Devices(n_devices=len(listed))

@@ -25,7 +25,7 @@ from rknnlite.spi import Context
 from rknnlite.spi.llm import LlmConfig, LlmContext
 from rknnlite.tensor import TensorAttr
 
-from .calls import Answer
+from ..calls import Reply
 
 __all__ = ["Shapes", "answer", "device_memory"]
 
@@ -67,7 +67,7 @@ def answer(
     later: bool,
     plain_outputs: Sequence[TensorAttr],
     shapes: Optional[Shapes] = None,
-) -> Answer:
+) -> Reply:
     """What the structure of a command is filled with; ``room`` is its size, ``later`` the revision where no size tells.
 
     Raises ParamInvalid for unknown commands, tensors that are not there, and sizes of no revision.
@@ -89,10 +89,10 @@ def answer(
     return _fitting(command, room, plain)
 
 
-def _fitting(command: int, room: int, told: Any) -> Answer:
+def _fitting(command: int, room: int, told: Any) -> Reply:
     if room != ct.sizeof(told):
         raise ParamInvalid(f"command {command}: the structure has {room} bytes, the answer {ct.sizeof(told)}")
-    return Answer(bytes(told))
+    return Reply(bytes(told))
 
 
 def _revision(command: int, room: int, structures: Sequence[Any]) -> int:
@@ -141,14 +141,14 @@ def _struct(attr: TensorAttr, revision: int) -> Any:
     return later
 
 
-def _attr(attrs: Sequence[TensorAttr], command: int, index: int, room: int) -> Answer:
+def _attr(attrs: Sequence[TensorAttr], command: int, index: int, room: int) -> Reply:
     revision = _revision(command, room, [abi.RKNN3TensorAttr for abi in _REVISIONS])
     if index >= len(attrs):
         raise ParamInvalid(f"command {command}: there is no tensor {index}, the model has {len(attrs)}")
-    return Answer(bytes(_struct(attrs[index], revision)), args=(revision + 1,))
+    return Reply(bytes(_struct(attrs[index], revision)), args=(revision + 1,))
 
 
-def _shape_infos(shapes: Shapes, room: int, later: bool) -> Answer:
+def _shape_infos(shapes: Shapes, room: int, later: bool) -> Reply:
     """Attributes of all shapes, one behind the other; the library puts them into the program's arrays."""
     read = shapes.read()
     size = ct.sizeof(rknn3.FIRST.RKNN3ShapeInfo)
@@ -156,7 +156,7 @@ def _shape_infos(shapes: Shapes, room: int, later: bool) -> Answer:
         raise ParamInvalid(f"{len(read)} shapes need an array of {size * len(read)} bytes, it has {room}")
     told = [_struct(attr, int(later)) for inputs, outputs in read for attr in (*inputs, *outputs)]
     n_inputs, n_outputs = len(read[0][0]), len(read[0][1])
-    return Answer(b"".join(map(bytes, told)), args=(0, n_inputs, n_outputs, ct.sizeof(told[0])))
+    return Reply(b"".join(map(bytes, told)), args=(0, n_inputs, n_outputs, ct.sizeof(told[0])))
 
 
 # -- the rest ---------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def device_memory() -> RKNN3DevMemInfo:
     return told
 
 
-def _config(model: LlmConfig, room: int) -> Answer:
+def _config(model: LlmConfig, room: int) -> Reply:
     """The structure without its texts, then both of them."""
     kinds = [abi.RKNN3LLMConfig for abi in _REVISIONS]
     revision = _revision(Cmd.RKNN3_QUERY_LLM_CONFIG, room, kinds)
@@ -230,4 +230,4 @@ def _config(model: LlmConfig, room: int) -> Answer:
     texts = b"".join(
         text.encode().replace(b"\0", b"") + b"\0" for text in (model.chat_template, model.model_type)
     )
-    return Answer(bytes(told) + texts, args=(revision + 1,))
+    return Reply(bytes(told) + texts, args=(revision + 1,))

@@ -22,18 +22,19 @@ from rknnlite.spi.llm import (
     VocabInfo,
 )
 
-from .callbacks3 import Asked
-from .calls import Answer, Desks, Handler
-from .inputs3 import read_inputs
+from ..calls import Handler, Reply
+from ..open_contexts import OpenContexts
+from ..protocol import Call, Request, Wire
+from .callbacks import Asked
+from .inputs import read_inputs
 from .packed import Packed
-from .protocol import Call, Request, Wire
 
-__all__ = ["Session3"]
+__all__ = ["Session"]
 
 _PREFILL_ONLY, _DISABLE_SAMPLING = 1, 2
 
 
-class Session3:
+class Session:
     """Serves one ``rknn3_session``; ``stop`` and ``state`` come from the threads of its context."""
 
     def __init__(self, model: LlmContext, params: list[LlmParams], asks: Wire) -> None:
@@ -43,7 +44,9 @@ class Session3:
         self._session: LlmSession = model.session(params if len(params) > 1 else params[0])
 
     @classmethod
-    def open(cls, request: Request, model: LlmContext, desks: Desks, number: int) -> tuple[Session3, Answer]:
+    def open(
+        cls, request: Request, model: LlmContext, contexts: OpenContexts, number: int
+    ) -> tuple[Session, Reply]:
         """A session on a language model. Raises RknnError."""
         asks = Wire(request.fds.take_socket())
         try:
@@ -51,8 +54,8 @@ class Session3:
         except BaseException:
             asks.close()
             raise
-        desks.add(number, session)
-        return session, Answer(args=(session.hidden, model.config.vocab_size))
+        contexts.add(number, session)
+        return session, Reply(args=(session.hidden, model.config.vocab_size))
 
     def handlers(self) -> dict[int, Handler]:
         """What answers which call."""

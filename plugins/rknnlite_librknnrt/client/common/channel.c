@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct channel *list;
 static uint64_t last_id;
+static pthread_once_t prepared = PTHREAD_ONCE_INIT;
+static atomic_bool leaving; /* read by threads that still wait */
 
 static void begin(struct channel *channel)
 {
@@ -26,12 +29,33 @@ static bool is_calling(const struct channel *channel)
            pthread_equal(__atomic_load_n(&channel->caller, __ATOMIC_RELAXED), pthread_self());
 }
 
-struct channel *channel_open(const char *function, int *code)
+/* In the child of a fork: the parent goes on with what was open, here it is refused. */
+static void after_fork(void)
 {
+    server_after_fork();
+    pthread_mutex_init(&list_lock, NULL);
+    for (struct channel *channel = list; channel; channel = channel->next) {
+        close(channel->sock);
+        channel->sock = -1;
+        channel->hooks->after_fork(channel);
+        channel->inherited = true;
+        channel->users = 0;
+        pthread_mutex_init(&channel->lock, NULL);
+    }
+}
+
+static void prepare(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
+}
+
+struct channel *channel_open(const char *function, const struct channel_hooks *hooks, int *code)
+{
+    pthread_once(&prepared, prepare);
     pthread_mutex_lock(&list_lock);
     uint64_t id = ++last_id;
     pthread_mutex_unlock(&list_lock);
-    int sock = process_connect(id);
+    int sock = server_connect(id);
     if (sock < 0) {
         *code = library.unavailable;
         return NULL;
@@ -42,6 +66,7 @@ struct channel *channel_open(const char *function, int *code)
         *code = failed(function, library.no_memory, "no memory for a context");
         return NULL;
     }
+    channel->hooks = hooks;
     channel->id = id;
     channel->sock = sock;
     channel->users = 1;
@@ -79,7 +104,7 @@ static void free_channel(struct channel *channel)
 {
     if (channel->sock >= 0)
         close(channel->sock);
-    library_drop(channel);
+    channel->hooks->drop(channel);
     pthread_mutex_destroy(&channel->lock);
     free(channel);
 }
@@ -160,15 +185,15 @@ void channel_drop(struct channel *channel)
     close(channel->sock);
     channel->sock = -1;
     pthread_mutex_unlock(&list_lock);
-    library_leave(channel->id);
+    channel->hooks->closed(channel->id);
     channel_let_go(channel);
 }
 
 static int gone(struct channel *channel, const char *function)
 {
     channel->broken = true;
-    process_doubt();
-    if (process_is_leaving()) /* a thread that still waits has nobody to tell */
+    server_doubt();
+    if (leaving) /* a thread that still waits has nobody to tell */
         return library.unavailable;
     return failed(function, library.unavailable,
                   "the process that computes has ended; destroy this context and open the model again");
@@ -177,7 +202,7 @@ static int gone(struct channel *channel, const char *function)
 /* Answer callbacks until the server has something to say to this call. */
 static bool await(struct channel *channel)
 {
-    int asks = library_asks(channel);
+    int asks = channel->hooks->callback_socket(channel);
     while (asks >= 0) {
         struct pollfd both[2] = {{.fd = channel->sock, .events = POLLIN}, {.fd = asks, .events = POLLIN}};
         int ready = poll(both, 2, -1);
@@ -185,7 +210,7 @@ static bool await(struct channel *channel)
             continue;
         if (ready < 0 || both[0].revents)
             return ready >= 0;
-        if (!library_serve(channel))
+        if (!channel->hooks->callback(channel))
             return true; /* the end of the other socket says it, too */
     }
     return true;
@@ -234,23 +259,13 @@ int channel_talk(struct channel *channel, struct talk *talk)
     return reply->code;
 }
 
-/* In the child of a fork: the parent goes on with what was open, here it is refused. */
-void channels_after_fork(void)
+bool channels_are_leaving(void)
 {
-    pthread_mutex_init(&list_lock, NULL);
-    for (struct channel *channel = list; channel; channel = channel->next) {
-        close(channel->sock);
-        channel->sock = -1;
-        library_context_after_fork(channel);
-        channel->inherited = true;
-        channel->users = 0;
-        pthread_mutex_init(&channel->lock, NULL);
-    }
-    library_after_fork();
+    return leaving;
 }
 
-/* At the end of the program, or of the library. A thread that still calls keeps what it uses. */
-void channels_drop_all(void)
+/* A thread that still calls keeps what it uses. */
+static void drop_all(void)
 {
     pthread_mutex_lock(&list_lock);
     for (struct channel **at = &list; *at;) {
@@ -263,4 +278,11 @@ void channels_drop_all(void)
         free_channel(channel);
     }
     pthread_mutex_unlock(&list_lock);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    leaving = true;
+    drop_all();
+    server_stop();
 }

@@ -19,7 +19,7 @@
 #define STACK (256 * 1024) /* posix_spawn takes memory of its own */
 
 struct birth {
-    const struct orphan *orphan;
+    const struct detached_program *program;
     int told; /* a pipe, since a checker of memory may make a copy of what is borrowed */
 };
 
@@ -33,9 +33,9 @@ struct outcome {
 __attribute__((no_sanitize_address)) static int between(void *argument)
 {
     const struct birth *birth = argument;
-    const struct orphan *orphan = birth->orphan;
+    const struct detached_program *program = birth->program;
     struct outcome outcome = {-1, 0};
-    outcome.error = posix_spawn(&outcome.pid, orphan->path, orphan->files, orphan->attributes, orphan->arguments, orphan->environment);
+    outcome.error = posix_spawn(&outcome.pid, program->path, program->files, program->attributes, program->arguments, program->environment);
     ssize_t written = write(birth->told, &outcome, sizeof outcome);
     syscall(SYS_exit_group, written != sizeof outcome);
     return 0;
@@ -53,7 +53,7 @@ static cloner *unwatched(void)
     return function;
 }
 
-static struct outcome start(const struct orphan *orphan, void *stack)
+static struct outcome start(const struct detached_program *program, void *stack)
 {
     struct outcome outcome = {-1, EAGAIN};
     int pipes[2];
@@ -61,7 +61,7 @@ static struct outcome start(const struct orphan *orphan, void *stack)
         outcome.error = errno;
         return outcome;
     }
-    struct birth birth = {orphan, pipes[1]};
+    struct birth birth = {program, pipes[1]};
     pid_t pid = unwatched()(between, (char *)stack + STACK, CLONE_VM | CLONE_VFORK, &birth);
     if (pid < 0 && errno == EINVAL) /* an emulator that knows children with a signal only */
         pid = unwatched()(between, (char *)stack + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &birth);
@@ -77,7 +77,7 @@ static struct outcome start(const struct orphan *orphan, void *stack)
     return outcome;
 }
 
-pid_t orphan_start(const struct orphan *orphan, int *error)
+pid_t detached_spawn(const struct detached_program *program, int *error)
 {
     sigset_t all, before;
     void *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
@@ -87,7 +87,7 @@ pid_t orphan_start(const struct orphan *orphan, int *error)
     }
     sigfillset(&all); /* no handler of the program runs on borrowed memory */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct outcome outcome = start(orphan, stack);
+    struct outcome outcome = start(program, stack);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     munmap(stack, STACK);
     *error = outcome.error;

@@ -13,7 +13,7 @@
 #define PIECE (1u << 30)
 
 /* A bad address is an error here, not a crash. */
-int given_bytes(const void *bytes, uint64_t size)
+int handover_bytes(const void *bytes, uint64_t size)
 {
     int fd = wire_memory(0);
     for (uint64_t done = 0; fd >= 0 && done < size;) {
@@ -29,7 +29,7 @@ int given_bytes(const void *bytes, uint64_t size)
     return fd;
 }
 
-int given_part(const char *path, uint64_t offset, uint64_t size)
+int handover_part(const char *path, uint64_t offset, uint64_t size)
 {
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC), part = -1;
@@ -40,7 +40,7 @@ int given_part(const char *path, uint64_t offset, uint64_t size)
         if (size && offset <= whole && size <= whole - offset)
             at = mmap(NULL, whole, PROT_READ, MAP_PRIVATE, file, 0);
         if (at != MAP_FAILED) {
-            part = given_bytes((const char *)at + offset, size);
+            part = handover_bytes((const char *)at + offset, size);
             munmap(at, whole);
         }
     }
@@ -49,7 +49,7 @@ int given_part(const char *path, uint64_t offset, uint64_t size)
     return part;
 }
 
-char *given_path(const char *path)
+char *handover_path(const char *path)
 {
     char folder[PATH_MAX];
     if (path[0] == '/' || !getcwd(folder, sizeof folder))

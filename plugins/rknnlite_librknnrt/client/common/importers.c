@@ -1,50 +1,50 @@
-/* The contexts that know a memory: a list in each, guarded by the lock of whoever holds the memory. */
+/* The contexts that have imported a memory: a list in each, guarded by the lock of whoever holds the memory. */
 #include "client.h"
 
 #include <stdlib.h>
 
-bool learned_has(const struct learned *learned, uint64_t channel)
+bool importers_have(const struct importer *list, uint64_t channel)
 {
-    while (learned && learned->channel != channel)
-        learned = learned->next;
-    return learned != NULL;
+    while (list && list->channel != channel)
+        list = list->next;
+    return list != NULL;
 }
 
-void learned_add(struct learned **list, uint64_t channel)
+void importers_add(struct importer **list, uint64_t channel)
 {
-    struct learned *learned = malloc(sizeof *learned);
-    if (!learned)
+    struct importer *importer = malloc(sizeof *importer);
+    if (!importer)
         return; /* it is told once more */
-    learned->channel = channel;
-    learned->next = *list;
-    *list = learned;
+    importer->channel = channel;
+    importer->next = *list;
+    *list = importer;
 }
 
-void learned_leave(struct learned **list, uint64_t channel)
+void importers_remove(struct importer **list, uint64_t channel)
 {
-    for (struct learned **at = list; *at;) {
-        struct learned *learned = *at;
-        if (learned->channel != channel) {
-            at = &learned->next;
+    for (struct importer **at = list; *at;) {
+        struct importer *importer = *at;
+        if (importer->channel != channel) {
+            at = &importer->next;
             continue;
         }
-        *at = learned->next;
-        free(learned);
+        *at = importer->next;
+        free(importer);
     }
 }
 
-void learned_end(struct learned **list, const char *function, uint64_t memory)
+void importers_end(struct importer **list, const char *function, uint64_t memory)
 {
     while (*list) {
-        struct learned *learned = *list;
-        struct channel *channel = channel_look(learned->channel);
+        struct importer *importer = *list;
+        struct channel *channel = channel_look(importer->channel);
         if (channel) {
             struct talk talk = {.function = function, .call = CALL_FORGET, .args = {memory}};
             channel_talk(channel, &talk);
             free(talk.answer);
             channel_let_go(channel);
         }
-        *list = learned->next;
-        free(learned);
+        *list = importer->next;
+        free(importer);
     }
 }

@@ -2,7 +2,7 @@
  *
  * The kernel kills it together with this process: it owns the reading end of a pipe (the leash) that signals when
  * the last writing end is closed. PR_SET_PDEATHSIG would kill it already when the thread that started it ends. It is no
- * child of this process (orphan.c); whether it lives tells the socket.
+ * child of this process (detached_spawn.c); whether it lives tells the socket.
  */
 #include "client.h"
 
@@ -11,8 +11,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,23 +27,10 @@
 extern char **environ;
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 static pid_t server;
 static int control = -1; /* each descriptor sent over it becomes a thread of the server */
 static int leash = -1;
-static atomic_bool leaving; /* read by threads that still wait */
 static bool doubted; /* a connection to it has ended */
-
-int failed(const char *function, int code, const char *format, ...)
-{
-    char text[ROOM];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    fprintf(stderr, "E %s (rknnlite): %s: %s (error %d)\n", library.name, function, text, code);
-    return code;
-}
 
 /* -- which interpreter ---------------------------------------------------------------------------- */
 
@@ -182,10 +167,10 @@ static pid_t spawn(const char *python, int sock, int pipe_end, int said, int *er
     posix_spawnattr_setsigdefault(&attributes, &defaults);
     posix_spawnattr_setpgroup(&attributes, 0); /* Ctrl-C is for the program */
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    const struct orphan orphan = {python, arguments, environment, &files, &attributes};
+    const struct detached_program program = {python, arguments, environment, &files, &attributes};
     *error = ENOMEM;
     if (environment)
-        pid = orphan_start(&orphan, error);
+        pid = detached_spawn(&program, error);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
     free(environment);
@@ -216,7 +201,7 @@ static void forget(void)
 }
 
 /* It keeps nothing that would have to be written. */
-static void stop(void)
+void server_stop(void)
 {
     if (server > 0 && !ends(0)) {
         kill(server, SIGKILL);
@@ -268,8 +253,8 @@ static bool start(void)
     uint32_t spoken = server > 0 ? greeted(control) : 0;
     bool up = spoken == PROTOCOL_VERSION;
     if (!up && spoken) {
-        stop();
-        failed("rknn_init", RKNN_ERR_DEVICE_UNAVAILABLE,
+        server_stop();
+        failed(library.opener, library.unavailable,
                "the rknnlite of %s speaks version %u of the protocol, this library %d: they are of different versions; "
                "ask for the library once more (rknnlite librknnrt --dir), or name another Python in RKNNLITE_PYTHON",
                python, spoken, PROTOCOL_VERSION);
@@ -278,7 +263,7 @@ static bool start(void)
             last_words(said, why, sizeof why);
         else
             snprintf(why, sizeof why, "%s", strerror(error));
-        stop();
+        server_stop();
         failed(library.opener, library.unavailable,
                "%s does not start rknnlite's CPU reference: %s; install rknnlite for it, or name another Python in "
                "RKNNLITE_PYTHON",
@@ -288,19 +273,13 @@ static bool start(void)
     return up;
 }
 
-static void after_fork(void)
+void server_after_fork(void)
 {
     pthread_mutex_init(&process_lock, NULL);
-    forget(); /* it is the parent's */
-    channels_after_fork();
+    forget();
 }
 
-static void prepare(void)
-{
-    pthread_atfork(NULL, NULL, after_fork);
-}
-
-void process_doubt(void)
+void server_doubt(void)
 {
     pthread_mutex_lock(&process_lock);
     doubted = true;
@@ -317,10 +296,9 @@ static bool ended(void)
     return true;
 }
 
-int process_connect(uint64_t id)
+int server_connect(uint64_t id)
 {
     int ends[2];
-    pthread_once(&prepared, prepare);
     pthread_mutex_lock(&process_lock);
     bool up = (server > 0 && !ended()) || start();
     if (up && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0) {
@@ -336,16 +314,4 @@ int process_connect(uint64_t id)
     }
     pthread_mutex_unlock(&process_lock);
     return up ? high(ends[0]) : -1;
-}
-
-bool process_is_leaving(void)
-{
-    return leaving;
-}
-
-__attribute__((destructor)) static void leave(void)
-{
-    leaving = true;
-    channels_drop_all();
-    stop();
 }

@@ -8,7 +8,7 @@
 
 #define SLACK 4096 /* ids behind the room that a tokenizer callback is told: it is told, not trusted */
 
-int session_sockets(struct session *session)
+int callbacks_open(struct session *session)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -17,7 +17,7 @@ int session_sockets(struct session *session)
     return ends[1];
 }
 
-void session_drop(struct session *session)
+void callbacks_close(struct session *session)
 {
     if (!session)
         return;
@@ -107,7 +107,7 @@ static int answer(struct session *session, const struct request *request, char *
     }
 }
 
-bool session_serve(struct session *session)
+bool callbacks_serve(struct session *session)
 {
     struct request request;
     struct reply reply;

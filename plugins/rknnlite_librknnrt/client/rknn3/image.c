@@ -59,7 +59,7 @@ PUBLIC int rknn3_im_mem_destroy(rknn3_context context, rknn3_im_mem *im_mem)
 
 static bool holds(const rknn3_im_mem *image)
 {
-    uint64_t size = image->data_mem ? memory3_size(image->data_mem) : 0;
+    uint64_t size = image->data_mem ? memory_size(image->data_mem) : 0;
     int row = is_packed(image->format) ? image->width * channels(image->format) : image->width;
     return size && image->width > 0 && image->height > 0 && image->stride >= row &&
            (uint64_t)image->stride * (uint64_t)image->height <= size &&

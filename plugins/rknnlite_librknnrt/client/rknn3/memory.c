@@ -18,7 +18,7 @@ struct memory {
     int fd;
     void *mapped;
     size_t mapped_size;
-    struct learned *learned;
+    struct importer *importers;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -144,7 +144,7 @@ PUBLIC int rknn3_destroy_mem(rknn3_context context, rknn3_tensor_mem *mem)
     struct memory *memory = take_out(mem);
     if (!memory)
         return unknown("rknn3_destroy_mem", mem);
-    learned_end(&memory->learned, "rknn3_destroy_mem", memory->id);
+    importers_end(&memory->importers, "rknn3_destroy_mem", memory->id);
     munmap(memory->mapped, memory->mapped_size);
     close(memory->fd);
     free(memory);
@@ -156,7 +156,7 @@ static int synced(const char *function, rknn3_context context, const rknn3_tenso
 {
     if (!is_context(function, context))
         return RKNN3_ERR_CTX_INVALID;
-    uint64_t size = memory3_size(mem);
+    uint64_t size = memory_size(mem);
     if (!size)
         return unknown(function, mem);
     if (mode < RKNN3_MEMORY_SYNC_TO_DEVICE || mode > RKNN3_MEMORY_SYNC_BIDIRECTIONAL)
@@ -185,7 +185,7 @@ int rknn3_mem_sync_range(rknn3_context context, rknn3_tensor_mem *mem, rknn3_mem
 
 /* -- what contexts know ------------------------------------------------------------------------------ */
 
-uint64_t memory3_size(const rknn3_tensor_mem *mem)
+uint64_t memory_size(const rknn3_tensor_mem *mem)
 {
     pthread_mutex_lock(&lock);
     const struct memory *memory = *find(mem);
@@ -199,11 +199,11 @@ static void remember(const rknn3_tensor_mem *mem, uint64_t channel)
     pthread_mutex_lock(&lock);
     struct memory *memory = *find(mem);
     if (memory)
-        learned_add(&memory->learned, channel);
+        importers_add(&memory->importers, channel);
     pthread_mutex_unlock(&lock);
 }
 
-int memory3_known(struct channel *channel, const char *function, const rknn3_tensor_mem *mem, uint64_t *id)
+int memory_import(struct channel *channel, const char *function, const rknn3_tensor_mem *mem, uint64_t *id)
 {
     pthread_mutex_lock(&lock);
     struct memory *memory = *find(mem);
@@ -211,7 +211,7 @@ int memory3_known(struct channel *channel, const char *function, const rknn3_ten
         pthread_mutex_unlock(&lock);
         return unknown(function, mem);
     }
-    bool known = learned_has(memory->learned, channel->id);
+    bool known = importers_have(memory->importers, channel->id);
     int fd = known ? -1 : fcntl(memory->fd, F_DUPFD_CLOEXEC, 3);
     struct talk talk = {.function = function, .call = CALL_MEMORY, .args = {memory->id, memory->size, memory->offset}};
     *id = memory->id;
@@ -229,15 +229,20 @@ int memory3_known(struct channel *channel, const char *function, const rknn3_ten
     return code;
 }
 
-void memory3_leave(uint64_t channel)
+void memory_leave(uint64_t channel)
 {
     pthread_mutex_lock(&lock);
     for (struct memory *memory = list; memory; memory = memory->next)
-        learned_leave(&memory->learned, channel);
+        importers_remove(&memory->importers, channel);
     pthread_mutex_unlock(&lock);
 }
 
-void memory3_after_fork(void)
+static void after_fork(void)
 {
     pthread_mutex_init(&lock, NULL);
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
 }

@@ -6,80 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
-int refused(const char *function, rknn3_context context, const char *why)
-{
-    if (!channel_is_open(context))
-        return failed(function, RKNN3_ERR_CTX_INVALID, "there is no context %llu", (unsigned long long)context);
-    return failed(function, RKNN3_ERR_FAIL, "%s", why);
-}
-
-/* -- which revision the program was compiled with ---------------------------------------------------- */
-
-static bool is_later_by_environment(void)
-{
-    const char *version = getenv("RKNNLITE_RKNN3_VERSION");
-    return version && *version && strcmp(version, "1.0.0") != 0;
-}
-
-bool is_later(rknn3_context context)
-{
-    struct channel *channel = channel_look(context);
-    bool later = channel && channel->own ? channel->own->later : is_later_by_environment();
-    if (channel)
-        channel_let_go(channel);
-    return later;
-}
-
-void program_is_later(rknn3_context context)
-{
-    struct channel *channel = channel_look(context);
-    if (!channel)
-        return;
-    if (channel->own)
-        channel->own->later = true;
-    channel_let_go(channel);
-}
-
-/* -- conversations ------------------------------------------------------------------------------------ */
-
-struct channel *context_take(const char *function, rknn3_context context, int *code)
-{
-    struct channel *channel = channel_take(function, context, code);
-    if (channel && channel->own && !channel->own->is_session)
-        return channel;
-    if (channel) {
-        *code = failed(function, RKNN3_ERR_CTX_INVALID, "%llu is a session, not a context", (unsigned long long)context);
-        channel_let_go(channel);
-    }
-    return NULL;
-}
-
-int context_tell(rknn3_context context, struct talk *talk)
-{
-    int code = 0;
-    struct channel *channel = context_take(talk->function, context, &code);
-    if (!channel)
-        return code;
-    told_forget(channel->own);
-    code = channel_talk(channel, talk);
-    free(talk->answer);
-    talk->answer = NULL;
-    channel_let_go(channel);
-    return code;
-}
-
 /* -- opening and closing ------------------------------------------------------------------------------ */
 
 static struct channel *opened(const char *function, struct talk *talk, int *code)
 {
-    struct channel *channel = channel_open(function, code);
+    struct channel *channel = channel_open(function, &own_hooks, code);
     if (!channel)
         return NULL;
     channel->own = calloc(1, sizeof *channel->own);
     if (!channel->own) {
         *code = failed(function, RKNN3_ERR_OUT_OF_MEMORY, "no memory for a context");
     } else {
-        channel->own->later = is_later_by_environment();
+        channel->own->later = environment_is_later();
         *code = channel_talk(channel, talk);
         free(talk->answer);
     }
@@ -147,7 +85,7 @@ PUBLIC int rknn3_load_model_from_path(rknn3_context context, const char *model_p
     struct pack pack = {0};
     if (!model_path)
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "model_path is NULL");
-    char *model = given_path(model_path), *weight = weight_path && *weight_path ? given_path(weight_path) : NULL;
+    char *model = handover_path(model_path), *weight = weight_path && *weight_path ? handover_path(weight_path) : NULL;
     pack_text(&pack, model);
     pack_text(&pack, weight);
     talk.payload = pack.bytes;
@@ -167,7 +105,7 @@ PUBLIC int rknn3_load_model_from_data(rknn3_context context, const void *model_d
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "%llu bytes of a model at %p",
                       (unsigned long long)model_size, model_data);
     bool weights = weight_data && weight_size;
-    int fds[2] = {given_bytes(model_data, model_size), weights ? given_bytes(weight_data, weight_size) : -1};
+    int fds[2] = {handover_bytes(model_data, model_size), weights ? handover_bytes(weight_data, weight_size) : -1};
     int code;
     if (fds[0] < 0 || (weights && fds[1] < 0)) {
         code = failed(talk.function, RKNN3_ERR_MODEL_INVALID, "the %llu bytes of the %s cannot be read: %s",
@@ -211,7 +149,7 @@ PUBLIC int rknn3_register_custom_ops_plugins(rknn3_context ctx, const char *plug
     struct talk talk = {.function = "rknn3_register_custom_ops_plugins", .call = CALL3_PLUGIN};
     if (!plugin_path)
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "plugin_path is NULL");
-    char *path = given_path(plugin_path);
+    char *path = handover_path(plugin_path);
     talk.payload = path;
     talk.size = path ? strlen(path) : 0;
     int code = context_tell(ctx, &talk);
@@ -228,7 +166,7 @@ static int given(const char *function, rknn3_context context, rknn3_tensor_mem *
     if (!mem || count < 1 || count > 64)
         return failed(function, RKNN3_ERR_ARGUMENT_INVALID, "memory of %lld cores at %p", (long long)count, (void *)mem);
     for (int64_t i = 0; i < count; i++) {
-        uint64_t size = mem[i] ? memory3_size(mem[i]) : 0;
+        uint64_t size = mem[i] ? memory_size(mem[i]) : 0;
         if (!size)
             return failed(function, RKNN3_ERR_ARGUMENT_INVALID, "the memory of core %lld is none: %p", (long long)i,
                           (void *)mem[i]);

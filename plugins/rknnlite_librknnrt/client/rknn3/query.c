@@ -11,48 +11,6 @@ static bool has_index(int command)
            command == RKNN3_QUERY_POSTPROCESS_OUTPUT_ATTR;
 }
 
-/* -- answers that stay true ------------------------------------------------------------------------- */
-
-struct told {
-    struct told *next;
-    int command;
-    uint32_t index;
-    bool later;
-    uint64_t size;
-    char bytes[];
-};
-
-void told_forget(struct own *own)
-{
-    while (own->told) {
-        struct told *next = own->told->next;
-        free(own->told);
-        own->told = next;
-    }
-}
-
-static const struct told *remembered(const struct own *own, int command, uint32_t index, uint64_t size)
-{
-    const struct told *told = own->told;
-    while (told && (told->command != command || told->index != index || told->size != size))
-        told = told->next;
-    return told;
-}
-
-static void remember(struct own *own, int command, uint32_t index, const struct talk *talk)
-{
-    struct told *told = has_index(command) ? malloc(sizeof *told + talk->answer_size) : NULL;
-    if (!told)
-        return;
-    told->command = command;
-    told->index = index;
-    told->later = own->later;
-    told->size = talk->answer_size;
-    memcpy(told->bytes, talk->answer, talk->answer_size);
-    told->next = own->told;
-    own->told = told;
-}
-
 /* -- answers ------------------------------------------------------------------------------------------ */
 
 /* The structure, then two texts; the texts stay the library's until the next one. */
@@ -102,10 +60,10 @@ static int ask(struct channel *channel, int command, void *info, uint64_t size)
     uint32_t index = 0;
     if (has_index(command) && size >= sizeof index)
         memcpy(&index, info, sizeof index);
-    const struct told *told = remembered(channel->own, command, index, size);
-    if (told) {
-        channel->own->later = told->later;
-        memcpy(info, told->bytes, size);
+    const struct answer *answer = answers_find(channel->answers, (uint32_t)command, index, size);
+    if (answer) {
+        channel->own->later = answer->later;
+        memcpy(info, answer->bytes, answer->size);
         return RKNN3_SUCCESS;
     }
     struct talk talk = {.function = "rknn3_query",
@@ -116,7 +74,12 @@ static int ask(struct channel *channel, int command, void *info, uint64_t size)
         return code;
     if (talk.told[0]) /* a structure that only one revision has: 1 the first, 2 the later one */
         channel->own->later = talk.told[0] == 2;
-    remember(channel->own, command, index, &talk);
+    if (has_index(command)) {
+        uint64_t kept = talk.answer_size < size ? talk.answer_size : size;
+        struct answer *record = answers_keep(&channel->answers, (uint32_t)command, index, size, talk.answer, kept);
+        if (record)
+            record->later = channel->own->later;
+    }
     if (command == RKNN3_QUERY_LLM_CONFIG)
         code = put_config(channel, &talk, info, size);
     else if (command == RKNN3_QUERY_DYNAMIC_SHAPE_INFO || command == RKNN3_QUERY_POSTPROCESS_DYNAMIC_SHAPE_INFO)
@@ -149,7 +112,7 @@ PUBLIC int rknn3_find_devices(rknn3_devices *pdevs)
     int code = 0;
     if (!pdevs)
         return failed(function, RKNN3_ERR_ARGUMENT_INVALID, "pdevs is NULL");
-    struct channel *channel = channel_open(function, &code);
+    struct channel *channel = channel_open(function, &own_hooks, &code);
     if (!channel)
         return code;
     code = channel_talk(channel, &talk);

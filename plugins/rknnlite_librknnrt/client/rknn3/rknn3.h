@@ -1,11 +1,11 @@
-/* The parts of librknn3_api.so, for each other. */
+/* The parts of librknn3_api.so, for each other; each file may call those that stand above it. */
 #ifndef RKNNLITE_RKNN3_H
 #define RKNNLITE_RKNN3_H
 
 #include "client.h"
 #include "rknn3_api.h"
 
-#define MOST_TENSORS 4096
+#define MOST_TENSORS 4096 /* of one call */
 
 struct session;
 
@@ -15,27 +15,7 @@ struct own {
     bool is_session; /* its functions take a session, not a context */
     char *texts;     /* that the last RKNN3_QUERY_LLM_CONFIG points to */
     struct session *session;
-    struct told *told; /* answers that stay true until something is set */
 };
-
-/* -- query3.c ------------------------------------------------------------------------------------- */
-
-void told_forget(struct own *own);
-
-/* -- model3.c ------------------------------------------------------------------------------------- */
-
-struct channel *context_take(const char *function, rknn3_context context, int *code);
-int context_tell(rknn3_context context, struct talk *talk); /* take, talk, let go; the answer is freed */
-bool is_later(rknn3_context context);
-void program_is_later(rknn3_context context);
-int refused(const char *function, rknn3_context context, const char *why);
-
-/* -- memory3.c ------------------------------------------------------------------------------------ */
-
-int memory3_known(struct channel *channel, const char *function, const rknn3_tensor_mem *mem, uint64_t *id);
-uint64_t memory3_size(const rknn3_tensor_mem *mem); /* 0: there is none */
-void memory3_leave(uint64_t channel);
-void memory3_after_fork(void);
 
 /* -- pack.c: values one behind the other ------------------------------------------------------------ */
 
@@ -48,11 +28,26 @@ struct pack {
 void pack_number(struct pack *pack, uint64_t number);
 void pack_bytes(struct pack *pack, const void *bytes, uint64_t size); /* NULL: none, which is told */
 void pack_text(struct pack *pack, const char *text);
-const char *pack_inputs(struct pack *pack, const rknn3_llm_input *inputs, uint32_t count, uint64_t hidden);
 
-/* -- session3.c, callbacks3.c ----------------------------------------------------------------------- */
+/* -- context.c: a context in a call -------------------------------------------------------------------- */
 
-/* What the server asks the program for while a session runs, or a chat server. */
+struct channel *context_take(const char *function, rknn3_context context, int *code);
+int context_tell(rknn3_context context, struct talk *talk); /* take, talk, let go; the answer is freed */
+bool context_is_later(rknn3_context context); /* of the later revision */
+bool environment_is_later(void);              /* what RKNNLITE_RKNN3_VERSION says of programs */
+void program_is_later(rknn3_context context); /* it has called a function of the later revision */
+int context_refused(const char *function, rknn3_context context, const char *why);
+
+/* -- memory.c --------------------------------------------------------------------------------------- */
+
+/* Make the context know a memory, and put the number that it has there into *id. */
+int memory_import(struct channel *channel, const char *function, const rknn3_tensor_mem *mem, uint64_t *id);
+uint64_t memory_size(const rknn3_tensor_mem *mem); /* 0: there is none */
+void memory_leave(uint64_t channel);
+
+/* -- callbacks.c: of a session, or of a chat server ------------------------------------------------------ */
+
+/* What the server asks the program for. */
 struct session {
     rknn3_context context;
     uint64_t hidden, vocab; /* of the model */
@@ -70,9 +65,28 @@ struct output {
     uint64_t size;
 };
 
-int session_sockets(struct session *session); /* where the server shall ask; its end, -1 */
-void session_drop(struct session *session);
-bool session_serve(struct session *session);
-void sessions_after_fork(void);
+int callbacks_open(struct session *session); /* where the server shall ask; its end, -1 */
+void callbacks_close(struct session *session);
+bool callbacks_serve(struct session *session);
+
+/* -- hooks.c: what all of these do with a conversation ----------------------------------------------------- */
+
+extern const struct channel_hooks own_hooks;
+
+/* -- llm_inputs.c ------------------------------------------------------------------------------------- */
+
+/* All inputs of a run; ``hidden``: values per embedding. What is wrong with them, or NULL. */
+const char *pack_llm_inputs(struct pack *pack, const rknn3_llm_input *inputs, uint32_t count, uint64_t hidden);
+
+/* -- session_list.c: which sessions there are ------------------------------------------------------------ */
+
+bool sessions_add(uint64_t id, rknn3_context context);
+void sessions_remove(uint64_t id);
+uint64_t session_id(const rknn3_session *session);
+rknn3_context session_context(const rknn3_session *session); /* 0: there is no such session */
+int session_unknown(const char *function, const rknn3_session *session); /* says so */
+struct channel *session_take(const char *function, rknn3_session *session, int *code);
+int session_tell(rknn3_session *session, struct talk *talk); /* one call that has nothing to answer */
+int session_tell_pack(rknn3_session *session, struct talk *talk, struct pack *pack); /* the same; the pack is freed */
 
 #endif

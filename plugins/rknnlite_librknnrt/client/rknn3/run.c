@@ -16,7 +16,7 @@ static int told_tensors(struct channel *channel, const char *function, struct pa
             return failed(function, RKNN3_ERR_ARGUMENT_INVALID, "%s %u has no mem", kind, i);
         if (tensors[i].attr)
             memcpy(&index, tensors[i].attr, sizeof index);
-        code = memory3_known(channel, function, tensors[i].mem, &id);
+        code = memory_import(channel, function, tensors[i].mem, &id);
         pack_number(pack, index);
         pack_number(pack, id);
     }
@@ -81,7 +81,7 @@ PUBLIC int rknn3_dump_features(rknn3_context context, const rknn3_tensor inputs[
     struct talk talk = {.function = "rknn3_dump_features", .call = CALL3_DUMP};
     if (!dump_dir)
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "dump_dir is NULL");
-    char *folder = given_path(dump_dir);
+    char *folder = handover_path(dump_dir);
     int code = with_tensors(context, &talk, folder, inputs, n_inputs, outputs, n_outputs);
     free(talk.answer);
     free(folder);

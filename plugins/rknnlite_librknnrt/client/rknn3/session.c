@@ -8,103 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* -- which sessions there are -------------------------------------------------------------------------- */
-
-struct entry {
-    struct entry *next;
-    uint64_t id;
-    rknn3_context context;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct entry *entries;
-
-void sessions_after_fork(void)
-{
-    pthread_mutex_init(&lock, NULL);
-}
-
-static uint64_t id_of(const rknn3_session *session)
-{
-    return (uint64_t)(uintptr_t)session;
-}
-
-/* The context of a session, 0 for none. */
-static rknn3_context context_of(const rknn3_session *session)
-{
-    pthread_mutex_lock(&lock);
-    const struct entry *entry = entries;
-    while (entry && entry->id != id_of(session))
-        entry = entry->next;
-    rknn3_context context = entry ? entry->context : 0;
-    pthread_mutex_unlock(&lock);
-    return context;
-}
-
-static bool enter(uint64_t id, rknn3_context context)
-{
-    struct entry *entry = malloc(sizeof *entry);
-    if (!entry)
-        return false;
-    entry->id = id;
-    entry->context = context;
-    pthread_mutex_lock(&lock);
-    entry->next = entries;
-    entries = entry;
-    pthread_mutex_unlock(&lock);
-    return true;
-}
-
-static void forget(uint64_t id)
-{
-    pthread_mutex_lock(&lock);
-    struct entry **at = &entries;
-    while (*at && (*at)->id != id)
-        at = &(*at)->next;
-    struct entry *entry = *at;
-    if (entry)
-        *at = entry->next;
-    pthread_mutex_unlock(&lock);
-    free(entry);
-}
-
-static int no_session(const char *function, const rknn3_session *session)
-{
-    return failed(function, RKNN3_ERR_CTX_INVALID, "there is no session %p; it was never opened, or destroyed",
-                  (const void *)session);
-}
-
-static struct channel *take(const char *function, rknn3_session *session, int *code)
-{
-    if (!context_of(session)) {
-        *code = no_session(function, session);
-        return NULL;
-    }
-    return channel_take(function, id_of(session), code);
-}
-
-/* One call of a session that has nothing to answer. */
-static int tell(rknn3_session *session, struct talk *talk)
-{
-    int code = 0;
-    struct channel *channel = take(talk->function, session, &code);
-    if (!channel)
-        return code;
-    code = channel_talk(channel, talk);
-    free(talk->answer);
-    channel_let_go(channel);
-    return code;
-}
-
-static int tell_pack(rknn3_session *session, struct talk *talk, struct pack *pack)
-{
-    talk->payload = pack->bytes;
-    talk->size = pack->size;
-    int code = pack->lost ? failed(talk->function, RKNN3_ERR_OUT_OF_MEMORY, "no memory") : tell(session, talk);
-    free(pack->bytes);
-    return code;
-}
-
 /* -- life ----------------------------------------------------------------------------------------------- */
 
 /* Numbers go by themselves: a server of another word size has another structure. */
@@ -129,7 +32,7 @@ static int begin(struct channel *channel, struct talk *talk, rknn3_context conte
 {
     channel->own = calloc(1, sizeof *channel->own);
     struct session *session = channel->own ? calloc(1, sizeof *session) : NULL;
-    int end = session ? session_sockets(session) : -1;
+    int end = session ? callbacks_open(session) : -1;
     if (!session || end < 0) {
         free(session);
         return failed(talk->function, RKNN3_ERR_OUT_OF_MEMORY, "no memory for a session");
@@ -163,14 +66,14 @@ PUBLIC rknn3_session *rknn3_session_init(rknn3_context context, rknn3_llm_param 
     }
     talk.payload = pack.bytes;
     talk.size = pack.size;
-    struct channel *channel = channel_open(talk.function, &code);
+    struct channel *channel = channel_open(talk.function, &own_hooks, &code);
     if (channel)
         code = begin(channel, &talk, context);
     free(pack.bytes);
     if (!channel)
         return NULL;
     uint64_t id = channel->id;
-    if (code || !enter(id, context)) {
+    if (code || !sessions_add(id, context)) {
         channel_drop(channel);
         return NULL;
     }
@@ -182,10 +85,10 @@ PUBLIC rknn3_session *rknn3_session_init(rknn3_context context, rknn3_llm_param 
 /* End the run under way, if there is one; nothing is said. */
 static void end_run(const char *function, rknn3_session *session)
 {
-    struct channel *context = channel_look(context_of(session));
+    struct channel *context = channel_look(session_context(session));
     if (!context)
         return;
-    struct talk talk = {.function = function, .call = CALL3_SESSION_STOP, .args = {id_of(session)}};
+    struct talk talk = {.function = function, .call = CALL3_SESSION_STOP, .args = {session_id(session)}};
     channel_talk(context, &talk);
     free(talk.answer);
     channel_let_go(context);
@@ -195,10 +98,10 @@ PUBLIC int rknn3_session_destroy(rknn3_session *session)
 {
     const char *function = "rknn3_session_destroy";
     int code = 0;
-    if (!context_of(session))
-        return no_session(function, session);
+    if (!session_context(session))
+        return session_unknown(function, session);
     end_run(function, session);
-    struct channel *channel = take(function, session, &code);
+    struct channel *channel = session_take(function, session, &code);
     if (!channel)
         return code;
     if (!channel->broken) {
@@ -206,7 +109,7 @@ PUBLIC int rknn3_session_destroy(rknn3_session *session)
         channel_talk(channel, &talk);
         free(talk.answer);
     }
-    forget(channel->id);
+    sessions_remove(channel->id);
     channel_drop(channel);
     return RKNN3_SUCCESS;
 }
@@ -218,7 +121,7 @@ static const char *pack_outputs(struct pack *pack, const RKLLMCallback *given, s
 {
     for (uint32_t i = 0; i < given->n_output_tensors; i++) {
         const rknn3_tensor *tensor = &given->output_tensors[i];
-        uint64_t size = tensor->mem ? memory3_size(tensor->mem) : 0;
+        uint64_t size = tensor->mem ? memory_size(tensor->mem) : 0;
         if (!tensor->attr || !size)
             return "an output tensor has no attr, or no mem of rknn3_create_mem";
         pack_number(pack, tensor->attr->index);
@@ -241,7 +144,7 @@ static int set_callbacks(rknn3_session *session, struct talk *talk, struct pack 
                          struct output **outputs)
 {
     int code = 0;
-    struct channel *channel = take(talk->function, session, &code);
+    struct channel *channel = session_take(talk->function, session, &code);
     if (!channel)
         return code;
     talk->payload = pack->bytes;
@@ -267,10 +170,10 @@ PUBLIC int rknn3_session_set_callback(rknn3_session *session, RKLLMCallback *cal
     void *input_callback = NULL;
     if (!callback)
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "callback is NULL");
-    rknn3_context context = context_of(session);
+    rknn3_context context = session_context(session);
     if (!context)
-        return no_session(talk.function, session);
-    if (is_later(context)) /* the later structure goes on where the first one ends */
+        return session_unknown(talk.function, session);
+    if (context_is_later(context)) /* the later structure goes on where the first one ends */
         memcpy(&input_callback, (char *)callback + sizeof *callback, sizeof input_callback);
     if (input_callback)
         return failed(talk.function, RKNN3_ERR_FAIL, "input_callback is not called here; give the inputs with the run");
@@ -294,7 +197,7 @@ PUBLIC int rknn3_session_set_llm_param(rknn3_session *session, rknn3_llm_param *
     struct talk talk = {.function = "rknn3_session_set_llm_param", .call = CALL3_SESSION_PARAMS};
     struct pack pack = {0};
     if (pack_params(&pack, params, n_params))
-        return tell_pack(session, &talk, &pack);
+        return session_tell_pack(session, &talk, &pack);
     free(pack.bytes);
     return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "%d params at %p", n_params, (void *)params);
 }
@@ -307,7 +210,7 @@ PUBLIC int rknn3_session_set_chat_template(rknn3_session *session, const char *s
     pack_text(&pack, system_prompt);
     pack_text(&pack, prompt_prefix);
     pack_text(&pack, prompt_postfix);
-    return tell_pack(session, &talk, &pack);
+    return session_tell_pack(session, &talk, &pack);
 }
 
 PUBLIC int rknn3_session_set_function_tools(rknn3_session *session, const char *tools)
@@ -315,7 +218,7 @@ PUBLIC int rknn3_session_set_function_tools(rknn3_session *session, const char *
     struct talk talk = {.function = "rknn3_session_set_function_tools", .call = CALL3_SESSION_TOOLS};
     struct pack pack = {0};
     pack_text(&pack, tools ? tools : "");
-    return tell_pack(session, &talk, &pack);
+    return session_tell_pack(session, &talk, &pack);
 }
 
 PUBLIC int rknn3_session_set_kvcache_policy(rknn3_session *session, rknn3_kvcache_policy policy,
@@ -325,13 +228,13 @@ PUBLIC int rknn3_session_set_kvcache_policy(rknn3_session *session, rknn3_kvcach
     talk.args[0] = (uint64_t)policy;
     talk.args[1] = param ? (uint64_t)param->recurrent.n_keep : 0;
     talk.args[2] = param ? (uint64_t)param->recurrent.n_keep_aligned : 0;
-    return tell(session, &talk);
+    return session_tell(session, &talk);
 }
 
 PUBLIC int rknn3_session_clear_kvcache(rknn3_session *session, rknn3_kvcache_clear_policy clear)
 {
     struct talk talk = {.function = "rknn3_session_clear_kvcache", .call = CALL3_SESSION_CLEAR, .args = {(uint64_t)clear}};
-    return tell(session, &talk);
+    return session_tell(session, &talk);
 }
 
 static int with_path(rknn3_session *session, const char *function, uint32_t call, const char *path)
@@ -340,10 +243,10 @@ static int with_path(rknn3_session *session, const char *function, uint32_t call
     struct pack pack = {0};
     if (!path)
         return failed(function, RKNN3_ERR_ARGUMENT_INVALID, "the path is NULL");
-    char *whole = given_path(path);
+    char *whole = handover_path(path);
     pack_text(&pack, whole);
     free(whole);
-    return tell_pack(session, &talk, &pack);
+    return session_tell_pack(session, &talk, &pack);
 }
 
 PUBLIC int rknn3_session_save_kvcache(rknn3_session *session, char *kvcache_path)
@@ -361,7 +264,7 @@ PUBLIC int rknn3_session_load_kvcache(rknn3_session *session, const char *kvcach
 PUBLIC int rknn3_session_load_kvcache_from_path(rknn3_session *session, const char *kvcache_path);
 int rknn3_session_load_kvcache_from_path(rknn3_session *session, const char *kvcache_path)
 {
-    program_is_later(context_of(session));
+    program_is_later(session_context(session));
     return with_path(session, "rknn3_session_load_kvcache_from_path", CALL3_SESSION_LOAD, kvcache_path);
 }
 
@@ -369,150 +272,13 @@ PUBLIC int rknn3_session_load_kvcache_from_data(rknn3_session *session, const vo
 int rknn3_session_load_kvcache_from_data(rknn3_session *session, const void *data, int64_t size)
 {
     struct talk talk = {.function = "rknn3_session_load_kvcache_from_data", .call = CALL3_SESSION_LOAD, .args = {(uint64_t)size}};
-    program_is_later(context_of(session));
-    int fd = data && size > 0 ? given_bytes(data, (uint64_t)size) : -1;
+    program_is_later(session_context(session));
+    int fd = data && size > 0 ? handover_bytes(data, (uint64_t)size) : -1;
     if (fd < 0)
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "%lld bytes at %p", (long long)size, data);
     talk.fds = &fd;
     talk.n_fds = 1;
-    int code = tell(session, &talk);
+    int code = session_tell(session, &talk);
     close(fd);
-    return code;
-}
-
-/* -- runs ----------------------------------------------------------------------------------------------- */
-
-PUBLIC int rknn3_session_stop(rknn3_session *session)
-{
-    struct talk talk = {.function = "rknn3_session_stop", .call = CALL3_SESSION_STOP, .args = {id_of(session)}};
-    rknn3_context context = context_of(session);
-    return context ? context_tell(context, &talk) : no_session(talk.function, session);
-}
-
-/* The members of the later revision, in its order. */
-struct later_state {
-    uint64_t n_total, n_reuse, n_max, n_prefill, n_decode, n_input, n_output;
-    const int32_t *input, *output;
-    int32_t policy, n_loras;
-    rknn3_lora *loras;
-};
-
-PUBLIC int rknn3_session_query_state(rknn3_session *session, RKLLMRunState *state)
-{
-    struct talk talk = {.function = "rknn3_session_query_state", .call = CALL3_SESSION_STATE, .args = {id_of(session)}};
-    rknn3_context context = context_of(session);
-    if (!state)
-        return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "state is NULL");
-    if (!context)
-        return no_session(talk.function, session);
-    int code = context_tell(context, &talk);
-    const uint64_t *told = talk.told;
-    if (!code && is_later(context)) {
-        struct later_state later = {.n_total = told[0], .n_max = told[1], .n_decode = told[2], .n_prefill = told[3],
-                                    .n_input = told[3], .n_output = told[2], .policy = (int32_t)told[4]};
-        memcpy((void *)state, &later, sizeof later);
-    } else if (!code) {
-        RKLLMRunState first = {.n_total_tokens = told[0], .n_max_tokens = told[1], .n_decode_tokens = told[2],
-                               .n_prefill_tokens = told[3], .kvcache_policy = (rknn3_kvcache_policy)told[4]};
-        *state = first;
-    }
-    return code;
-}
-
-/* A run as the server is told of it; the program's data are in ``pack``. */
-struct job {
-    uint64_t session;
-    struct talk talk;
-    struct pack pack;
-};
-
-static int prepare(struct job *job, rknn3_session *session, const rknn3_llm_input *inputs, uint32_t count,
-                   const rknn3_llm_infer_param *param)
-{
-    const char *function = job->talk.function;
-    int code = 0;
-    rknn3_context context = context_of(session);
-    if (!context)
-        return no_session(function, session);
-    if (!inputs || !count || count > MOST_TENSORS || !param)
-        return failed(function, RKNN3_ERR_ARGUMENT_INVALID, "%u inputs at %p, param at %p", count, (const void *)inputs,
-                      (const void *)param);
-    struct talk ask = {.function = function, .call = CALL3_SESSION_STATE, .args = {id_of(session), 1}};
-    code = context_tell(context, &ask);
-    if (code)
-        return code;
-    const char *fault = pack_inputs(&job->pack, inputs, count, ask.told[0]);
-    if (fault)
-        return failed(function, RKNN3_ERR_INPUT_INVALID, "%s", fault);
-    bool later = is_later(context); /* then two members come where the first revision has reserved bytes */
-    job->session = id_of(session);
-    job->talk.call = CALL3_SESSION_RUN;
-    job->talk.args[0] = count;
-    job->talk.args[1] = (uint64_t)(int64_t)param->keep_history;
-    job->talk.args[2] = (uint64_t)(int64_t)param->max_new_tokens;
-    job->talk.args[3] = later ? (param->reserved[0] ? 1u : 0) | (param->reserved[1] ? 2u : 0) : 0;
-    job->talk.payload = job->pack.bytes;
-    job->talk.size = job->pack.size;
-    return RKNN3_SUCCESS;
-}
-
-static int compute(struct job *job, bool tell_end)
-{
-    int code = 0;
-    struct channel *channel = channel_take(job->talk.function, job->session, &code);
-    if (!channel)
-        return code;
-    struct session *session = channel->own->session;
-    session->ended = false;
-    code = channel_talk(channel, &job->talk);
-    free(job->talk.answer);
-    if (code && tell_end && !session->ended && !process_is_leaving() && session->callbacks.result_callback) {
-        RKLLMResult nothing = {NULL, 0};
-        session->callbacks.result_callback(session->callbacks.result_userdata, &nothing, RKLLM_RUN_ERROR);
-    }
-    channel_let_go(channel);
-    return code;
-}
-
-PUBLIC int rknn3_session_run(rknn3_session *session, rknn3_llm_input inputs[], uint32_t n_inputs,
-                             rknn3_llm_infer_param *param)
-{
-    struct job job = {.talk = {.function = "rknn3_session_run"}};
-    int code = prepare(&job, session, inputs, n_inputs, param);
-    if (!code)
-        code = compute(&job, false);
-    free(job.pack.bytes);
-    return code;
-}
-
-static void *run_job(void *given)
-{
-    struct job *job = given;
-    compute(job, true);
-    free(job->pack.bytes);
-    free(job);
-    return NULL;
-}
-
-PUBLIC int rknn3_session_run_async(rknn3_session *session, rknn3_llm_input inputs[], uint32_t n_inputs,
-                                   rknn3_llm_infer_param *param)
-{
-    pthread_t thread;
-    pthread_attr_t detached;
-    struct job *job = calloc(1, sizeof *job);
-    if (!job)
-        return failed("rknn3_session_run_async", RKNN3_ERR_OUT_OF_MEMORY, "no memory");
-    job->talk.function = "rknn3_session_run_async";
-    int code = prepare(job, session, inputs, n_inputs, param);
-    pthread_attr_init(&detached);
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    if (!code && pthread_create(&thread, &detached, run_job, job) != 0)
-        code = failed(job->talk.function, RKNN3_ERR_OUT_OF_MEMORY, "no thread for the run");
-    else if (!code)
-        job = NULL;
-    pthread_attr_destroy(&detached);
-    if (job)
-        free(job->pack.bytes);
-    free(job);
     return code;
 }

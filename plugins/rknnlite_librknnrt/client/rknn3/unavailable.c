@@ -39,7 +39,7 @@ PUBLIC int rknn3_session_query_lora(rknn3_session *session, rknn3_lora **lora, i
 static int refused_later(const char *function, rknn3_context context, const char *why)
 {
     program_is_later(context);
-    return refused(function, context, why);
+    return context_refused(function, context, why);
 }
 
 PUBLIC int rknn3_set_decrypt_key_from_path(rknn3_context context, const char *path);

@@ -1,50 +1,10 @@
 /* Contexts: opening, questions, settings, closing. */
-#include "client.h"
+#include "rknnrt.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* -- answers that stay true ------------------------------------------------------------------------ */
-
-struct answer {
-    struct answer *next;
-    uint32_t command;
-    uint32_t index;
-    uint32_t size;
-    char bytes[];
-};
-
-static void remember(struct channel *channel, uint32_t command, uint32_t index, const void *bytes, size_t size)
-{
-    struct answer *answer = malloc(sizeof *answer + size);
-    if (!answer)
-        return;
-    answer->command = command;
-    answer->index = index;
-    answer->size = (uint32_t)size;
-    memcpy(answer->bytes, bytes, size);
-    answer->next = channel->answers;
-    channel->answers = answer;
-}
-
-void answers_forget(struct channel *channel)
-{
-    while (channel->answers) {
-        struct answer *next = channel->answers->next;
-        free(channel->answers);
-        channel->answers = next;
-    }
-}
-
-static const struct answer *remembered(const struct channel *channel, uint32_t command, uint32_t index)
-{
-    const struct answer *answer = channel->answers;
-    while (answer && (answer->command != command || answer->index != index))
-        answer = answer->next;
-    return answer;
-}
 
 /* -- opening --------------------------------------------------------------------------------------- */
 
@@ -64,7 +24,7 @@ static int hand_model(struct channel *channel, struct talk *talk, int fd)
 static int open_file(struct channel *channel, struct talk *talk, const char *model, const rknn_init_extend *extend)
 {
     if (extend && extend->real_model_size) {
-        int fd = given_part(model, (uint64_t)extend->real_model_offset, extend->real_model_size);
+        int fd = handover_part(model, (uint64_t)extend->real_model_offset, extend->real_model_size);
         if (fd < 0)
             return failed(talk->function, RKNN_ERR_MODEL_INVALID,
                           "the %u bytes (real_model_size) at %d (real_model_offset) of %s cannot be read: %s",
@@ -73,7 +33,7 @@ static int open_file(struct channel *channel, struct talk *talk, const char *mod
         talk->args[1] = extend->real_model_size;
         return hand_model(channel, talk, fd);
     }
-    char *path = given_path(model);
+    char *path = handover_path(model);
     talk->payload = path;
     talk->size = path ? strlen(path) : 0;
     int code = hand_model(channel, talk, -1);
@@ -83,7 +43,7 @@ static int open_file(struct channel *channel, struct talk *talk, const char *mod
 
 static int open_bytes(struct channel *channel, struct talk *talk, const void *model, uint32_t size)
 {
-    int fd = given_bytes(model, size);
+    int fd = handover_bytes(model, size);
     if (fd < 0)
         return failed(talk->function, RKNN_ERR_MODEL_INVALID, "the %u bytes of the model cannot be read: %s", size, strerror(errno));
     talk->args[1] = size;
@@ -96,7 +56,7 @@ PUBLIC int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t
     if (!context || !model)
         return failed("rknn_init", RKNN_ERR_PARAM_INVALID, "%s is NULL", context ? "model" : "context");
     uint64_t master = extend && (flag & RKNN_FLAG_SHARE_WEIGHT_MEM) ? extend->ctx : 0;
-    struct channel *channel = channel_open("rknn_init", &code);
+    struct channel *channel = channel_open("rknn_init", &context_hooks, &code);
     if (!channel)
         return code;
     struct talk talk = {.function = "rknn_init", .call = CALL_INIT, .args = {flag, 0, master}};
@@ -127,10 +87,10 @@ PUBLIC int rknn_dup_context(rknn_context *context_in, rknn_context *context_out)
     struct channel *from = channel_take(function, *context_in, &code);
     if (!from)
         return code;
-    struct channel *twin = channel_open(function, &code);
+    struct channel *twin = channel_open(function, &context_hooks, &code);
     if (twin) {
         struct talk talk = {.function = function, .call = CALL_DUP, .args = {from->id}};
-        code = frames_flush(from, function);
+        code = inputs_flush(from, function);
         if (!code) {
             /* The twin asks for itself; its original stays taken meanwhile. */
             code = channel_talk(twin, &talk);
@@ -195,19 +155,19 @@ static void put(struct channel *channel, uint32_t command, void *info, uint32_t 
 
 static int ask(struct channel *channel, uint32_t command, uint32_t index, void *info, uint32_t room)
 {
-    const struct answer *answer = remembered(channel, command, index);
-    if (answer && answer->size <= room) {
+    const struct answer *answer = answers_find(channel->answers, command, index, room);
+    if (answer) {
         memcpy(info, answer->bytes, answer->size);
         return RKNN_SUCC;
     }
     struct talk talk = {.function = "rknn_query", .call = CALL_QUERY, .args = {command, index, room}};
-    int code = frames_flush(channel, talk.function);
+    int code = inputs_flush(channel, talk.function);
     if (!code)
         code = channel_talk(channel, &talk);
     if (code)
         return code;
     if (stays(command))
-        remember(channel, command, index, talk.answer, talk.answer_size);
+        answers_keep(&channel->answers, command, index, room, talk.answer, talk.answer_size < room ? talk.answer_size : room);
     put(channel, command, info, room, &talk);
     free(talk.answer);
     return code;
@@ -243,9 +203,9 @@ static int tell(const char *function, rknn_context context, uint32_t call, uint6
     struct talk talk = {.function = function, .call = call, .args = {value}, .payload = payload, .size = size};
     if (call == CALL_SHAPES) { /* inputs of the shapes before do not fit any more */
         frames_renew(channel);
-        answers_forget(channel);
+        answers_forget(&channel->answers);
     } else {
-        code = frames_flush(channel, function);
+        code = inputs_flush(channel, function);
     }
     if (!code)
         code = channel_talk(channel, &talk);
@@ -267,7 +227,7 @@ PUBLIC int rknn_set_batch_core_num(rknn_context context, int core_num)
 PUBLIC int rknn_set_input_shapes(rknn_context ctx, uint32_t n_inputs, rknn_tensor_attr attr[])
 {
     const char *function = "rknn_set_input_shapes";
-    if (!attr || n_inputs > 4096)
+    if (!attr || n_inputs > MOST_TENSORS)
         return failed(function, RKNN_ERR_PARAM_INVALID, "%u attributes at %p", n_inputs, (void *)attr);
     return tell(function, ctx, CALL_SHAPES, n_inputs, attr, n_inputs * sizeof *attr);
 }

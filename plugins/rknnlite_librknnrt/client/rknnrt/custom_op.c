@@ -1,5 +1,5 @@
 /* Operators of the program: registered here, asked for by the server while a call waits for it. */
-#include "client.h"
+#include "rknnrt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -357,7 +357,7 @@ PUBLIC int rknn_register_custom_ops(rknn_context ctx, rknn_custom_op *op, uint32
         else if (op[i].target == RKNN_TARGET_TYPE_GPU && (fault = gpu_fault()) != NULL)
             code = failed(function, RKNN_ERR_DEVICE_UNAVAILABLE, "operator %u (%.64s): %s", i, op[i].op_type, fault);
     if (!code)
-        code = frames_flush(channel, function);
+        code = inputs_flush(channel, function);
     if (!code)
         code = register_all(channel, op, custom_op_num);
     channel_let_go(channel);

@@ -1,6 +1,6 @@
 /* OpenCL for operators of the GPU: loaded when one is registered, one device, context and queue for the process. Its
  * objects are plain pointers here, so that nothing of OpenCL is needed to compile this library. */
-#include "client.h"
+#include "rknnrt.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -107,7 +107,7 @@ const char *gpu_fault(void)
 /* Objects of OpenCL are left alone in a child, and at the end, when OpenCL may have gone already. */
 static bool gone(void)
 {
-    return cl.owner != getpid() || process_is_leaving();
+    return cl.owner != getpid() || channels_are_leaving();
 }
 
 /* -- kernels --------------------------------------------------------------------------------------- */

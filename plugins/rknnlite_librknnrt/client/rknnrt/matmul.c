@@ -1,5 +1,5 @@
 /* Matrix products: contexts of their own kind, on memory as other contexts use it. */
-#include "client.h"
+#include "rknnrt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static int create(const char *function, rknn_matmul_ctx *ctx, rknn_matmul_info *
     int code = 0;
     if (!ctx || !info || !attrs || count < 1 || count > RKNN_MAX_DYNAMIC_SHAPE_NUM)
         return failed(function, RKNN_ERR_PARAM_INVALID, "an argument is NULL, or %d shapes are none", count);
-    struct channel *channel = channel_open(function, &code);
+    struct channel *channel = channel_open(function, &context_hooks, &code);
     if (!channel)
         return code;
     size_t size = sizeof *info + (size_t)count * sizeof *shapes;
@@ -66,7 +66,7 @@ static int product(rknn_matmul_ctx ctx, struct talk *talk, rknn_tensor_mem *mem)
     if (!channel->matmul)
         code = failed(talk->function, RKNN_ERR_CTX_INVALID, "context %llu is a model's, not a product's", (unsigned long long)ctx);
     if (!code && mem)
-        code = memory_known(channel, talk->function, mem, &talk->args[0]);
+        code = memory_import(channel, talk->function, mem, &talk->args[0]);
     memory_to_server();
     if (!code)
         code = channel_talk(channel, talk);
@@ -85,7 +85,7 @@ PUBLIC int rknn_matmul_set_io_mem(rknn_matmul_ctx ctx, rknn_tensor_mem *mem, rkn
     struct channel *channel = channel_take(talk.function, ctx, &code);
     if (!channel)
         return code;
-    code = memory_known(channel, talk.function, mem, &known);
+    code = memory_import(channel, talk.function, mem, &known);
     channel_let_go(channel);
     if (!code)
         memory_bound(known, attr->name[0] != 'C');
@@ -189,7 +189,7 @@ PUBLIC int rknn_B_normal_layout_to_native_layout(void *B_input, void *B_output, 
     size_t size = ((size_t)K * (size_t)N * bits_of_b(info->type) + 7) / 8;
     int fd = wire_memory(size);
     void *at = fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    struct channel *channel = at == MAP_FAILED ? NULL : channel_open(talk.function, &code);
+    struct channel *channel = at == MAP_FAILED ? NULL : channel_open(talk.function, &context_hooks, &code);
     if (channel) {
         memcpy(at, B_input, size);
         talk.args[0] = (uint64_t)K;

@@ -2,7 +2,7 @@
  *
  * Memory belongs to no context here: each that is given one learns of it then, by its descriptor.
  */
-#include "client.h"
+#include "rknnrt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ struct memory {
     size_t mapped_size;
     char *mirrored; /* the program's own bytes, which the server cannot map: copied before and after runs */
     bool read, written;
-    struct learned *learned;
+    struct importer *importers;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -173,7 +173,7 @@ static struct memory **find(const rknn_tensor_mem *mem)
     return at;
 }
 
-int memory_known(struct channel *channel, const char *function, const rknn_tensor_mem *mem, uint64_t *id)
+int memory_import(struct channel *channel, const char *function, const rknn_tensor_mem *mem, uint64_t *id)
 {
     pthread_mutex_lock(&lock);
     struct memory *memory = *find(mem);
@@ -181,7 +181,7 @@ int memory_known(struct channel *channel, const char *function, const rknn_tenso
     struct talk talk = {.function = function, .call = CALL_MEMORY, .fds = &fd, .n_fds = 1};
     bool known = false;
     if (memory) {
-        known = learned_has(memory->learned, channel->id);
+        known = importers_have(memory->importers, channel->id);
         *id = talk.args[0] = memory->id;
         talk.args[1] = memory->mem.size;
         talk.args[2] = (uint64_t)memory->mem.offset;
@@ -198,7 +198,7 @@ int memory_known(struct channel *channel, const char *function, const rknn_tenso
         pthread_mutex_lock(&lock);
         memory = code ? NULL : *find(mem);
         if (memory)
-            learned_add(&memory->learned, channel->id);
+            importers_add(&memory->importers, channel->id);
         pthread_mutex_unlock(&lock);
     }
     if (fd >= 0)
@@ -225,7 +225,7 @@ PUBLIC int rknn_destroy_mem(rknn_context ctx, rknn_tensor_mem *mem)
     if (!memory)
         return failed("rknn_destroy_mem", RKNN_ERR_PARAM_INVALID,
                       "there is no rknn_tensor_mem at %p; it was destroyed, or never made", (void *)mem);
-    learned_end(&memory->learned, "rknn_destroy_mem", memory->id);
+    importers_end(&memory->importers, "rknn_destroy_mem", memory->id);
     free_memory(memory);
     return RKNN_SUCC;
 }
@@ -234,13 +234,18 @@ void memory_leave(uint64_t channel)
 {
     pthread_mutex_lock(&lock);
     for (struct memory *memory = list; memory; memory = memory->next)
-        learned_leave(&memory->learned, channel);
+        importers_remove(&memory->importers, channel);
     pthread_mutex_unlock(&lock);
 }
 
-void memory_after_fork(void)
+static void after_fork(void)
 {
     pthread_mutex_init(&lock, NULL);
+}
+
+__attribute__((constructor)) static void prepare(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
 }
 
 /* -- memory that the server cannot map --------------------------------------------------------------- */
@@ -282,49 +287,7 @@ void memory_from_server(void)
     mirror(false);
 }
 
-/* -- giving it to contexts ----------------------------------------------------------------------------- */
-
-/* A call about one memory: arguments are its number and ``value``. */
-static int about(const char *function, rknn_context ctx, const rknn_tensor_mem *mem, struct talk *talk)
-{
-    int code = 0;
-    struct channel *channel = channel_take(function, ctx, &code);
-    if (!channel)
-        return code;
-    talk->function = function;
-    code = frames_flush(channel, function);
-    if (!code)
-        code = memory_known(channel, function, mem, &talk->args[0]);
-    if (!code)
-        code = channel_talk(channel, talk);
-    free(talk->answer);
-    talk->answer = NULL;
-    channel_let_go(channel);
-    return code;
-}
-
-PUBLIC int rknn_set_io_mem(rknn_context ctx, rknn_tensor_mem *mem, rknn_tensor_attr *attr)
-{
-    if (!attr)
-        return failed("rknn_set_io_mem", RKNN_ERR_PARAM_INVALID, "attr is NULL");
-    struct talk talk = {.call = CALL_BIND, .payload = attr, .size = sizeof *attr};
-    int code = about("rknn_set_io_mem", ctx, mem, &talk);
-    if (!code)
-        memory_bound(talk.args[0], talk.told[0] != 0);
-    return code;
-}
-
-PUBLIC int rknn_set_weight_mem(rknn_context ctx, rknn_tensor_mem *mem)
-{
-    struct talk talk = {.call = CALL_WEIGHTS};
-    return about("rknn_set_weight_mem", ctx, mem, &talk);
-}
-
-PUBLIC int rknn_set_internal_mem(rknn_context ctx, rknn_tensor_mem *mem)
-{
-    struct talk talk = {.call = CALL_INTERNAL};
-    return about("rknn_set_internal_mem", ctx, mem, &talk);
-}
+/* -- flushing --------------------------------------------------------------------------------------------- */
 
 /* Contexts that flush by themselves have nothing to do here. */
 PUBLIC int rknn_mem_sync(rknn_context context, rknn_tensor_mem *mem, rknn_mem_sync_mode mode)
@@ -338,10 +301,10 @@ PUBLIC int rknn_mem_sync(rknn_context context, rknn_tensor_mem *mem, rknn_mem_sy
         return failed(function, RKNN_ERR_CTX_INVALID, "there is no context %llu", (unsigned long long)context);
     pthread_mutex_lock(&lock);
     struct memory *memory = *find(mem);
-    for (struct learned *learned = memory ? memory->learned : NULL; learned && count < 15; learned = learned->next)
-        ids[count++] = learned->channel;
+    for (struct importer *importer = memory ? memory->importers : NULL; importer && count < 15; importer = importer->next)
+        ids[count++] = importer->channel;
     uint64_t own = memory ? (context ? context : memory->owner) : 0;
-    if (own && !learned_has(memory->learned, own)) /* synced before it is bound */
+    if (own && !importers_have(memory->importers, own)) /* synced before it is bound */
         ids[count++] = own;
     pthread_mutex_unlock(&lock);
     if (!memory)
@@ -353,7 +316,7 @@ PUBLIC int rknn_mem_sync(rknn_context context, rknn_tensor_mem *mem, rknn_mem_sy
             continue;
         if (channel->facts & INIT_SYNCS) {
             struct talk talk = {.function = function, .call = CALL_SYNC, .args = {0, (uint64_t)mode}};
-            code = memory_known(channel, function, mem, &talk.args[0]);
+            code = memory_import(channel, function, mem, &talk.args[0]);
             if (!code)
                 code = channel_talk(channel, &talk);
             free(talk.answer);
