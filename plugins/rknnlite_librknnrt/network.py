@@ -15,7 +15,7 @@ from rknnlite.abi.init_flags import options_of
 from rknnlite.abi.rknn_api import SYNC_DIRECTIONS, MemSync, Query
 from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
 from rknnlite.capi import Frames, answer, attr_of, perf_text, shapes_of, shapes_with
-from rknnlite.errors import ContextInvalid, ModelInvalid, ModelUnsupported, ParamInvalid, RknnError
+from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.runtime import open_model
@@ -116,11 +116,7 @@ class Network:
         else:
             shapes = shapes_of(structs, self._opened)
             self._shaped = dict(enumerate(shapes))
-        try:
-            self._opened.set_shapes(shapes)
-        except ParamInvalid as error:
-            error.code = RknnError.code  # -1: what librknnrt answers to shapes that the model has not
-            raise
+        self._opened.set_shapes(shapes)
         self._inputs, self._given = None, False
         self._gathered.clear()
         self._bound.clear()
@@ -179,16 +175,10 @@ class Network:
             self._set_zeros()
         if self._bound and not self._told:
             self._tell_mixed()
-        try:
-            if extended:
-                self._frames.begin(timeout, block=not flags & RunFlag.NON_BLOCK)
-            else:
-                self._frames.run()
-        except ModelUnsupported as error:
-            error.code = (
-                RknnError.code
-            )  # an operator that nobody computes is found in the run: -1 (librknnrt 1.6.0)
-            raise
+        if extended:
+            self._frames.begin(timeout, block=not flags & RunFlag.NON_BLOCK)
+        else:
+            self._frames.run()
         return self._delivered() if flags & RunFlag.WITH_OUTPUTS else Reply(args=(self._frames.last,))
 
     def _wait(self, request: Request) -> None:
