@@ -17,14 +17,14 @@ from ..protocol import Callback, Gone, Wire
 from .inputs import stored
 from .packed import Packed
 
-__all__ = ["Asked"]
+__all__ = ["ProgramCallbacks"]
 
 Array = NDArray[Any]
 _SIZE = struct.Struct("=Q")
 _RESULT, _TOKENIZER, _EMBED, _SAMPLING, _OUTPUT = (1 << bit for bit in range(5))
 
 
-class Asked:
+class ProgramCallbacks:
     """The program's callbacks as those of the core."""
 
     def __init__(self, asks: Wire, hidden: int) -> None:

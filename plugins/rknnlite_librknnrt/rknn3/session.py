@@ -25,7 +25,7 @@ from rknnlite.spi.llm import (
 from ..calls import Handler, Reply
 from ..open_contexts import OpenContexts
 from ..protocol import Call, Request, Wire
-from .callbacks import Asked
+from .callbacks import ProgramCallbacks
 from .inputs import read_inputs
 from .packed import Packed
 
@@ -40,7 +40,7 @@ class Session:
     def __init__(self, model: LlmContext, params: list[LlmParams], asks: Wire) -> None:
         self._model, self._asks = model, asks
         self.hidden = model.config.embedding_dim
-        self._asked = Asked(asks, self.hidden)
+        self._program = ProgramCallbacks(asks, self.hidden)
         self._session: LlmSession = model.session(params if len(params) > 1 else params[0])
 
     @classmethod
@@ -98,7 +98,7 @@ class Session:
         self._session.run(inputs, params)
 
     def _callbacks(self, request: Request) -> None:
-        self._session.set_callbacks(self._asked.callbacks(request.args[0], request.payload))
+        self._session.set_callbacks(self._program.callbacks(request.args[0], request.payload))
 
     def _set_params(self, request: Request) -> None:
         params = _params(request.payload, self._model)

@@ -43,7 +43,7 @@ PUBLIC int start_server(const char *params, StatusCallback *callback)
     if (!params)
         return failed(talk.function, RKNN3_ERR_ARGUMENT_INVALID, "the parameters are NULL");
     talk.size = strlen(params);
-    struct channel *channel = channel_open(talk.function, &own_hooks, &code);
+    struct channel *channel = channel_open(talk.function, &library_hooks, &code);
     if (!channel)
         return code;
     code = serve(channel, &talk, callback);
@@ -55,7 +55,7 @@ PUBLIC int stop_server(void)
 {
     struct talk talk = {.function = "stop_server", .call = CALL3_CHAT_STOP};
     int code = 0;
-    struct channel *channel = channel_open(talk.function, &own_hooks, &code);
+    struct channel *channel = channel_open(talk.function, &library_hooks, &code);
     if (!channel)
         return code;
     code = channel_talk(channel, &talk);

@@ -34,8 +34,8 @@ static bool callback(struct channel *channel)
     return callbacks_serve(channel->own->session);
 }
 
-const struct channel_hooks own_hooks = {.closed = memory_leave,
-                                        .drop = drop,
-                                        .after_fork = after_fork,
-                                        .callback_socket = callback_socket,
-                                        .callback = callback};
+const struct channel_hooks library_hooks = {.closed = memory_leave,
+                                            .drop = drop,
+                                            .after_fork = after_fork,
+                                            .callback_socket = callback_socket,
+                                            .callback = callback};

@@ -10,7 +10,7 @@
 
 static struct channel *opened(const char *function, struct talk *talk, int *code)
 {
-    struct channel *channel = channel_open(function, &own_hooks, code);
+    struct channel *channel = channel_open(function, &library_hooks, code);
     if (!channel)
         return NULL;
     channel->own = calloc(1, sizeof *channel->own);

@@ -112,7 +112,7 @@ PUBLIC int rknn3_find_devices(rknn3_devices *pdevs)
     int code = 0;
     if (!pdevs)
         return failed(function, RKNN3_ERR_ARGUMENT_INVALID, "pdevs is NULL");
-    struct channel *channel = channel_open(function, &own_hooks, &code);
+    struct channel *channel = channel_open(function, &library_hooks, &code);
     if (!channel)
         return code;
     code = channel_talk(channel, &talk);

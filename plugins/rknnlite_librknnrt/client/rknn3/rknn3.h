@@ -71,7 +71,7 @@ bool callbacks_serve(struct session *session);
 
 /* -- hooks.c: what all of these do with a conversation ----------------------------------------------------- */
 
-extern const struct channel_hooks own_hooks;
+extern const struct channel_hooks library_hooks;
 
 /* -- llm_inputs.c ------------------------------------------------------------------------------------- */
 

@@ -66,7 +66,7 @@ PUBLIC rknn3_session *rknn3_session_init(rknn3_context context, rknn3_llm_param 
     }
     talk.payload = pack.bytes;
     talk.size = pack.size;
-    struct channel *channel = channel_open(talk.function, &own_hooks, &code);
+    struct channel *channel = channel_open(talk.function, &library_hooks, &code);
     if (channel)
         code = begin(channel, &talk, context);
     free(pack.bytes);

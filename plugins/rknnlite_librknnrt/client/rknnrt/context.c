@@ -56,7 +56,7 @@ PUBLIC int rknn_init(rknn_context *context, void *model, uint32_t size, uint32_t
     if (!context || !model)
         return failed("rknn_init", RKNN_ERR_PARAM_INVALID, "%s is NULL", context ? "model" : "context");
     uint64_t master = extend && (flag & RKNN_FLAG_SHARE_WEIGHT_MEM) ? extend->ctx : 0;
-    struct channel *channel = channel_open("rknn_init", &context_hooks, &code);
+    struct channel *channel = channel_open("rknn_init", &library_hooks, &code);
     if (!channel)
         return code;
     struct talk talk = {.function = "rknn_init", .call = CALL_INIT, .args = {flag, 0, master}};
@@ -87,7 +87,7 @@ PUBLIC int rknn_dup_context(rknn_context *context_in, rknn_context *context_out)
     struct channel *from = channel_take(function, *context_in, &code);
     if (!from)
         return code;
-    struct channel *twin = channel_open(function, &context_hooks, &code);
+    struct channel *twin = channel_open(function, &library_hooks, &code);
     if (twin) {
         struct talk talk = {.function = function, .call = CALL_DUP, .args = {from->id}};
         code = inputs_flush(from, function);

@@ -11,7 +11,7 @@ static void drop(struct channel *channel)
     operators_drop(channel);
 }
 
-const struct channel_hooks context_hooks = {.closed = memory_leave,
+const struct channel_hooks library_hooks = {.closed = memory_leave,
                                             .drop = drop,
                                             .after_fork = operators_after_fork,
                                             .callback_socket = operators_socket,

@@ -12,7 +12,7 @@ static int create(const char *function, rknn_matmul_ctx *ctx, rknn_matmul_info *
     int code = 0;
     if (!ctx || !info || !attrs || count < 1 || count > RKNN_MAX_DYNAMIC_SHAPE_NUM)
         return failed(function, RKNN_ERR_PARAM_INVALID, "an argument is NULL, or %d shapes are none", count);
-    struct channel *channel = channel_open(function, &context_hooks, &code);
+    struct channel *channel = channel_open(function, &library_hooks, &code);
     if (!channel)
         return code;
     size_t size = sizeof *info + (size_t)count * sizeof *shapes;
@@ -189,7 +189,7 @@ PUBLIC int rknn_B_normal_layout_to_native_layout(void *B_input, void *B_output, 
     size_t size = ((size_t)K * (size_t)N * bits_of_b(info->type) + 7) / 8;
     int fd = wire_memory(size);
     void *at = fd < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    struct channel *channel = at == MAP_FAILED ? NULL : channel_open(talk.function, &context_hooks, &code);
+    struct channel *channel = at == MAP_FAILED ? NULL : channel_open(talk.function, &library_hooks, &code);
     if (channel) {
         memcpy(at, B_input, size);
         talk.args[0] = (uint64_t)K;

@@ -43,6 +43,6 @@ void operators_after_fork(struct channel *channel);
 
 /* -- hooks.c: what all of these do with a conversation ----------------------------------------------------- */
 
-extern const struct channel_hooks context_hooks;
+extern const struct channel_hooks library_hooks;
 
 #endif
