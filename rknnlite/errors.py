@@ -89,9 +89,15 @@ class RknnError(Exception):
     """
 
     code: int
-    """Of the class that ``RKNNRT_CODES`` gives it, which also sets it."""
+    """Of the class, as ``RKNNRT_CODES`` gives it, which also sets it; or what the error was raised with."""
     native_code: int | None = None
     """What a library with other numbers (librknn3_api) answered; None when no library was asked."""
+
+    def __init__(self, *args: object, code: int | None = None) -> None:
+        """``code``: where the vendor's library answers another number than that of the class."""
+        super().__init__(*args)
+        if code is not None:
+            self.code = code
 
     def __str__(self) -> str:
         """The message, in which no name can drive a terminal or begin a line."""
@@ -257,7 +263,4 @@ for _code, _error in reversed(list(_BY_CODE.items())):  # so that the first code
 
 def error_from_code(code: int, text: str) -> RknnError:
     """Build the error that belongs to a code of the C API; an unknown code keeps its number."""
-    error = _BY_CODE.get(code, RknnError)(text)
-    if error.code != code:
-        error.code = code
-    return error
+    return _BY_CODE.get(code, RknnError)(text, code=code)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 from . import config
-from .errors import ParamInvalid, TargetPlatformUnmatch
+from .errors import ParamInvalid, RknnError, TargetPlatformUnmatch
 from .tensor import DType
 
 __all__ = ["SOCS", "MatmulFacts", "OperandFacts", "Soc", "detect", "get", "table"]
@@ -91,9 +91,9 @@ class Soc(NamedTuple):
             legal = ", ".join(f"{m:#x}" if m > 9 else str(m) for m in self.masks)
             if len(self.masks) == 1 << self.cores:
                 legal = f"0 to {self.masks[-1]:#x}, a bit per core"
-            error = ParamInvalid(f"core mask {mask:#x} is not legal on {self.name}; legal masks: {legal}")
-            error.code = -1
-            raise error
+            raise ParamInvalid(
+                f"core mask {mask:#x} is not legal on {self.name}; legal masks: {legal}", code=RknnError.code
+            )
 
     def check_batch_cores(self, count: int) -> None:
         """Raise the error for a number of cores that a batch cannot use; legal where core masks are."""

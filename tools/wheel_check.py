@@ -42,7 +42,7 @@ def check_wheel(path: Path) -> None:
         "rknnlite_riscv/stub.c",
         "rknnlite_cplugin/runtime_symbols.c",
         "rknnlite_librknnrt/recipe.py",
-        "rknnlite_librknnrt/client3/rknn3.h",
+        "rknnlite_librknnrt/client/rknn3/rknn3.h",
         "rknnlite_librknnrt/include/rknn_api.h",
         "rknnlite_librknnrt/include/rknn3_api.h",
     ):

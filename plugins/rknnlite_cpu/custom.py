@@ -96,13 +96,12 @@ class CustomNode:
         else:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             cause = f"{type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno})"
-        failure = CustomOpFailed(
+        code = error.code if isinstance(error, RknnError) else None
+        return CustomOpFailed(
             f"{self._model_name}: custom operator {self._op.op_type} ({self._op.describe()}) failed in {step} "
-            f'at node "{self._ctx.node.name}" on inputs {[list(array.shape) for array in inputs]}: {cause}{self._hint}'
+            f'at node "{self._ctx.node.name}" on inputs {[list(array.shape) for array in inputs]}: {cause}{self._hint}',
+            code=code,
         )
-        if isinstance(error, RknnError):
-            failure.code = error.code
-        return failure
 
 
 def _left_out(node: Node) -> str:

@@ -167,11 +167,11 @@ class ExecutionPlan:
         return self._unregistered(node, sorted(ops))
 
     def _unregistered(self, node: Node, registered: list[str]) -> Kernel:
-        """Like the vendor's runtime: the model opens, operators may be registered, running without fails."""
+        """Like the vendor's runtime: the model opens, operators may be registered, running without fails with -1."""
         text = f"{self._model_name}: {unregistered(node.label(), node.op, registered)}"
 
         def kernel(values: list[Array]) -> list[Array]:
-            raise ModelUnsupported(text + plugins.blame())
+            raise ModelUnsupported(text + plugins.blame(), code=RknnError.code)  # librknnrt 1.6.0
 
         return kernel
 

@@ -155,7 +155,7 @@ def _built(name: str = LIBRARY) -> Path:
 
 
 def _starts_this_python(folder: Path) -> bool:
-    """Whether a library there starts this Python without a file that says so: the rule of ``process.c``."""
+    """Whether a library there starts this Python without a file that says so: the rule of ``server_process.c``."""
     prefix, lib, rest = str(folder).rpartition("/lib/python3")
     python = f"{prefix}/bin/{(lib + rest).split('/')[2]}" if lib else ""
     return not is_file(folder / "interpreter") and _same_python(python, Path(prefix))

@@ -15,15 +15,16 @@ from rknnlite.abi.init_flags import options_of
 from rknnlite.abi.rknn_api import SYNC_DIRECTIONS, MemSync, Query
 from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
 from rknnlite.capi import Frames, answer, attr_of, perf_text, shapes_of, shapes_with
-from rknnlite.errors import ContextInvalid, ModelInvalid, ModelUnsupported, ParamInvalid, RknnError
+from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.runtime import open_model
 from rknnlite.spi import Context, Input
 from rknnlite.tensor import TensorAttr
 
-from .calls import Answer, Desks, Handler
+from .calls import Handler, Reply
 from .memories import Memories
+from .open_contexts import OpenContexts
 from .protocol import Call, InitFact, Request, RunFlag, Wire
 from .staging import StagedInputs, StagedOutputs
 
@@ -48,20 +49,20 @@ class Network:
         self._asks: Optional[Wire] = None  # where callbacks are asked for
 
     @classmethod
-    def open(cls, request: Request, desks: Desks, number: int) -> tuple[Network, Answer]:
+    def open(cls, request: Request, contexts: OpenContexts, number: int) -> tuple[Network, Reply]:
         """Open a model, or duplicate a context. Raises what that raises."""
         facts = InitFact(0)
         if request.call == Call.DUP:
-            opened = desks.find(request.args[0]).dup()
+            opened = contexts.find(request.args[0]).dup()
         else:
             flags, size, master = request.args[:3]
-            options = options_of(flags, desks.find(master) if master else None)
+            options = options_of(flags, contexts.find(master) if master else None)
             opened = open_model(_model(request, size), config.get("backend") or "cpu", **options)
             flushes = options.get("flush_inputs", True) and options.get("flush_outputs", True)
             facts = InitFact.SYNCS if not flushes else facts
             facts |= InitFact.DYNAMIC if opened.shapes else InitFact(0)
-        desks.add(number, opened)
-        return cls(opened), Answer(args=(int(facts),))
+        contexts.add(number, opened)
+        return cls(opened), Reply(args=(int(facts),))
 
     def handlers(self) -> dict[int, Handler]:
         """What answers which call."""
@@ -94,7 +95,7 @@ class Network:
 
     # -- questions and settings ---------------------------------------------------------------------------
 
-    def _query(self, request: Request) -> Answer:
+    def _query(self, request: Request) -> Reply:
         command, index, room = request.args[:3]
         args: tuple[int, ...] = ()
         if command == Query.PERF_DETAIL:
@@ -107,7 +108,7 @@ class Network:
             told, need, args = b"", 0, (mem.size, mem.flags)
         if room < need:
             raise ParamInvalid(f"command {command}: the structure has {room} bytes, the answer {need}")
-        return Answer(told, args)
+        return Reply(told, args)
 
     def _core_mask(self, request: Request) -> None:
         self._opened.set_core_mask(request.args[0])
@@ -125,18 +126,14 @@ class Network:
         else:
             shapes = shapes_of(structs, self._opened)
             self._shaped = dict(enumerate(shapes))
-        try:
-            self._opened.set_shapes(shapes)
-        except ParamInvalid as error:
-            error.code = RknnError.code  # -1: what librknnrt answers to shapes that the model has not
-            raise
+        self._opened.set_shapes(shapes)
         self._inputs, self._given = None, False
         self._gathered.clear()
         self._bound.clear()
 
     # -- frames -------------------------------------------------------------------------------------------
 
-    def _take_inputs(self, request: Request) -> Optional[Answer]:
+    def _take_inputs(self, request: Request) -> Optional[Reply]:
         """With a descriptor: look at what lies there from now on, and answer how many bytes of each are taken."""
         if not request.fds:
             self._set_inputs()
@@ -144,7 +141,7 @@ class Network:
         count, size = request.args[:2]
         self._inputs = None
         self._inputs = StagedInputs(self._opened, request.payload, count, request.fds.first, size)
-        return Answer(self._inputs.needs)
+        return Reply(self._inputs.needs)
 
     def _set_inputs(self) -> None:
         """Inputs come in one call or in several; once there is something for each, they count."""
@@ -180,7 +177,7 @@ class Network:
         logger.warning("rknn_run without %s: it computes on zeros", which)
         self._hand_over(self._gathered)
 
-    def _run(self, request: Request) -> Answer:
+    def _run(self, request: Request) -> Reply:
         flags, extended, timeout = request.args[:3]
         if flags & RunFlag.WITH_INPUTS:
             self._set_inputs()
@@ -188,35 +185,30 @@ class Network:
             self._set_zeros()
         if self._bound and not self._told:
             self._tell_mixed()
-        try:
-            if extended:
-                self._frames.begin(timeout, block=not flags & RunFlag.NON_BLOCK)
-            else:
-                self._frames.run()
-        except ModelUnsupported as error:
-            # an operator that nobody computes is found in the run: -1 (librknnrt 1.6.0)
-            error.code = RknnError.code
-            raise
-        return self._delivered() if flags & RunFlag.WITH_OUTPUTS else Answer(args=(self._frames.last,))
+        if extended:
+            self._frames.begin(timeout, block=not flags & RunFlag.NON_BLOCK)
+        else:
+            self._frames.run()
+        return self._delivered() if flags & RunFlag.WITH_OUTPUTS else Reply(args=(self._frames.last,))
 
     def _wait(self, request: Request) -> None:
         extended, frame, timeout = request.args[:3]
         self._frames.wait(frame if extended else None, timeout)
 
-    def _fetch(self, request: Request) -> Answer:
+    def _fetch(self, request: Request) -> Reply:
         self._outputs.ask(self._opened, request.payload)
         return self._delivered()
 
-    def _delivered(self) -> Answer:
+    def _delivered(self) -> Reply:
         outputs = self._outputs
         outputs.fetch(self._opened)
         places, outputs.places_to_send = outputs.places_to_send, b""
         fds, outputs.fd_to_send = tuple(outputs.fd_to_send), []
-        return Answer(places, (self._frames.fetched, 1, outputs.size), fds)
+        return Reply(places, (self._frames.fetched, 1, outputs.size), fds)
 
     # -- memory -------------------------------------------------------------------------------------------
 
-    def _bind(self, request: Request) -> Answer:
+    def _bind(self, request: Request) -> Reply:
         attr = attr_of(TensorAttrStruct.from_buffer_copy(request.payload))
         self._opened.bind(attr, self._memories.find(request.args[0]))
         index = next((i for i, known in enumerate(self._opened.inputs) if attr.name == known.name), None)
@@ -224,7 +216,7 @@ class Network:
             self._gathered.pop(index, None)
         self._bound[attr.name] = (attr, request.args[0])
         self._given = True
-        return Answer(args=(int(index is not None),))
+        return Reply(args=(int(index is not None),))
 
     def _forget(self, request: Request) -> None:
         self._bound = {name: kept for name, kept in self._bound.items() if kept[1] != request.args[0]}

@@ -1,4 +1,4 @@
-"""What the library and its server say to each other; the twin of ``client/protocol.h``, which a test compares."""
+"""What the library and its server say to each other; the twin of ``client/common/protocol.h``, which a test compares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
     "PROTOCOL_VERSION",
     "Call",
     "Callback",
-    "Given",
+    "Descriptors",
     "Gone",
     "InitFact",
     "Request",
@@ -130,14 +130,14 @@ class Gone(Exception):
     """The other end is closed."""
 
 
-class Given:
+class Descriptors:
     """The descriptors that came with one message: what nobody takes over is closed with it."""
 
     def __init__(self, fds: Sequence[int] = ()) -> None:
         self._fds = list(fds)
 
     @classmethod
-    def of(cls, extra: Sequence[tuple[int, int, bytes]]) -> Given:
+    def of(cls, extra: Sequence[tuple[int, int, bytes]]) -> Descriptors:
         """Those in the ancillary data of ``recvmsg``."""
         fds = array.array("i")
         for level, kind, data in extra:
@@ -186,7 +186,7 @@ class Request(NamedTuple):
     call: int
     args: tuple[int, ...]
     payload: bytes
-    fds: Given
+    fds: Descriptors
 
 
 class Wire:
@@ -230,13 +230,13 @@ class Wire:
         """Close the socket."""
         self._sock.close()
 
-    def _message(self, form: struct.Struct) -> tuple[tuple[Any, ...], Given]:
+    def _message(self, form: struct.Struct) -> tuple[tuple[Any, ...], Descriptors]:
         """The numbers of a head, and the descriptors that came with it."""
         try:
             got, extra, _, _ = self._sock.recvmsg_into([self._head], _ROOM, socket.MSG_CMSG_CLOEXEC)
         except OSError:
             raise Gone from None
-        given = Given.of(extra)
+        given = Descriptors.of(extra)
         if got < form.size:
             try:
                 if not got:

@@ -11,28 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 __all__ = [
-    "CLIENT",
-    "INCLUDE",
-    "LIBRARY",
-    "MADE_OF",
-    "RKNN3_LIBRARY",
-    "command",
-    "digest",
-    "files",
-    "flags",
-    "glibc_needed",
-    "version_flag",
-]
+    "CLIENT", "INCLUDE", "LIBRARY", "MADE_OF", "RKNN3_LIBRARY", "command", "digest", "files", "flags", "glibc_needed",
+    "include_flags", "version_flag",
+]  # fmt: skip
 
 LIBRARY, RKNN3_LIBRARY = "librknnrt.so", "librknn3_api.so"
-CLIENT, _CLIENT3, INCLUDE = (Path(__file__).with_name(name) for name in ("client", "client3", "include"))
+CLIENT, INCLUDE = (Path(__file__).with_name(name) for name in ("client", "include"))
 """Sources of the libraries, and the headers that programs are compiled with."""
-_SHARED = ("channel.c", "given.c", "learned.c", "orphan.c", "process.c", "wire.c")
-_SOURCES = {
-    LIBRARY: ((CLIENT, "*.c"),),
-    RKNN3_LIBRARY: ((_CLIENT3, "*.c"), *((CLIENT, name) for name in _SHARED)),
-}
-"""Library -> its sources, folder and pattern; its name is its SONAME, too."""
+_COMMON = CLIENT / "common"
+_SOURCES = {LIBRARY: (_COMMON, CLIENT / "rknnrt"), RKNN3_LIBRARY: (_COMMON, CLIENT / "rknn3")}
+"""Library -> the folders of its sources; its name is its SONAME, too."""
 MADE_OF = "made-of"
 """A file beside a library that comes with a wheel: ``digest`` of what it was compiled from."""
 _FLAGS = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-pthread")
@@ -45,13 +33,13 @@ def flags(library: str = LIBRARY) -> tuple[str, ...]:
 
 def files(library: str = LIBRARY) -> list[Path]:
     """All that a compiler reads: sources, their headers, the public headers. No two have the same name."""
-    sources = [file for folder, pattern in _SOURCES[library] for file in folder.glob(pattern)]
-    headers = [
-        file
-        for folder in {CLIENT, *(file.parent for file in sources), INCLUDE}
-        for file in folder.glob("*.h")
-    ]
-    return sorted((*sources, *headers))
+    own = [file for folder in _SOURCES[library] for file in folder.glob("*.[ch]")]
+    return sorted((*own, *INCLUDE.glob("*.h")))
+
+
+def include_flags(library: str = LIBRARY) -> list[str]:
+    """Where a compiler finds the headers."""
+    return [f"-I{folder}" for folder in (*_SOURCES[library], INCLUDE)]
 
 
 def digest() -> str:
@@ -71,8 +59,8 @@ def version_flag(version: str) -> str:
 def command(compiler: Sequence[str], out: Path, version: str, library: str = LIBRARY) -> list[str]:
     """What compiles a library; ``compiler`` may bring flags of its own."""
     sources = [str(file) for file in files(library) if file.suffix == ".c"]
-    folders = (f"-I{CLIENT}", f"-I{INCLUDE}")
-    return [*compiler, *flags(library), version_flag(version), *folders, "-o", str(out), *sources, "-ldl"]
+    told = (*flags(library), version_flag(version), *include_flags(library))
+    return [*compiler, *told, "-o", str(out), *sources, "-ldl"]
 
 
 def glibc_needed(file: Path) -> tuple[int, int]:

@@ -17,9 +17,9 @@ from pathlib import Path
 from rknnlite.errors import ParamInvalid
 from rknnlite.log import level, logger
 
-from .calls import Desks
-from .desk import Desk
-from .protocol import PROTOCOL_VERSION, Given, Gone, Wire
+from .context_thread import ContextThread
+from .open_contexts import OpenContexts
+from .protocol import PROTOCOL_VERSION, Descriptors, Gone, Wire
 
 __all__ = ["main"]
 
@@ -36,7 +36,7 @@ def main() -> None:
     os.dup2(_STDERR, 2)
     os.close(_STDERR)
     _show_warnings()
-    desks = Desks()
+    contexts = OpenContexts()
     while True:
         try:
             number, sock = _next(control)
@@ -46,7 +46,7 @@ def main() -> None:
             logger.error("no context can be opened: %s", error)
             continue
         try:
-            threading.Thread(target=_serve, args=(desks, number, sock), daemon=True).start()
+            threading.Thread(target=_serve, args=(contexts, number, sock), daemon=True).start()
         except RuntimeError as error:  # no more threads; the program finds its end closed
             logger.error("no context can be opened: %s", error)
             sock.close()
@@ -62,15 +62,15 @@ def _show_warnings() -> None:
         logger.propagate = False
 
 
-def _serve(desks: Desks, number: int, sock: socket.socket) -> None:
-    Desk(desks, number, Wire(sock)).serve()
+def _serve(contexts: OpenContexts, number: int, sock: socket.socket) -> None:
+    ContextThread(contexts, number, Wire(sock)).serve()
 
 
 def _next(control: socket.socket) -> tuple[int, socket.socket]:
     """Number and socket of a new context. Raises ParamInvalid where no socket came, and Gone."""
     room = socket.CMSG_SPACE(array.array("i").itemsize)
     data, extra, _, _ = control.recvmsg(_NUMBER.size, room, socket.MSG_CMSG_CLOEXEC)
-    given = Given.of(extra)
+    given = Descriptors.of(extra)
     try:
         if len(data) < _NUMBER.size:
             raise Gone

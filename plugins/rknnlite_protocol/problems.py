@@ -82,7 +82,5 @@ def error_from(name: str, text: str, code: int | None = None) -> RknnError:
     kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, RknnError)):
         kind = RknnError
-    error: RknnError = kind(text)
-    if code is not None:
-        error.code = code
+    error: RknnError = kind(text, code=code)
     return error

@@ -25,9 +25,7 @@ def public_class(error: RknnError) -> type[RknnError]:
 
 def with_place(place: str, error: RknnError) -> RknnError:
     """The same error with its place and the machine's name, of a class that survives the way to another process."""
-    moved = public_class(error)(f"{place} ({socket.gethostname()}): {error}")
-    moved.code = error.code
-    return moved
+    return public_class(error)(f"{place} ({socket.gethostname()}): {error}", code=error.code)
 
 
 @contextmanager

@@ -140,6 +140,4 @@ def _as(kind: type[RknnError] | None, code: int, reason: str) -> RknnError:
     plain = call_error("rknn_init", code, reason)
     if kind is None or isinstance(plain, kind):
         return plain
-    error = kind(str(plain))
-    error.code = code
-    return error
+    return kind(str(plain), code=code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import InputInvalid, ParamInvalid
+from ..errors import InputInvalid, ParamInvalid, RknnError
 from ..tensor import TensorAttr
 from .types import Input
 
@@ -41,7 +41,8 @@ def find_shapes(
         inputs: ``Context.inputs``.
 
     Raises:
-        ParamInvalid: the model is static, or has no such shapes; the text lists those that it has.
+        ParamInvalid: the model is static; or it has no such shapes, with the code -1, which librknnrt answers. The text
+            lists those that it has.
     """
     shapes = [tuple(int(dim) for dim in shape) for shape in wanted]
     if not legal:
@@ -51,5 +52,6 @@ def find_shapes(
             return number
     listed = "; ".join(str([list(shape) for shape in candidate]) for candidate in legal)
     raise ParamInvalid(
-        f"{label}: input shapes {[list(shape) for shape in shapes]} are not among the model's: {listed}"
+        f"{label}: input shapes {[list(shape) for shape in shapes]} are not among the model's: {listed}",
+        code=RknnError.code,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 import rknnlite
@@ -35,6 +37,18 @@ def test_unknown_code_keeps_its_number() -> None:
     assert type(error) is errors.RknnError
     assert error.code == -4711 and error.name == "RKNN_ERR_FAIL"
     assert errors.RknnError.code == -1, "the class must not change with an instance"
+
+
+def test_one_error_may_have_another_code_than_its_class() -> None:
+    """Where it is raised; processes that it goes to keep it."""
+    error = pickle.loads(pickle.dumps(errors.ParamInvalid("text", code=errors.RknnError.code)))
+    assert (type(error), error.code, error.name, str(error)) == (
+        errors.ParamInvalid,
+        -1,
+        "RKNN_ERR_FAIL",
+        "text",
+    )
+    assert errors.ParamInvalid("text").code == -5
 
 
 def test_the_numbers_are_those_of_the_headers() -> None:

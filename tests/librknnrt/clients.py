@@ -71,7 +71,7 @@ def library(*flags: str, name: str = recipe.LIBRARY) -> Path:
         *_LIBRARY,
         soname,
         *_STRICT,
-        f"-I{recipe.CLIENT}",
+        *recipe.include_flags(name),
         *WATCHED,
         *flags,
         *sources,

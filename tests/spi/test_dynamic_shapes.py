@@ -81,3 +81,9 @@ def test_a_static_model_has_nothing_to_follow() -> None:
     Echo().follow_shapes(given(SMALL))  # its set_shapes would raise
     with pytest.raises(ParamInvalid, match=r"has static shapes: \[\[1, 4, 6, 3\], \[1, 5\]\]"):
         find_shapes("model.rknn", SMALL, [], attrs(SMALL))
+
+
+def test_shapes_that_the_model_has_not_are_refused_as_librknnrt_does() -> None:
+    with pytest.raises(ParamInvalid, match="are not among the model's") as caught:
+        find_shapes("model.rknn", [(9, 9, 9, 9), (1, 5)], [SMALL, LARGE], attrs(SMALL))
+    assert caught.value.code == -1

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 from rknnlite_cplugin.library import _check_header
-from rknnlite_librknnrt.calls import Desks
-from rknnlite_librknnrt.desk import Desk
+from rknnlite_librknnrt.context_thread import ContextThread
+from rknnlite_librknnrt.open_contexts import OpenContexts
 from rknnlite_librknnrt.protocol import Call, Wire
 from rknnlite_llm import apart
 from rknnlite_llm.budget import RenderStopped
@@ -280,7 +280,7 @@ def _call(call: Call, payload: bytes) -> bytes:
 def _use_library_wire(data: bytes, folder: Path) -> object:
     """Served to its end: the thread of a context outlives no program. A program may ask for memory, and gets it."""
     ours, theirs = socket.socketpair()
-    thread = threading.Thread(target=Desk(Desks(), 1, Wire(theirs)).serve, daemon=True)
+    thread = threading.Thread(target=ContextThread(OpenContexts(), 1, Wire(theirs)).serve, daemon=True)
     thread.start()
     with ours:
         ours.sendall(data[: 1 << 14])
