@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Optional
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from ..errors import ModelInvalid
 from ..tensor import DType
 from . import Graph, Node, Tensor, TensorRole
+from .operators import operator_of
 
 __all__ = ["NodeView"]
 
@@ -37,6 +39,21 @@ class NodeView:
         if word not in known:
             raise self.fail(f"{name} {word!r} is not supported; known are {', '.join(known)}")
         return word
+
+    def parameters(self) -> dict[str, Any]:
+        """What the table of operators lists for this type: attributes, else what the file keeps elsewhere, else defaults.
+
+        Raises ModelInvalid where one that should be a number is none.
+        """
+        row = operator_of(self.node.op)
+        if row is None:
+            return {}
+        x = self.tensor(0).quant if self.has(0) else None
+        found = row.values(self.attrs, self.node.stage, x)
+        for each in row.parameters:
+            if isinstance(each.default, Real) and not isinstance(found[each.name], Real):
+                raise self.fail(f"{each.name} must be a number, not {found[each.name]!r:.60}")
+        return found
 
     def is_const(self, position: int) -> bool:
         """Whether operand ``position`` is stored in the file."""

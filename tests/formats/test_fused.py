@@ -8,7 +8,7 @@ from rknnlite_cpu.registry import builder_for
 from rknnlite.formats import ModelFile
 from rknnlite.formats.fused import fused_op
 from rknnlite.graph import Accumulator, Activation, FusedOp, Join
-from rknnlite.graph.tables import TABLE_FUNCTIONS
+from rknnlite.graph.operators import TABLE_FUNCTIONS
 from tests.support.corpus import genuine
 
 CONV, TRANSPOSED, OPERAND = Accumulator.CONV, Accumulator.CONV_TRANSPOSE, Accumulator.OPERAND

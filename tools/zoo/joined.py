@@ -21,8 +21,8 @@ from rknnlite_cpu.values import centred_range, decode, encode
 
 from rknnlite.formats.fused import fused_op
 from rknnlite.graph import Activation, FusedOp, Graph, Join, Node, TensorRole
+from rknnlite.graph.operators import TABLE_FUNCTIONS
 from rknnlite.graph.real import float_graph
-from rknnlite.graph.tables import TABLE_FUNCTIONS
 from rknnlite.graph.view import NodeView
 
 __all__ = ["DECIMALS", "Halves", "Proof", "Rounding", "Simulated", "half_unit", "rounding_of"]

@@ -8,7 +8,7 @@ from typing import Optional
 import numpy as np
 
 from rknnlite.graph import ConvParams, Tensor
-from rknnlite.graph.tables import convolution_types
+from rknnlite.graph.operators import convolution_types
 from rknnlite.graph.view import NodeView
 
 from ..kernels.accumulate import Accumulate, accumulator

@@ -28,8 +28,9 @@ def gated(view: NodeView, x: Array) -> Array:
 
 @real_op("IsInf")
 def is_inf(view: NodeView, x: Array) -> Array:
-    above = np.isposinf(x) if view.attrs.get("detect_positive", 1) else np.zeros(x.shape, bool)
-    return above | np.isneginf(x) if view.attrs.get("detect_negative", 1) else above
+    detects = view.parameters()
+    above = np.isposinf(x) if detects["detect_positive"] else np.zeros(x.shape, bool)
+    return above | np.isneginf(x) if detects["detect_negative"] else above
 
 
 @real_op("EyeLike")

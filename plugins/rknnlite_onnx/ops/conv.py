@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.graph import ConvParams, FusedOp
-from rknnlite.graph.tables import convolution_types
+from rknnlite.graph.operators import convolution_types
 from rknnlite.quant import largest_sum, split_for_exactness
 from rknnlite.spi.lowering import Form
 from rknnlite.tensor import DType

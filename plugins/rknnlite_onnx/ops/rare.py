@@ -6,7 +6,6 @@ import numpy as np
 
 from rknnlite.quant import RANGES
 
-from ..functions import FUNCTIONS
 from ..registry import LoweredNode, lowers
 from .move import zeros_around
 
@@ -22,13 +21,7 @@ def gated(node: LoweredNode) -> None:
         raise node.refuse(f"{list(target)} is no half of {list(source)}")
     size = target[shrunk[0]]
     halves = node.emitter.nodes("Split", [node.real(0), node.ints(size, size)], 2, axis=shrunk[0])
-    node.store(node.emit("Mul", halves[0], FUNCTIONS["Sigmoid"](node.emitter, halves[1])))
-
-
-@lowers("IsInf")
-def is_inf(node: LoweredNode) -> None:
-    signs = {f"detect_{sign}": int(node.attrs.get(f"detect_{sign}", 1)) for sign in ("positive", "negative")}
-    node.store_whole(node.emit("IsInf", node.real(0), **signs))
+    node.store(node.emit("Mul", halves[0], node.emit("Sigmoid", halves[1])))
 
 
 @lowers("EyeLike")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...graph import Node
+from ...graph.operators import OPERATORS, Shape
 from ...tensor import DType, QuantParams
 from .description import NodeEntry
 from .graph import GraphBuilder, lowers
@@ -18,13 +19,11 @@ __all__: list[str] = []
 Array = NDArray[Any]
 _DIGITS = 15
 _UNARY = {
-    "RELU": "Relu", "SIGMOID": "Sigmoid", "ABS": "Abs", "EXP": "Exp", "LOG": "Log", "SQRT": "Sqrt", "FLOOR": "Floor",
-    "NEG": "Neg", "SIN": "Sin", "MISH": "Mish", "SOFTRELU": "Softplus", "NOOP": "Identity", "DATACONVERT": "exDataConvert",
-    "ERF": "Erf", "ROUND": "Round", "CEIL": "Ceil",
-}  # fmt: skip
-_BINARY = {
-    "ADD": "Add", "SUBTRACT": "Sub", "MULTIPLY": "Mul", "DIVIDE": "Div", "POW": "Pow", "MAXIMUM": "Max", "MINIMUM": "Min",
-}  # fmt: skip
+    "NOOP": "Identity",
+    **{name: row.names[-1] for row in OPERATORS if row.shape is Shape.UNARY for name in row.rknn1},
+}
+_BINARY = {name: row.names[-1] for row in OPERATORS if row.shape is Shape.BROADCAST for name in row.rknn1}
+"""Those among both that have something of their own get another lowering further down."""
 
 
 def real(entry: NodeEntry, key: str, default: float) -> float:
