@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from numbers import Real
 from typing import Any, Optional
 
@@ -40,6 +41,7 @@ class NodeView:
             raise self.fail(f"{name} {word!r} is not supported; known are {', '.join(known)}")
         return word
 
+    @cached_property
     def parameters(self) -> dict[str, Any]:
         """What the table of operators lists for this type: attributes, else what the file keeps elsewhere, else defaults.
 

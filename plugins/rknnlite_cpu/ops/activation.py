@@ -71,7 +71,7 @@ def _function(row: Operator, function: Callable[..., Any]) -> None:
     """Register a function of ``kernels.functions`` with the parameters of its row."""
 
     def build(view: NodeView) -> Kernel:
-        parameters = view.parameters().values()
+        parameters = view.parameters.values()
         return _unary_kernel(view, lambda view, x: function(x, *parameters))
 
     op(*row.names)(build)
@@ -103,7 +103,7 @@ def _clip_to(view: NodeView, x: Array, low: Array | None = None, high: Array | N
 
 
 def _clip(view: NodeView, x: Array) -> Array:
-    limits = view.parameters()
+    limits = view.parameters
     low = view.constant(1).reshape(-1)[0] if view.has(1) else limits["min"]
     high = view.constant(2).reshape(-1)[0] if view.has(2) else limits["max"]
     return np.clip(x, np.float32(low), np.float32(high))
@@ -124,7 +124,7 @@ def prelu(view: NodeView, x: Array, slope: Array) -> Array:
 
 @real_op("Hardmax")
 def hardmax(view: NodeView, x: Array) -> Array:
-    axis = int(view.parameters()["axis"])
+    axis = int(view.parameters["axis"])
     first = np.expand_dims(np.argmax(x, axis=axis), axis)
     places = np.arange(x.shape[axis]).reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
     return (places == first).astype(np.float32)

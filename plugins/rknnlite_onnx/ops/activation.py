@@ -71,7 +71,7 @@ def convert(node: LoweredNode) -> None:
 @unary("Clip")
 def clip(node: LoweredNode) -> None:
     limits = []
-    for position, limit in enumerate(node.view.parameters().values(), 1):
+    for position, limit in enumerate(node.parameters.values(), 1):
         if not node.has(position):
             limits.append(node.const(limit))
         elif node.view.is_const(position):
@@ -99,7 +99,7 @@ def logical_not(node: LoweredNode) -> None:
 
 @unary("IsNaN", "IsInf")
 def is_special(node: LoweredNode) -> None:
-    signs = {name: int(value) for name, value in node.view.parameters().items()}
+    signs = {name: int(value) for name, value in node.parameters.items()}
     node.store_whole(node.emit(node.view.node.op, node.real(0), **signs))
 
 
@@ -117,7 +117,7 @@ def _write_function(node: LoweredNode) -> None:
     if row.name in _WHOLE and node.typed(0).kind in "iu":
         node.store_whole(node.emit(row.name, node.native(0)))
         return
-    found = applied(node.emitter, row, node.real(0), *node.view.parameters().values())
+    found = applied(node.emitter, row, node.real(0), *node.parameters.values())
     node.store(found, nan=row.partial)
 
 
@@ -144,4 +144,4 @@ def prelu(node: LoweredNode) -> None:
 
 @lowers("Hardmax")
 def hardmax(node: LoweredNode) -> None:
-    node.store(node.emit("Hardmax", node.real(0), axis=int(node.view.parameters()["axis"])))
+    node.store(node.emit("Hardmax", node.real(0), axis=int(node.parameters["axis"])))
