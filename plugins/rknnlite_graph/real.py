@@ -17,7 +17,7 @@ from rknnlite.quant import RANGES
 from rknnlite.tensor import DType
 
 from .graph import Accumulator, Activation, ConvParams, FusedOp, Graph, Join, Node, Stage, Tensor, TensorRole
-from .tables import TABLE_FUNCTIONS, hard_sigmoid_line
+from .operators import TABLE_FUNCTIONS, Operator, operator_of
 
 __all__ = ["float_graph", "weight_steps"]
 
@@ -47,8 +47,9 @@ def _real_node(node: Node, graph: Graph, tensors: list[Tensor]) -> Node:
         return _real_convolution(node, fused, node.conv, node.stage, graph)
     if fused is not None and fused.accumulator is Accumulator.BATCH_NORM:
         return _real_norm(node, graph, tensors)
-    if node.op == "HardSigmoid":
-        return _real_line(node, graph)
+    row = operator_of(node.op)
+    if row is not None and row.line:
+        return _real_line(node, row, graph)
     if node.op == "exSDPAttention":
         return replace(node, attrs={name: v for name, v in node.attrs.items() if name not in _STORED_BETWEEN})
     return node
@@ -160,13 +161,7 @@ def _constant(tensors: list[Tensor], like: Tensor, load: Callable[[], Array]) ->
     return len(tensors) - 1
 
 
-def _real_line(node: Node, graph: Graph) -> Node:
-    """HardSigmoid of its own: the table is 0.5 + index / 32768."""
-    lut = node.stage.lut if node.stage is not None else None
-    params = graph.tensors[node.inputs[0]].quant if node.inputs and node.inputs[0] >= 0 else None
-    if "alpha" in node.attrs or lut is None or params is None:
-        return node
-    alpha, beta = hard_sigmoid_line(
-        lut.multiplier / params.scale, params.zero_point * lut.multiplier + lut.offset
-    )
-    return replace(node, attrs={**node.attrs, "alpha": alpha, "beta": beta})
+def _real_line(node: Node, row: Operator, graph: Graph) -> Node:
+    """HardSigmoid of its own, of whose line the input's steps are a part."""
+    x = graph.tensors[node.inputs[0]].quant if node.inputs and node.inputs[0] >= 0 else None
+    return replace(node, attrs={**node.attrs, **row.values(node.attrs, node.stage, x)})

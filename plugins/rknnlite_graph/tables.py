@@ -1,32 +1,17 @@
-"""Functions that the NPU evaluates by table behind a convolution: the units of their tables, and their parameters.
-
-A fused activation is a row of ``TABLE_FUNCTIONS``: the unit of its table, and how parameters that no attribute holds are
-read off the node's stage. What computes the function itself is a backend's matter.
-"""
+"""Activation tables of the NPU: their values, and parameters of the functions behind them that no attribute holds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .graph import Accumulator, Lut, Stage
+from .graph import Lut
 
-__all__ = [
-    "TABLE_FUNCTIONS",
-    "TableFunction",
-    "dense_table",
-    "elu_alpha",
-    "hard_sigmoid_line",
-    "interpolate",
-    "silu_beta",
-]
+__all__ = ["dense_table", "elu_alpha", "hard_sigmoid_line", "interpolate", "silu_beta"]
 
 Array = NDArray[Any]
-_ELU_UNITS, _SILU_UNITS = 3276.80, 2824.787
 _MAX_REACH = 1 << 19
 _MAX_POINTS = 1 << 21
 """A genuine table covers 32768 indices, and reaches less than ``_MAX_REACH`` beyond its ends."""
@@ -63,21 +48,21 @@ def _reach(slope: float, scale: float, low: float, high: float) -> int:
     return 0 if step == 0 else int(min(_MAX_REACH, (high - low) / step + 1))
 
 
-def elu_alpha(high: Array) -> float:
-    """Alpha of a fused Elu from its table: code(x) = 32768 * alpha * exp(x) - 32768 below zero."""
+def elu_alpha(high: Array, index_units: float) -> float:
+    """Alpha of a fused Elu from its table: code(x) = 32768 * alpha * exp(x) - 32768 below zero, x = index / index_units."""
     below = np.flatnonzero(high < 0)
     if not len(below):
         return 1.0
     k = int(below[-1])
-    x = (32 * k - 16384) / _ELU_UNITS
+    x = (32 * k - 16384) / index_units
     return round(float((high[k] + 32768) / 32768 * np.exp(-x)), 4)
 
 
-def silu_beta(high: Array) -> float:
-    """Beta of x * sigmoid(beta * x) from its table (1.702 is the "quick GELU")."""
+def silu_beta(high: Array, index_units: float) -> float:
+    """Beta of x * sigmoid(beta * x) from its table (1.702 is the "quick GELU"), x = index / index_units."""
     if high[512] <= 0:
         return 1.0
-    x = np.arange(513) * 32 / _SILU_UNITS
+    x = np.arange(513) * 32 / index_units
 
     def distance(beta: float) -> float:
         f = x / (1 + np.exp(-beta * x))
@@ -102,52 +87,3 @@ def hard_sigmoid_line(slope: float, offset: float) -> tuple[float, float]:
         return alpha, beta
     exact = (*(round(alpha, digits) for digits in (1, 2, 3)), 1 / max(1, round(1 / alpha)))
     return next((number for number in exact if abs(number - alpha) <= alpha * 2.0**-14), alpha), beta
-
-
-def _nothing(stage: Stage) -> tuple[float, ...]:
-    return ()
-
-
-@dataclass(frozen=True)
-class TableFunction:
-    """A function behind a convolution that the NPU evaluates by table.
-
-    ``index_units``: index units of the table per 1.0, the same on all SoCs (docs/rknn-format.md, section 8).
-    ``parameters``: further arguments of the function, read off the stage of a node. ``line``: the table is the line
-    0.5 + index / 32768 between 0 and 1, and slope and offset lie in the stage.
-    """
-
-    index_units: float
-    parameters: Callable[[Stage], tuple[float, ...]] = _nothing
-    line: bool = False
-
-
-TABLE_FUNCTIONS = {
-    "Sigmoid": TableFunction(2596.596),
-    "Tanh": TableFunction(5425.294),
-    "Elu": TableFunction(
-        _ELU_UNITS, lambda stage: (elu_alpha(stage.lut.high),) if stage.lut else stage.parameters
-    ),
-    "HardSwish": TableFunction(5461.29),
-    "HardSigmoid": TableFunction(32768, line=True),
-    "Softplus": TableFunction(2596.537),
-    "ExSwish": TableFunction(
-        _SILU_UNITS, lambda stage: (silu_beta(stage.lut.high),) if stage.lut else stage.parameters
-    ),
-    "ExGelu": TableFunction(5792.494),
-    "ExMish": TableFunction(3276.82),
-}
-"""By the name that follows ``Conv`` in the type of a node."""
-
-_COMPUTED = (
-    "", "Relu", "Clip", "LeakyRelu", "PRelu", "Add", "AddRelu", "Mul", "MulRelu", "ReluMul", "ReluAdd", "ClipAdd",
-    "LeakyReluAdd", "LeakyReluMul", "PReluAdd", "PReluMul",
-)  # fmt: skip
-"""What the compiler lets follow a convolution, beside functions that are looked up."""
-
-
-def convolution_types() -> list[str]:
-    """All types of nodes that begin with a convolution."""
-    looked_up = [name for word in TABLE_FUNCTIONS for name in (word, word.replace("Ex", "ex", 1))]
-    bases = (Accumulator.CONV, Accumulator.CONV_TRANSPOSE)
-    return [f"{base.value}{word}" for base in bases for word in (*_COMPUTED, *looked_up)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from numbers import Real
 from typing import Any, Optional
 
 import numpy as np
@@ -11,6 +13,7 @@ from rknnlite.errors import ModelInvalid
 from rknnlite.tensor import DType
 
 from .graph import Graph, Node, Tensor, TensorRole
+from .operators import operator_of
 
 __all__ = ["NodeView"]
 
@@ -38,6 +41,22 @@ class NodeView:
         if word not in known:
             raise self.fail(f"{name} {word!r} is not supported; known are {', '.join(known)}")
         return word
+
+    @cached_property
+    def parameters(self) -> dict[str, Any]:
+        """What the table of operators lists for this type: attributes, else what the file keeps elsewhere, else defaults.
+
+        Raises ModelInvalid where one that should be a number is none.
+        """
+        row = operator_of(self.node.op)
+        if row is None:
+            return {}
+        x = self.tensor(0).quant if self.has(0) else None
+        found = row.values(self.attrs, self.node.stage, x)
+        for each in row.parameters:
+            if isinstance(each.default, Real) and not isinstance(found[each.name], Real):
+                raise self.fail(f"{each.name} must be a number, not {found[each.name]!r:.60}")
+        return found
 
     def is_const(self, position: int) -> bool:
         """Whether operand ``position`` is stored in the file."""

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.operators import Operator
 
 from .emitter import Emitter
 
-__all__ = ["FUNCTIONS", "Function", "hard_line", "leaky", "sloped"]
+__all__ = ["Function", "applied", "hard_line", "leaky", "sloped"]
 
 Function = Callable[..., str]
 """(emitter, name of the values, parameters) -> name of the results."""
@@ -36,18 +37,6 @@ def sloped(e: Emitter, x: str, slope: NDArray[np.float32], fast: bool) -> str:
     return leaky(e, x, slope) if fast else e.node("PRelu", x, e.constant(slope))
 
 
-def _sigmoid(e: Emitter, x: str) -> str:
-    return e.node("Sigmoid", x)
-
-
-def _tanh(e: Emitter, x: str) -> str:
-    return e.node("Tanh", x)
-
-
-def _elu(e: Emitter, x: str, alpha: float = 1.0) -> str:
-    return e.node("Elu", x, alpha=float(alpha))
-
-
 def _silu(e: Emitter, x: str, beta: float = 1.0) -> str:
     inner = x if beta == 1 else e.node("Mul", x, e.constant(beta))
     return e.node("Mul", x, e.node("Sigmoid", inner))
@@ -61,10 +50,6 @@ def _gelu(e: Emitter, x: str) -> str:
     return e.node("Mul", e.node("Mul", x, e.constant(0.5)), wide)
 
 
-def _softplus(e: Emitter, x: str) -> str:
-    return e.node("Softplus", x)
-
-
 def _mish(e: Emitter, x: str) -> str:
     return e.node("Mul", x, e.node("Tanh", e.node("Softplus", x)))
 
@@ -76,15 +61,20 @@ def _hard_swish(e: Emitter, x: str) -> str:
     return e.node("Mul", x, e.node("Clip", line, e.constant(0.0), e.constant(1.0)))
 
 
-FUNCTIONS: dict[str, Function] = {
-    "Sigmoid": _sigmoid,
-    "Tanh": _tanh,
-    "Elu": _elu,
-    "HardSwish": _hard_swish,
+_WRITTEN: dict[str, Function] = {
     "HardSigmoid": hard_line,
-    "Softplus": _softplus,
-    "ExSwish": _silu,
-    "ExGelu": _gelu,
-    "ExMish": _mish,
+    "HardSwish": _hard_swish,
+    "exGelu": _gelu,
+    "exMish": _mish,
+    "exSwish": _silu,
 }
-"""By the names of ``rknnlite_graph.tables.TABLE_FUNCTIONS``."""
+"""Those that ONNX 17 does not have, or that are to be computed as the CPU reference does, by the first name of their row."""
+
+
+def applied(e: Emitter, row: Operator, x: str, *parameters: float) -> str:
+    """The function of a row of ``rknnlite_graph.operators``: as written here, else ONNX's own of that name."""
+    written = _WRITTEN.get(row.name)
+    if written is not None:
+        return written(e, x, *parameters)
+    named = zip((each.name for each in row.parameters), parameters)
+    return e.node(row.name, x, **{name: float(value) for name, value in named})

@@ -53,6 +53,11 @@ class LoweredNode:
         return self.view.attrs
 
     @property
+    def parameters(self) -> dict[str, Any]:
+        """What the table of operators lists for this type; see ``NodeView``."""
+        return self.view.parameters
+
+    @property
     def outputs(self) -> list[Tensor]:
         """Tensors of the results."""
         return self.view.outputs

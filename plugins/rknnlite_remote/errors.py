@@ -15,7 +15,8 @@ from rknnlite.errors import (
     RknnError,
     RunTimeout,
 )
-from rknnlite_remote.boards import Board
+
+from .boards import Board
 
 __all__ = ["NotThere", "error_of", "is_away", "is_busy", "typed"]
 

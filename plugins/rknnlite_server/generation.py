@@ -23,10 +23,10 @@ from rknnlite.spi.llm import (
     SamplingParams,
     TokenInput,
 )
-from rknnlite_server.served_model import ServedModel
 
 from .async_helpers import closing, settled, within
 from .errors import ApiError
+from .served_model import ServedModel
 from .stop_strings import StopStrings
 
 __all__ = ["Ended", "Piece", "Work", "generate"]

@@ -20,7 +20,7 @@ MAY_LOAD = [
     r"rknnlite\.formats(\.(?!llm|safetensors|mini|rknn_classic)\w+)?",
     r"rknnlite\.spi(\.(?!llm|matmul|command|dumps)\w+)?",
     r"rknnlite\.files(\.reading|\.json_text)?",  # what maps the model, and reads its trailer
-    r"rknnlite\.graph(\.(tables|view))?",
+    r"rknnlite\.graph(\.(operators|tables|view))?",
     r"rknnlite\.native(\.\w+)?",
     r"rknnlite_cpu(\.(?!llm\b|matmul\b)\w+)?(\.\w+)?",
     r"rknnlite_rknnrt(\.(backend|loader|device))?",  # what probing needs

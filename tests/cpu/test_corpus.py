@@ -25,6 +25,7 @@ FUSED = {f"{base}{tail}" for base in ("Conv", "ConvTranspose") for tail in FUSED
     "exMatMul",
     "exSDPAttention",
 }
+"""What may follow a convolution, said once more on purpose: a row of the product's table is no proof of itself."""
 PLAIN_TAILS = ("", "Relu", "Clip")
 LONG_CHAIN = 30
 LEAST_COSINE = 0.9999

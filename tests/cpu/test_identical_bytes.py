@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from rknnlite_cpu.kernels.functions import hard_sigmoid
+from rknnlite_graph.operators import TABLE_FUNCTIONS
 from rknnlite_graph.tables import elu_alpha, hard_sigmoid_line
 
 import rknnlite
@@ -51,7 +52,9 @@ def test_a_line_that_is_no_short_number_stays_as_it_was_read() -> None:
 
 def test_alpha_of_a_fused_elu_is_read_to_four_places() -> None:
     x = (32 * np.arange(513) - 16384) / 3276.8
-    assert elu_alpha(np.trunc(32768 * 0.8825 * np.exp(x) - 32768)) == 0.8825
+    assert (
+        elu_alpha(np.trunc(32768 * 0.8825 * np.exp(x) - 32768), TABLE_FUNCTIONS["Elu"].index_units) == 0.8825
+    )
 
 
 @pytest.mark.parametrize("engine", ["numpy", "onnxruntime"])

@@ -1,0 +1,1 @@
+"""Tests of graphs and of what is known of operators."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from rknnlite_cpu.registry import builder_for
 from rknnlite_graph.graph import Accumulator, Activation, FusedOp, Join
+from rknnlite_graph.operators import TABLE_FUNCTIONS
 from rknnlite_graph.read import read_graph
 from rknnlite_graph.reading.fused import fused_op
-from rknnlite_graph.tables import TABLE_FUNCTIONS
 
 from rknnlite.formats import ModelFile
 from tests.support.corpus import genuine

@@ -13,11 +13,12 @@ pytest.importorskip("onnxruntime")
 
 from rknnlite_graph.graph import Graph, RecurrentParams
 from rknnlite_graph.lowering import Form, NotLowered
+from rknnlite_graph.operators import OPERATORS, Shape
 
 from rknnlite.tensor import DType, QuantParams
 from tests.cpu.test_ops_onnx import ALL, Case, by_onnxruntime, image, real, whole
 from tests.support.graphs import constant, one_node, tensor
-from tests.support.lowered import judged, run
+from tests.support.lowered import judged, judged_alone, run
 
 EXACT_FORMS = (Form.EXACT, Form.EXACT_INT8)
 ZERO_POINT = 5
@@ -240,3 +241,24 @@ def test_refused(case: Any) -> None:
     graph, feeds = made(*case[:5])
     with pytest.raises(NotLowered, match=case[5]):
         run(graph, graph.nodes, feeds, graph.outputs, Form.EXACT)
+
+
+def test_functions_that_are_not_written_out_are_those_of_onnx() -> None:
+    """By name, operands and parameters."""
+    from onnx import defs
+    from rknnlite_onnx.functions import _WRITTEN
+
+    by_hand = {"Cast", "Clip", "exDataConvert"}
+    for row in OPERATORS:
+        if row.shape is Shape.UNARY and row.name not in _WRITTEN and row.name not in by_hand:
+            schema = defs.get_schema(row.names[-1], 17)
+            assert len(schema.inputs) == 1 and {each.name for each in row.parameters} <= set(
+                schema.attributes
+            ), row
+
+
+def test_the_other_gelu_is_not_lowered() -> None:
+    """The CPU reference does not compute it either."""
+    graph, feeds = made("Gelu", [SMALL], SMALL.shape, {"approximate": "tanh"}, [])
+    (verdict,) = judged_alone(graph, graph.nodes[0], feeds, {1: SMALL}, Form.FLOAT)
+    assert verdict.reason == "not lowered: approximate 'tanh'"

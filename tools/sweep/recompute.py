@@ -24,12 +24,12 @@ import numpy as np
 from graph import Net
 from numpy.typing import NDArray
 from rknnlite_cpu.context import CpuContext
-from rknnlite_cpu.kernels.functions import LOOKED_UP, hard_sigmoid
+from rknnlite_cpu.kernels.functions import FUNCTIONS, hard_sigmoid
 from rknnlite_cpu.plan import Step, Watch
 from rknnlite_cpu.registry import builder_for
 from rknnlite_cpu.values import Array, encode
 from rknnlite_graph.graph import Activation, FusedOp, Graph, Node, Tensor, TensorRole
-from rknnlite_graph.tables import TABLE_FUNCTIONS
+from rknnlite_graph.operators import TABLE_FUNCTIONS
 from rknnlite_graph.view import NodeView
 
 from rknnlite.tensor import DType
@@ -196,8 +196,8 @@ class _Layer:
         assert conv is not None and stage is not None
         if fused.after is Activation.TABLE:
             row = TABLE_FUNCTIONS[fused.function]
-            parameters = self._line() if row.line else row.parameters(stage)
-            yield lambda x: LOOKED_UP[fused.function](x, *parameters)
+            parameters = self._line() if row.line else row.table_parameters(stage)
+            yield lambda x: FUNCTIONS[row.name](x, *parameters)
             if fused.function == "HardSwish":  # as exporters write it
                 yield lambda x: x * hard_sigmoid(x, 1 / 6, 0.5)
         elif fused.after in _SLOPED:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from rknnlite_graph.graph import RECURRENT_GATES, Activation, Graph, Node, Tensor
+from rknnlite_graph.graph import Activation, Graph, Node, Tensor
+from rknnlite_graph.operators import TABLE_FUNCTIONS, operator_of
 
 from rknnlite.quant import RANGES
 from rknnlite.tensor import DType
@@ -20,18 +21,7 @@ from ..values import Array
 __all__ = ["agrees", "is_floating", "random_value"]
 
 _SHARE, _FEW = 0.999, 3
-_STRAIGHT = ("HardSigmoid", "HardSwish")
 _HALF_PRECISION, _SINGLE = 2e-3, 1e-4
-_FLOATING = frozenset(
-    {
-        *RECURRENT_GATES, "RNN", "MatMul", "Gemm", "exMatMul", "exSDPAttention", "Einsum", "Det", "DFT", "Softmax",
-        "exSoftmax13", "LogSoftmax", "exNorm", "LayerNormalization", "GroupNormalization", "MeanVarianceNormalization",
-        "LRN", "LpPool", "GlobalLpPool", "GridSample", "RoiAlign", "exGlu", "Sigmoid", "Tanh", "exSwish", "exGelu", "Gelu",
-        "exMish", "Mish", "Softplus", "Softsign", "Elu", "Celu", "Selu", "Exp", "Log", "Erf", "Pow", "Sqrt", "Reciprocal",
-        "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh",
-    }
-)  # fmt: skip
-"""Types of nodes whose results hang on the last bit of a float."""
 
 
 def random_value(tensor: Tensor, random: np.random.Generator) -> Array:
@@ -60,8 +50,10 @@ def is_floating(node: Node) -> bool:
     """Whether results of a node hang on the last bit of a float."""
     fused = node.fused
     if fused is not None and fused.after is Activation.TABLE:
-        return fused.function not in _STRAIGHT
-    return node.op in _FLOATING
+        row = TABLE_FUNCTIONS.get(fused.function)
+        return row is None or row.floating
+    row = operator_of(node.op)
+    return row is not None and row.floating
 
 
 def _same(tensor: Tensor, expected: Array, found: Array, floating: bool) -> bool:

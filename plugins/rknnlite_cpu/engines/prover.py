@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from rknnlite_graph.graph import Graph, Node, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered, Segment
+from rknnlite_graph.operators import operator_of
 
 from rknnlite import plugins
 from rknnlite.errors import RknnError
@@ -42,21 +43,6 @@ _CHECKED = (
     "MaxUnpool",
 )
 """Read places that the caller's data may give: the numpy kernels say what is wrong with them."""
-_NAN = (
-    "Div",
-    "Log",
-    "Sqrt",
-    "Pow",
-    "Reciprocal",
-    "Asin",
-    "Acos",
-    "Acosh",
-    "Atanh",
-    "Mod",
-    "ReduceLogSum",
-    "Tan",
-)
-"""Warn of a NaN in a quantised result."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +87,9 @@ class Prover:
         live = [i for i in node.inputs if i >= 0 and tensors[i].role is not TensorRole.CONST]
         if node.op in _CHECKED and set(live) & set(node.inputs[1:]):
             return False
-        if node.op in _NAN and any(tensors[i].quant is not None for i in node.outputs):
-            return False
+        row = operator_of(node.op)
+        if row is not None and row.partial and any(tensors[i].quant is not None for i in node.outputs):
+            return False  # the numpy kernels warn of a NaN
         stage = node.stage
         if stage is not None and stage.by_table and node.conv is None:
             return False

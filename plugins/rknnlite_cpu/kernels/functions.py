@@ -1,7 +1,4 @@
-"""Activation functions on real values, float32 in and out, for fused and separate nodes.
-
-``LOOKED_UP`` has the function of each row of ``rknnlite_graph.tables.TABLE_FUNCTIONS``.
-"""
+"""Functions of one real operand, float32 in and out, for separate nodes and behind convolutions: one row of ``FUNCTIONS`` each."""
 
 from __future__ import annotations
 
@@ -11,18 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "LOOKED_UP",
-    "elu",
-    "erf",
-    "gelu",
-    "hard_sigmoid",
-    "hard_swish",
-    "mish",
-    "sigmoid",
-    "silu",
-    "softplus",
-]
+__all__ = ["FUNCTIONS", "gelu", "hard_sigmoid", "sigmoid", "silu"]
 
 _ONE = np.float32(1)
 
@@ -86,15 +72,73 @@ def hard_swish(x: Array) -> Array:
     return x * np.clip(x / np.float32(6) + np.float32(0.5), 0, 1)
 
 
-LOOKED_UP: dict[str, Callable[..., Array]] = {
-    "Sigmoid": sigmoid,
-    "Tanh": np.tanh,
+def celu(x: Array, alpha: float = 1.0) -> Array:
+    """x, below zero alpha * (exp(x / alpha) - 1)."""
+    return np.maximum(x, 0) + np.minimum(0, np.float32(alpha) * np.expm1(x / np.float32(alpha)))
+
+
+def selu(x: Array, alpha: float, gamma: float) -> Array:
+    """gamma * elu(x)."""
+    return np.float32(gamma) * elu(x, alpha)
+
+
+def leaky_relu(x: Array, alpha: float) -> Array:
+    """x, below zero x * alpha."""
+    return np.where(x < 0, x * np.float32(alpha), x)
+
+
+def thresholded_relu(x: Array, alpha: float) -> Array:
+    """x above alpha, else 0."""
+    return np.where(x > np.float32(alpha), x, np.float32(0))
+
+
+def shrink(x: Array, lambd: float, bias: float) -> Array:
+    """x nearer to 0 by bias, 0 within lambd of it."""
+    limit, moved = np.float32(lambd), np.float32(bias)
+    return np.where(x < -limit, x + moved, np.where(x > limit, x - moved, np.float32(0)))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Abs": np.abs,
+    "Acos": np.arccos,
+    "Acosh": np.arccosh,
+    "Asin": np.arcsin,
+    "Asinh": np.arcsinh,
+    "Atan": np.arctan,
+    "Atanh": np.arctanh,
+    "Ceil": np.ceil,
+    "Celu": celu,
+    "Cos": np.cos,
+    "Cosh": np.cosh,
     "Elu": elu,
-    "HardSwish": hard_swish,
+    "Erf": erf,
+    "Exp": np.exp,
+    "Floor": np.floor,
     "HardSigmoid": hard_sigmoid,
+    "HardSwish": hard_swish,
+    "IsNaN": np.isnan,
+    "LeakyRelu": leaky_relu,
+    "Log": np.log,
+    "Neg": np.negative,
+    "Not": np.logical_not,
+    "Reciprocal": np.reciprocal,
+    "Relu": lambda x: np.maximum(x, 0),
+    "Round": np.rint,
+    "Selu": selu,
+    "Shrink": shrink,
+    "Sigmoid": sigmoid,
+    "Sign": np.sign,
+    "Sin": np.sin,
+    "Sinh": np.sinh,
     "Softplus": softplus,
-    "ExSwish": silu,
-    "ExGelu": gelu,
-    "ExMish": mish,
+    "Softsign": lambda x: x / (1 + np.abs(x)),
+    "Sqrt": np.sqrt,
+    "Tan": np.tan,
+    "Tanh": np.tanh,
+    "ThresholdedRelu": thresholded_relu,
+    "exDataConvert": lambda x: x,
+    "exGelu": gelu,
+    "exMish": mish,
+    "exSwish": silu,
 }
-"""By the name that follows ``Conv`` in the type of a node."""
+"""(x, the parameters of its row) by the first name of a row of ``rknnlite_graph.operators``."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rknnlite_graph.tables import elu_alpha, hard_sigmoid_line, silu_beta
+from rknnlite_graph.operators import OPERATORS, Operator
 from rknnlite_graph.view import NodeView
 
 from rknnlite.tensor import DType
@@ -67,49 +67,19 @@ def _from_table(view: NodeView, inputs: Array) -> Array:
     return results
 
 
-@unary("Relu")
-def relu(view: NodeView, x: Array) -> Array:
-    return np.maximum(x, 0)
+def _function(row: Operator, function: Callable[..., Any]) -> None:
+    """Register a function of ``kernels.functions`` with the parameters of its row."""
+
+    def build(view: NodeView) -> Kernel:
+        parameters = view.parameters.values()
+        return _unary_kernel(view, lambda view, x: function(x, *parameters))
+
+    op(*row.names)(build)
 
 
-@unary("LeakyRelu")
-def leaky_relu(view: NodeView, x: Array) -> Array:
-    alpha = view.attrs.get("alpha")
-    if alpha is None:
-        alpha = view.node.stage.slope if view.node.stage and view.node.stage.slope is not None else 0.01
-    return np.where(x < 0, x * np.float32(alpha), x)
-
-
-@unary("Elu", "Celu", "Selu")
-def elu(view: NodeView, x: Array) -> Array:
-    kind = view.node.op
-    alpha = float(view.attrs.get("alpha", 1.6732632 if kind == "Selu" else 1.0))
-    if kind == "Celu":
-        return np.maximum(x, 0) + np.minimum(0, np.float32(alpha) * np.expm1(x / np.float32(alpha)))
-    gamma = float(view.attrs.get("gamma", 1.0507009873554805)) if kind == "Selu" else 1.0
-    lut = view.node.stage.lut if view.node.stage else None
-    if kind == "Elu" and "alpha" not in view.attrs and lut is not None:
-        alpha = elu_alpha(lut.high)
-    return np.float32(gamma) * functions.elu(x, alpha)
-
-
-@unary("HardSigmoid")
-def hard_sigmoid(view: NodeView, x: Array) -> Array:
-    alpha, beta = view.attrs.get("alpha", 0.2), view.attrs.get("beta", 0.5)
-    lut = view.node.stage.lut if view.node.stage else None
-    params = view.tensor(0).quant
-    if "alpha" not in view.attrs and lut is not None and params is not None:
-        alpha, beta = hard_sigmoid_line(
-            lut.multiplier / params.scale, params.zero_point * lut.multiplier + lut.offset
-        )
-    return functions.hard_sigmoid(x, alpha, beta)
-
-
-@unary("exSwish")
-def silu(view: NodeView, x: Array) -> Array:
-    lut = view.node.stage.lut if view.node.stage else None
-    beta = view.attrs.get("beta")  # stored where the node has no table
-    return functions.silu(x, silu_beta(lut.high) if lut is not None else 1.0 if beta is None else float(beta))
+for _row in OPERATORS:
+    if _row.name in functions.FUNCTIONS:
+        _function(_row, functions.FUNCTIONS[_row.name])
 
 
 @op("exGelu", "Gelu")
@@ -133,71 +103,16 @@ def _clip_to(view: NodeView, x: Array, low: Array | None = None, high: Array | N
 
 
 def _clip(view: NodeView, x: Array) -> Array:
-    low = view.constant(1).reshape(-1)[0] if view.has(1) else view.attrs.get("min", -np.inf)
-    high = view.constant(2).reshape(-1)[0] if view.has(2) else view.attrs.get("max", np.inf)
+    limits = view.parameters
+    low = view.constant(1).reshape(-1)[0] if view.has(1) else limits["min"]
+    high = view.constant(2).reshape(-1)[0] if view.has(2) else limits["max"]
     return np.clip(x, np.float32(low), np.float32(high))
-
-
-@unary("Round")
-def round_even(view: NodeView, x: Array) -> Array:
-    return np.rint(x)
 
 
 @unary("Cast")
 def cast(view: NodeView, x: Array) -> Array:
     """To bool every value but 0 is true; its tensor may be int8. Rounding to other types is the output's matter."""
     return x != 0 if view.attrs.get("to") == _ONNX_BOOL else x
-
-
-@unary("ThresholdedRelu")
-def thresholded_relu(view: NodeView, x: Array) -> Array:
-    return np.where(x > np.float32(view.attrs.get("alpha", 1.0)), x, np.float32(0))
-
-
-@unary("Shrink")
-def shrink(view: NodeView, x: Array) -> Array:
-    limit, bias = np.float32(view.attrs.get("lambd", 0.5)), np.float32(view.attrs.get("bias", 0.0))
-    return np.where(x < -limit, x + bias, np.where(x > limit, x - bias, np.float32(0)))
-
-
-def _plain(name: str, function: Callable[[Array], Any]) -> None:
-    unary(*name.split("/"))(lambda view, x: function(x))
-
-
-_PLAIN: dict[str, Callable[[Array], Any]] = {
-    "Sigmoid": functions.sigmoid,
-    "Softplus": functions.softplus,
-    "exMish/Mish": functions.mish,
-    "Tanh": np.tanh,
-    "HardSwish": functions.hard_swish,
-    "Softsign": lambda x: x / (1 + np.abs(x)),
-    "Exp": np.exp,
-    "Log": np.log,
-    "Sqrt": np.sqrt,
-    "Reciprocal": np.reciprocal,
-    "Erf": functions.erf,
-    "Sin": np.sin,
-    "Cos": np.cos,
-    "Tan": np.tan,
-    "Asin": np.arcsin,
-    "Acos": np.arccos,
-    "Atan": np.arctan,
-    "Sinh": np.sinh,
-    "Cosh": np.cosh,
-    "Asinh": np.arcsinh,
-    "Acosh": np.arccosh,
-    "Atanh": np.arctanh,
-    "Abs": np.abs,
-    "Neg": np.negative,
-    "Floor": np.floor,
-    "Ceil": np.ceil,
-    "Sign": np.sign,
-    "IsNaN": np.isnan,
-    "Not": np.logical_not,
-    "exDataConvert": lambda x: x,
-}
-for _name, _function in _PLAIN.items():
-    _plain(_name, _function)
 
 
 @real_op("PRelu")
@@ -209,7 +124,7 @@ def prelu(view: NodeView, x: Array, slope: Array) -> Array:
 
 @real_op("Hardmax")
 def hardmax(view: NodeView, x: Array) -> Array:
-    axis = int(view.attrs.get("axis", -1))
+    axis = int(view.parameters["axis"])
     first = np.expand_dims(np.argmax(x, axis=axis), axis)
     places = np.arange(x.shape[axis]).reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
     return (places == first).astype(np.float32)

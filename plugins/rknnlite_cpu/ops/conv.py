@@ -7,7 +7,7 @@ from typing import Optional
 
 import numpy as np
 from rknnlite_graph.graph import ConvParams, Tensor
-from rknnlite_graph.tables import convolution_types
+from rknnlite_graph.operators import convolution_types
 from rknnlite_graph.view import NodeView
 
 from ..kernels.accumulate import Accumulate, accumulator

@@ -89,7 +89,7 @@ def mean(view: NodeView, *operands: Array) -> Array:
 @real_op("Mod")
 def mod(view: NodeView, a: Array, b: Array) -> Array:
     with np.errstate(all="ignore"):
-        return np.fmod(a, b) if view.attrs.get("fmod") else np.mod(a, b)
+        return np.fmod(a, b) if view.parameters["fmod"] else np.mod(a, b)
 
 
 @real_op("Where")
@@ -119,6 +119,6 @@ def _per_axis(view: NodeView, parameter: Array | None, x: Array) -> Array:
     """One parameter, or one per element of ``axis``, laid along it."""
     if parameter is None or parameter.size == 1:
         return np.float32(0 if parameter is None else parameter.reshape(-1)[0]) * np.ones(1, np.float32)
-    axis = int(view.attrs.get("axis", 1)) % x.ndim
+    axis = int(view.parameters["axis"]) % x.ndim
     shape = [-1 if i == axis else 1 for i in range(x.ndim)]
     return parameter.astype(np.float32).reshape(shape)

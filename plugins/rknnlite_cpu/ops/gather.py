@@ -27,20 +27,20 @@ def _checked(view: NodeView, index: Array, size: int) -> Array:
 
 @real_op("Gather")
 def gather(view: NodeView, x: Array, index: Array) -> Array:
-    axis = int(view.attrs.get("axis", 0))
+    axis = int(view.parameters["axis"])
     return np.take(x, _checked(view, index, x.shape[axis]), axis=axis).reshape(view.outputs[0].shape)
 
 
 @real_op("GatherElements")
 def gather_elements(view: NodeView, x: Array, index: Array) -> Array:
-    axis = int(view.attrs.get("axis", 0))
+    axis = int(view.parameters["axis"])
     whole = _checked(view, index, x.shape[axis])
     return np.take_along_axis(x, np.where(whole < 0, whole + x.shape[axis], whole), axis=axis)
 
 
 @real_op("GatherND")
 def gather_nd(view: NodeView, x: Array, index: Array) -> Array:
-    batch = int(view.attrs.get("batch_dims", 0))
+    batch = int(view.parameters["batch_dims"])
     whole = index.astype(np.int64)
     depth = whole.shape[-1]
     if batch == 0:
@@ -77,7 +77,7 @@ def scatter_nd(view: NodeView, x: Array, index: Array, updates: Array) -> Array:
 
 @real_op("ScatterElements", "Scatter")
 def scatter_elements(view: NodeView, x: Array, index: Array, updates: Array) -> Array:
-    axis = int(view.attrs.get("axis", 0)) % x.ndim
+    axis = int(view.parameters["axis"]) % x.ndim
     places: list[Array] = list(np.indices(index.shape, sparse=True))
     places[axis] = _checked(view, index, x.shape[axis])
     return _scatter(view, x, tuple(places), updates)
@@ -85,7 +85,7 @@ def scatter_elements(view: NodeView, x: Array, index: Array, updates: Array) -> 
 
 @real_op("OneHot")
 def one_hot(view: NodeView, index: Array, depth: Array, values: Array) -> Array:
-    axis = int(view.attrs.get("axis", -1))
+    axis = int(view.parameters["axis"])
     count = int(depth.reshape(-1)[0])
     if view.outputs[0].shape[axis] != count:
         raise view.fail(f"depth {count}, but its output is {list(view.outputs[0].shape)}")
@@ -99,7 +99,7 @@ def one_hot(view: NodeView, index: Array, depth: Array, values: Array) -> Array:
 
 @real_op("ReverseSequence")
 def reverse_sequence(view: NodeView, x: Array, lengths: Array) -> Array:
-    time, batch = int(view.attrs.get("time_axis", 0)), int(view.attrs.get("batch_axis", 1))
+    time, batch = int(view.parameters["time_axis"]), int(view.parameters["batch_axis"])
     moved = np.moveaxis(x, (batch, time), (0, 1)).copy()
     for row, length in zip(moved, lengths.reshape(-1).astype(int)):
         row[:length] = row[:length][::-1]

@@ -17,10 +17,10 @@ __all__: list[str] = []
 def plain_product(view: NodeView, a: Array, b: Array, c: Array | None = None) -> Array:
     if view.node.op == "MatMul":
         return matmul(a, b)
-    a = a.T if view.attrs.get("transA") else a
-    b = b.T if view.attrs.get("transB") else b
-    out = matmul(a, b) * np.float32(view.attrs.get("alpha", 1))
-    return out if c is None else out + c * np.float32(view.attrs.get("beta", 1))
+    a = a.T if view.parameters["transA"] else a
+    b = b.T if view.parameters["transB"] else b
+    out = matmul(a, b) * np.float32(view.parameters["alpha"])
+    return out if c is None else out + c * np.float32(view.parameters["beta"])
 
 
 def symmetric(view: NodeView, real: Array) -> Array:

@@ -195,7 +195,7 @@ def conv_transpose_pad(view: NodeView) -> Mover:
 @move_op("Trilu")
 def trilu(view: NodeView) -> Mover:
     k = int(view.constant(1).reshape(-1)[0]) if view.has(1) else 0
-    upper = view.attrs.get("upper", 1)
+    upper = view.parameters["upper"]
     return lambda x: np.triu(x, k) if upper else np.tril(x, k)
 
 

@@ -20,12 +20,12 @@ def softmax(x: Array, axis: int) -> Array:
 
 @real_op("exSoftmax13", "Softmax")
 def softmax_op(view: NodeView, x: Array) -> Array:
-    return softmax(x, int(view.attrs.get("axis", -1)))
+    return softmax(x, int(view.parameters["axis"]))
 
 
 @real_op("LogSoftmax")
 def log_softmax(view: NodeView, x: Array) -> Array:
-    axis = int(view.attrs.get("axis", -1))
+    axis = int(view.parameters["axis"])
     shifted = x - x.max(axis=axis, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
 
@@ -34,8 +34,8 @@ def log_softmax(view: NodeView, x: Array) -> Array:
 def norm(view: NodeView, x: Array, gamma: Array | None = None, beta: Array | None = None) -> Array:
     """Modes layer, rms, l1, l2, pixel over ``axes``; pixel, which exporters of embeddings bring about, is l2."""
     mode = str(view.attrs.get("mode") or "layer")
-    eps = np.float32(view.attrs.get("epsilon", view.attrs.get("eps", 1e-5)))
-    axes = view.attrs.get("axes") or [int(view.attrs.get("axis", -1))]
+    eps = np.float32(view.attrs.get("eps", view.parameters["epsilon"]))
+    axes = view.attrs.get("axes") or [int(view.parameters["axis"])]
     axes = tuple(int(a) % x.ndim for a in axes)
     if mode == "layer":
         centred = x - x.mean(axis=axes, keepdims=True, dtype=np.float64).astype(np.float32)
@@ -86,9 +86,9 @@ def batch_norm(view: NodeView) -> Kernel:
 
 @real_op("LRN")
 def lrn(view: NodeView, x: Array) -> Array:
-    size = int(view.attrs.get("size", 1))
-    alpha, beta = float(view.attrs.get("alpha", 1e-4)), float(view.attrs.get("beta", 0.75))
-    bias = float(view.attrs.get("bias", 1.0))
+    size = int(view.parameters["size"])
+    alpha, beta = float(view.parameters["alpha"]), float(view.parameters["beta"])
+    bias = float(view.parameters["bias"])
     before = (size - 1) // 2
     squares = np.pad(np.square(x), [(0, 0), (before, size - 1 - before), *([(0, 0)] * (x.ndim - 2))])
     total = sum(squares[:, i : i + x.shape[1]] for i in range(size))
@@ -97,17 +97,17 @@ def lrn(view: NodeView, x: Array) -> Array:
 
 @real_op("MeanVarianceNormalization")
 def mean_variance(view: NodeView, x: Array) -> Array:
-    axes = tuple(view.attrs.get("axes") or (0, 2, 3))
+    axes = tuple(view.parameters["axes"])
     centred = x - x.mean(axis=axes, keepdims=True)
     return centred / (np.sqrt(np.square(centred).mean(axis=axes, keepdims=True)) + np.float32(1e-9))
 
 
 @real_op("GroupNormalization")
 def group_norm(view: NodeView, x: Array, gamma: Array, beta: Array) -> Array:
-    groups = int(view.attrs.get("num_groups", 1))
+    groups = int(view.parameters["num_groups"])
     cells = x.reshape(x.shape[0], groups, -1)
     centred = cells - cells.mean(axis=2, keepdims=True)
-    eps = np.float32(view.attrs.get("epsilon", 1e-5))
+    eps = np.float32(view.parameters["epsilon"])
     normal = (centred / np.sqrt(np.square(centred).mean(axis=2, keepdims=True) + eps)).reshape(x.shape)
     wide = (1, -1, *([1] * (x.ndim - 2)))
     per_channel = [np.repeat(p.reshape(-1), x.shape[1] // p.size).reshape(wide) for p in (gamma, beta)]

@@ -133,7 +133,7 @@ def global_max_pool(view: NodeView, x: Array) -> Array:
 
 @real_op("LpPool", "GlobalLpPool")
 def lp_pool(view: NodeView, x: Array) -> Array:
-    p = np.float32(view.attrs.get("p", 2))
+    p = np.float32(view.parameters["p"])
     powered = np.abs(x) ** p
     if view.node.op == "GlobalLpPool":
         return powered.sum(axis=tuple(range(2, x.ndim)), keepdims=True) ** (1 / p)

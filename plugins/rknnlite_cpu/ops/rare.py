@@ -27,13 +27,14 @@ def gated(view: NodeView, x: Array) -> Array:
 
 @real_op("IsInf")
 def is_inf(view: NodeView, x: Array) -> Array:
-    above = np.isposinf(x) if view.attrs.get("detect_positive", 1) else np.zeros(x.shape, bool)
-    return above | np.isneginf(x) if view.attrs.get("detect_negative", 1) else above
+    detects = view.parameters
+    above = np.isposinf(x) if detects["detect_positive"] else np.zeros(x.shape, bool)
+    return above | np.isneginf(x) if detects["detect_negative"] else above
 
 
 @real_op("EyeLike")
 def eye_like(view: NodeView, x: Array) -> Array:
-    return np.eye(*x.shape, int(view.attrs.get("k", 0)), dtype=np.float32)
+    return np.eye(*x.shape, int(view.parameters["k"]), dtype=np.float32)
 
 
 @real_op("CastLike")
@@ -94,7 +95,7 @@ def compress(view: NodeView, x: Array, condition: Array) -> Array:
 @real_op("DFT")
 def dft(view: NodeView, x: Array, length: Array | None = None) -> Array:
     """Real or complex (the last dimension has 1 or 2 elements), forward or inverse, whole or half."""
-    axis = int(view.attrs.get("axis", 1))
+    axis = int(view.parameters["axis"])
     axis = axis % x.ndim if axis < 0 else axis
     if x.ndim < 2 or not 0 <= axis < x.ndim - 1 or x.shape[-1] not in (1, 2):
         raise view.fail(f"axis {axis} of {list(x.shape)}")
@@ -103,9 +104,9 @@ def dft(view: NodeView, x: Array, length: Array | None = None) -> Array:
     if count is not None and not 0 < count <= max(1, view.outputs[0].shape[axis]) * 2:
         raise view.fail(f"{count} points for an output of {list(view.outputs[0].shape)}")
     found = (
-        np.fft.ifft(numbers, count, axis) if view.attrs.get("inverse") else np.fft.fft(numbers, count, axis)
+        np.fft.ifft(numbers, count, axis) if view.parameters["inverse"] else np.fft.fft(numbers, count, axis)
     )
-    if view.attrs.get("onesided"):
+    if view.parameters["onesided"]:
         found = np.take(found, range(found.shape[axis] // 2 + 1), axis=axis)
     return np.stack([found.real, found.imag], axis=-1).astype(np.float32)
 

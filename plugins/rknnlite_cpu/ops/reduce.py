@@ -45,10 +45,10 @@ for _name, _function in _REDUCTIONS.items():
 
 @real_op("ArgMax", "ArgMin")
 def arg_reduce(view: NodeView, x: Array) -> Array:
-    axis = int(view.attrs.get("axis", 0))
+    axis = int(view.parameters["axis"])
     sign = 1 if view.node.op == "ArgMax" else -1
     signed = x * sign if x.dtype.kind == "f" else x.astype(np.int64) * sign
-    if view.attrs.get("select_last_index"):
+    if view.parameters["select_last_index"]:
         index = x.shape[axis] - 1 - np.argmax(np.flip(signed, axis), axis=axis)
     else:
         index = np.argmax(signed, axis=axis)
@@ -57,8 +57,8 @@ def arg_reduce(view: NodeView, x: Array) -> Array:
 
 @real_op("TopK")
 def top_k(view: NodeView, x: Array, k: Array | None = None) -> tuple[Array, Array]:
-    axis = int(view.attrs.get("axis", -1)) % x.ndim
+    axis = int(view.parameters["axis"]) % x.ndim
     count = view.outputs[0].shape[axis]
-    key = -x if view.attrs.get("largest", 1) else x
+    key = -x if view.parameters["largest"] else x
     order = np.take(np.argsort(key, axis=axis, kind="stable"), np.arange(count), axis=axis)
     return np.take_along_axis(x, order, axis=axis), order

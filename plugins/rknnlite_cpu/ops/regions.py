@@ -31,10 +31,10 @@ def roi_align(view: NodeView, x: Array, boxes: Array, items: Array) -> Array:
     """
     half = _half_pixel(view)
     shift, least = np.float32(0.5 * half), np.float32(-np.inf if half else 1.0)
-    ratio = int(view.attrs.get("sampling_ratio", 0))
+    ratio = int(view.parameters["sampling_ratio"])
     *_, height, width = view.outputs[0].shape
     out = np.zeros(view.outputs[0].shape, np.float32)
-    corners = boxes.astype(np.float32) * np.float32(view.attrs.get("spatial_scale", 1.0)) - shift
+    corners = boxes.astype(np.float32) * np.float32(view.parameters["spatial_scale"]) - shift
     for number, (left, top, right, bottom) in enumerate(corners):
         rows = _weights(view, top, max(bottom - top, least), height, ratio, x.shape[2])
         columns = _weights(view, left, max(right - left, least), width, ratio, x.shape[3])
@@ -76,7 +76,7 @@ def max_roi_pool(view: NodeView, x: Array, boxes: Array) -> Array:
     """The largest element in each bin of each box (item, left, top, right, bottom), corners rounded; 0 in empty bins."""
     *_, height, width = view.outputs[0].shape
     out = np.zeros(view.outputs[0].shape, np.float32)
-    scaled = boxes[:, 1:].astype(np.float32) * np.float32(view.attrs.get("spatial_scale", 1.0))
+    scaled = boxes[:, 1:].astype(np.float32) * np.float32(view.parameters["spatial_scale"])
     if not np.abs(scaled).max(initial=0) < _MOST_SAMPLES:
         raise view.fail(
             f"a box with the corner {np.abs(scaled).max()} in a feature map of {list(x.shape[2:])}"

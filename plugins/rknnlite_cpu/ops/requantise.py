@@ -12,14 +12,14 @@ from typing import Optional
 
 import numpy as np
 from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage, Tensor
-from rknnlite_graph.tables import TABLE_FUNCTIONS
+from rknnlite_graph.operators import TABLE_FUNCTIONS
 from rknnlite_graph.view import NodeView
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType
 
 from ..kernels.buffers import empty
-from ..kernels.functions import LOOKED_UP, hard_sigmoid
+from ..kernels.functions import FUNCTIONS, hard_sigmoid
 from ..kernels.parallel import channel_blocks, run_blocks
 from ..values import Array, centred_range, storing
 
@@ -307,9 +307,10 @@ def _limiter(activation: Optional[Activation], stage: Stage) -> Optional[Callabl
 
 def _real_function(view: NodeView, fused: FusedOp, stage: Stage) -> Callable[[Array], Array]:
     """The function of a fused activation; parameters that no attribute holds are read off its stage."""
-    row, function = TABLE_FUNCTIONS[fused.function], LOOKED_UP[fused.function]
+    row = TABLE_FUNCTIONS[fused.function]
+    function = FUNCTIONS[row.name]
     if not row.line:
-        parameters = row.parameters(stage)
+        parameters = row.table_parameters(stage)
         return lambda x: function(x, *parameters)
     if stage.float_line is None or not stage.float_line[0]:
         raise ModelUnsupported(

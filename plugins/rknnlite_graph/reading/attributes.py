@@ -12,7 +12,7 @@ from rknnlite.formats.slots import NodeSlot, UnionCode
 
 from . import bson
 
-__all__ = ["LEFT_OUT", "MINI_UNIONS", "NEEDED", "UNIONS", "read_attributes", "unread_attributes"]
+__all__ = ["LEFT_OUT", "MINI_UNIONS", "UNIONS", "read_attributes", "unread_attributes"]
 
 Unions = Mapping[int, Mapping[int, tuple[str, str]]]
 UNIONS: Unions = {
@@ -102,18 +102,6 @@ _PASSED_OVER: dict[int, frozenset[int]] = {
 _MOST_SLOTS = 24
 _BY_OP = {"exLSTM": UnionCode.EX_LSTM, "LSTM": UnionCode.EX_LSTM}  # the mini format gives it the code of Cast
 _ALWAYS = {"axis"}  # an absent scalar slot means zero, which for these is a value, not a default
-
-
-NEEDED = frozenset(
-    {
-        "ArgMax", "ArgMin", "AveragePool", "Celu", "Col2Im", "Compress", "Concat", "CumSum", "DFT", "DepthToSpace",
-        "Einsum", "EyeLike", "Gather", "GatherElements", "GatherND", "GlobalLpPool", "GridSample", "Hardmax", "IsInf", "LRN",
-        "LogSoftmax", "LpNormalization", "LpPool", "MaxPool", "MaxRoiPool", "MeanVarianceNormalization", "Mod", "OneHot",
-        "ReduceMax", "ReduceMin", "RoiAlign", "ScatterElements", "ScatterND", "Shrink", "SpaceToDepth",
-        "Split", "ThresholdedRelu", "TopK", "Transpose", "Trilu", "exNorm", "exSoftmax13",
-    }
-)  # fmt: skip
-"""Types whose result depends on attributes; the mini format and containers before 6 leave out those of some."""
 
 LEFT_OUT = {"RoiAlign": "coordinate_transformation_mode"}
 """Type -> an attribute that its union lacks, so that only the document tells it."""

@@ -22,8 +22,9 @@ from rknnlite.quant import RANGES
 from rknnlite.tensor import DType, QuantParams
 
 from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
+from ..operators import TABLE_FUNCTIONS, LeftOut, operator_of
 from . import weights
-from .attributes import LEFT_OUT, MINI_UNIONS, NEEDED, UNIONS, read_attributes, unread_attributes
+from .attributes import LEFT_OUT, MINI_UNIONS, UNIONS, read_attributes, unread_attributes
 from .checks import check_constants, check_inputs, check_operands, check_shapes
 from .convolutions import ConvReader
 from .families import family_of
@@ -41,7 +42,6 @@ _ROLES = {
     TensorKind.ACTIVATION: TensorRole.ACTIVATION, TensorKind.WEIGHT: TensorRole.CONST,
     TensorKind.OPERAND: TensorRole.CONST,
 }  # fmt: skip
-_PARAMETRIC = ("Elu", "ExSwish")  # functions behind a convolution that have a parameter
 _NOT_GIVEN = -1  # instead of a tensor number
 _SCRATCH = "_compute_zone"  # behind the name of the first result of a recurrent node
 _BYTES_PER_TABLE = 24  # no tensor or node takes less of a genuine file
@@ -269,7 +269,8 @@ class _Builder:
         operands = [self.tensors[i] for i in node.inputs if i >= 0]
         found = inferred_attributes(node, operands, [self.tensors[i] for i in node.outputs])
         node.attrs_left_out = not found
-        if node.op in NEEDED and not found:
+        row = operator_of(node.op)
+        if row is not None and row.left_out is LeftOut.REFUSED and not found:
             raise ModelUnsupported(
                 f"node {node.label()}: {self.source} does not store the attributes of {node.op}; if you know them, "
                 f'open the model with attributes={{"{node.name}": {{...}}}} (ONNX names); else end the network before '
@@ -293,7 +294,8 @@ class _Builder:
         operand = self.tensors[node.inputs[-1]].name if node.inputs and node.inputs[-1] >= 0 else ""
         regs = self.stages.registers(node.index, output)
         node.stage = self.stages.read(node, regs, output, source, operand)
-        if node.fused is not None and node.fused.function in _PARAMETRIC and node.stage.lut is None:
+        function = TABLE_FUNCTIONS.get(node.fused.function) if node.fused is not None else None
+        if function is not None and function.in_table and node.stage.lut is None:
             from .assumed import function_parameter  # few files have such layers
 
             parameter = function_parameter(node, self.family.places, regs, self.given)

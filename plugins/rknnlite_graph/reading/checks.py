@@ -13,6 +13,7 @@ from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.tensor import DType
 
 from ..graph import ConvParams, Node, Tensor, TensorRole
+from ..operators import Shape, operator_of
 from .families import NpuFamily
 from .register_map import SMALL_CONSTANTS, Registers
 
@@ -131,19 +132,6 @@ def check_inputs(inputs: Sequence[int], tensors: list[Tensor], fetched: Sequence
 
 # -- shapes --------------------------------------------------------------------------------------------------
 
-_ALIKE = frozenset(
-    {
-        "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "BatchNormalizationRelu", "Ceil",
-        "Celu", "Clip", "Cos", "Cosh", "CumSum", "Elu", "Erf", "Exp", "Floor", "GroupNormalization", "HardSigmoid",
-        "HardSwish", "Hardmax", "Identity", "InstanceNormalization", "IsNaN", "LRN", "LayerNormalization", "LeakyRelu",
-        "Log", "LogSoftmax", "MeanVarianceNormalization", "Neg", "Not", "PRelu", "Reciprocal", "Relu", "ReverseSequence",
-        "Round", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax",
-        "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu", "Trilu", "exDataConvert", "exGelu",
-        "exMish", "exNorm", "exSoftmax13", "exSwish", "exWindow",
-    }
-)  # fmt: skip
-"""Types whose result has as many elements as their first operand."""
-
 
 def check_shapes(node: Node, operands: Operands, results: Sequence[Tensor]) -> None:
     """Operands and results of a node must fit each other. Raises ModelInvalid naming the node and the shapes.
@@ -159,9 +147,11 @@ def check_shapes(node: Node, operands: Operands, results: Sequence[Tensor]) -> N
             f"node {node.label()}: its input {x.name} is a constant, a convolution computes on inputs"
         )
     y = results[0]
-    if node.op in _ALIKE and prod(x.shape) != prod(y.shape):
+    row = operator_of(node.op)
+    shape = row.shape if row is not None else Shape.OTHER
+    if shape in (Shape.UNARY, Shape.SAME) and prod(x.shape) != prod(y.shape):
         raise ModelInvalid(f"node {node.label()} gives shape {list(x.shape)}, the file says {list(y.shape)}")
-    rule = _RULES.get(node.op)
+    rule = _RULES.get(node.op) or _RULES_OF_SHAPES.get(shape)
     try:
         fits = rule is None or rule(node, x, operands, y)
     except (IndexError, ValueError, ZeroDivisionError, TypeError):
@@ -171,10 +161,6 @@ def check_shapes(node: Node, operands: Operands, results: Sequence[Tensor]) -> N
         raise ModelInvalid(
             f"node {node.label()}: operands of shape {shapes} do not give its result {list(y.shape)}"
         )
-
-
-def _moved(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
-    return prod(x.shape) == prod(y.shape)
 
 
 def _reduced(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
@@ -318,15 +304,15 @@ def _wide_to_deep(node: Node, x: Tensor, operands: Operands, y: Tensor) -> bool:
     return whole and prod(x.shape) == prod(y.shape)
 
 
-_RULES: dict[str, Callable[[Node, Tensor, Operands, Tensor], bool]] = {
-    **dict.fromkeys(("ArgMax", "ArgMin"), _one_axis),
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pooled),
-    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"), _pooled_to_one),
-    **dict.fromkeys(("exLSTM", "LSTM", "exGRU", "GRU"), _recurrent),
-    **{
-        f"Reduce{word}": _reduced
-        for word in ("Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
-    },
+Rule = Callable[[Node, Tensor, Operands, Tensor], bool]
+_RULES_OF_SHAPES: dict[Shape, Rule] = {  # where elements are reshaped or operands broadcast, kernels check
+    Shape.REDUCED: _reduced,
+    Shape.ONE_AXIS: _one_axis,
+    Shape.POOLED: _pooled,
+    Shape.POOLED_TO_ONE: _pooled_to_one,
+    Shape.RECURRENT: _recurrent,
+}
+_RULES: dict[str, Rule] = {
     **dict.fromkeys(("Mean", "Mod"), _together),
     "Concat": _joined,
     "DepthToSpace": _deep_to_wide,
@@ -336,8 +322,8 @@ _RULES: dict[str, Callable[[Node, Tensor, Operands, Tensor], bool]] = {
     "Where": _chosen,
     "GatherND": _gathered_cells,
     "GatherElements": _gathered_elements,
-    "Transpose": _moved,
     "Gather": _gathered,
     "GridSample": _sampled,
     "exConvTransposePad": _spread,
 }
+"""Those of single operators."""

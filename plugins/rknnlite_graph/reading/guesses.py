@@ -11,12 +11,13 @@ as are the words and switches among the attributes of each type. ``tools/sweep/v
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from rknnlite.log import logger
 
 from ..graph import Accumulator, Graph, Node
+from ..operators import LeftOut, operator_of
 from .register_map import Registers
 
 __all__ = [
@@ -85,10 +86,11 @@ def about_attributes(node: Node) -> list[str]:
     op = node.op
     if node.fused is not None and node.fused.accumulator is not Accumulator.OPERAND:
         op = node.fused.accumulator.value
-    if node.op in _UNSEEN:
-        return [f"no verified file has a node of type {node.op}"]
     known = WORDS.get(op, {})
-    if not known and op not in WORDLESS:  # an operator of a plugin, or one that is refused
+    seen = known or op in WORDLESS
+    if node.op in _UNSEEN_CONVOLUTIONS or (not seen and operator_of(op) is not None):
+        return [f"no verified file has a node of type {node.op}"]
+    if not seen:  # an operator of a plugin, or one that is refused
         return []
     found = []
     for name, value in node.attrs.items():
@@ -105,10 +107,13 @@ def _counts(name: str, value: object) -> bool:
 
 def about_defaults(node: Node) -> list[str]:
     """Attributes that the container leaves out of a node, so that their defaults are taken."""
-    lacking = [name for name in _DEFAULTED.get(node.op, ()) if name not in node.attrs]
+    row = operator_of(node.op)
+    if row is None or row.left_out is not LeftOut.DEFAULTS:
+        return []
+    lacking = [each for each in row.parameters if each.name not in node.attrs]
     if not lacking:
         return []
-    what = ", ".join(f"{name} {_DEFAULTED[node.op][name]}" for name in lacking)
+    what = ", ".join(f"{each.name} {each.default}" for each in lacking)
     return [f"this container does not store its attributes; {what} taken, unless attributes= gives others"]
 
 
@@ -173,32 +178,15 @@ _FREE = frozenset(
     {"activations", "equation", "h_layout", "q_add", "q_matmul", "q_softmax", "x_layout", "y_layout"}
 )
 """Texts of any content, or ones that nobody reads, or that are refused where they are read."""
-_DEFAULTED: Mapping[str, Mapping[str, Any]] = {
-    "DequantizeLinear": {"axis": 1},
-    "Gemm": {"alpha": 1, "beta": 1, "transA": 0, "transB": 0},
-    "GroupNormalization": {"epsilon": 1e-5, "num_groups": 1},
-    "LayerNormalization": {"axis": -1, "epsilon": 1e-5},
-    "Pad": {"mode": "constant"},
-    "QuantizeLinear": {"axis": 1},
-    "RNN": {"activations": "Tanh", "direction": "forward"},
-    "Resize": {"coordinate_transformation_mode": "half_pixel", "mode": "nearest"},
-    "ReverseSequence": {"batch_axis": 1, "time_axis": 0},
-    "Selu": {"alpha": 1.6732632, "gamma": 1.050701},
-    "Softmax": {"axis": -1},
-}
-"""Type -> attributes that its tensors do not tell -> their defaults."""
-_UNSEEN = frozenset(
+_UNSEEN_CONVOLUTIONS = frozenset(
     {
-        "Abs", "And", "ConvClipAdd", "ConvTransposeAdd", "ConvTransposeAddRelu", "ConvTransposeClipAdd",
-        "ConvTransposeExGelu", "ConvTransposeExMish", "ConvTransposeExSwish", "ConvTransposeLeakyReluAdd",
-        "ConvTransposeMul", "ConvTransposeMulRelu", "ConvTransposePReluAdd", "ConvTransposeReluAdd",
-        "ConvTransposeReluMul", "ConvexGelu", "ConvexMish", "ConvexSwish", "DequantizeLinear", "Flatten",
-        "GatherElements", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool", "Identity", "LayerNormalization",
-        "MatMul", "Neg", "QuantizeLinear", "Reciprocal", "ReduceL2", "ReduceMean", "ReduceSum", "ReverseSequence",
-        "Scatter", "Softmax", "Squeeze", "SubRelu", "Sum", "Unsqueeze", "Upsample",
+        "ConvClipAdd", "ConvTransposeAdd", "ConvTransposeAddRelu", "ConvTransposeClipAdd", "ConvTransposeExGelu",
+        "ConvTransposeExMish", "ConvTransposeExSwish", "ConvTransposeLeakyReluAdd", "ConvTransposeMul",
+        "ConvTransposeMulRelu", "ConvTransposePReluAdd", "ConvTransposeReluAdd", "ConvTransposeReluMul", "ConvexGelu",
+        "ConvexMish", "ConvexSwish",
     }
 )  # fmt: skip
-"""Types that are computed as ONNX says, although no verified file has one: the converter writes others for them."""
+"""What no verified file has behind a convolution."""
 SEEN: dict[str, dict[int, tuple[int, ...]]] = {
     "RKNPU v2": {
         0x4040: (0x53, 0x20140, 0x20150,),

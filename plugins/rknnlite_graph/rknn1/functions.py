@@ -12,6 +12,7 @@ from rknnlite.formats.rknn1.description import NodeEntry
 from rknnlite.tensor import DType, QuantParams
 
 from ..graph import Node
+from ..operators import OPERATORS, Shape
 from .graph import GraphBuilder, lowers
 
 __all__: list[str] = []
@@ -19,13 +20,11 @@ __all__: list[str] = []
 Array = NDArray[Any]
 _DIGITS = 15
 _UNARY = {
-    "RELU": "Relu", "SIGMOID": "Sigmoid", "ABS": "Abs", "EXP": "Exp", "LOG": "Log", "SQRT": "Sqrt", "FLOOR": "Floor",
-    "NEG": "Neg", "SIN": "Sin", "MISH": "Mish", "SOFTRELU": "Softplus", "NOOP": "Identity", "DATACONVERT": "exDataConvert",
-    "ERF": "Erf", "ROUND": "Round", "CEIL": "Ceil",
-}  # fmt: skip
-_BINARY = {
-    "ADD": "Add", "SUBTRACT": "Sub", "MULTIPLY": "Mul", "DIVIDE": "Div", "POW": "Pow", "MAXIMUM": "Max", "MINIMUM": "Min",
-}  # fmt: skip
+    "NOOP": "Identity",
+    **{name: row.names[-1] for row in OPERATORS if row.shape is Shape.UNARY for name in row.rknn1},
+}
+_BINARY = {name: row.names[-1] for row in OPERATORS if row.shape is Shape.BROADCAST for name in row.rknn1}
+"""Those among both that have something of their own get another lowering further down."""
 
 
 def real(entry: NodeEntry, key: str, default: float) -> float:

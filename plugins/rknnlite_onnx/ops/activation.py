@@ -6,22 +6,19 @@ from collections.abc import Callable
 
 import numpy as np
 from rknnlite_graph.graph import Lut, Stage
-from rknnlite_graph.tables import dense_table, elu_alpha, hard_sigmoid_line, silu_beta
+from rknnlite_graph.operators import OPERATORS, Shape, operator_of
+from rknnlite_graph.tables import dense_table
 
 from rknnlite.tensor import DType
 
 from ..carrier import Rep, centred_range, element_zero
-from ..functions import FUNCTIONS, hard_line, sloped
-from ..registry import LoweredNode, Writer, lowers
+from ..functions import applied, sloped
+from ..registry import LoweredNode, Writer, lowers, writer_of
 
 __all__: list[str] = []
 
-_PLAIN = (
-    "Relu", "Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh",
-    "Asinh", "Acosh", "Atanh", "Abs", "Neg", "Floor", "Ceil", "Sign", "Round", "Softsign",
-)  # fmt: skip
-_PARTIAL = ("Log", "Sqrt", "Asin", "Acos", "Acosh", "Atanh")
-"""Not defined everywhere."""
+_WHOLE = ("Abs", "Neg", "Sign")
+"""ONNX has them for integers, too."""
 _ONNX_BOOL = 9
 
 
@@ -63,38 +60,6 @@ def _looked_up(node: LoweredNode, stage: Stage, lut: Lut) -> None:
     carrier.put(y.index, Rep.ELEMENTS if in_bytes else Rep.CENTRED, node.emit("Gather", stored, places))
 
 
-def _plain(kind: str) -> None:
-    def write(node: LoweredNode) -> None:
-        whole = node.typed(0).kind in "iu" and kind in ("Abs", "Neg", "Sign")
-        if whole:
-            node.store_whole(node.emit(kind, node.native(0)))
-        else:
-            node.store(node.emit(kind, node.real(0)), nan=kind in _PARTIAL)
-
-    unary(kind)(write)
-
-
-for _kind in _PLAIN:
-    _plain(_kind)
-
-
-def _function(kind: str, name: str) -> None:
-    unary(kind)(lambda node: node.store(FUNCTIONS[name](node.emitter, node.real(0))))
-
-
-for _kind, _name in {
-    "Sigmoid": "Sigmoid",
-    "Tanh": "Tanh",
-    "Softplus": "Softplus",
-    "exMish": "ExMish",
-    "Mish": "ExMish",
-    "HardSwish": "HardSwish",
-    "exGelu": "ExGelu",
-    "Gelu": "ExGelu",
-}.items():
-    _function(_kind, _name)
-
-
 @unary("exDataConvert", "CastLike")
 def convert(node: LoweredNode) -> None:
     if node.typed(0) == np.float32:
@@ -103,51 +68,10 @@ def convert(node: LoweredNode) -> None:
         node.store_whole(node.native(0))
 
 
-@unary("LeakyRelu")
-def leaky_relu(node: LoweredNode) -> None:
-    alpha, stage = node.attrs.get("alpha"), node.view.node.stage
-    if alpha is None:
-        alpha = stage.slope if stage is not None and stage.slope is not None else 0.01
-    node.store(node.emit("LeakyRelu", node.real(0), alpha=float(alpha)))
-
-
-@unary("Elu", "Celu", "Selu")
-def elu(node: LoweredNode) -> None:
-    kind, stage = node.view.node.op, node.view.node.stage
-    alpha = float(node.attrs.get("alpha", 1.6732632 if kind == "Selu" else 1.0))
-    if kind == "Elu" and "alpha" not in node.attrs and stage is not None and stage.lut is not None:
-        alpha = elu_alpha(stage.lut.high)
-    gamma = {"gamma": float(node.attrs.get("gamma", 1.0507009873554805))} if kind == "Selu" else {}
-    node.store(node.emit(kind, node.real(0), alpha=alpha, **gamma))
-
-
-@unary("HardSigmoid")
-def hard_sigmoid(node: LoweredNode) -> None:
-    alpha, beta = node.attrs.get("alpha", 0.2), node.attrs.get("beta", 0.5)
-    stage, params = node.view.node.stage, node.view.tensor(0).quant
-    if "alpha" not in node.attrs and stage is not None and stage.lut is not None and params is not None:
-        lut = stage.lut  # the table is 0.5 + index / 32768
-        alpha, beta = hard_sigmoid_line(
-            lut.multiplier / params.scale, params.zero_point * lut.multiplier + lut.offset
-        )
-    node.store(hard_line(node.emitter, node.real(0), alpha, beta))
-
-
-@unary("exSwish")
-def silu(node: LoweredNode) -> None:
-    stage = node.view.node.stage
-    beta = node.attrs.get("beta")  # stored where the node has no table
-    beta = 1.0 if beta is None else float(beta)
-    if stage is not None and stage.lut is not None:
-        beta = silu_beta(stage.lut.high)
-    node.store(FUNCTIONS["ExSwish"](node.emitter, node.real(0), beta))
-
-
 @unary("Clip")
 def clip(node: LoweredNode) -> None:
-    low, high = (node.attrs.get(name, limit) for name, limit in (("min", -np.inf), ("max", np.inf)))
     limits = []
-    for position, limit in ((1, low), (2, high)):
+    for position, limit in enumerate(node.parameters.values(), 1):
         if not node.has(position):
             limits.append(node.const(limit))
         elif node.view.is_const(position):
@@ -173,20 +97,33 @@ def logical_not(node: LoweredNode) -> None:
     node.store_whole(node.emit("Not", node.emitter.cast(node.native(0), bool)))
 
 
-@unary("IsNaN")
-def is_nan(node: LoweredNode) -> None:
-    node.store_whole(node.emit("IsNaN", node.real(0)))
+@unary("IsNaN", "IsInf")
+def is_special(node: LoweredNode) -> None:
+    signs = {name: int(value) for name, value in node.parameters.items()}
+    node.store_whole(node.emit(node.view.node.op, node.real(0), **signs))
 
 
-@unary("ThresholdedRelu")
-def thresholded_relu(node: LoweredNode) -> None:
-    node.store(node.emit("ThresholdedRelu", node.real(0), alpha=float(node.attrs.get("alpha", 1.0))))
+@unary("exGelu", "Gelu")
+def gelu(node: LoweredNode) -> None:
+    """The exact one; the other kind is refused, as the CPU reference does."""
+    if str(node.attrs.get("approximate") or "none") != "none":
+        raise node.refuse(f"approximate {node.attrs['approximate']!r}")
+    _write_function(node)
 
 
-@unary("Shrink")
-def shrink(node: LoweredNode) -> None:
-    lambd, bias = float(node.attrs.get("lambd", 0.5)), float(node.attrs.get("bias", 0.0))
-    node.store(node.emit("Shrink", node.real(0), lambd=lambd, bias=bias))
+def _write_function(node: LoweredNode) -> None:
+    row = operator_of(node.view.node.op)
+    assert row is not None
+    if row.name in _WHOLE and node.typed(0).kind in "iu":
+        node.store_whole(node.emit(row.name, node.native(0)))
+        return
+    found = applied(node.emitter, row, node.real(0), *node.parameters.values())
+    node.store(found, nan=row.partial)
+
+
+for _row in OPERATORS:
+    if _row.shape is Shape.UNARY and writer_of(_row.name) is None:
+        unary(*_row.names)(_write_function)
 
 
 @lowers("PRelu")
@@ -207,4 +144,4 @@ def prelu(node: LoweredNode) -> None:
 
 @lowers("Hardmax")
 def hardmax(node: LoweredNode) -> None:
-    node.store(node.emit("Hardmax", node.real(0), axis=int(node.attrs.get("axis", -1))))
+    node.store(node.emit("Hardmax", node.real(0), axis=int(node.parameters["axis"])))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.graph import ConvParams, FusedOp
 from rknnlite_graph.lowering import Form
-from rknnlite_graph.tables import convolution_types
+from rknnlite_graph.operators import convolution_types
 
 from rknnlite.quant import largest_sum, split_for_exactness
 from rknnlite.tensor import DType

@@ -29,7 +29,7 @@ def _source(node: LoweredNode) -> tuple[str, Optional[Rep]]:
 @lowers("Gather")
 def gather(node: LoweredNode) -> None:
     value, rep = _source(node)
-    found = node.emit("Gather", value, places(node), axis=int(node.attrs.get("axis", 0)))
+    found = node.emit("Gather", value, places(node), axis=int(node.parameters["axis"]))
     index = node.view.tensor(1).shape
     rank = len(node.view.tensor(0).shape)
     if len(node.outputs[0].shape) != rank - 1 + len(index):
@@ -40,20 +40,18 @@ def gather(node: LoweredNode) -> None:
 @lowers("GatherElements")
 def gather_elements(node: LoweredNode) -> None:
     value, rep = _source(node)
-    node.moved(node.emit("GatherElements", value, places(node), axis=int(node.attrs.get("axis", 0))), rep)
+    node.moved(node.emit("GatherElements", value, places(node), axis=int(node.parameters["axis"])), rep)
 
 
 @lowers("GatherND")
 def gather_nd(node: LoweredNode) -> None:
     value, rep = _source(node)
-    node.moved(
-        node.emit("GatherND", value, places(node), batch_dims=int(node.attrs.get("batch_dims", 0))), rep
-    )
+    node.moved(node.emit("GatherND", value, places(node), batch_dims=int(node.parameters["batch_dims"])), rep)
 
 
 @lowers("ReverseSequence")
 def reverse_sequence(node: LoweredNode) -> None:
-    time, batch = int(node.attrs.get("time_axis", 0)), int(node.attrs.get("batch_axis", 1))
+    time, batch = int(node.parameters["time_axis"]), int(node.parameters["batch_axis"])
     if {time, batch} != {0, 1}:
         raise node.refuse(f"time axis {time} and batch axis {batch}: ONNX has them as the first two")
     lengths = node.emit("Reshape", places(node), node.ints(-1))

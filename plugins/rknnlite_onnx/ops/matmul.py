@@ -19,12 +19,12 @@ def plain_product(node: LoweredNode) -> None:
             node.store(node.emit("MatMul", node.real(0), node.real(1)))
         return
     factors = [
-        node.emit("Transpose", node.real(i), perm=[1, 0]) if node.attrs.get(flag) else node.real(i)
+        node.emit("Transpose", node.real(i), perm=[1, 0]) if node.parameters[flag] else node.real(i)
         for i, flag in ((0, "transA"), (1, "transB"))
     ]
-    out = _times(node, node.emit("MatMul", *factors), node.attrs.get("alpha", 1))
+    out = _times(node, node.emit("MatMul", *factors), node.parameters["alpha"])
     if node.has(2):
-        out = node.emit("Add", out, _times(node, node.real(2), node.attrs.get("beta", 1)))
+        out = node.emit("Add", out, _times(node, node.real(2), node.parameters["beta"]))
     node.store(out)
 
 

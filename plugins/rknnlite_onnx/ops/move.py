@@ -203,7 +203,7 @@ def depth_to_space(node: LoweredNode) -> None:
 def trilu(node: LoweredNode) -> None:
     k = int(node.view.constant(1).reshape(-1)[0]) if node.has(1) else 0
     node.store(
-        node.emit("Trilu", node.native(0), node.const(k, np.int64), upper=int(node.attrs.get("upper", 1)))
+        node.emit("Trilu", node.native(0), node.const(k, np.int64), upper=int(node.parameters["upper"]))
     )
 
 

@@ -16,12 +16,12 @@ __all__: list[str] = []
 
 @lowers("exSoftmax13", "Softmax")
 def softmax(node: LoweredNode) -> None:
-    node.store_finite(node.emit("Softmax", node.real(0), axis=int(node.attrs.get("axis", -1))))
+    node.store_finite(node.emit("Softmax", node.real(0), axis=int(node.parameters["axis"])))
 
 
 @lowers("LogSoftmax")
 def log_softmax(node: LoweredNode) -> None:
-    node.store_finite(node.emit("LogSoftmax", node.real(0), axis=int(node.attrs.get("axis", -1))))
+    node.store_finite(node.emit("LogSoftmax", node.real(0), axis=int(node.parameters["axis"])))
 
 
 def _mean(node: LoweredNode, name: str, axes: Sequence[int], keepdims: int = 1) -> str:
@@ -45,8 +45,8 @@ def norm(node: LoweredNode) -> None:
     """Modes layer, rms, l1, l2, pixel over ``axes``; see the CPU reference."""
     shape, attrs, x = node.view.tensor(0).shape, node.attrs, node.real(0)
     mode = str(attrs.get("mode") or "layer")
-    eps = node.const(attrs.get("epsilon", attrs.get("eps", 1e-5)))
-    axes = [int(a) % len(shape) for a in attrs.get("axes") or [int(attrs.get("axis", -1))]]
+    eps = node.const(attrs.get("eps", node.parameters["epsilon"]))
+    axes = [int(a) % len(shape) for a in attrs.get("axes") or [int(node.parameters["axis"])]]
     if mode == "layer" and not node.exact and axes == list(range(axes[0], len(shape))):
         node.store(_layer_norm(node, x, axes))
         return
@@ -73,7 +73,7 @@ def _layer_norm(node: LoweredNode, x: str, axes: Sequence[int]) -> str:
     shape = [node.view.tensor(0).shape[axis] for axis in axes]
     gamma = _flat(node, 1, shape) if node.has(1) else node.const(np.ones(shape))
     beta = [_flat(node, 2, shape)] if node.has(2) else []
-    eps = float(node.attrs.get("epsilon", node.attrs.get("eps", 1e-5)))
+    eps = float(node.attrs.get("eps", node.parameters["epsilon"]))
     return node.emit("LayerNormalization", x, gamma, *beta, axis=axes[0], epsilon=eps)
 
 
@@ -120,11 +120,9 @@ def _real_parameters(node: LoweredNode, unit: float) -> tuple[NDArray[np.float32
 @lowers("LRN")
 def lrn(node: LoweredNode) -> None:
     given = {
-        "size": int(node.attrs.get("size", 1)),
-        "alpha": float(node.attrs.get("alpha", 1e-4)),
-        "beta": float(node.attrs.get("beta", 0.75)),
-        "bias": float(node.attrs.get("bias", 1.0)),
-    }
+        "size": int(node.parameters["size"]), "alpha": float(node.parameters["alpha"]),
+        "beta": float(node.parameters["beta"]), "bias": float(node.parameters["bias"]),
+    }  # fmt: skip
     shape = node.view.tensor(0).shape
     if len(shape) < 2:
         raise node.refuse(f"rank {len(shape)}")
@@ -137,7 +135,7 @@ def lrn(node: LoweredNode) -> None:
 
 @lowers("MeanVarianceNormalization")
 def mean_variance(node: LoweredNode) -> None:
-    axes, x = list(node.attrs.get("axes") or (0, 2, 3)), node.real(0)
+    axes, x = list(node.parameters["axes"]), node.real(0)
     centred = node.emit("Sub", x, _mean(node, x, axes))
     deviation = node.emit("Sqrt", _mean(node, _square(node, centred), axes))
     node.store(node.emit("Div", centred, node.emit("Add", deviation, node.const(1e-9))))
@@ -146,11 +144,11 @@ def mean_variance(node: LoweredNode) -> None:
 @lowers("GroupNormalization")
 def group_norm(node: LoweredNode) -> None:
     """Gamma and beta per channel, or per group."""
-    shape, groups = node.view.tensor(0).shape, int(node.attrs.get("num_groups", 1))
+    shape, groups = node.view.tensor(0).shape, int(node.parameters["num_groups"])
     cells = node.emit("Reshape", node.real(0), node.ints(shape[0], groups, -1))
     centred = node.emit("Sub", cells, _mean(node, cells, [2]))
     variance = node.emit(
-        "Add", _mean(node, _square(node, centred), [2]), node.const(node.attrs.get("epsilon", 1e-5))
+        "Add", _mean(node, _square(node, centred), [2]), node.const(node.parameters["epsilon"])
     )
     normal = node.emit("Div", centred, node.emit("Sqrt", variance))
     out = node.emit("Reshape", normal, node.ints(*shape))

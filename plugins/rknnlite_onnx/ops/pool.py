@@ -124,7 +124,7 @@ def global_pool(node: LoweredNode) -> None:
 
 @lowers("LpPool", "GlobalLpPool")
 def lp_pool(node: LoweredNode) -> None:
-    p = int(node.attrs.get("p", 2))
+    p = int(node.parameters["p"])
     if node.view.node.op == "GlobalLpPool":
         node.store(node.emit("GlobalLpPool", node.real(0), p=p))
         return

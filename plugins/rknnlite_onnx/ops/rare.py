@@ -6,7 +6,6 @@ import numpy as np
 
 from rknnlite.quant import RANGES
 
-from ..functions import FUNCTIONS
 from ..registry import LoweredNode, lowers
 from .move import zeros_around
 
@@ -22,19 +21,13 @@ def gated(node: LoweredNode) -> None:
         raise node.refuse(f"{list(target)} is no half of {list(source)}")
     size = target[shrunk[0]]
     halves = node.emitter.nodes("Split", [node.real(0), node.ints(size, size)], 2, axis=shrunk[0])
-    node.store(node.emit("Mul", halves[0], FUNCTIONS["Sigmoid"](node.emitter, halves[1])))
-
-
-@lowers("IsInf")
-def is_inf(node: LoweredNode) -> None:
-    signs = {f"detect_{sign}": int(node.attrs.get(f"detect_{sign}", 1)) for sign in ("positive", "negative")}
-    node.store_whole(node.emit("IsInf", node.real(0), **signs))
+    node.store(node.emit("Mul", halves[0], node.emit("Sigmoid", halves[1])))
 
 
 @lowers("EyeLike")
 def eye_like(node: LoweredNode) -> None:
     rows, columns = node.view.tensor(0).shape
-    node.store(node.const(np.eye(rows, columns, int(node.attrs.get("k", 0)))))
+    node.store(node.const(np.eye(rows, columns, int(node.parameters["k"]))))
 
 
 @lowers("CenterCropPad")
@@ -72,14 +65,14 @@ def dft(node: LoweredNode) -> None:
     Of the whole the half is cut out: that is right for complex numbers, too.
     """
     shape, target = node.view.tensor(0).shape, node.outputs[0].shape
-    axis = int(node.attrs.get("axis", 1)) % len(shape)
+    axis = int(node.parameters["axis"]) % len(shape)
     names = [node.emitter.cast(node.real(0), np.float64)]
     if node.has(1):
         if not node.view.is_const(1):
             raise node.refuse("a length that the network computes")
         names.append(node.const(int(node.view.constant(1).reshape(-1)[0]), np.int64))
-    found = node.emit("DFT", *names, axis=axis, inverse=int(bool(node.attrs.get("inverse"))))
-    if node.attrs.get("onesided"):
+    found = node.emit("DFT", *names, axis=axis, inverse=int(bool(node.parameters["inverse"])))
+    if node.parameters["onesided"]:
         found = node.emit("Slice", found, node.ints(0), node.ints(target[axis]), node.ints(axis))
     node.store(node.emitter.cast(found, np.float32))
 
@@ -108,11 +101,11 @@ def mod(node: LoweredNode) -> None:
         kind = np.result_type(node.typed(0), node.typed(1))
         a, b = (node.emitter.cast(node.native(i), kind) for i in (0, 1))
         divisor = node.emit("Where", node.emit("Equal", b, node.const(0, kind)), node.const(1, kind), b)
-        node.store(node.emit("Mod", a, divisor, fmod=int(bool(node.attrs.get("fmod")))))
+        node.store(node.emit("Mod", a, divisor, fmod=int(bool(node.parameters["fmod"]))))
         return
     a, b, zero = node.real(0), node.real(1), node.const(0.0)
     rest = node.emit("Mod", a, b, fmod=1)
-    if not node.attrs.get("fmod"):
+    if not node.parameters["fmod"]:
         other_sign = node.emit("Xor", node.emit("Less", rest, zero), node.emit("Less", b, zero))
         some = node.emit("Not", node.emit("Equal", rest, zero))
         rest = node.emit("Where", node.emit("And", some, other_sign), node.emit("Add", rest, b), rest)
@@ -151,5 +144,5 @@ def _per_axis(node: LoweredNode, position: int) -> str:
     parameter, rank = node.constant(position), len(node.view.tensor(0).shape)
     if parameter.size == 1:
         return node.const(parameter.reshape(-1)[0])
-    axis = int(node.attrs.get("axis", 1)) % rank
+    axis = int(node.parameters["axis"]) % rank
     return node.const(parameter.reshape([-1 if i == axis else 1 for i in range(rank)]))

@@ -54,7 +54,7 @@ def _wide(node: LoweredNode, exact_means: bool) -> str:
 @lowers("ArgMax", "ArgMin")
 def arg_reduce(node: LoweredNode) -> None:
     """The order of quantised values is that of their integers."""
-    axis, last = int(node.attrs.get("axis", 0)), int(bool(node.attrs.get("select_last_index")))
+    axis, last = int(node.parameters["axis"]), int(bool(node.parameters["select_last_index"]))
     if not node.view.is_const(0) and node.view.tensor(0).quant is not None:
         x = node.centred(0)
     else:
@@ -67,11 +67,11 @@ def arg_reduce(node: LoweredNode) -> None:
 
 @lowers("TopK")
 def top_k(node: LoweredNode) -> None:
-    axis = int(node.attrs.get("axis", -1)) % len(node.view.tensor(0).shape)
+    axis = int(node.parameters["axis"]) % len(node.view.tensor(0).shape)
     x = node.native(0)
     if node.typed(0) not in [np.dtype(kind) for kind in _WIDE]:
         x = node.emitter.cast(x, np.int64)
-    how = {"axis": axis, "largest": int(node.attrs.get("largest", 1)), "sorted": 1}
+    how = {"axis": axis, "largest": int(node.parameters["largest"]), "sorted": 1}
     count = node.ints(node.outputs[0].shape[axis])
     for position, name in enumerate(node.emitter.nodes("TopK", [x, count], 2, **how)):
         if position >= len(node.outputs):

@@ -28,15 +28,15 @@ def roi_align(node: LoweredNode) -> None:
         output_height=height,
         output_width=width,
         coordinate_transformation_mode="half_pixel" if half else "output_half_pixel",
-        sampling_ratio=max(0, int(node.attrs.get("sampling_ratio", 0))),
-        spatial_scale=float(node.attrs.get("spatial_scale", 1.0)),
-    )
+        sampling_ratio=max(0, int(node.parameters["sampling_ratio"])),
+        spatial_scale=float(node.parameters["spatial_scale"]),
+    )  # fmt: skip
     node.store(found)
 
 
 @lowers("MaxRoiPool")
 def max_roi_pool(node: LoweredNode) -> None:
-    shape, scale = list(node.outputs[0].shape[-2:]), float(node.attrs.get("spatial_scale", 1.0))
+    shape, scale = list(node.outputs[0].shape[-2:]), float(node.parameters["spatial_scale"])
     node.store(node.emit("MaxRoiPool", node.real(0), node.real(1), pooled_shape=shape, spatial_scale=scale))
 
 

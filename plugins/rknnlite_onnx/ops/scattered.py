@@ -32,13 +32,13 @@ def scatter_nd(node: LoweredNode) -> None:
 
 @lowers("ScatterElements", "Scatter")
 def scatter_elements(node: LoweredNode) -> None:
-    _scatter(node, "ScatterElements", axis=int(node.attrs.get("axis", 0)) % len(node.view.tensor(0).shape))
+    _scatter(node, "ScatterElements", axis=int(node.parameters["axis"]) % len(node.view.tensor(0).shape))
 
 
 @lowers("OneHot")
 def one_hot(node: LoweredNode) -> None:
     """Indices equal to a count; the operator of ONNX takes few types."""
-    axis = int(node.attrs.get("axis", -1))
+    axis = int(node.parameters["axis"])
     shape = node.outputs[0].shape
     count = shape[axis]
     whole = node.emit("Mod", places(node, 0), node.const(count, np.int64))

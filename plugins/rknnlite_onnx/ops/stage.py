@@ -11,12 +11,13 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage
-from rknnlite_graph.tables import TABLE_FUNCTIONS, dense_table
+from rknnlite_graph.operators import TABLE_FUNCTIONS
+from rknnlite_graph.tables import dense_table
 
 from rknnlite.tensor import DType
 
 from ..carrier import TO_LAST, Rep, centred_range
-from ..functions import FUNCTIONS, hard_line, leaky, sloped
+from ..functions import applied, hard_line, leaky, sloped
 from ..registry import LoweredNode
 
 __all__ = ["Sums", "in_elements", "integer_limits", "write_stage"]
@@ -204,7 +205,7 @@ def _function_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: 
     if row.line:
         found = hard_line(e, real, 1.0, stage.index_offset / row.index_units + 0.5)
     else:
-        found = FUNCTIONS[fused.function](e, real, *row.parameters(stage))
+        found = applied(e, row, real, *row.table_parameters(stage))
     node.carrier.store_real(node.outputs[0].index, found, _elements(acc))
 
 
@@ -266,7 +267,7 @@ def _limited(node: LoweredNode, name: str, activation: Optional[Activation], sta
 def _real_function(node: LoweredNode, fused: FusedOp, stage: Stage, name: str) -> str:
     row = TABLE_FUNCTIONS[fused.function]
     if not row.line:
-        return FUNCTIONS[fused.function](node.emitter, name, *row.parameters(stage))
+        return applied(node.emitter, row, name, *row.table_parameters(stage))
     if stage.float_line is None or not stage.float_line[0]:
         raise node.refuse("the converter left its slope out of the file")
     slope, offset = stage.float_line[0] / row.index_units, 0.5 + stage.float_line[1] / row.index_units

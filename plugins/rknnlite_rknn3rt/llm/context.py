@@ -15,11 +15,11 @@ from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams
-from rknnlite_rknn3rt.settings import Rknn3rtSettings
 
 from ..device_memory import DeviceModel
 from ..loader import Library
 from ..native_context import NativeContext
+from ..settings import Rknn3rtSettings
 from .device_embedding import embed_by_session
 from .engine import Rknn3Engine
 from .lora import LoraAdapters

@@ -10,8 +10,8 @@ from typing import Optional
 from rknnlite_protocol.requests import InferRequest, InferResponse
 
 from rknnlite.errors import RknnError
-from rknnlite_server.async_helpers import settled
 
+from ..async_helpers import settled
 from .batches import Joinable
 
 __all__ = ["Batching"]
