@@ -9,8 +9,9 @@ from concurrent import futures
 from concurrent.futures import Future
 from typing import Any
 
-from ..errors import ContextInvalid, RunTimeout
-from .one_thread import OneThread
+from rknnlite.errors import ContextInvalid
+from rknnlite.spi.one_thread import OneThread
+from rknnlite.spi.running import outcome, wait_done
 
 __all__ = ["InFlight"]
 
@@ -62,19 +63,9 @@ class InFlight:
             ContextInvalid: the context was closed meanwhile, or the call comes from inside the frame.
         """
         self._look_around()
-        future = self._frames.get(number)
-        if future is None:
-            return
-        futures.wait([future], timeout_ms / 1000 if timeout_ms else None)
-        if not future.done():
-            raise RunTimeout(f"frame {number} was not done in {timeout_ms} ms; it goes on, wait for it again")
-        del self._frames[number]
-        if future.cancelled():
-            raise ContextInvalid(f"frame {number} was given up: the context was closed before it began")
-        try:
-            future.result()
-        finally:
-            del future  # or the error would keep this call, and that the error
+        if number in self._frames:
+            wait_done(self._frames[number], number, timeout_ms)
+            outcome(self._frames.pop(number), number)
 
     def finish(self) -> None:
         """Wait until nothing is under way; failures stay for ``wait``."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rknnlite.errors import RunTimeout
 from rknnlite.graph import Graph, Tensor, TensorRole
+from rknnlite.spi.running import run_late
 
 from .plan import Step, Watch
 from .values import Array, decode, encode, stored_elements
@@ -41,7 +42,7 @@ class Deadline(Watch):
 
     def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
         if time.perf_counter() > self._end:
-            raise RunTimeout(f"{self._label} was not done in {self._milliseconds} ms (timeout_ms)")
+            raise RunTimeout(run_late(self._label, self._milliseconds))
 
 
 class Feeder(Watch):

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, Optional
 
 import grpc
 
-from rknnlite.errors import ContextInvalid, RknnError, RunTimeout
+from rknnlite.errors import ContextInvalid, RknnError
 
 from .channel import Channel
 from .errors import is_away
 from .wire import Answer, parse_streamed, with_id
 
-__all__ = ["Frames", "waited"]
+__all__ = ["Frames"]
 
 _MOST = 16  # frames under way, each with its inputs
 _TRIES = 5  # to connect anew
@@ -151,17 +151,6 @@ class Frames:
             left, self._begun = list(self._begun.values()), {}
         for begun in left:
             begun.answer.set_exception(type(error)(str(error)))
-
-
-def waited(future: Future[Answer], number: int, timeout_ms: int) -> Answer:
-    """The answer of a frame; raises what the frame raised, or RunTimeout."""
-    futures.wait([future], timeout_ms / 1000 if timeout_ms else None)
-    if not future.done():
-        raise RunTimeout(f"frame {number} was not done in {timeout_ms} ms; it goes on, wait for it again")
-    try:
-        return future.result()
-    finally:
-        del future  # or the error would keep this call, and that the error
 
 
 def _sent(outbox: queue.SimpleQueue[Optional[bytes]]) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid
 from rknnlite.spi import Input
+from rknnlite.spi.inputs import in_order
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from . import abi
@@ -52,14 +53,7 @@ class InputFeed:
         Raises:
             InputInvalid: number, shape, element type or (passed through) bytes do not fit.
         """
-        names = [attr.name for attr in self._attrs]
-        by_index = {item.index: item for item in inputs}
-        missing = [name for index, name in enumerate(names) if index not in by_index]
-        if missing or len(inputs) != self.count:
-            raise InputInvalid(
-                f"the model needs inputs {names}, {len(inputs)} were given; missing: {missing}"
-            )
-        return [self._put(index, by_index[index]) for index in range(self.count)]
+        return [self._put(index, item) for index, item in enumerate(in_order(inputs, self._attrs))]
 
     def _put(self, index: int, item: Input) -> Array:
         attr, struct, data = self._attrs[index], self.structs[index], item.data

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
+from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.spi import Memory
+from rknnlite.spi.zero_copy import closed_memory
 from rknnlite.tensor import TensorAttr
 
 from . import abi
@@ -67,7 +68,7 @@ class Rknn1Memory(Memory):
         """The object behind it; raises ContextInvalid after ``close``."""
         native = self._held.native
         if native is None or not native.alive:
-            raise ContextInvalid("this memory is closed; create or map it again")
+            raise closed_memory("create or map it again")
         return native
 
     @property

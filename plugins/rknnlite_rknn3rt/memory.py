@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.abi.rknn3_enums import RKNN3MemAllocFlags, RKNN3MemSyncMode
-from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
+from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.spi import Memory
+from rknnlite.spi.zero_copy import check_direction, check_size, closed_memory, foreign_memory
 
 from .errors import Native, check
 from .native_context import NativeContext
@@ -70,7 +71,7 @@ class Rknn3Memory(Memory):
     def native(self) -> Native:
         """The object behind it; raises ContextInvalid after ``close``."""
         if self._native is None or not self._native.alive:
-            raise ContextInvalid("this memory is closed; create it again")
+            raise closed_memory()
         return self._native
 
     @property
@@ -92,8 +93,7 @@ def allocate(
     context: NativeContext, size: int, core_id: int = 0, flags: int = 0, guard: Any = None
 ) -> Rknn3Memory:
     """``rknn3_create_mem``: ``flags`` are ``RKNN3MemAllocFlags``; raises OutOfMemory or ParamInvalid."""
-    if size <= 0:
-        raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
+    check_size(size)
     if flags not in list(RKNN3MemAllocFlags):
         raise ParamInvalid(
             f"memory flags {flags} are none of {[f'{f.value} {f.name}' for f in RKNN3MemAllocFlags]}"
@@ -143,13 +143,12 @@ def synchronise(
     context: NativeContext, mem: Memory, direction: str, offset: int = 0, length: int | None = None
 ) -> None:
     """``rknn3_mem_sync``, or ``rknn3_mem_sync_range`` for a part (runtime 1.0.4 and after)."""
-    if direction not in _DIRECTIONS:
-        raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_DIRECTIONS)}")
+    check_direction(direction)
     if not isinstance(mem, Rknn3Memory):
         raise ParamInvalid("this memory belongs to another backend")
     pointer = mem.native.value
     if mem.context is not context:
-        raise ParamInvalid("this memory belongs to another context; sync it there")
+        raise foreign_memory("sync it there")
     if length is None and not offset:
         check("rknn3_mem_sync", context.call("rknn3_mem_sync", pointer, _DIRECTIONS[direction]))
         return

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rknnlite import socs
-from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
+from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, RunTimeout
 from rknnlite.formats import ModelFile
 from rknnlite.native.crash import calls
 from rknnlite.native.objects import abandon_after_fork
@@ -16,6 +16,7 @@ from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
 from rknnlite.spi.arguments import explain
 from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.spi.exclusive import AT_WORK, FREE
+from rknnlite.spi.running import check_dup, frame_late, not_prepared, not_run, partly_bound
 from rknnlite.spi.zero_copy import MIXED
 
 from . import abi
@@ -188,11 +189,9 @@ class RknnrtContext(ZeroCopyContext):
 
     def _not_ready(self) -> RknnError:
         if not self._bound:
-            return ContextInvalid("set inputs (or bind memory) before running")
+            return not_prepared("set inputs (or bind memory)")
         missing = [place.label for place in self._places if (place.is_input, place.index) not in self._bound]
-        return ContextInvalid(
-            f"memory is bound to some tensors only; bind {', '.join(missing)} before running"
-        )
+        return partly_bound(missing)
 
     def start(self, timeout_ms: int = 0) -> int:
         with self.step():
@@ -204,9 +203,7 @@ class RknnrtContext(ZeroCopyContext):
         with self.step():
             extend = abi.RunExtend(frame_id=frame_id, timeout_ms=timeout_ms, fence_fd=-1)
             code = self._library.function("rknn_wait")(self._value, ct.byref(extend))
-            check(
-                "rknn_wait", code, f"frame {frame_id} was not done in {timeout_ms} ms" if code == -2 else ""
-            )
+            check("rknn_wait", code, frame_late(frame_id, timeout_ms) if code == RunTimeout.code else "")
 
     @property
     def frame_id(self) -> int | None:
@@ -268,7 +265,7 @@ class RknnrtContext(ZeroCopyContext):
         if self._zero_copy:
             raise ContextInvalid(MIXED)
         if not self._ran:
-            raise ContextInvalid("run the model before asking for outputs")
+            raise not_run()
         fetch.get(self._outputs_get, self._outputs_release, self._argument)
         if self._settings.async_mode:
             self._frame = fetch.frame_id
@@ -277,10 +274,7 @@ class RknnrtContext(ZeroCopyContext):
 
     def dup(self) -> RknnrtContext:
         with self.exclusive():
-            if self._shapes:
-                raise ParamInvalid(
-                    f"{self._file.label} has dynamic shapes: such contexts cannot be duplicated"
-                )
+            check_dup(self._file.label, bool(self._shapes))
             twin = RknnrtContext.__new__(RknnrtContext)
             Context.__init__(twin)
             twin._set_up(self._need().duplicate(twin._owner), self._file, self._settings, self._soc)

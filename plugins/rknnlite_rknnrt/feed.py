@@ -17,6 +17,7 @@ import numpy as np
 from rknnlite.errors import InputInvalid
 from rknnlite.layout import copy_pixels
 from rknnlite.spi import Input
+from rknnlite.spi.inputs import in_order
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from . import abi
@@ -134,7 +135,7 @@ class InputFeed:
         structs = abi.array_of(abi.InputStruct, len(attrs))()
         self.count = len(attrs)
         self.reference = ct.byref(structs)  # keeps the array alive
-        self._names = [attr.name for attr in attrs]
+        self._attrs = attrs
         self._slots = [_Slot(attr, native, struct) for attr, struct in zip(attrs, structs)]
 
     def put(self, inputs: Sequence[Input]) -> list[Array]:
@@ -144,18 +145,11 @@ class InputFeed:
             InputInvalid: number, shape, element type or (passed through) bytes do not fit.
         """
         if len(inputs) != self.count:
-            raise InputInvalid(f"the model needs inputs {self._names}, {len(inputs)} were given")
+            in_order(inputs, self._attrs)  # raises
         held: list[Array] = []
         for item in inputs:
             index = item.index
             if index != len(held):
-                return self.put(self._sorted(inputs))
+                return self.put(in_order(inputs, self._attrs))
             held.append(self._slots[index].put(item))
         return held
-
-    def _sorted(self, inputs: Sequence[Input]) -> list[Input]:
-        by_index = {item.index: item for item in inputs}
-        missing = [name for index, name in enumerate(self._names) if index not in by_index]
-        if missing:
-            raise InputInvalid(f"the model needs inputs {self._names}; {missing} are missing")
-        return [by_index[index] for index in range(self.count)]

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
+from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.spi import Memory
+from rknnlite.spi.zero_copy import cannot_import, check_size, closed_memory
 
 from . import abi
 from .buffers import Array, view
@@ -64,7 +65,7 @@ class RknnrtMemory(Memory):
     def require(self) -> Any:
         """The pointer for a call; raises ContextInvalid after ``close``."""
         if self.closed:
-            raise ContextInvalid("this memory is closed; create it again")
+            raise closed_memory()
         return self.pointer
 
     @property
@@ -98,8 +99,7 @@ def allocate(
     library: Library, context: int, size: int, flags: int, parents: tuple[Any, ...], guard: Any
 ) -> RknnrtMemory:
     """``rknn_create_mem``, or ``rknn_create_mem2`` where flags or more than 4 GiB are asked for."""
-    if size <= 0:
-        raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
+    check_size(size)
     if flags or size > _UINT32:
         name = "rknn_create_mem2"
         pointer = library.function(name)(context, size, flags)
@@ -114,7 +114,7 @@ def from_fd(
 ) -> RknnrtMemory:
     """``rknn_create_mem_from_fd`` on a mapping of our own, which goes when the memory goes."""
     if fd < 0 or size <= 0 or offset < 0 or size + offset > _UINT32:
-        raise ParamInvalid(f"cannot import {size} bytes from offset {offset} of file descriptor {fd}")
+        raise cannot_import(size, offset, fd)
     mapping = _map(fd, size + offset)
     try:
         function = library.function("rknn_create_mem_from_fd")

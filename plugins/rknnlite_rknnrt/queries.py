@@ -11,12 +11,11 @@ from rknnlite import socs
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.spi import AttrKind, Context, CustomOp, Versions, zero_copy
+from rknnlite.spi.running import not_run
 from rknnlite.tensor import TensorAttr
 
 from . import abi
 from .attrs import QUERIES, query_attr
-from .c_functions import ContextNumber
-from .customop import Registration
 from .diagnose import metadata
 from .errors import Native
 from .feed import InputFeed
@@ -27,6 +26,9 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from rknnlite.spi import MemorySize, PerfTable
+
+    from .c_functions import ContextNumber
+    from .customop import Registration
 
 __all__ = ["QueryContext"]
 
@@ -100,6 +102,8 @@ class QueryContext(Context):
     @property
     def handle(self) -> ContextNumber:
         """``rknn_context`` as a number for C calls of the program through ``lib``."""
+        from .c_functions import ContextNumber
+
         return ContextNumber(self._need().cell)
 
     @property
@@ -183,7 +187,7 @@ class QueryContext(Context):
                     "figures per layer are collected on request: open the model with collect_perf=True"
                 )
             if not self._ran:
-                raise ContextInvalid("run the model before asking for figures")
+                raise not_run("figures")
             found = abi.PerfDetail()
             self._need().query(abi.Query.PERF_DETAIL, found)
             if not found.perf_data:

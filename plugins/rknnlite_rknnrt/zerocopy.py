@@ -118,8 +118,7 @@ class ZeroCopyContext(QueryContext):
 
     @calls("backend rknnrt: rknn_mem_sync")
     def sync(self, mem: Memory, direction: str) -> None:
-        if direction not in _SYNC:
-            raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_SYNC)}")
+        zero_copy.check_direction(direction)
         with self.exclusive():
             code = self._library.bare("rknn_mem_sync")(self._value, self._pointer(mem), _SYNC[direction])
             check("rknn_mem_sync", code)

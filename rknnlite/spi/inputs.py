@@ -20,7 +20,8 @@ from ..tensor import DType, Layout, TensorAttr
 from .types import Input
 
 __all__ = [
-    "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "pair", "per_input", "truth", "widened",
+    "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "in_order", "pair", "per_input", "truth",
+    "widened",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -119,6 +120,22 @@ def pair(given: Any, attrs: Sequence[TensorAttr]) -> list[Any]:
             f"the model has {len(attrs)} inputs ({', '.join(a.name for a in attrs)}), but {len(items)} were given"
         )
     return items
+
+
+def in_order(inputs: Sequence[Input], attrs: Sequence[TensorAttr], label: str = "the model") -> list[Input]:
+    """For ``set_inputs`` of a backend: one ``Input`` per model input, in the order of ``attrs``.
+
+    Raises:
+        InputInvalid: too many, too few, or one of them twice; the text says which are missing.
+    """
+    by_index = {item.index: item for item in inputs}
+    missing = [attr.name for attr in attrs if attr.index not in by_index]
+    if missing or len(inputs) != len(attrs):
+        raise InputInvalid(
+            f"{label} needs inputs {[attr.name for attr in attrs]}, {len(inputs)} were given"
+            + (f"; {missing} are missing" if missing else "")
+        )
+    return [by_index[attr.index] for attr in attrs]
 
 
 def per_input(value: Any, count: int, what: str) -> list[Any]:

@@ -16,6 +16,7 @@ from ..socs import MatmulFacts, Soc
 from ..tensor import DType
 from .exclusive import OneCaller
 from .types import Memory
+from .zero_copy import foreign_memory
 
 __all__ = [
     "MATMUL_OPTIONS", "BLayout", "BQuant", "MatmulContext", "MatmulShape", "MatmulSpec", "MatmulTensor", "MatmulType",
@@ -279,9 +280,7 @@ class MatmulContext(OneCaller):
     def check_fits(tensor: MatmulTensor, mem: Memory, known: bool) -> None:
         """Raise ParamInvalid when memory is not ``known`` to the context or too small for A, B or C."""
         if not known:
-            raise ParamInvalid(
-                "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
-            )
+            raise foreign_memory()
         if mem.size < tensor.size:
             raise ParamInvalid(
                 f"{tensor.name}: the memory has {mem.size} bytes, {tensor.size} are needed "
