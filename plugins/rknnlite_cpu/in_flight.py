@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent import futures
@@ -10,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from rknnlite.errors import ContextInvalid
+from rknnlite.native.forks import Owner, made_before_fork
 from rknnlite.spi.one_thread import OneThread
 from rknnlite.spi.running import outcome, wait_done
 
@@ -29,7 +29,7 @@ class InFlight:
     def __init__(self) -> None:
         self._thread = OneThread("rknnlite-frames", daemon=False, idle=_IDLE)
         self._frames: dict[int, Future[None]] = {}
-        self._pid = os.getpid()
+        self._owner = Owner()
         self._computing = 0  # the thread that computes a frame at this moment
 
     def begin(self, number: int, compute: Callable[..., None], *args: Any) -> None:
@@ -89,17 +89,15 @@ class InFlight:
     def _look_around(self) -> None:
         """A frame cannot wait for itself, and a forked child not for the frames of its parent."""
         self._refuse_from_inside()
-        if self._pid == os.getpid():
+        if self._owner.is_here:
             return
-        self._pid, self._computing = os.getpid(), 0
+        self._owner, self._computing = Owner(), 0
         for number, future in self._frames.items():
             if not future.done():
                 lost: Future[None] = Future()
                 self._frames[number] = lost
                 lost.set_exception(
-                    ContextInvalid(
-                        f"frame {number} was begun before a fork: the parent process has its result"
-                    )
+                    ContextInvalid(made_before_fork(f"frame {number}", "start one in the child"))
                 )
 
     def _refuse_from_inside(self) -> None:

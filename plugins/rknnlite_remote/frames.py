@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Optional
 import grpc
 
 from rknnlite.errors import ContextInvalid, RknnError
+from rknnlite.spi.exclusive import CLOSED
 
 from .channel import Channel
 from .errors import is_away
@@ -58,7 +59,7 @@ class Frames:
         future: Future[Answer] = Future()
         with self._lock:
             if self._closed.is_set():
-                raise ContextInvalid("this context is closed; open the model again")
+                raise ContextInvalid(CLOSED)
             self._begun[number] = _Begun(request, future)
             if self._reader is None:
                 self._reader = threading.Thread(target=self._read, name="rknnlite-remote", daemon=True)

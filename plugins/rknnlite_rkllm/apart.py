@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 import threading
 from collections import deque
 from typing import Any, Optional
@@ -17,7 +16,7 @@ from rknnlite import errors
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
 from rknnlite.native import library
-from rknnlite.native.childprocess import ChildProcess
+from rknnlite.native.childprocess import ChildProcess, python_main
 from rknnlite.native.objects import abandon_after_fork
 
 from . import identify
@@ -27,7 +26,6 @@ from .wire import Channel, Message
 
 __all__ = ["ModelApart", "RkllmCrashed"]
 
-_START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite_rkllm.worker import main; main()"
 _ERRORS = {
     name: getattr(module, name)
     for module in (errors, library, identify)
@@ -72,7 +70,7 @@ class ModelApart:
         self._gave_up = False
         ours, theirs = os.pipe()
         try:
-            command = [sys.executable, "-c", _START, *sys.path]
+            command = python_main(f"{__package__}.worker")
             self._child = ChildProcess(self._name, command, stdout=theirs, stderr=theirs)
         except BaseException:
             os.close(ours)

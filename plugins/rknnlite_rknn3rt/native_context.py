@@ -21,6 +21,7 @@ from rknnlite.abi.rknn3_types import (
 )
 from rknnlite.errors import ContextInvalid, ModelInvalid, RknnError
 from rknnlite.formats import ModelFile
+from rknnlite.spi.exclusive import CLOSED
 
 from .errors import Native, call_error, check, check_or_warn
 from .loader import Api, Library
@@ -92,7 +93,7 @@ class NativeContext:
     def need(self) -> int:
         """The number for a call into C; raises ContextInvalid when the context is gone."""
         if not self.native.alive:
-            raise ContextInvalid("this context is closed; open the model again")
+            raise ContextInvalid(CLOSED)
         return self.value
 
     def call(self, name: str, *args: Any) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ContextInvalid, ParamInvalid, TargetPlatformUnmatch
+from ..native.forks import made_before_fork
 from ..socs import MatmulFacts, Soc
 from ..tensor import DType
 from .exclusive import OneCaller
@@ -229,6 +230,7 @@ class MatmulContext(OneCaller):
 
     _busy_reason = "this matmul is in use by another thread; make one per thread"
     _closed_reason = "this matmul is closed; make it again"
+    _forked_reason = made_before_fork("this matmul", "make it in the child")
 
     def __init__(self, spec: MatmulSpec, soc: Soc) -> None:
         super().__init__()

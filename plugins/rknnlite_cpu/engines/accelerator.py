@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
@@ -16,6 +15,7 @@ from rknnlite.errors import RknnError
 from rknnlite.files.json_text import parse_json
 from rknnlite.graph import Graph, Node
 from rknnlite.log import logger
+from rknnlite.native.forks import after_fork
 from rknnlite.spi.lowering import Form, Segment
 
 from ..kernels.threads import share
@@ -101,8 +101,7 @@ def _forget_all() -> None:
         island.forget()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+after_fork(_forget_all)
 
 
 class Accelerator:
