@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from rknnlite.abi.rknn3_enums import RKNN3MemAllocFlags, RKNN3MemSyncMode
 from rknnlite.errors import OutOfMemory, ParamInvalid
+from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
 from rknnlite.spi.zero_copy import check_direction, check_size, closed_memory, foreign_memory
 
 from .errors import Native, check
 from .native_context import NativeContext
 
-__all__ = ["Rknn3Memory", "allocate", "from_fd", "from_phys", "synchronise", "view"]
+__all__ = ["Rknn3Memory", "allocate", "from_fd", "from_phys", "synchronise"]
 
 Array = NDArray[Any]
 _BYTE = np.dtype(np.uint8)
@@ -28,23 +29,6 @@ _DIRECTIONS = {
     "from_device": RKNN3MemSyncMode.RKNN3_MEMORY_SYNC_FROM_DEVICE,
     "both": RKNN3MemSyncMode.RKNN3_MEMORY_SYNC_BIDIRECTIONAL,
 }
-
-
-class _Region:
-    """Foreign bytes that numpy can look at; whatever array is made of it keeps ``owner`` alive."""
-
-    __slots__ = ("__array_interface__", "owner")
-
-    def __init__(self, where: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: object) -> None:
-        self.owner = owner
-        self.__array_interface__ = {
-            "data": (where, False), "shape": shape, "typestr": dtype.str, "version": 3,
-        }  # fmt: skip
-
-
-def view(where: int, shape: tuple[int, ...], dtype: Any, owner: object = None) -> Array:
-    """An array on foreign bytes; the caller says how long they stay (``owner``)."""
-    return np.asarray(_Region(where, shape, np.dtype(dtype), owner))
 
 
 class Rknn3Memory(Memory):

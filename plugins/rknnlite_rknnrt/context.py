@@ -7,11 +7,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numpy.typing import NDArray
+
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, RunTimeout
 from rknnlite.formats import ModelFile
 from rknnlite.native.crash import calls
 from rknnlite.native.objects import abandon_after_fork
+from rknnlite.native.rknn_calls import as_nchw, as_nhwc, check_counts
 from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
 from rknnlite.spi.arguments import explain
 from rknnlite.spi.dynamic_shapes import find_shapes
@@ -20,9 +23,7 @@ from rknnlite.spi.running import check_dup, frame_late, not_prepared, not_run, p
 from rknnlite.spi.zero_copy import MIXED
 
 from . import abi
-from .attrs import QUERIES, as_nchw, as_nhwc, query_attr, read_ranges, reshaped, to_struct
-from .buffers import Array
-from .customop import Registration, missing, needed
+from .attrs import QUERIES, query_attr, read_ranges, reshaped, to_struct
 from .diagnose import metadata
 from .errors import call_error, check
 from .feed import InputFeed
@@ -33,6 +34,8 @@ from .settings import Settings
 from .zerocopy import ZeroCopyContext
 
 __all__ = ["RknnrtContext"]
+
+Array = NDArray[Any]
 
 _SET, _RUN, _GET = Step  # looked up per frame, and slow to look up in an enum
 _HOLLOW = "a context that collects information only takes no inputs"
@@ -63,17 +66,19 @@ class RknnrtContext(ZeroCopyContext):
             self.set_core_mask(core_mask)
         number = abi.InputOutputNum()
         self._need().query(abi.Query.IN_OUT_NUM, number)
-        if not 0 < number.n_input <= 4096 or not 0 < number.n_output <= 4096:
-            raise RknnError(f"the library answers {number.n_input} inputs and {number.n_output} outputs")
+        check_counts(number.n_input, number.n_output)
         self._counts = (number.n_input, number.n_output)
         model = metadata(self._file)
         if model is None or model.dynamic:  # asking a static model makes the library complain in its log
             query = self._library.function("rknn_query")
             self._shapes = read_ranges(query, self._value, number.n_input, known=model is not None)
         self._read_attrs()
-        wanted = needed(self._file, ops)
-        if wanted:
-            self.register_ops(wanted)
+        if ops:
+            from .customop import needed  # few models have such operators
+
+            wanted = needed(self._file, ops)
+            if wanted:
+                self.register_ops(wanted)
 
     def _read_attrs(self) -> None:
         """Attributes for the current shapes, and what is prepared from them."""
@@ -125,6 +130,8 @@ class RknnrtContext(ZeroCopyContext):
 
     def register_ops(self, ops: Sequence[CustomOp]) -> None:
         """Register operators; those registered before stay (the C call alone would replace them)."""
+        from .customop import Registration
+
         with self.step():
             known = {op.op_type: op for op in (*self._ops, *ops)}
             registration = Registration(self._library, list(known.values()))
@@ -184,6 +191,8 @@ class RknnrtContext(ZeroCopyContext):
         if code or self._failures:
             if self._registration is not None:
                 self._registration.raise_failure()
+            from .customop import missing
+
             raise call_error("rknn_run", code, missing(self._file, self._ops, self._library))
         self._ran = True
 

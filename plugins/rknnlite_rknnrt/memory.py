@@ -14,18 +14,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rknnlite.errors import OutOfMemory, ParamInvalid
+from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
 from rknnlite.spi.zero_copy import cannot_import, check_size, closed_memory
 
 from . import abi
-from .buffers import Array, view
 from .errors import Native
 from .loader import Library
 
 __all__ = ["RknnrtMemory", "allocate", "from_fd", "from_phys", "without_context"]
 
+Array = NDArray[Any]
 _BYTE = np.dtype(np.uint8)
 _UINT32 = 0xFFFFFFFF
 _PROT_READ_WRITE, _MAP_SHARED = 3, 1

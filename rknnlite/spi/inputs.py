@@ -21,7 +21,7 @@ from .types import Input
 
 __all__ = [
     "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "in_order", "pair", "per_input", "truth",
-    "widened",
+    "widened", "wrong_bytes", "wrong_rank", "wrong_shape",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -136,6 +136,26 @@ def in_order(inputs: Sequence[Input], attrs: Sequence[TensorAttr], label: str = 
             + (f"; {missing} are missing" if missing else "")
         )
     return [by_index[attr.index] for attr in attrs]
+
+
+def wrong_shape(attr: TensorAttr, shape: Sequence[int], layout: Layout) -> InputInvalid:
+    """The error of data of another shape than its input has (rank 4: NHWC), given in ``layout`` and brought to NHWC."""
+    turned = layout is Layout.NCHW and len(attr.dims) == 4
+    hint = " (after the change from NCHW to NHWC)" if turned else ""
+    return InputInvalid(f"input {attr.name}: expected shape {list(attr.dims)}, got {list(shape)}{hint}")
+
+
+def wrong_rank(attr: TensorAttr, shape: Sequence[int]) -> InputInvalid:
+    """The error of NCHW data that has not four dimensions."""
+    return InputInvalid(f"input {attr.name}: NCHW data needs 4 dims, got {list(shape)}")
+
+
+def wrong_bytes(attr: TensorAttr, got: int, legal: Sequence[int]) -> InputInvalid:
+    """The error of data passed through to an input; ``legal`` are the numbers of bytes that it takes."""
+    return InputInvalid(
+        f"input {attr.name}: {got} bytes passed through, but the model's tensor ({attr.dtype.name} {list(attr.dims)}) "
+        f"takes {' or '.join(map(str, legal))}"
+    )
 
 
 def per_input(value: Any, count: int, what: str) -> list[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import ContextInvalid, ParamInvalid, RunTimeout, TargetPlatformUnmatch
+from ..errors import ContextInvalid, ParamInvalid, RknnError, RunTimeout, TargetPlatformUnmatch
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -23,6 +23,7 @@ __all__ = [
     "check_under_way",
     "frame_late",
     "no_data",
+    "not_collected",
     "not_prepared",
     "not_run",
     "not_under_way",
@@ -51,6 +52,11 @@ def partly_bound(missing: Sequence[str], what: str = "tensors", how: str = "bind
 def not_run(wanted: str = "outputs") -> ContextInvalid:
     """The error of a question that only a run answers; ``wanted``: outputs, figures."""
     return ContextInvalid(f"run the model before asking for {wanted}")
+
+
+def not_collected() -> RknnError:
+    """The error of figures per layer from a library that keeps none unless it was told to at ``open``."""
+    return RknnError("figures per layer are collected on request: open the model with collect_perf=True")
 
 
 def no_data(what: str) -> ContextInvalid:
