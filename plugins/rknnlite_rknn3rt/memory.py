@@ -15,7 +15,14 @@ from rknnlite.abi.rknn3_enums import RKNN3MemAllocFlags, RKNN3MemSyncMode
 from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
-from rknnlite.spi.zero_copy import check_direction, check_size, closed_memory, foreign_memory
+from rknnlite.spi.zero_copy import (
+    cannot_import_phys,
+    check_direction,
+    check_size,
+    closed_memory,
+    foreign_memory,
+    invisible_memory,
+)
 
 from .errors import Native, check
 from .native_context import NativeContext
@@ -62,7 +69,7 @@ class Rknn3Memory(Memory):
     def ndarray(self) -> Array:
         native = self.native
         if not self._where:
-            raise ParamInvalid("this memory has no virtual address: the CPU cannot look at it")
+            raise invisible_memory()
         return view(self._where, (self.size,), _BYTE, native)
 
     def close(self) -> None:
@@ -100,7 +107,7 @@ def from_fd(
 def from_phys(context: NativeContext, phys: int, address: int, size: int, guard: Any = None) -> Rknn3Memory:
     """``rknn3_create_mem_from_phys``; the memory itself stays the caller's. Removed in later runtimes."""
     if phys <= 0 or size <= 0:
-        raise ParamInvalid(f"cannot import {size} bytes at physical address {phys:#x}")
+        raise cannot_import_phys(size, phys)
     args = (phys, address or None, size)
     return _wrap(context, "rknn3_create_mem_from_phys", size, args, f"at {phys:#x}", guard)
 

@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
-from rknnlite.spi.zero_copy import cannot_import, check_size, closed_memory
+from rknnlite.spi.zero_copy import (
+    cannot_import,
+    cannot_import_phys,
+    check_size,
+    closed_memory,
+    invisible_memory,
+)
 
 from . import abi
 from .errors import Native
@@ -74,7 +80,7 @@ class RknnrtMemory(Memory):
     def ndarray(self) -> Array:
         self.require()
         if not self._where:
-            raise ParamInvalid("this memory has no virtual address: the CPU cannot look at it")
+            raise invisible_memory()
         return view(self._where, (self.size,), _BYTE, self._native)
 
     @property
@@ -132,7 +138,7 @@ def from_phys(
 ) -> RknnrtMemory:
     """``rknn_create_mem_from_phys``; the memory itself stays the caller's."""
     if phys <= 0 or not 0 < size <= _UINT32:
-        raise ParamInvalid(f"cannot import {size} bytes at physical address {phys:#x}")
+        raise cannot_import_phys(size, phys)
     pointer = library.function("rknn_create_mem_from_phys")(context, phys, virtual or None, size)
     return _wrap(library, context, pointer, "rknn_create_mem_from_phys", size, parents, guard)
 

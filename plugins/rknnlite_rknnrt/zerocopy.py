@@ -78,9 +78,7 @@ class ZeroCopyContext(QueryContext):
 
     def _pointer(self, mem: Memory) -> Any:
         if not isinstance(mem, RknnrtMemory) or mem not in self._memories:
-            raise ParamInvalid(
-                "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
-            )
+            raise zero_copy.foreign_memory()
         return mem.require()
 
     def _all_places(self) -> list[zero_copy.Place]:

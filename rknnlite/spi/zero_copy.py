@@ -12,6 +12,7 @@ __all__ = [
     "MIXED",
     "Place",
     "cannot_import",
+    "cannot_import_phys",
     "check_binding",
     "check_direction",
     "check_flags",
@@ -20,6 +21,7 @@ __all__ = [
     "closed_memory",
     "foreign_memory",
     "forms",
+    "invisible_memory",
     "needed",
     "place_of",
 ]
@@ -167,11 +169,21 @@ def cannot_import(size: int, offset: int, fd: int) -> ParamInvalid:
     return ParamInvalid(f"cannot import {size} bytes from offset {offset} of file descriptor {fd}")
 
 
+def cannot_import_phys(size: int, phys: int) -> ParamInvalid:
+    """The error of ``import_phys`` for numbers that cannot be."""
+    return ParamInvalid(f"cannot import {size} bytes at physical address {phys:#x}")
+
+
+def invisible_memory() -> ParamInvalid:
+    """The error of ``ndarray`` of memory that has a physical address only."""
+    return ParamInvalid("this memory has no virtual address: the CPU cannot look at it")
+
+
 def foreign_memory(
-    remedy: str = "share it by its file descriptor: import_mem(mem.fd, ...)",
+    remedy: str = "share it by its file descriptor: import_mem(mem.fd, ...)", label: str = ""
 ) -> ParamInvalid:
-    """The error of memory that another context created or imported."""
-    return ParamInvalid(f"this memory belongs to another context; {remedy}")
+    """The error of memory that another context created or imported, for the tensor ``label``."""
+    return ParamInvalid(f"{label and label + ': '}this memory belongs to another context; {remedy}")
 
 
 def closed_memory(remedy: str = "create it again") -> ContextInvalid:
