@@ -77,7 +77,7 @@ def test_no_text_stands_in_two_modules() -> None:
         ("it goes on, wait for it again", "rknnlite/spi/running.py"),
         ("give milliseconds, or 0", "rknnlite/spi/running.py"),
         ("such contexts cannot be duplicated", "rknnlite/spi/running.py"),
-        ("this memory is closed", "rknnlite/spi/zero_copy.py"),
+        ("this memory is closed; ", "rknnlite/spi/zero_copy.py"),
         ("this memory belongs to another context", "rknnlite/spi/zero_copy.py"),
         ("this context is closed; open the model again", "rknnlite/spi/exclusive.py"),
         ("was made before a fork and belongs to the parent", "rknnlite/native/forks.py"),
