@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, Optional
 
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import ParamInvalid
-from rknnlite.native.childprocess import ChildProcess, exactly
+from rknnlite.native.childprocess import ChildProcess, exactly, python_main
 from rknnlite.spi.custom_op import CustomOp, OpContext
 
 from .library import file_to_load
@@ -21,8 +20,6 @@ from .worker import COMPUTE, MAX_FDS, MESSAGE, attr_to_json, receive, send
 
 __all__ = ["IsolatedOp"]
 
-_START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite_cplugin.worker import main; main()"
-"""What the worker runs: it imports from where this program imports, and from nowhere else."""
 _START_LIMIT = 60.0
 
 
@@ -119,7 +116,7 @@ class _Worker:
         self._limit = time_limit
         self._lock = threading.Lock()
         file = file_to_load(path)
-        self._child = ChildProcess(path.name, [sys.executable, "-c", _START, *sys.path])
+        self._child = ChildProcess(path.name, python_main(f"{__package__}.worker"))
         opened = self.ask({"do": "open", "path": str(path.resolve()), "file": str(file)}, limit=_START_LIMIT)
         self.op_type = str(opened["op_type"])
         if opened["target"] != abi.Target.CPU:

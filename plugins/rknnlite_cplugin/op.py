@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from rknnlite import plugins
 from rknnlite.abi import rknn_op as abi
-from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, error_from_code
+from rknnlite.errors import ParamInvalid, RknnError, error_from_code
 from rknnlite.files.reading import read_bytes
 from rknnlite.native.crash import caller
+from rknnlite.native.forks import Owner
 from rknnlite.spi import GpuKernel
 from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin, put
 from rknnlite.spi.op_host import on_gpu
@@ -41,7 +42,7 @@ class NodeBuffers:
     attrs: Sequence[TensorAttr]
     in_views: list[Array] = field(repr=False, default_factory=list)
     out_views: list[Array] = field(repr=False, default_factory=list)
-    owner: int = field(default_factory=os.getpid)
+    owner: Owner = field(default_factory=Owner)
 
     @classmethod
     def of(cls, inputs: Sequence[TensorAttr], outputs: Sequence[TensorAttr]) -> NodeBuffers:
@@ -52,12 +53,11 @@ class NodeBuffers:
     @property
     def ours(self) -> bool:
         """False in a forked child."""
-        return self.owner == os.getpid()
+        return self.owner.is_here
 
     def fill(self, inputs: Sequence[Array]) -> None:
         """Copy the operator's inputs in, converted to what it gets; raises ContextInvalid in a forked child."""
-        if not self.ours:
-            raise ContextInvalid("the model was opened before a fork; open it in the child process")
+        self.owner.check("the model")
         for view, array in zip(self.in_views, inputs):
             view[...] = array
 

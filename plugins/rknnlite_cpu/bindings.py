@@ -6,10 +6,11 @@ bound with.
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
-from collections.abc import Sequence
-from typing import Any, Optional
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
@@ -18,13 +19,16 @@ from rknnlite.layout import nchw_to_nc1hwc2, nchw_to_nhwc
 from rknnlite.log import logger
 from rknnlite.spi import Input, Memory
 from rknnlite.spi.exclusive import Unchanged, debugging
-from rknnlite.spi.zero_copy import Place
+from rknnlite.spi.running import partly_bound
+from rknnlite.spi.zero_copy import Place, closed_meanwhile, closed_memory, foreign_memory
 from rknnlite.tensor import Layout, TensorAttr
 
-from .cache_coherence import CacheCoherence
 from .frame import Frame
 from .memory import CpuMemory
 from .values import Array
+
+if TYPE_CHECKING:
+    from .cache_coherence import CacheCoherence
 
 __all__ = ["INTERNAL", "WEIGHTS", "Bindings", "BoundFrame"]
 
@@ -36,8 +40,9 @@ _OUTSIDE = {"all": (WEIGHTS, INTERNAL), "internal": (INTERNAL,)}
 class Bindings:
     """The memory of one context; a duplicate begins with none."""
 
-    def __init__(self, coherence: CacheCoherence, outside: Optional[str]) -> None:
-        self._coherence = coherence
+    def __init__(self, coherence: Callable[[], CacheCoherence], outside: Optional[str]) -> None:
+        """``coherence`` is asked once there is memory; most contexts never have any."""
+        self._new_coherence = coherence
         self._outside = outside
         self._memories: weakref.WeakSet[CpuMemory] = weakref.WeakSet()
         self._bound: dict[tuple[bool, int], tuple[CpuMemory, TensorAttr]] = {}
@@ -48,6 +53,10 @@ class Bindings:
     def bound(self) -> bool:
         """Whether memory is bound to any tensor."""
         return bool(self._bound)
+
+    @functools.cached_property
+    def _coherence(self) -> CacheCoherence:
+        return self._new_coherence()
 
     # -- memory -------------------------------------------------------------------------------------------
 
@@ -62,11 +71,9 @@ class Bindings:
     def mine(self, mem: Memory) -> CpuMemory:
         """The memory, if it belongs here and is open; else ParamInvalid, ContextInvalid."""
         if not isinstance(mem, CpuMemory) or mem not in self._memories:
-            raise ParamInvalid(
-                "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
-            )
+            raise foreign_memory()
         if mem.closed:
-            raise ContextInvalid("this memory is closed; create it again")
+            raise closed_memory()
         return mem
 
     def sync(self, mem: Memory, direction: str) -> None:
@@ -125,9 +132,7 @@ class Bindings:
         """
         missing = [p.label for p in places if (p.is_input, p.index) not in self._bound]
         if missing and not partly:
-            raise ContextInvalid(
-                f"memory is bound to some tensors only; bind {', '.join(missing)} before running"
-            )
+            raise partly_bound(missing)
         return BoundFrame(self._coherence, dict(self._bound), natives)
 
     # -- weights and internal tensors ----------------------------------------------------------------------
@@ -187,9 +192,7 @@ class BoundFrame:
                 continue
             mem, attr = self._bound[False, index]
             if mem.closed:
-                raise ContextInvalid(
-                    f"output {native.name}: its memory was closed while the frame ran; bind another"
-                )
+                raise closed_meanwhile(f"output {native.name}")
             if attr.dtype is native.dtype:
                 stored = stored or frame.elements()
                 value = stored[index]

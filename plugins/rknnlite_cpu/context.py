@@ -8,18 +8,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rknnlite._version import __version__
-from rknnlite.errors import ContextInvalid, InputInvalid
+from rknnlite.errors import ContextInvalid
 from rknnlite.formats import Model
 from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, PostProcess, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
+from rknnlite.spi.inputs import in_order
+from rknnlite.spi.running import check_dup, no_data
 from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import TensorAttr
 
 from .bindings import Bindings
 from .kernels.buffers import trim
-from .observers import Feeder, Stopwatch
+from .observers import Feeder
 from .opened_model import ContextSettings, OpenedModel
 from .runs import RunningContext, Runs, apart
 from .shape_variant import PreparedShapes
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from rknnlite_insight.dumps import Dump
 
     from rknnlite.spi.perf import MemorySize, PerfTable
+
+    from .plan import Watch
+    from .shape_variant import ShapeVariant
 
 __all__ = ["CpuContext"]
 
@@ -46,7 +51,7 @@ class CpuContext(RunningContext):
         shapes: PreparedShapes | None = None,
         settings: ContextSettings | None = None,
     ) -> None:
-        super().__init__(Bindings(opened.coherence(), opened.outside))
+        super().__init__(Bindings(opened.coherence, opened.outside))
         self._opened = opened
         self._settings = settings or ContextSettings.of(opened.options)
         self._post = opened.postprocess()
@@ -174,16 +179,9 @@ class CpuContext(RunningContext):
         with self.step():
             self._opened.check_runs()
             self._check_path()
-            by_index = {item.index: item for item in inputs}
-            missing = [attr.name for attr in self.inputs if attr.index not in by_index]
-            if missing or len(by_index) != len(self.inputs):
-                raise InputInvalid(
-                    f"{self._opened.label} needs inputs {[a.name for a in self.inputs]}, {len(inputs)} given"
-                    + (f", {missing} missing" if missing else "")
-                )
+            ordered = in_order(inputs, self.inputs, self._opened.label)
             if self._opened.model.dynamic:
                 self.follow_shapes(inputs)
-            ordered = [by_index[i] for i in range(len(by_index))]
             self._runs.inputs = [apart(values, item) for values, item in zip(self._fed(ordered), ordered)]
             self._runs.given = self._runs.inputs
             self._bindings.clear_inputs()
@@ -216,6 +214,8 @@ class CpuContext(RunningContext):
             runs, current = self._runs, self._shapes.current
             if runs.seconds is None:
                 inputs = self._inputs_for("figures per layer")
+                from .observers import Stopwatch
+
                 watch = Stopwatch()
                 self._compute(current, inputs, watch)
                 runs.timed(watch.seconds)
@@ -234,7 +234,7 @@ class CpuContext(RunningContext):
             self._settle()
             current, inputs = self._shapes.current, self._inputs_for("a dump")
             writer = self._opened.dump_writer(directory)
-            feeder = None if golden is None else Feeder(current.plan.graph, golden)
+            feeder = None if golden is None else _feeder(current, golden)
             items = self._compute(current, inputs, None, writer, feeder)
             if self._post is not None:
                 from .postprocess import converted
@@ -246,7 +246,7 @@ class CpuContext(RunningContext):
 
     def _inputs_for(self, what: str) -> list[list[Array]]:
         if self._runs.inputs is None:
-            raise ContextInvalid(f"{what} needs data to run on: call infer (or set_inputs) with inputs first")
+            raise no_data(what)
         return self._runs.inputs
 
     # -- life ---------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class CpuContext(RunningContext):
     def dup(self) -> CpuContext:
         with self.exclusive():
             self._settle()
-            self._check_dup(self._opened.label)
+            check_dup(self._opened.label, bool(self.shapes), self.soc)
             return CpuContext(self._opened, self._shapes.twin(), replace(self._settings))
 
     def _release(self) -> None:
@@ -265,3 +265,8 @@ class CpuContext(RunningContext):
         self._runs.drop_arrays()
         self._bindings.close()
         trim()
+
+
+def _feeder(current: ShapeVariant, golden: Dump) -> Watch:
+
+    return Feeder(current.plan.graph, golden)

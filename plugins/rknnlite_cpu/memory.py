@@ -15,15 +15,14 @@ from typing import Any, Optional
 
 import numpy as np
 
-from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
+from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.spi import Memory
+from rknnlite.spi.zero_copy import cannot_import, check_flags, check_size, closed_memory
 
 from .values import Array
 
 __all__ = ["CpuMemory", "allocate", "from_address", "from_fd"]
 
-CACHEABLE, NON_CACHEABLE, TRY_SRAM = 1, 2, 4
-_FLAGS = CACHEABLE | NON_CACHEABLE | TRY_SRAM
 _MOST = 0xFFFFFFFF  # the C API counts bytes in 32 bits
 
 
@@ -56,7 +55,7 @@ class CpuMemory(Memory):
     @property
     def ndarray(self) -> Array:
         if self._mapping is None:
-            raise ContextInvalid("this memory is closed; create it again")
+            raise closed_memory()
         return np.frombuffer(self._mapping, np.uint8, self.size, self.offset)
 
     def close(self) -> None:
@@ -75,10 +74,8 @@ class CpuMemory(Memory):
 
 def allocate(size: int, flags: int) -> CpuMemory:
     """Fresh memory of zeros; raises ParamInvalid or OutOfMemory."""
-    if size <= 0 or size > _MOST:
-        raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
-    if flags & ~_FLAGS or (flags & CACHEABLE and flags & NON_CACHEABLE):
-        raise ParamInvalid(f"memory flags {flags:#x} are not legal: cacheable 1 or not 2, SRAM if possible 4")
+    check_size(size, _MOST)
+    check_flags(flags)
     try:
         if not hasattr(os, "memfd_create"):  # another system than Linux: no descriptor to share
             return CpuMemory(mmap.mmap(-1, size), size, 0, -1, own=False, flags=flags)
@@ -96,7 +93,7 @@ def allocate(size: int, flags: int) -> CpuMemory:
 def from_fd(fd: int, size: int, offset: int) -> CpuMemory:
     """Memory behind a descriptor, which stays the caller's; raises ParamInvalid."""
     if fd < 0 or size <= 0 or offset < 0 or size + offset > _MOST:
-        raise ParamInvalid(f"cannot import {size} bytes from offset {offset} of file descriptor {fd}")
+        raise cannot_import(size, offset, fd)
     try:
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode) and status.st_size < size + offset:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rknnlite_graph.graph import Graph, Tensor, TensorRole
 
 from rknnlite.errors import RunTimeout
+from rknnlite.spi.running import run_late
 
 from .plan import Step, Watch
 from .values import Array, decode, encode, stored_elements
@@ -42,7 +43,7 @@ class Deadline(Watch):
 
     def after(self, step: Step, seconds: float, values: Mapping[int, Array]) -> None:
         if time.perf_counter() > self._end:
-            raise RunTimeout(f"{self._label} was not done in {self._milliseconds} ms (timeout_ms)")
+            raise RunTimeout(run_late(self._label, self._milliseconds))
 
 
 class Feeder(Watch):

@@ -15,7 +15,6 @@ from rknnlite.log import level
 from rknnlite.socs import Soc
 from rknnlite.spi import OpenOptions, PostProcess
 
-from .cache_coherence import CacheCoherence
 from .fidelity import Fidelity
 from .kernels.threads import cores
 from .zerocopy import lender
@@ -23,6 +22,7 @@ from .zerocopy import lender
 if TYPE_CHECKING:
     from rknnlite_insight.dumps import DumpWriter, SideDump
 
+    from .cache_coherence import CacheCoherence
     from .engines.engine import Engine
 
 __all__ = ["ContextSettings", "OpenedModel"]
@@ -133,6 +133,8 @@ class OpenedModel:
 
     def coherence(self) -> CacheCoherence:
         """Caches that flush by themselves, unless the options leave that to the program."""
+        from .cache_coherence import CacheCoherence
+
         return CacheCoherence(*(self.options.extra.get(f"flush_{way}puts", True) for way in ("in", "out")))
 
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 
-from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.log import logger
 from rknnlite.spi import Input, PostProcess
+from rknnlite.spi.running import check_timeout, check_under_way, not_prepared, not_run, partly_bound
 
 from .frame import Frame
 from .kernels.parallel import run_items
 from .kernels.threads import limited
-from .observers import Deadline, Recorder, Stopwatch, Watches
 from .plan import ExecutionPlan, Watch
 from .values import Array
 from .zerocopy import ZeroCopyContext
@@ -25,10 +24,11 @@ from .zerocopy import ZeroCopyContext
 if TYPE_CHECKING:
     from rknnlite_insight.dumps import TensorSink
 
-    from rknnlite.spi.in_flight import InFlight
     from rknnlite.spi.perf import PerfTable
 
     from .bindings import BoundFrame
+    from .in_flight import InFlight
+    from .observers import Stopwatch
     from .opened_model import ContextSettings, OpenedModel
     from .shape_variant import IoAttrs, PreparedShapes, ShapeVariant
 
@@ -66,6 +66,11 @@ class Runs:
     """Time per node of the last run that was timed."""
     table: Optional[PerfTable] = None
     """Made of ``seconds``."""
+
+    @property
+    def newest(self) -> Optional[int]:
+        """Number of the last frame that has begun; None before the first."""
+        return self.count - 1 if self.count else None
 
     def forget_inputs(self) -> None:
         """The shape has changed."""
@@ -125,9 +130,9 @@ class RunningContext(ZeroCopyContext):
     def start(self, timeout_ms: int = 0) -> int:
         """See ``Context.start``; bound memory is read here, and written when the frame ends."""
         with self.step():
-            _check_timeout(timeout_ms)
+            check_timeout(timeout_ms)
             if self._flight is None:
-                from rknnlite.spi.in_flight import InFlight
+                from .in_flight import InFlight
 
                 self._flight = InFlight()
             if self._is_coprocessor:
@@ -142,11 +147,9 @@ class RunningContext(ZeroCopyContext):
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
         """See ``Context.wait``. A coprocessor has one frame under way, so that only the last one is legal there."""
         with self.step():
-            _check_timeout(timeout_ms)
-            newest = self._runs.count - 1
-            if not (newest if self._is_coprocessor else 0) <= frame_id <= newest or newest < 0:
-                last = f"the last one that began is {newest}" if newest >= 0 else "none has begun: call start"
-                raise ParamInvalid(f"frame {frame_id} is not under way; {last}")
+            check_timeout(timeout_ms)
+            newest = self._runs.newest
+            check_under_way(frame_id, newest or 0 if self._is_coprocessor else 0, newest)
             if self._flight is not None:
                 self._flight.wait(frame_id, timeout_ms)
 
@@ -168,7 +171,7 @@ class RunningContext(ZeroCopyContext):
             bound = self._bindings.begin(self._places(), self._attrs.native_inputs, self.mixed_paths)
             runs.inputs = self._read(bound)
         if runs.inputs is None:
-            raise ContextInvalid("set inputs before running")
+            raise not_prepared()
         return FrameBegun(runs.begin(), self._shapes.current, runs.inputs, bound, held)
 
     def _read(self, bound: BoundFrame) -> list[list[Array]]:
@@ -176,9 +179,7 @@ class RunningContext(ZeroCopyContext):
         feeds, given = self._shapes.current.feeds, self._runs.given
         missing = [attr.name for i, attr in enumerate(self.inputs) if i not in bound.inputs]
         if missing and given is None:
-            raise ContextInvalid(
-                f"memory is bound to some tensors only; bind or set {', '.join(missing)} before running"
-            )
+            raise partly_bound(missing, how="bind or set")
         return [
             feed.values(bound.inputs[i]) if i in bound.inputs else (given or [])[i]
             for i, feed in enumerate(feeds)
@@ -190,7 +191,7 @@ class RunningContext(ZeroCopyContext):
         done: Frame | None = None
         try:
             with begun.held, limited(self._settings.threads):
-                watch = Stopwatch() if opened.times else None
+                watch = _stopwatch() if opened.times else None
                 writer = opened.side_dump() if opened.dumps else None
                 started = time.perf_counter()
                 frame = self._framed(
@@ -226,6 +227,8 @@ class RunningContext(ZeroCopyContext):
         """Outputs of the graph per batch item."""
         limit = self._opened.options.timeout_ms
         if limit and self._is_coprocessor:
+            from .observers import Deadline, Watches
+
             watch = Watches(watch, Deadline(self._opened.label, limit))
         return _compute_items(current.plan, inputs, self.batch, self._settings.lanes, watch, writer, feeder)
 
@@ -240,7 +243,7 @@ class RunningContext(ZeroCopyContext):
             if frame is not None:
                 runs.fetched = number
                 return frame
-        raise ContextInvalid("run the model before asking for outputs")
+        raise not_run()
 
     def _table(self, current: ShapeVariant) -> PerfTable:
         runs = self._runs
@@ -279,6 +282,8 @@ def _compute_items(
         feeds = {index: values[item] for index, values in zip(plan.graph.inputs, inputs)}
         looks = watch
         if writer is not None:
+            from .observers import Recorder, Watches
+
             recorder = Recorder(plan.graph, writer, item if batch > 1 else None)
             recorder.inputs(feeds)
             looks = Watches(feeder, watch, recorder)
@@ -289,11 +294,12 @@ def _compute_items(
     return run_items(compute, batch, 1 if alone else lanes)
 
 
+def _stopwatch() -> Stopwatch:
+    from .observers import Stopwatch
+
+    return Stopwatch()
+
+
 def apart(values: list[Array], item: Input) -> list[Array]:
     """Values of an input that stay as they are when the caller writes into its array again."""
     return [np.array(value) if np.may_share_memory(value, item.data) else value for value in values]
-
-
-def _check_timeout(timeout_ms: int) -> None:
-    if timeout_ms < 0:
-        raise ParamInvalid(f"timeout_ms is {timeout_ms}; give milliseconds, or 0 for as long as it takes")

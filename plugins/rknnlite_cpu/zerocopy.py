@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Optional
 
-from rknnlite.errors import ContextInvalid, ParamInvalid, TargetPlatformUnmatch
+from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.formats import Model
 from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.spi import AttrKind, Context, Memory, zero_copy
@@ -21,7 +21,6 @@ from .memory import CpuMemory, allocate, from_address, from_fd
 
 __all__ = ["ZeroCopyContext", "lender"]
 
-_DIRECTIONS = ("to_device", "from_device", "both")
 _NATIVE_NHWC = {AttrKind.NATIVE_NHWC_INPUT: True, AttrKind.NATIVE_NHWC_OUTPUT: False}
 
 
@@ -77,8 +76,7 @@ class ZeroCopyContext(Context):
             return self._bindings.own(from_address(virtual, size, address))
 
     def sync(self, mem: Memory, direction: str) -> None:
-        if direction not in _DIRECTIONS:
-            raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_DIRECTIONS)}")
+        zero_copy.check_direction(direction)
         with self.exclusive():
             self._bindings.sync(mem, direction)
 
@@ -116,15 +114,6 @@ class ZeroCopyContext(Context):
         need = self.memory().internal
         with self.exclusive():
             self._bindings.give(INTERNAL, mem, need)
-
-    # -- duplicates ------------------------------------------------------------------------------------------
-
-    def _check_dup(self, label: str) -> None:
-        """Raise what the runtime answers where a context cannot be duplicated."""
-        if self.shapes:
-            raise ParamInvalid(f"{label} has dynamic shapes: such contexts cannot be duplicated")
-        if self.soc.zero_copy_only:
-            raise TargetPlatformUnmatch(f"{self.soc.name} has no rknn_dup_context; open the model again")
 
 
 def lender(label: str, master: Any, dynamic: bool) -> Optional[Model]:

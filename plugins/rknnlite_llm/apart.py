@@ -13,7 +13,6 @@ import math
 import socket
 import struct
 import subprocess
-import sys
 import threading
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import Any, Optional
 
 from rknnlite.errors import ModelInvalid, RknnError, RunTimeout, shown
 from rknnlite.files.json_text import parse_json
-from rknnlite.native.childprocess import ChildProcess, exactly
+from rknnlite.native.childprocess import ChildProcess, exactly, python_main
 
 from .budget import RenderStopped, whole_setting
 from .tokens.gguf import SPLITS
@@ -40,7 +39,6 @@ _LONGEST_WORD = 1000
 _MOST_GROWTH = 16
 """Characters that a trusted normalizer may make of one."""
 _MILLISECONDS, _START_LIMIT = 10_000, 60.0
-_START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite_llm.tokenizer_process import main; main()"
 _LENGTH = struct.Struct("<I")
 _LARGEST = 256 << 20  # bytes of a message
 
@@ -170,7 +168,7 @@ class TokenizerApart:
         """The process; it ends with this object, and a fork of this program gets one of its own."""
         if self._child is None or not self._child.alive:
             child = ChildProcess(
-                "tokenizer", [sys.executable, "-c", _START, *sys.path], stderr=subprocess.DEVNULL
+                "tokenizer", python_main(f"{__package__}.tokenizer_process"), stderr=subprocess.DEVNULL
             )
             answer = _exchange(child, "open", {"open": self.path}, _START_LIMIT)
             if "result" not in answer:

@@ -15,7 +15,7 @@ import threading
 from typing import Any, Optional
 
 from rknnlite.errors import ParamInvalid, RknnError, RunTimeout
-from rknnlite.native.childprocess import ChildProcess
+from rknnlite.native.childprocess import ChildProcess, python_main
 
 from . import grammar_library as lib
 from .apart import receive, send
@@ -27,7 +27,6 @@ _ROOM = 2 << 30
 """Address space of the process."""
 _STACK = 2 << 20
 """A quarter of what a thread has here, so that what fits there fits here."""
-_START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite_llm.grammar_check import main; main()"
 
 
 class GrammarCheck:
@@ -48,8 +47,7 @@ class GrammarCheck:
 
     def _running(self) -> ChildProcess:
         if self._child is None or not self._child.alive:
-            command = [sys.executable, "-c", _START, *sys.path]
-            child = ChildProcess("grammar check", command, stderr=subprocess.DEVNULL)
+            child = ChildProcess("grammar check", python_main(__name__), stderr=subprocess.DEVNULL)
             _ask(child, "", _START_LIMIT)
             self._child = child
         return self._child

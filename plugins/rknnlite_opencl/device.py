@@ -17,6 +17,7 @@ from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.extras import EXTRAS
 from rknnlite.log import logger
 from rknnlite.native import buildcache
+from rknnlite.native.forks import Owner, made_before_fork
 
 __all__ = ["Device", "device", "opencl_library", "unavailable"]
 
@@ -30,7 +31,7 @@ class Device:
     queue: Any
     name: str
     lock: threading.Lock = field(default_factory=threading.Lock)
-    owner: int = field(default_factory=os.getpid)
+    owner: Owner = field(default_factory=Owner)
 
     def build(self, source: str, name: str, options: str) -> Any:
         """A kernel object of its own; the program comes from the cache when it was built before.
@@ -108,11 +109,9 @@ def device() -> Device:
     found = _found()
     if isinstance(found, str):
         raise BackendUnavailable(found)
-    if found.owner != os.getpid():
-        raise BackendUnavailable(
-            "OpenCL was started before a fork and its threads stayed in the parent process; use it in the child only, "
-            "or start processes with spawn"
-        )
+    if not found.owner.is_here:
+        remedy = "use it in the child only, or start processes with spawn"
+        raise BackendUnavailable(made_before_fork("OpenCL", remedy))
     return found
 
 

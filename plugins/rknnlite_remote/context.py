@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from numpy.typing import NDArray
 from rknnlite_protocol.board import Description
 
-from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, TargetPlatformUnmatch
+from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
 from rknnlite.log import level, logger
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, Memory, OpenOptions, PostProcess, Step
 from rknnlite.spi.arguments import typed
-from rknnlite.spi.inputs import checked
+from rknnlite.spi.inputs import checked, in_order
 from rknnlite.spi.perf import PerfTable
-from rknnlite.spi.zero_copy import MIXED, check_binding, place_of
+from rknnlite.spi.running import check_dup
+from rknnlite.spi.zero_copy import MIXED, check_binding, check_direction, place_of
 from rknnlite.tensor import TensorAttr
 
 from .channel import Channel
@@ -89,21 +90,14 @@ class RemoteContext(RunningContext):
         with self.step():
             if self._bindings.bound:
                 raise ContextInvalid(MIXED)
-            by_index = {item.index: item for item in inputs}
-            missing = [attr.name for attr in self._inputs if attr.index not in by_index]
-            if missing or len(by_index) != len(self._inputs):
-                raise InputInvalid(
-                    f"{self._hosted.file.label} needs inputs {[a.name for a in self._inputs]}, {len(inputs)} given"
-                    + (f", {missing} missing" if missing else "")
-                )
+            ordered = in_order(inputs, self._inputs, self._hosted.file.label)
             if self._shapes:
                 self.follow_shapes(inputs)
             else:
-                for attr in self._inputs:
-                    item = by_index[attr.index]
+                for attr, item in zip(self._inputs, ordered):
                     if item.data.shape != attr.dims:
                         checked(attr, item.data, item.layout.name, item.pass_through, dynamic=False)
-            self._pack([(attr, by_index[attr.index]) for attr in self._inputs])
+            self._pack(list(zip(self._inputs, ordered)))
             self._common = True
 
     def _pack(self, pairs: Sequence[tuple[TensorAttr, Input]]) -> None:
@@ -170,8 +164,7 @@ class RemoteContext(RunningContext):
 
     def sync(self, mem: Memory, direction: str) -> None:
         """Checked only: the bytes go when a run begins, and come when it is done."""
-        if direction not in _DIRECTIONS:
-            raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_DIRECTIONS)}")
+        check_direction(direction)
         with self.exclusive():
             self._bindings.mine(mem)
 
@@ -201,11 +194,7 @@ class RemoteContext(RunningContext):
     def dup(self) -> RemoteContext:
         with self.exclusive():
             self._settle()
-            label = self._hosted.file.label
-            if self._shapes:
-                raise ParamInvalid(f"{label} has dynamic shapes: such contexts cannot be duplicated")
-            if self.soc.zero_copy_only:
-                raise TargetPlatformUnmatch(f"{self.soc.name} has no rknn_dup_context; open the model again")
+            check_dup(self._hosted.file.label, bool(self._shapes), self.soc)
             twin = RemoteContext(self._hosted, self._description, self._soc, self._options)
             twin._asked = self._asked
             return twin

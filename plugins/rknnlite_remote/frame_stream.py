@@ -11,13 +11,14 @@ from typing import Any, NamedTuple, Optional
 
 import grpc
 
-from rknnlite.errors import ContextInvalid, RknnError, RunTimeout
+from rknnlite.errors import ContextInvalid, RknnError
+from rknnlite.spi.exclusive import CLOSED
 
 from .channel import Channel
 from .errors import is_away
 from .wire import InferAnswer, parse_streamed, with_id
 
-__all__ = ["FrameStream", "answer_of"]
+__all__ = ["FrameStream"]
 
 _MOST = 16  # frames under way, each with its inputs
 _TRIES = 5  # to connect anew
@@ -58,7 +59,7 @@ class FrameStream:
         future: Future[InferAnswer] = Future()
         with self._lock:
             if self._closed.is_set():
-                raise ContextInvalid("this context is closed; open the model again")
+                raise ContextInvalid(CLOSED)
             self._under_way[number] = _Underway(request, future)
             if self._reader is None:
                 self._reader = threading.Thread(target=self._read, name="rknnlite-remote", daemon=True)
@@ -151,17 +152,6 @@ class FrameStream:
             left, self._under_way = list(self._under_way.values()), {}
         for frame in left:
             frame.answer.set_exception(type(error)(str(error)))
-
-
-def answer_of(future: Future[InferAnswer], number: int, timeout_ms: int) -> InferAnswer:
-    """The answer of a frame; raises what the frame raised, or RunTimeout."""
-    futures.wait([future], timeout_ms / 1000 if timeout_ms else None)
-    if not future.done():
-        raise RunTimeout(f"frame {number} was not done in {timeout_ms} ms; it goes on, wait for it again")
-    try:
-        return future.result()
-    finally:
-        del future  # or the error would keep this call, and that the error
 
 
 def _sent(outbox: queue.SimpleQueue[Optional[bytes]]) -> Iterator[bytes]:

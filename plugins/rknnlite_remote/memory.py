@@ -8,16 +8,22 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
+from rknnlite.errors import OutOfMemory
 from rknnlite.spi import Memory
-from rknnlite.spi.zero_copy import Place
+from rknnlite.spi.running import partly_bound
+from rknnlite.spi.zero_copy import (
+    Place,
+    check_flags,
+    check_size,
+    closed_meanwhile,
+    closed_memory,
+    foreign_memory,
+)
 from rknnlite.tensor import TensorAttr
 
 __all__ = ["Bindings", "BoundFrame", "RemoteMemory"]
 
 Array = NDArray[Any]
-_CACHEABLE, _NON_CACHEABLE, _TRY_SRAM = 1, 2, 4
-_FLAGS = _CACHEABLE | _NON_CACHEABLE | _TRY_SRAM
 _MOST = 0xFFFFFFFF  # the C API counts bytes in 32 bits
 _Key = tuple[bool, int]
 
@@ -26,12 +32,8 @@ class RemoteMemory(Memory):
     """See ``rknnlite.spi.Memory``. It has no descriptor: none could be handed to a board."""
 
     def __init__(self, size: int, flags: int) -> None:
-        if size <= 0 or size > _MOST:
-            raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
-        if flags & ~_FLAGS or (flags & _CACHEABLE and flags & _NON_CACHEABLE):
-            raise ParamInvalid(
-                f"memory flags {flags:#x} are not legal: cacheable 1 or not 2, SRAM if possible 4"
-            )
+        check_size(size, _MOST)
+        check_flags(flags)
         try:
             self._bytes: Optional[Array] = np.zeros(size, np.uint8)
         except MemoryError:
@@ -47,7 +49,7 @@ class RemoteMemory(Memory):
     @property
     def ndarray(self) -> Array:
         if self._bytes is None:
-            raise ContextInvalid("this memory is closed; create it again")
+            raise closed_memory()
         return self._bytes
 
     def close(self) -> None:
@@ -71,9 +73,7 @@ class BoundFrame(NamedTuple):
         """Put the results where they belong; raises ContextInvalid for memory that was closed meanwhile."""
         for (attr, mem), array in zip(self.outputs, arrays):
             if mem.closed:
-                raise ContextInvalid(
-                    f"output {attr.name}: its memory was closed while the frame ran; bind another"
-                )
+                raise closed_meanwhile(f"output {attr.name}")
             mem.ndarray[: array.size] = array
 
 
@@ -99,11 +99,9 @@ class Bindings:
     def mine(self, mem: Memory) -> RemoteMemory:
         """The memory, if it belongs here and is open; else ParamInvalid, ContextInvalid."""
         if not isinstance(mem, RemoteMemory) or mem not in self._memories:
-            raise ParamInvalid(
-                "this memory belongs to another context; create it with create_mem of this one"
-            )
+            raise foreign_memory("create it with create_mem of this one")
         if mem.closed:
-            raise ContextInvalid("this memory is closed; create it again")
+            raise closed_memory()
         return mem
 
     def bind(self, place: Place, attr: TensorAttr, mem: RemoteMemory) -> None:
@@ -123,9 +121,7 @@ class Bindings:
         """What a frame that begins now reads and writes; raises ContextInvalid where something is missing."""
         missing = [place.label for place in places if (place.is_input, place.index) not in self._bound]
         if missing:
-            raise ContextInvalid(
-                f"memory is bound to some tensors only; bind {', '.join(missing)} before running"
-            )
+            raise partly_bound(missing)
         found: dict[bool, list[tuple[TensorAttr, RemoteMemory]]] = {True: [], False: []}
         for place in places:
             found[place.is_input].append(self._bound[place.is_input, place.index])

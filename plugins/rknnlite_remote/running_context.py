@@ -15,12 +15,21 @@ from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.socs import Soc
 from rknnlite.spi import OpenOptions
 from rknnlite.spi.perf import PerfTable
+from rknnlite.spi.running import (
+    check_timeout,
+    check_under_way,
+    no_data,
+    not_prepared,
+    not_run,
+    outcome,
+    wait_done,
+)
 from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import Layout
 
 from .channel import Channel
 from .described_context import DescribedContext
-from .frame_stream import FrameStream, answer_of
+from .frame_stream import FrameStream
 from .memory import Bindings, BoundFrame
 from .model_on_boards import ModelOnBoards
 from .wire import InferAnswer, InputForm, RequestOptions, body_of, parse, tail_of
@@ -100,7 +109,7 @@ class RunningContext(DescribedContext):
         if self._bindings.bound:
             raise ParamInvalid(f"{what} needs inputs that were set; those in bound memory stay what they are")
         if self._body is None:
-            raise ContextInvalid(f"{what} needs data to run on: call infer (or set_inputs) with inputs first")
+            raise no_data(what)
         return self._body + self._tail(self._asked)
 
     def _tail(self, asked: RequestOptions) -> bytes:
@@ -131,17 +140,14 @@ class RunningContext(DescribedContext):
     def start(self, timeout_ms: int = 0) -> int:
         """See ``Context.start``; bound memory is read here, and written when the frame is answer_of for."""
         with self.step():
-            _check_timeout(timeout_ms)
+            check_timeout(timeout_ms)
             return self._start()
 
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
         """See ``Context.wait``."""
         with self.step():
-            _check_timeout(timeout_ms)
-            newest = self._count - 1
-            if not 0 <= frame_id <= newest:
-                last = f"the last one that began is {newest}" if newest >= 0 else "none has begun: call start"
-                raise ParamInvalid(f"frame {frame_id} is not under way; {last}")
+            check_timeout(timeout_ms)
+            check_under_way(frame_id, 0, self._count - 1 if self._count else None)
             frame = self._under_way.get(frame_id)
             if frame is not None:
                 self._finish(frame, timeout_ms)
@@ -185,11 +191,11 @@ class RunningContext(DescribedContext):
         """The frame whose outputs are to be given, with its answer."""
         wanted = self._previous if self._options.async_mode and self._previous is not None else self._last
         if wanted is None:
-            raise ContextInvalid("run the model before asking for outputs")
+            raise not_run()
         if wanted.number in self._under_way:
             self._finish(wanted)
         if not wanted.answers:  # it failed, and has told so
-            raise ContextInvalid("run the model before asking for outputs")
+            raise not_run()
         return wanted
 
     def _start(self) -> int:
@@ -210,7 +216,7 @@ class RunningContext(DescribedContext):
             outputs = tuple((attr, mem.size) for attr, mem in bound.outputs)
             asked = self._asked._replace(bound=outputs, shapes=self._shapes_text() if self._shapes else "")
         elif self._body is None:
-            raise ContextInvalid("set inputs before running")
+            raise not_prepared()
         else:
             body, asked = self._body, self._asked._replace(raw=not self._wants_float)
         self._count += 1
@@ -245,7 +251,8 @@ class RunningContext(DescribedContext):
         if frame.future is None:
             return
         try:
-            answer = answer_of(frame.future, frame.number, timeout_ms)
+            wait_done(frame.future, frame.number, timeout_ms)
+            answer = outcome(frame.future, frame.number)
         # of a stream this may mean that the model is gone: asked alone the board says what it is
         except ParamInvalid:
             answer = None
@@ -280,8 +287,3 @@ class RunningContext(DescribedContext):
         """The context is closed."""
         self._body = self._last = self._previous = self._table = None
         self._under_way.clear()
-
-
-def _check_timeout(timeout_ms: int) -> None:
-    if timeout_ms < 0:
-        raise ParamInvalid(f"timeout_ms is {timeout_ms}; give milliseconds, or 0 for as long as it takes")

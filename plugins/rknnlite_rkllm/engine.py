@@ -15,6 +15,7 @@ from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.native.board import Board
+from rknnlite.native.forks import made_before_fork
 from rknnlite.native.versions import version_numbers
 from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams
 from rknnlite.tensor import DType, KvDtype, Layout, TensorAttr
@@ -268,9 +269,7 @@ class RkllmEngine(LlmEngine):
     def abandon(self) -> None:
         super().abandon()
         self._lock = threading.Lock()
-        self._closed = (
-            "the model was opened before a fork and belongs to the parent process; open it in the child"
-        )
+        self._closed = made_before_fork("the model")
 
 
 class _TooLong(Exception):

@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import sys
 import threading
 from collections import deque
 from typing import Any, Optional
 
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
-from rknnlite.native.childprocess import ChildProcess, ProcessEnded
+from rknnlite.native.childprocess import ChildProcess, ProcessEnded, python_main
 from rknnlite.native.objects import abandon_after_fork
 
 from .failure import error_of
@@ -25,7 +24,6 @@ from .wire import Channel, Message
 
 __all__ = ["LoadFailed", "ModelProcess", "RkllmCrashed"]
 
-_START = "import sys; sys.path[:] = sys.argv[1:-1]; from rknnlite_rkllm.worker import main; main()"
 _LINES, _SHOWN = 60, 3
 _PYTHONS = re.compile(
     r"File \"|(Current t|T)hread 0x|Fatal Python error|Extension modules|<no Python frame>|Current thread's C"
@@ -76,7 +74,7 @@ class ModelProcess:
         self._gave_up = False
         ours, theirs = os.pipe()
         try:
-            command = [sys.executable, "-c", _START, *sys.path]
+            command = python_main(f"{__package__}.worker")
             self._child = ChildProcess(self._name, command, stdout=theirs, stderr=theirs)
         except BaseException:
             os.close(ours)

@@ -17,6 +17,7 @@ from rknnlite.abi.rknn_api import (
     OutputExtend,
     PerfDetail,
     PerfRun,
+    QntType,
     SdkVersion,
 )
 from rknnlite.abi.rknn_op import MAX_DIMS, MAX_NAME, OutputStruct
@@ -84,14 +85,6 @@ class Query(enum.IntEnum):
     PERF_RUN = 4
     SDK_VERSION = 5
     PRE_COMPILE = 6
-
-
-class QntType(enum.IntEnum):
-    """``rknn_tensor_qnt_type``; with DFP a real value is ``stored * 2 ** -fl``."""
-
-    NONE = 0
-    DFP = 1
-    AFFINE_ASYMMETRIC = 2
 
 
 class TensorAttrStruct(ct.Structure):

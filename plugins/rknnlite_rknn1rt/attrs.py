@@ -7,13 +7,13 @@ import dataclasses
 from typing import Any
 
 from rknnlite.errors import RknnError
-from rknnlite.layout import nchw_to_nhwc_shape
-from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
+from rknnlite.native.rknn_calls import quantisation
+from rknnlite.tensor import DType, Layout, TensorAttr
 
 from . import abi
 from .errors import check
 
-__all__ = ["as_nhwc", "from_struct", "query_struct"]
+__all__ = ["from_struct", "query_struct"]
 
 _TYPES = (DType.FLOAT32, DType.FLOAT16, DType.INT8, DType.UINT8, DType.INT16)
 _LARGEST = 1 << 31
@@ -41,7 +41,7 @@ def from_struct(struct: abi.TensorAttrStruct) -> TensorAttr:
         dims=tuple(reversed(struct.dims[:rank])),
         dtype=_TYPES[struct.type],
         layout=Layout(struct.fmt) if rank == 4 else Layout.UNDEFINED,
-        quant=_quant(struct),
+        quant=quantisation(struct),
     )
     if not 0 < attr.n_elems < _LARGEST or attr.n_elems != struct.n_elems:
         raise RknnError(_misfit(name, f"dims {list(attr.dims)} and {struct.n_elems} elements"))
@@ -50,18 +50,3 @@ def from_struct(struct: abi.TensorAttrStruct) -> TensorAttr:
 
 def _misfit(name: str, what: str) -> str:
     return f"the library answers {what} for tensor {name!r}: it is no librknn_api that is known here; update the runtime"
-
-
-def _quant(struct: abi.TensorAttrStruct) -> QuantParams | None:
-    if struct.qnt_type == abi.QntType.AFFINE_ASYMMETRIC:
-        return QuantParams(struct.scale, struct.zp)
-    if struct.qnt_type == abi.QntType.DFP:
-        return QuantParams(2.0**-struct.fl, 0)
-    return None
-
-
-def as_nhwc(attr: TensorAttr) -> TensorAttr:
-    """An input as the common path takes it: rank 4 is NHWC whatever the tensor is."""
-    if len(attr.dims) != 4 or attr.layout is not Layout.NCHW:
-        return attr
-    return dataclasses.replace(attr, dims=nchw_to_nhwc_shape(attr.dims), layout=Layout.NHWC)

@@ -5,7 +5,7 @@ What runs models is imported when one is opened: choosing a backend loads what p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rknnlite import config, socs
 from rknnlite.errors import (
@@ -95,6 +95,14 @@ class Rknn1Backend(Backend):
         if clash:
             raise TargetPlatformUnmatch(clash)
         return Rknn1Context(library, model, settings, options, here or wanted or _soc_of(found))
+
+    def legacy_matmul(
+        self, a: Any, b: Any, transpose_b: bool = False, driver: str = "full", transpose_a: bool = False
+    ) -> Any:
+        """Computed on the CPU: needs no library and no device."""
+        from .matmul import legacy_matmul
+
+        return legacy_matmul(a, b, transpose_b, driver, transpose_a)
 
 
 def _look(library: Library) -> tuple[tuple[str, ...], str]:

@@ -11,11 +11,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rknnlite import socs
-from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, RunTimeout
+from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import Input, Memory, OpenOptions
 from rknnlite.spi.one_thread import OneThread
+from rknnlite.spi.running import not_prepared, not_under_way, outcome, wait_done
 from rknnlite.spi.zero_copy import MIXED
 
 from . import abi
@@ -114,7 +115,7 @@ class Rknn1Context(ZeroCopyContext):
         if self._on_side(True):
             self._sync_side(True)
         elif not self._ready:
-            raise ContextInvalid("set inputs (or map or bind memory) before running")
+            raise not_prepared("set inputs (or map or bind memory)")
         if self._on_side(False):
             self._check_side(False)
         extend = abi.RunExtend()
@@ -207,9 +208,7 @@ class Rknn1Context(ZeroCopyContext):
                 if frame_id == self._frame and frame_id not in self._begun:
                     return
                 if frame_id not in self._begun:
-                    raise ParamInvalid(
-                        f"no frame {frame_id} has begun; under way are {list(self._begun) or 'none'}"
-                    )
+                    raise not_under_way(frame_id, self._begun[-1] if self._begun else self._frame)
                 if self._on_side(False):
                     work: tuple[Any, ...] = (self._finish,)
                 else:
@@ -220,16 +219,12 @@ class Rknn1Context(ZeroCopyContext):
                 if self._waiter is None:
                     self._waiter = OneThread("rknnlite-rknn1rt", daemon=False, idle=_IDLE)
                 self._waiting = self._waiter.submit(*work)
-            futures.wait([self._waiting], timeout_ms / 1000 if timeout_ms else None)
-            if not self._waiting.done():
-                raise RunTimeout(
-                    f"frame {frame_id} was not done in {timeout_ms} ms; it goes on, wait for it again"
-                )
+            wait_done(self._waiting, frame_id, timeout_ms)
             waiting, self._waiting = self._waiting, None
             try:
-                waiting.result()
+                outcome(waiting, frame_id)
             finally:
-                del waiting  # or the error would keep this call, and that the error
+                del waiting
 
     def _fetch_until(self, frame_id: int) -> None:
         while self._begun[0] != frame_id:

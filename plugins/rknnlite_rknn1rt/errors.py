@@ -6,14 +6,8 @@ The numbers are librknnrt's but for -14; what to do about some of them is anothe
 from __future__ import annotations
 
 import rknnlite.native.objects
-from rknnlite.errors import (
-    ERROR_NAMES,
-    RKNNRT_CODES,
-    PreCompiledModelUnmatch,
-    RknnError,
-    VendorCode,
-    error_from_code,
-)
+from rknnlite.errors import RKNNRT_CODES, PreCompiledModelUnmatch, VendorCode
+from rknnlite.native.rknn_calls import CallErrors
 
 __all__ = ["CODES", "MiniDriver", "Native", "call_error", "check"]
 
@@ -56,22 +50,8 @@ CODES = (
     ),
 )
 """librknn_api's codes."""
-_REMEDIES = {row.code: row.remedy for row in CODES if row.remedy}
-
-
-def call_error(function: str, code: int, detail: str = "") -> RknnError:
-    """The typed error of a C call that answered ``code``: which call, which code, what to do."""
-    remedy = detail or _REMEDIES.get(code, _REMEDIES[RknnError.code])
-    if code == MiniDriver.code:
-        return MiniDriver(f"{function} failed. error code: {CODES[-1].name} ({code}); {remedy}")
-    name = ERROR_NAMES.get(code, f"unknown code {code}")
-    return error_from_code(code, f"{function} failed. error code: {name} ({code}); {remedy}")
-
-
-def check(function: str, code: int, detail: str = "") -> None:
-    """Raise the typed error unless ``code`` is 0."""
-    if code:
-        raise call_error(function, code, detail)
+_ERRORS = CallErrors(CODES)
+call_error, check = _ERRORS.error, _ERRORS.check
 
 
 class Native(rknnlite.native.objects.Native):

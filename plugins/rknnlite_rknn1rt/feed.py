@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid
 from rknnlite.spi import Input
+from rknnlite.spi.inputs import in_order, wrong_bytes, wrong_rank, wrong_shape
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from . import abi
@@ -55,24 +56,14 @@ class InputFeed:
         Raises:
             InputInvalid: number, shape, element type or (passed through) bytes do not fit.
         """
-        names = [attr.name for attr in self._attrs]
-        by_index = {item.index: item for item in inputs}
-        missing = [name for index, name in enumerate(names) if index not in by_index]
-        if missing or len(inputs) != self.count:
-            raise InputInvalid(
-                f"the model needs inputs {names}, {len(inputs)} were given; missing: {missing}"
-            )
-        return [self._put(index, by_index[index]) for index in range(self.count)]
+        return [self._put(index, item) for index, item in enumerate(in_order(inputs, self._attrs))]
 
     def _put(self, index: int, item: Input) -> Array:
         attr, struct, data = self._attrs[index], self.structs[index], item.data
         if item.pass_through:
             native = self._native[index]
             if data.nbytes != native.size:
-                raise InputInvalid(
-                    f"input {attr.name}: {data.nbytes} bytes passed through, but the model's tensor "
-                    f"({native.dtype.name} {list(native.dims)}) takes {native.size}"
-                )
+                raise wrong_bytes(native, data.nbytes, [native.size])
             held, kind, layout = np.ascontiguousarray(data), native.dtype, native.layout
         else:
             held = _plain(attr, item)
@@ -88,15 +79,13 @@ class InputFeed:
 
 def _plain(attr: TensorAttr, item: Input) -> Array:
     """The data as a contiguous array of a type that the C API has; raises InputInvalid."""
-    data, hint = item.data, ""
+    data = item.data
     if item.layout is Layout.NCHW and len(attr.dims) == 4:
         if data.ndim != 4:
-            raise InputInvalid(f"input {attr.name}: NCHW data needs 4 dims, got {list(data.shape)}")
-        data, hint = data.transpose(0, 2, 3, 1), " (after the change from NCHW to NHWC)"
+            raise wrong_rank(attr, data.shape)
+        data = data.transpose(0, 2, 3, 1)
     if data.shape != attr.dims:
-        raise InputInvalid(
-            f"input {attr.name}: expected shape {list(attr.dims)}, got {list(data.shape)}{hint}"
-        )
+        raise wrong_shape(attr, data.shape, item.layout)
     kind = data.dtype.newbyteorder("=")
     kind = _CARRIERS.get(kind, kind)
     if kind not in _TYPES:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import OutputInvalid
+from rknnlite.native.rknn_calls import check_filled, unfit_arrays
 from rknnlite.tensor import TensorAttr
 
 from . import abi
@@ -38,8 +38,7 @@ class OutputFetch:
     def check(self, arrays: Sequence[Array]) -> None:
         """Raise OutputInvalid when shape, element type or layout of the caller's arrays do not fit."""
         if len(arrays) != len(self._attrs) or not all(map(_fits, arrays, self._attrs, self._dtypes)):
-            needed = [f"{dtype} {list(attr.dims)}" for attr, dtype in zip(self._attrs, self._dtypes)]
-            raise OutputInvalid(f"C-contiguous, writable arrays are needed: {', '.join(needed)}")
+            raise unfit_arrays(self._dtypes, [attr.dims for attr in self._attrs])
 
     def get(self, library: Library, context: int, arrays: Sequence[Array]) -> int:
         """Wait for a frame and fill ``arrays``; returns the frame's number.
@@ -54,11 +53,7 @@ class OutputFetch:
         sizes = [int(struct.size) for struct in self._structs]
         _release(library, context, len(self._attrs), self._structs)
         for attr, size, array in zip(self._attrs, sizes, arrays):
-            if size < array.nbytes:
-                raise OutputInvalid(
-                    f"rknn_outputs_get filled {size} of {array.nbytes} bytes of output {attr.name}; the library does "
-                    "not fit the model, update the runtime"
-                )
+            check_filled(attr.name, size, array.nbytes)
         return frame
 
 

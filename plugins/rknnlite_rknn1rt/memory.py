@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
+from rknnlite.errors import OutOfMemory, ParamInvalid
+from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
+from rknnlite.spi.zero_copy import closed_memory
 from rknnlite.tensor import TensorAttr
 
 from . import abi
@@ -23,16 +25,6 @@ from .loader import Library
 __all__ = ["Rknn1Memory", "allocate", "map_side"]
 
 Array = NDArray[Any]
-
-
-class _Region:
-    """Foreign bytes that numpy can look at; whatever array is made of it keeps ``owner`` alive."""
-
-    __slots__ = ("__array_interface__", "__weakref__", "owner")
-
-    def __init__(self, where: int, size: int, owner: object) -> None:
-        self.owner = owner
-        self.__array_interface__ = {"data": (where, False), "shape": (size,), "typestr": "|u1", "version": 3}
 
 
 class _Held:
@@ -67,12 +59,12 @@ class Rknn1Memory(Memory):
         """The object behind it; raises ContextInvalid after ``close``."""
         native = self._held.native
         if native is None or not native.alive:
-            raise ContextInvalid("this memory is closed; create or map it again")
+            raise closed_memory("create or map it again")
         return native
 
     @property
     def ndarray(self) -> Array:
-        return np.asarray(_Region(self._where, self.size, self.native))
+        return view(self._where, (self.size,), np.uint8, self.native)
 
     def close(self) -> None:
         native, self._held.native = self._held.native, None  # ours goes at the end: C may use it until then

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
+from rknnlite.spi.exclusive import CLOSED
 
 from . import abi
 from .errors import Native, check
@@ -44,7 +45,7 @@ class NativeContext:
     def query(self, command: abi.Query, struct: ct.Structure) -> None:
         """``rknn_query``; raises the typed error naming the command."""
         if not self.native.alive:
-            raise ContextInvalid("this context is closed; open the model again")
+            raise ContextInvalid(CLOSED)
         code = self.library.function("rknn_query")(self.value, command, ct.byref(struct), ct.sizeof(struct))
         check(f"rknn_query({command.name})", code)
 

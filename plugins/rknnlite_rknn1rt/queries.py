@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.formats import ModelFile
+from rknnlite.native.rknn_calls import as_nhwc, check_counts, text_of
 from rknnlite.spi import Context, Versions
+from rknnlite.spi.running import not_collected
 from rknnlite.tensor import TensorAttr
 
 from . import abi
-from .attrs import as_nhwc, from_struct, query_struct
+from .attrs import from_struct, query_struct
 from .native_context import NativeContext
 from .settings import Rknn1rtSettings
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from rknnlite.spi import MemorySize, PerfTable
 
 __all__ = ["QueryContext"]
-
-_MOST = 4096  # inputs or outputs
 
 
 class QueryContext(Context):
@@ -38,8 +38,7 @@ class QueryContext(Context):
     def _read_attrs(self) -> None:
         number = abi.InputOutputNum()
         self._need().query(abi.Query.IN_OUT_NUM, number)
-        if not 0 < number.n_input <= _MOST or not 0 < number.n_output <= _MOST:
-            raise RknnError(f"the library answers {number.n_input} inputs and {number.n_output} outputs")
+        check_counts(number.n_input, number.n_output)
         query = self._library.function("rknn_query")
         self._structs = {
             True: [query_struct(query, self._value, abi.Query.INPUT_ATTR, i) for i in range(number.n_input)],
@@ -123,16 +122,12 @@ class QueryContext(Context):
         """The runtime's own table of the frame that was fetched last; needs ``collect_perf`` (or ``verbose``)."""
         with self.exclusive():
             if not self._settings.init_flags & abi.InitFlag.COLLECT_PERF:
-                raise RknnError(
-                    "figures per layer are collected on request: open the model with collect_perf=True"
-                )
+                raise not_collected()
             if not self._done:
                 raise ContextInvalid("run the model and fetch its outputs before asking for figures")
             found = abi.PerfDetail()
             self._need().query(abi.Query.PERF_DETAIL, found)
-            if not found.perf_data:
-                return ""
-            return ct.string_at(found.perf_data, found.data_len).rstrip(b"\0").decode("utf-8", "replace")
+            return text_of(found)
 
     def perf_table(self) -> PerfTable:
         from rknnlite.spi.perf import PerfTable  # figures are asked for by few programs

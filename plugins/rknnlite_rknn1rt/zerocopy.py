@@ -8,6 +8,8 @@ from typing import Any
 
 from rknnlite.errors import ContextInvalid, InputInvalid, OutputInvalid, ParamInvalid
 from rknnlite.spi import Memory
+from rknnlite.spi.running import partly_bound
+from rknnlite.spi.zero_copy import check_direction, foreign_memory
 from rknnlite.tensor import TensorAttr
 
 from . import abi, memory
@@ -64,7 +66,7 @@ class ZeroCopyContext(QueryContext):
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
         with self.step():
             if not isinstance(mem, Rknn1Memory) or mem not in self._memories:
-                raise ParamInvalid("this memory belongs to another context; create it in this one")
+                raise foreign_memory("create it in this one")
             self._need()
             is_input, index = self._place(attr)
             if mem.mapped:
@@ -97,8 +99,7 @@ class ZeroCopyContext(QueryContext):
 
     def sync(self, mem: Memory, direction: str) -> None:
         """``rknn_inputs_sync`` for all inputs, where ``mem`` is one; ``run`` does so itself, for outputs as well."""
-        if direction not in _DIRECTIONS:
-            raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_DIRECTIONS)}")
+        check_direction(direction)
         with self.exclusive():
             self._need()
             side = next((key[0] for key, bound in self._bound.items() if bound is mem), None)
@@ -124,9 +125,7 @@ class ZeroCopyContext(QueryContext):
             a.name for i, a in enumerate(self._native_attrs[is_input]) if (is_input, i) not in self._bound
         ]
         if missing:
-            raise ContextInvalid(
-                f"memory is bound to some {_WORDS[is_input]} only; bind {', '.join(missing)} before running"
-            )
+            raise partly_bound(missing, _WORDS[is_input])
 
     def _sync_side(self, is_input: bool) -> None:
         self._check_side(is_input)

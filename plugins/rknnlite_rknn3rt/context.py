@@ -12,11 +12,12 @@ from typing import Any
 from numpy.typing import NDArray
 from rknnlite_insight.dumps import Dump, DumpWriter
 
-from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid, RknnError
+from rknnlite.errors import InputInvalid, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import Context, Input, Memory, OpenOptions, PerfRow, PerfTable, PostProcess
 from rknnlite.spi.dynamic_shapes import find_shapes
+from rknnlite.spi.running import check_dup, check_under_way, not_prepared, not_run, run_late
 from rknnlite.tensor import TensorAttr
 
 from .convert import from_native, to_native
@@ -123,7 +124,7 @@ class Rknn3Context(QueryContext):
 
     def _run_detail(self, code: int) -> str:
         if code == -7 and self._settings.timeout_ms:
-            return f"{self._label} was not done in {self._settings.timeout_ms} ms (timeout_ms)"
+            return run_late(self._label, self._settings.timeout_ms)
         if code == -5 and self.user_internal and "rknn3_set_internal_mem" not in self._given:
             return "the model was opened with user_internal=True; give it internal memory first"
         return ""
@@ -134,14 +135,14 @@ class Rknn3Context(QueryContext):
         inputs, outputs = self._sets()
         missing = [inputs.label(i) for i, filled in enumerate(inputs.filled) if not filled]
         if missing:
-            raise ContextInvalid(f"set {', '.join(missing)} (or bind memory) before running")
+            raise not_prepared(f"set {', '.join(missing)} (or bind memory)")
         return inputs.prepare(), len(inputs), outputs.prepare(), len(outputs)
 
     def get_outputs(self, want_float: bool = True) -> list[Array]:
         with self.step():
             self._finish()
             if not self._ran:
-                raise ContextInvalid("run the model before asking for outputs")
+                raise not_run()
             out = self._sets()[1]
             return [from_native(out.read(i), tensor, want_float) for i, tensor in enumerate(out.tensors)]
 
@@ -157,13 +158,7 @@ class Rknn3Context(QueryContext):
 
     def wait(self, frame_id: int, timeout_ms: int = 0) -> None:
         with self.step():
-            if frame_id != self._frames or not self._frames:
-                last = (
-                    f"the last one that began is {self._frames}"
-                    if self._frames
-                    else "none has begun: call start"
-                )
-                raise ParamInvalid(f"frame {frame_id} is not under way; {last}")
+            check_under_way(frame_id, self._frames, self._frames or None)
             self._finish()
 
     def _finish(self) -> None:
@@ -195,7 +190,7 @@ class Rknn3Context(QueryContext):
         """One row, the whole model: ``librknn3_api`` prints figures per operator itself, see ``profile_ops``."""
         with self.exclusive():
             if not self._us:
-                raise ContextInvalid("run the model before asking for figures")
+                raise not_run("figures")
             row = PerfRow("1", "Model", "NPU", self._label, float(self._us))
             note = "the whole of rknn3_run; librknn3_api prints figures per operator itself: profile_ops()"
             return PerfTable([row], cores=self.soc.cores, note=note)
@@ -228,8 +223,7 @@ class Rknn3Context(QueryContext):
     def dup(self) -> Rknn3Context:
         with self.exclusive():
             self._finish()
-            if self._shape_table.shapes:
-                raise ParamInvalid(f"{self._label} has dynamic shapes: such contexts cannot be duplicated")
+            check_dup(self._label, bool(self._shape_table.shapes))
             twin = Rknn3Context.__new__(Rknn3Context)
             Context.__init__(twin)
             twin._set_up(self._need().duplicate(twin._owner), self._label, self._settings)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from rknnlite.abi.rknn3_enums import RKNN3ImFmt, RKNN3MemSyncMode
 from rknnlite.abi.rknn3_types import RKNN3ImMem
 from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.native.addresses import view
 
 from .errors import Native, check
-from .memory import view
 from .native_context import NativeContext
 
 __all__ = ["DeviceImage"]

@@ -12,13 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rknnlite.abi.rknn3_enums import RKNN3MemAllocFlags, RKNN3MemSyncMode
-from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
+from rknnlite.errors import OutOfMemory, ParamInvalid
+from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
+from rknnlite.spi.zero_copy import (
+    cannot_import_phys,
+    check_direction,
+    check_size,
+    closed_memory,
+    foreign_memory,
+    invisible_memory,
+)
 
 from .errors import Native, check
 from .native_context import NativeContext
 
-__all__ = ["Rknn3Memory", "allocate", "from_fd", "from_phys", "synchronise", "view"]
+__all__ = ["Rknn3Memory", "allocate", "from_fd", "from_phys", "synchronise"]
 
 Array = NDArray[Any]
 _BYTE = np.dtype(np.uint8)
@@ -27,26 +36,6 @@ _DIRECTIONS = {
     "from_device": RKNN3MemSyncMode.RKNN3_MEMORY_SYNC_FROM_DEVICE,
     "both": RKNN3MemSyncMode.RKNN3_MEMORY_SYNC_BIDIRECTIONAL,
 }
-
-
-class _Region:
-    """Foreign bytes that numpy can look at; whatever array is made of it keeps ``owner`` alive."""
-
-    __slots__ = ("__array_interface__", "owner")
-
-    def __init__(self, where: int, shape: tuple[int, ...], dtype: np.dtype[Any], owner: object) -> None:
-        self.owner = owner
-        self.__array_interface__ = {
-            "data": (where, False),
-            "shape": shape,
-            "typestr": dtype.str,
-            "version": 3,
-        }
-
-
-def view(where: int, shape: tuple[int, ...], dtype: Any, owner: object = None) -> Array:
-    """An array on foreign bytes; the caller says how long they stay (``owner``)."""
-    return np.asarray(_Region(where, shape, np.dtype(dtype), owner))
 
 
 class Rknn3Memory(Memory):
@@ -73,14 +62,14 @@ class Rknn3Memory(Memory):
     def native(self) -> Native:
         """The object behind it; raises ContextInvalid after ``close``."""
         if self._native is None or not self._native.alive:
-            raise ContextInvalid("this memory is closed; create it again")
+            raise closed_memory()
         return self._native
 
     @property
     def ndarray(self) -> Array:
         native = self.native
         if not self._where:
-            raise ParamInvalid("this memory has no virtual address: the CPU cannot look at it")
+            raise invisible_memory()
         return view(self._where, (self.size,), _BYTE, native)
 
     def close(self) -> None:
@@ -95,8 +84,7 @@ def allocate(
     context: NativeContext, size: int, core_id: int = 0, flags: int = 0, guard: Any = None
 ) -> Rknn3Memory:
     """``rknn3_create_mem``: ``flags`` are ``RKNN3MemAllocFlags``; raises OutOfMemory or ParamInvalid."""
-    if size <= 0:
-        raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
+    check_size(size)
     if flags not in list(RKNN3MemAllocFlags):
         raise ParamInvalid(
             f"memory flags {flags} are none of {[f'{f.value} {f.name}' for f in RKNN3MemAllocFlags]}"
@@ -119,7 +107,7 @@ def from_fd(
 def from_phys(context: NativeContext, phys: int, address: int, size: int, guard: Any = None) -> Rknn3Memory:
     """``rknn3_create_mem_from_phys``; the memory itself stays the caller's. Removed in later runtimes."""
     if phys <= 0 or size <= 0:
-        raise ParamInvalid(f"cannot import {size} bytes at physical address {phys:#x}")
+        raise cannot_import_phys(size, phys)
     args = (phys, address or None, size)
     return _wrap(context, "rknn3_create_mem_from_phys", size, args, f"at {phys:#x}", guard)
 
@@ -146,13 +134,12 @@ def synchronise(
     context: NativeContext, mem: Memory, direction: str, offset: int = 0, length: int | None = None
 ) -> None:
     """``rknn3_mem_sync``, or ``rknn3_mem_sync_range`` for a part (runtime 1.0.4 and after)."""
-    if direction not in _DIRECTIONS:
-        raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_DIRECTIONS)}")
+    check_direction(direction)
     if not isinstance(mem, Rknn3Memory):
         raise ParamInvalid("this memory belongs to another backend")
     pointer = mem.native.value
     if mem.context is not context:
-        raise ParamInvalid("this memory belongs to another context; sync it there")
+        raise foreign_memory("sync it there")
     if length is None and not offset:
         check("rknn3_mem_sync", context.call("rknn3_mem_sync", pointer, _DIRECTIONS[direction]))
         return

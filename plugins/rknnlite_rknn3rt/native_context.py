@@ -21,6 +21,8 @@ from rknnlite.abi.rknn3_types import (
 )
 from rknnlite.errors import ContextInvalid, ModelInvalid, RknnError
 from rknnlite.formats import ModelFile
+from rknnlite.native.rknn_calls import check_counts
+from rknnlite.spi.exclusive import CLOSED
 
 from .errors import Native, call_error, check, check_or_warn
 from .loader import Api, Library
@@ -28,7 +30,7 @@ from .settings import Rknn3rtSettings
 
 __all__ = ["NativeContext", "text"]
 
-_MAX_IO, _MAX_CORES = 4096, 64
+_MAX_CORES = 64
 
 
 class NativeContext:
@@ -92,7 +94,7 @@ class NativeContext:
     def need(self) -> int:
         """The number for a call into C; raises ContextInvalid when the context is gone."""
         if not self.native.alive:
-            raise ContextInvalid("this context is closed; open the model again")
+            raise ContextInvalid(CLOSED)
         return self.value
 
     def call(self, name: str, *args: Any) -> int:
@@ -168,8 +170,7 @@ class NativeContext:
         """Number of inputs and of outputs; raises RknnError for numbers that cannot be."""
         number = RKNN3InputOutputNum()
         self.query(command, number)
-        if not 0 < number.n_input <= _MAX_IO or not 0 < number.n_output <= _MAX_IO:
-            raise RknnError(f"the library answers {number.n_input} inputs and {number.n_output} outputs")
+        check_counts(number.n_input, number.n_output)
         return number.n_input, number.n_output
 
     def core_number(self) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid, OutputInvalid, ParamInvalid, RknnError
 from rknnlite.spi import Memory
+from rknnlite.spi.zero_copy import foreign_memory
 
 from . import memory
 from .attrs import Tensor3
@@ -62,9 +63,7 @@ class TensorSet:
             raise ParamInvalid(f"{self.label(index)}: this memory belongs to another backend")
         _ = mem.native
         if mem.context is not self._context:
-            raise ParamInvalid(
-                f"{self.label(index)}: this memory belongs to another context; create it on this one"
-            )
+            raise foreign_memory("create it on this one", self.label(index))
         if mem.size < tensor.size or mem.core_id != tensor.core_id:
             error: type[RknnError] = InputInvalid if self._is_input else OutputInvalid
             raise error(

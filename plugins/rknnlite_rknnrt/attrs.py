@@ -7,17 +7,15 @@ import dataclasses
 from typing import Any
 
 from rknnlite.errors import RknnError
-from rknnlite.layout import nchw_to_nhwc_shape, nhwc_to_nchw_shape
+from rknnlite.native.rknn_calls import quantisation
 from rknnlite.spi import AttrKind
-from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
+from rknnlite.tensor import DType, Layout, TensorAttr
 
 from . import abi
 from .errors import check
 
 __all__ = [
     "QUERIES",
-    "as_nchw",
-    "as_nhwc",
     "from_struct",
     "query_attr",
     "read_ranges",
@@ -58,20 +56,12 @@ def from_struct(struct: abi.TensorAttrStruct) -> TensorAttr:
         dims=tuple(struct.dims[:rank]),
         dtype=dtype,
         layout=layout,
-        quant=_quant(struct),
+        quant=quantisation(struct),
         w_stride=struct.w_stride,
         h_stride=struct.h_stride,
         size_with_stride=struct.size_with_stride,
         pass_through=bool(struct.pass_through),
     )
-
-
-def _quant(struct: abi.TensorAttrStruct) -> QuantParams | None:
-    if struct.qnt_type == abi.QntType.AFFINE_ASYMMETRIC:
-        return QuantParams(struct.scale, struct.zp)
-    if struct.qnt_type == abi.QntType.DFP:
-        return QuantParams(2.0**-struct.fl, 0)
-    return None
 
 
 def to_struct(attr: TensorAttr) -> abi.TensorAttrStruct:
@@ -136,17 +126,3 @@ def reshaped(attr: TensorAttr, dims: tuple[int, ...]) -> TensorAttr:
     """The attribute with other dims, for ``rknn_set_input_shapes``."""
     layout = Layout.NHWC if len(dims) == 4 else Layout.UNDEFINED
     return dataclasses.replace(attr, dims=dims, layout=layout, w_stride=0, size_with_stride=0)
-
-
-def as_nhwc(attr: TensorAttr) -> TensorAttr:
-    """An input as the common path takes it: rank 4 is NHWC whatever the tensor is."""
-    if len(attr.dims) != 4 or attr.layout is not Layout.NCHW:
-        return attr
-    return dataclasses.replace(attr, dims=nchw_to_nhwc_shape(attr.dims), layout=Layout.NHWC)
-
-
-def as_nchw(attr: TensorAttr) -> TensorAttr:
-    """An output as the common path delivers it; current attributes of dynamic models say NHWC."""
-    if len(attr.dims) != 4 or attr.layout is not Layout.NHWC:
-        return attr
-    return dataclasses.replace(attr, dims=nhwc_to_nchw_shape(attr.dims), layout=Layout.NCHW)

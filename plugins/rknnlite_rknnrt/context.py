@@ -7,18 +7,22 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+
 from rknnlite import socs
-from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
+from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, RunTimeout
 from rknnlite.formats import ModelFile
 from rknnlite.native.crash import calls
 from rknnlite.native.objects import abandon_after_fork
-from rknnlite.spi import AttrKind, Context, Input, OpenOptions, Step
+from rknnlite.native.rknn_calls import as_nchw, as_nhwc, check_counts
+from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
 from rknnlite.spi.arguments import explain
 from rknnlite.spi.exclusive import AT_WORK, FREE
+from rknnlite.spi.running import check_dup, frame_late, not_prepared, not_run, partly_bound
+from rknnlite.spi.zero_copy import MIXED
 
 from . import abi
-from .attrs import QUERIES, as_nchw, as_nhwc, query_attr, read_ranges, reshaped, to_struct
-from .buffers import Array
+from .attrs import QUERIES, query_attr, read_ranges, reshaped, to_struct
 from .diagnose import metadata
 from .errors import call_error, check
 from .feed import InputFeed
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from rknnlite.spi import CustomOp
 
 __all__ = ["RknnrtContext"]
+
+Array = NDArray[Any]
 
 _SET, _RUN, _GET = Step  # looked up per frame, and slow to look up in an enum
 _HOLLOW = "a context that collects information only takes no inputs"
@@ -62,8 +68,7 @@ class RknnrtContext(ZeroCopyContext):
             self.set_core_mask(core_mask)
         number = abi.InputOutputNum()
         self._need().query(abi.Query.IN_OUT_NUM, number)
-        if not 0 < number.n_input <= 4096 or not 0 < number.n_output <= 4096:
-            raise RknnError(f"the library answers {number.n_input} inputs and {number.n_output} outputs")
+        check_counts(number.n_input, number.n_output)
         self._counts = (number.n_input, number.n_output)
         model = metadata(self._file)
         if model is None or model.dynamic:  # asking a static model makes the library complain in its log
@@ -129,6 +134,8 @@ class RknnrtContext(ZeroCopyContext):
 
     def register_ops(self, ops: Sequence[CustomOp]) -> None:
         """Register operators; those registered before stay (the C call alone would replace them)."""
+        from .customop import Registration
+
         with self.step():
             from .customop import Registration
 
@@ -197,11 +204,9 @@ class RknnrtContext(ZeroCopyContext):
 
     def _not_ready(self) -> RknnError:
         if not self._bound:
-            return ContextInvalid("set inputs (or bind memory) before running")
+            return not_prepared("set inputs (or bind memory)")
         missing = [place.label for place in self._places if (place.is_input, place.index) not in self._bound]
-        return ContextInvalid(
-            f"memory is bound to some tensors only; bind {', '.join(missing)} before running"
-        )
+        return partly_bound(missing)
 
     def start(self, timeout_ms: int = 0) -> int:
         with self.step():
@@ -213,9 +218,7 @@ class RknnrtContext(ZeroCopyContext):
         with self.step():
             extend = abi.RunExtend(frame_id=frame_id, timeout_ms=timeout_ms, fence_fd=-1)
             code = self._library.function("rknn_wait")(self._value, ct.byref(extend))
-            check(
-                "rknn_wait", code, f"frame {frame_id} was not done in {timeout_ms} ms" if code == -2 else ""
-            )
+            check("rknn_wait", code, frame_late(frame_id, timeout_ms) if code == RunTimeout.code else "")
 
     @property
     def frame_id(self) -> int | None:
@@ -277,7 +280,7 @@ class RknnrtContext(ZeroCopyContext):
         if self._zero_copy:
             raise _mixed()
         if not self._ran:
-            raise ContextInvalid("run the model before asking for outputs")
+            raise not_run()
         fetch.get(self._outputs_get, self._outputs_release, self._argument)
         if self._settings.async_mode:
             self._frame = fetch.frame_id
@@ -286,10 +289,7 @@ class RknnrtContext(ZeroCopyContext):
 
     def dup(self) -> RknnrtContext:
         with self.exclusive():
-            if self._shapes:
-                raise ParamInvalid(
-                    f"{self._file.label} has dynamic shapes: such contexts cannot be duplicated"
-                )
+            check_dup(self._file.label, bool(self._shapes))
             twin = RknnrtContext.__new__(RknnrtContext)
             Context.__init__(twin)
             twin._set_up(self._need().duplicate(twin._owner), self._file, self._settings, self._soc)
@@ -322,6 +322,5 @@ class RknnrtContext(ZeroCopyContext):
 
 
 def _mixed() -> ContextInvalid:
-    from rknnlite.spi.zero_copy import MIXED
 
     return ContextInvalid(MIXED)

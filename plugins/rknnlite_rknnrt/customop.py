@@ -11,22 +11,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rknnlite_graph.read import read_graph
 
 from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
+from rknnlite.native.addresses import view
 from rknnlite.spi import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
 from rknnlite.spi.custom_op import take_results, unregistered
 from rknnlite.tensor import DType
 
 from . import abi
 from .attrs import from_struct
-from .buffers import Array, view
 from .loader import Library
 
 __all__ = ["OpAttrs", "Registration", "missing", "needed"]
+
+Array = NDArray[Any]
 
 _FAILED = -1
 _CUSTOM = "cst"  # how the converter's types of custom operators begin

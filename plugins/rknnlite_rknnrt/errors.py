@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import rknnlite.native.objects
-from rknnlite.errors import ERROR_NAMES, RKNNRT_CODES, RknnError, error_from_code
+from rknnlite.errors import RKNNRT_CODES
+from rknnlite.native.rknn_calls import CallErrors
 
 __all__ = ["Native", "call_error", "check"]
 
-_REMEDIES = {row.code: row.remedy for row in RKNNRT_CODES if row.remedy}
-
-
-def call_error(function: str, code: int, detail: str = "") -> RknnError:
-    """The typed error of a C call that answered ``code``: which call, which code, what to do."""
-    name = ERROR_NAMES.get(code, f"unknown code {code}")
-    remedy = detail or _REMEDIES.get(code, _REMEDIES[RknnError.code])
-    return error_from_code(code, f"{function} failed. error code: {name} ({code}); {remedy}")
-
-
-def check(function: str, code: int, detail: str = "") -> None:
-    """Raise the typed error unless ``code`` is 0."""
-    if code:
-        raise call_error(function, code, detail)
+_ERRORS = CallErrors(RKNNRT_CODES)
+call_error, check = _ERRORS.error, _ERRORS.check
 
 
 class Native(rknnlite.native.objects.Native):

@@ -13,17 +13,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rknnlite.errors import InputInvalid
 from rknnlite.layout import copy_pixels
+from rknnlite.native.addresses import address
 from rknnlite.spi import Input
+from rknnlite.spi.inputs import in_order, wrong_bytes, wrong_rank, wrong_shape
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from . import abi
-from .buffers import Array, address
 
 __all__ = ["InputFeed"]
 
+Array = NDArray[Any]
 _NCHW = Layout.NCHW  # looked up per frame, and slow to look up in an enum
 NativeQuery = Callable[[int], TensorAttr]
 """Index of an input -> its native attribute; asked only when data are passed through."""
@@ -57,10 +60,10 @@ class _Slot:
             return self._pass_through(data)
         if item.layout is _NCHW and len(self._shape) == 4:
             if data.ndim != 4:
-                raise InputInvalid(f"input {self._attr.name}: NCHW data needs 4 dims, got {list(data.shape)}")
+                raise wrong_rank(self._attr, data.shape)
             data = data.transpose(0, 2, 3, 1)
         if data.shape != self._shape:
-            self._explain(data, item.layout)
+            raise wrong_shape(self._attr, data.shape, item.layout)
         if data.dtype is not self._given:  # comparing with None would say that float64 is meant
             self._retype(data.dtype)
         if self._carrier is self._given:
@@ -108,21 +111,13 @@ class _Slot:
         native = self._native(self._attr.index)
         legal = {self._attr.size, native.size, native.size_with_stride or native.size}
         if data.nbytes not in legal:
-            raise InputInvalid(
-                f"input {self._attr.name}: {data.nbytes} bytes passed through, but the model's tensor "
-                f"({self._attr.dtype.name}) takes {' or '.join(map(str, sorted(legal)))}"
-            )
+            raise wrong_bytes(self._attr, data.nbytes, sorted(legal))
         struct, held = self._struct, np.ascontiguousarray(data)
         struct.type, struct.fmt, struct.pass_through = native.dtype, native.layout, 1
         struct.size = held.nbytes
         struct.buf = address(held)
         self._given = None
         return held
-
-    def _explain(self, data: Array, layout: Layout) -> None:
-        given, wanted = list(data.shape), list(self._shape)
-        hint = " (after the change from NCHW to NHWC)" if layout is Layout.NCHW and len(wanted) == 4 else ""
-        raise InputInvalid(f"input {self._attr.name}: expected shape {wanted}, got {given}{hint}")
 
 
 class InputFeed:
@@ -132,7 +127,7 @@ class InputFeed:
         structs = abi.array_of(abi.InputStruct, len(attrs))()
         self.count = len(attrs)
         self.reference = ct.byref(structs)  # keeps the array alive
-        self._names = [attr.name for attr in attrs]
+        self._attrs = attrs
         self._slots = [_Slot(attr, native, struct) for attr, struct in zip(attrs, structs)]
 
     def put(self, inputs: Sequence[Input]) -> list[Array]:
@@ -142,18 +137,11 @@ class InputFeed:
             InputInvalid: number, shape, element type or (passed through) bytes do not fit.
         """
         if len(inputs) != self.count:
-            raise InputInvalid(f"the model needs inputs {self._names}, {len(inputs)} were given")
+            in_order(inputs, self._attrs)  # raises
         held: list[Array] = []
         for item in inputs:
             index = item.index
             if index != len(held):
-                return self.put(self._sorted(inputs))
+                return self.put(in_order(inputs, self._attrs))
             held.append(self._slots[index].put(item))
         return held
-
-    def _sorted(self, inputs: Sequence[Input]) -> list[Input]:
-        by_index = {item.index: item for item in inputs}
-        missing = [name for index, name in enumerate(self._names) if index not in by_index]
-        if missing:
-            raise InputInvalid(f"the model needs inputs {self._names}; {missing} are missing")
-        return [by_index[index] for index in range(self.count)]

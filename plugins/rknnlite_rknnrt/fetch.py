@@ -8,17 +8,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rknnlite.errors import OutputInvalid
+from rknnlite.native.addresses import address
 from rknnlite.native.crash import calls
+from rknnlite.native.rknn_calls import check_filled, unfit_arrays
 from rknnlite.tensor import TensorAttr
 
 from . import abi
-from .buffers import Array, address
 from .errors import call_error
 
 __all__ = ["OutputFetch"]
 
+Array = NDArray[Any]
 _FLOAT = np.dtype(np.float32)
 _empty = np.empty
 _from_buffer = ct.c_char.from_buffer  # of a writable array; see ``address``
@@ -94,8 +96,7 @@ class OutputFetch:
         """Remember where the arrays are; they are held, so that numpy cannot move their data."""
         self._aimed = []
         if len(arrays) != len(self._plans) or not all(map(_Plan.fits, self._plans, arrays)):
-            needed = [f"{plan.dtype} {list(plan.dims)}" for plan in self._plans]
-            raise OutputInvalid(f"C-contiguous, writable arrays are needed: {', '.join(needed)}")
+            raise unfit_arrays([plan.dtype for plan in self._plans], [plan.dims for plan in self._plans])
         self._bytes.raw = self._blank
         for plan, array in zip(self._plans, arrays):
             plan.struct.buf = address(array)
@@ -119,9 +120,6 @@ class OutputFetch:
         code = outputs_release(context, self._count, self._reference)
         if short is not None:
             plan, got = short
-            raise OutputInvalid(
-                f"rknn_outputs_get filled {got} of {plan.size} bytes of output {plan.name}; "
-                "the library does not fit the model, update the runtime"
-            )
+            check_filled(plan.name, got, plan.size)
         if code:
             raise call_error("rknn_outputs_release", code)

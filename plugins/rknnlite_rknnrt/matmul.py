@@ -156,7 +156,7 @@ class RknnrtMatmul(MatmulContext):
         if self._native is None:
             raise ContextInvalid(self._closed_reason)
         if not self._native.alive:
-            raise ContextInvalid("this matmul was made before a fork and belongs to the parent process")
+            raise ContextInvalid(self._forked_reason)
         return self._native
 
     def bind(self, tensor: MatmulTensor, mem: Memory) -> None:

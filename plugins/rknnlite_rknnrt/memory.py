@@ -14,17 +14,26 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid
+from rknnlite.errors import OutOfMemory, ParamInvalid
+from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
+from rknnlite.spi.zero_copy import (
+    cannot_import,
+    cannot_import_phys,
+    check_size,
+    closed_memory,
+    invisible_memory,
+)
 
 from . import abi
-from .buffers import Array, view
 from .errors import Native
 from .loader import Library
 
 __all__ = ["RknnrtMemory", "allocate", "from_fd", "from_phys", "without_context"]
 
+Array = NDArray[Any]
 _BYTE = np.dtype(np.uint8)
 _UINT32 = 0xFFFFFFFF
 _PROT_READ_WRITE, _MAP_SHARED = 3, 1
@@ -64,14 +73,14 @@ class RknnrtMemory(Memory):
     def require(self) -> Any:
         """The pointer for a call; raises ContextInvalid after ``close``."""
         if self.closed:
-            raise ContextInvalid("this memory is closed; create it again")
+            raise closed_memory()
         return self.pointer
 
     @property
     def ndarray(self) -> Array:
         self.require()
         if not self._where:
-            raise ParamInvalid("this memory has no virtual address: the CPU cannot look at it")
+            raise invisible_memory()
         return view(self._where, (self.size,), _BYTE, self._native)
 
     @property
@@ -98,8 +107,7 @@ def allocate(
     library: Library, context: int, size: int, flags: int, parents: tuple[Any, ...], guard: Any
 ) -> RknnrtMemory:
     """``rknn_create_mem``, or ``rknn_create_mem2`` where flags or more than 4 GiB are asked for."""
-    if size <= 0:
-        raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
+    check_size(size)
     if flags or size > _UINT32:
         name = "rknn_create_mem2"
         pointer = library.function(name)(context, size, flags)
@@ -114,7 +122,7 @@ def from_fd(
 ) -> RknnrtMemory:
     """``rknn_create_mem_from_fd`` on a mapping of our own, which goes when the memory goes."""
     if fd < 0 or size <= 0 or offset < 0 or size + offset > _UINT32:
-        raise ParamInvalid(f"cannot import {size} bytes from offset {offset} of file descriptor {fd}")
+        raise cannot_import(size, offset, fd)
     mapping = _map(fd, size + offset)
     try:
         function = library.function("rknn_create_mem_from_fd")
@@ -130,7 +138,7 @@ def from_phys(
 ) -> RknnrtMemory:
     """``rknn_create_mem_from_phys``; the memory itself stays the caller's."""
     if phys <= 0 or not 0 < size <= _UINT32:
-        raise ParamInvalid(f"cannot import {size} bytes at physical address {phys:#x}")
+        raise cannot_import_phys(size, phys)
     pointer = library.function("rknn_create_mem_from_phys")(context, phys, virtual or None, size)
     return _wrap(library, context, pointer, "rknn_create_mem_from_phys", size, parents, guard)
 

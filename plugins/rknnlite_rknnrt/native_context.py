@@ -13,6 +13,7 @@ from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.native.library import is_file
+from rknnlite.spi.exclusive import CLOSED
 
 from . import abi
 from .diagnose import check_file, encrypted, init_error
@@ -91,7 +92,7 @@ class NativeContext:
     def query(self, command: abi.Query, struct: ct.Structure) -> None:
         """``rknn_query``; raises the typed error naming the command."""
         if not self.native.alive:
-            raise ContextInvalid("this context is closed; open the model again")
+            raise ContextInvalid(CLOSED)
         code = self.library.function("rknn_query")(self.value, command, ct.byref(struct), ct.sizeof(struct))
         check(f"rknn_query({command.name})", code)
 

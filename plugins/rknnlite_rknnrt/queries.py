@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rknnlite import socs
-from rknnlite.errors import ContextInvalid, RknnError
+from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.spi import AttrKind, Context, Versions
+from rknnlite.native.rknn_calls import text_of
+from rknnlite.spi import AttrKind, Context, CustomOp, Versions
+from rknnlite.spi.running import not_collected, not_run
 from rknnlite.tensor import TensorAttr
 
 from . import abi
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from .c_functions import ContextNumber
     from .customop import Registration
     from .memory import RknnrtMemory
+
 
 __all__ = ["QueryContext"]
 
@@ -104,7 +107,7 @@ class QueryContext(Context):
     @property
     def handle(self) -> ContextNumber:
         """``rknn_context`` as a number for C calls of the program through ``lib``."""
-        from .c_functions import ContextNumber  # few programs call C functions
+        from rknnlite_rknnrt.c_functions import ContextNumber
 
         return ContextNumber(self._need().cell)
 
@@ -185,16 +188,12 @@ class QueryContext(Context):
         """The runtime's own table of the last run; needs ``collect_perf`` (or ``verbose``) at ``open``."""
         with self.exclusive():
             if not self._settings.init_flags & abi.InitFlag.COLLECT_PERF:
-                raise RknnError(
-                    "figures per layer are collected on request: open the model with collect_perf=True"
-                )
+                raise not_collected()
             if not self._ran:
-                raise ContextInvalid("run the model before asking for figures")
+                raise not_run("figures")
             found = abi.PerfDetail()
             self._need().query(abi.Query.PERF_DETAIL, found)
-            if not found.perf_data:
-                return ""
-            return ct.string_at(found.perf_data, found.data_len).rstrip(b"\0").decode("utf-8", "replace")
+            return text_of(found)
 
     def perf_table(self) -> PerfTable:
         from rknnlite.spi.perf import PerfTable  # figures are asked for by few programs

@@ -92,12 +92,12 @@ class ZeroCopyContext(QueryContext):
 
     def _mine(self, mem: Memory) -> RknnrtMemory:
         """The memory, which belongs to this context; raises ParamInvalid, ContextInvalid."""
+        from rknnlite.spi import zero_copy
+
         from .memory import RknnrtMemory
 
         if not isinstance(mem, RknnrtMemory) or mem not in self._memories:
-            raise ParamInvalid(
-                "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
-            )
+            raise zero_copy.foreign_memory()
         mem.require()
         return mem
 
@@ -137,8 +137,9 @@ class ZeroCopyContext(QueryContext):
 
     @calls("backend rknnrt: rknn_mem_sync")
     def sync(self, mem: Memory, direction: str) -> None:
-        if direction not in _SYNC:
-            raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_SYNC)}")
+        from rknnlite.spi import zero_copy
+
+        zero_copy.check_direction(direction)
         with self.exclusive():
             code = self._library.bare("rknn_mem_sync")(
                 self._value, self._mine(mem).require(), _SYNC[direction]

@@ -6,7 +6,6 @@ Unlike the face its methods raise: an ``RknnError``, with the number of the C AP
 from __future__ import annotations
 
 import operator
-import os
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from .._faces.wording import shapes_refused, wrong_rank
 from ..errors import ContextInvalid, ParamInvalid, RknnError
 from ..formats import ModelFile, is_first_toolkit
 from ..log import level as log_level
+from ..native.forks import Owner
 from ..runtime import open_model
 from ..spi import Context, CustomOp, Input
 from ..spi.dynamic_shapes import ShapesRefused
@@ -74,7 +74,7 @@ class RKNNRuntime:
         self._soc = _known_soc(target)
         self._ctx: Context | None = None
         self._lib: Any = None
-        self._process = 0
+        self._owner = Owner()
         self._turn = threading.RLock()
         self._frame = 0
         self._per_layer = False
@@ -100,7 +100,7 @@ class RKNNRuntime:
         self.release()
         context = open_model(file, soc=self._soc.name if self._soc else None, **self._options(rknn_user_key))
         self._ctx = context
-        self._process = os.getpid()
+        self._owner = Owner()
         self._first_toolkit = is_first_toolkit(file.data)
         self._shapes = context.shapes
         self._inputs, self._outputs = context.inputs, context.outputs
@@ -197,7 +197,7 @@ class RKNNRuntime:
     @property
     def is_inherited(self) -> bool:
         """Whether the model was opened by a parent process and cannot be used in this one."""
-        return self._ctx is not None and self._ctx.closed and self._process != os.getpid()
+        return self._ctx is not None and self._ctx.closed and not self._owner.is_here
 
     @property
     def is_dynamic_shape(self) -> bool:

@@ -9,14 +9,12 @@ import subprocess
 import sys
 
 from .. import plugins
+from ..native.childprocess import python_main
 from ..spi.plugin_problems import leave_out, watch
 from .installed_plugins import installed
 
 __all__ = ["leave_out_what_crashes", "main"]
 
-_START = (
-    "import sys; sys.path[:] = sys.argv[2:]; from rknnlite.cli.plugin_probe import main; main(sys.argv[1])"
-)
 _TIME_LIMIT = 60.0
 _DONE = ["", "done"]
 _MOST = 20
@@ -37,7 +35,7 @@ def leave_out_what_crashes() -> None:
 def _try(left_out: dict[tuple[str, str], str]) -> tuple[tuple[str, str] | None, str]:
     """The last step that a child entered, and how it ended; empty when all went well."""
     told = json.dumps([[*step, ending] for step, ending in left_out.items()])
-    command = [sys.executable, "-c", _START, told, *sys.path]
+    command = python_main(__name__, told)
     ending = ""
     try:
         done = subprocess.run(
@@ -63,11 +61,11 @@ def _ending(status: int) -> str:
     return f"ends the process with signal {-status}{named.get(-status, '')}"
 
 
-def main(left_out: str) -> None:
-    """The child: says what it is about to enter, and at last that it is done."""
+def main() -> None:
+    """The child, told what it leaves out: says what it is about to enter, and at last that it is done."""
     reports = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what plugins print is no report
-    leave_out({(plugin, step): ending for plugin, step, ending in json.loads(left_out)})
+    leave_out({(plugin, step): ending for plugin, step, ending in json.loads(sys.argv[1])})
     watch(lambda plugin, step: _say(reports, [plugin, step]))
     installed()
     for backend in plugins.backends().values():

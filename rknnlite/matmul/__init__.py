@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .matmul import Matmul
 
 if TYPE_CHECKING:
-    from .rknpu1 import legacy_matmul
+    from .legacy import legacy_matmul
 
 __all__ = ["Matmul", "legacy_matmul"]
 
@@ -15,7 +15,7 @@ __all__ = ["Matmul", "legacy_matmul"]
 def __getattr__(name: str) -> Any:
     """``legacy_matmul``, the product of the first generation, is loaded when somebody asks for it."""
     if name == "legacy_matmul":
-        from .rknpu1 import legacy_matmul
+        from .legacy import legacy_matmul
 
         return legacy_matmul
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

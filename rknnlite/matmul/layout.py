@@ -7,7 +7,6 @@ int4 elements are int8 arrays here; in memory two share a byte, the earlier one 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import ParamInvalid
 from ..layout import opencv_merge as _merge
+from ..native.forks import after_fork
 from ..native.processors import HelperThreads, processors
 from ..tensor import DType
 
@@ -163,8 +163,7 @@ def _side_by_side(work: Callable[[Iterable[int]], None], starts: range, nbytes: 
 
 _helpers = HelperThreads("rknnlite-layout")
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_helpers.forget)
+after_fork(_helpers.forget)
 
 
 # -- elements as bytes ----------------------------------------------------------------------------------------

@@ -8,13 +8,15 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from ..errors import BackendUnavailable, ContextInvalid, ParamInvalid, RknnError, RunTimeout
+from ..errors import BackendUnavailable, ParamInvalid, RknnError, RunTimeout
+from .forks import Owner
 
-__all__ = ["TIME_LIMIT", "ChildProcess", "ProcessEnded", "checked_limit", "exactly"]
+__all__ = ["TIME_LIMIT", "ChildProcess", "ProcessEnded", "checked_limit", "exactly", "python_main"]
 
 TIME_LIMIT = 10.0
 """Seconds that one call of a plugin may take where nothing else is asked for."""
@@ -50,7 +52,7 @@ class ChildProcess:
 
     def __init__(self, name: str, command: Sequence[str], fds: Sequence[int] = (), **options: Any) -> None:
         self._name = name
-        self._owner = os.getpid()
+        self._owner = Owner()
         self._over = ""
         ours, theirs = socket.socketpair()
         leash, held = os.pipe()
@@ -76,7 +78,7 @@ class ChildProcess:
     @property
     def alive(self) -> bool:
         """Whether it can be asked anything by this process; a fork of the owner cannot."""
-        return not self._over and self._owner == os.getpid()
+        return not self._over and self._owner.is_here
 
     @property
     def pid(self) -> int:
@@ -116,11 +118,7 @@ class ChildProcess:
 
     def check(self) -> None:
         """Raise what ``exchange`` would raise before it asks anything."""
-        if self._owner != os.getpid():
-            raise ContextInvalid(
-                f"plugin {self._name} was started before a fork and belongs to the parent process; open the model "
-                "in the child"
-            )
+        self._owner.check(f"plugin {self._name}")
         if self._over:
             raise ProcessEnded(f"plugin {self._name} {self._over}; open the model again", self._over)
 
@@ -129,6 +127,19 @@ class ChildProcess:
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):  # it may hang in a driver
             self._process.wait(2)
+
+
+def python_main(module: str, *words: str, options: Sequence[str] = ()) -> list[str]:
+    """The command of a Python that calls ``main`` of a module, imported from where this program imports and nowhere else.
+
+    Args:
+        module: its full name.
+        words: what ``main`` finds in ``sys.argv[1:]``; the socket of a ``ChildProcess`` comes behind them.
+        options: of the interpreter, ``-E`` say.
+    """
+    places = len(sys.path)
+    code = f"import sys; sys.path[:] = sys.argv[1:{places + 1}]; del sys.argv[1:{places + 1}]"
+    return [sys.executable, *options, "-c", f"{code}; from {module} import main; main()", *sys.path, *words]
 
 
 def exactly(sock: socket.socket, size: int) -> bytes:
@@ -173,9 +184,9 @@ def _ending(process: subprocess.Popen[bytes]) -> str:
     return f"signal {-status}{named.get(-status, '')}"
 
 
-def _end(owner: int, process: subprocess.Popen[bytes], sock: socket.socket, held: int) -> None:
+def _end(owner: Owner, process: subprocess.Popen[bytes], sock: socket.socket, held: int) -> None:
     sock.close()
-    if owner == os.getpid():
+    if owner.is_here:
         try:
             process.wait(2)
         except subprocess.TimeoutExpired:

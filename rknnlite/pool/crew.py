@@ -6,7 +6,6 @@ closed by its finalizer, while threads wait for work.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -15,6 +14,7 @@ from typing import Optional
 
 from ..errors import ContextInvalid, RunTimeout
 from ..log import logger
+from ..native.forks import Owner
 from ..spi import Context
 from .stats import PoolStats, WorkerStats, percentile
 from .worker import CopyRequest, Job, Worker
@@ -59,7 +59,7 @@ class Crew:
         self._latencies: deque[float] = deque(maxlen=_KEPT)
         self._broken: Optional[BaseException] = None
         self._stopping = False
-        self._pid = os.getpid()
+        self._owner = Owner()
         self._began = time.monotonic()
 
     def start(self, contexts: Sequence[tuple[Context, Optional[int]]]) -> None:
@@ -102,13 +102,10 @@ class Crew:
             )
 
     def _closed(self) -> bool:
-        return self._stopping or self._broken is not None or self._pid != os.getpid()
+        return self._stopping or self._broken is not None or not self._owner.is_here
 
     def _check(self) -> None:
-        if self._pid != os.getpid():
-            raise ContextInvalid(
-                "this pool was made before a fork and belongs to the parent; make one in the child"
-            )
+        self._owner.check("this pool", "make one in the child")
         if self._stopping:
             raise ContextInvalid("this pool is closed; make a new one")
         if self._broken is not None:
@@ -134,7 +131,7 @@ class Crew:
 
         ``patience`` is the time in seconds after which threads that still compute are left to themselves.
         """
-        if self._pid != os.getpid():
+        if not self._owner.is_here:
             return
         if patience is None:
             self._check_interrupts_nobody()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import RknnError
 from .context import Context
@@ -83,6 +83,12 @@ class Backend(abc.ABC):
     def matmul(self, spec: MatmulSpec) -> MatmulContext:
         """A matrix product; raises ParamInvalid naming the limits, or TargetPlatformUnmatch."""
         raise RknnError(f"backend {self.name} has no matmul yet")
+
+    def legacy_matmul(
+        self, a: Any, b: Any, transpose_b: bool = False, driver: str = "full", transpose_a: bool = False
+    ) -> Any:
+        """The product of the first NPU generation's library, see ``rknnlite.matmul.legacy_matmul``, also without that library."""
+        raise RknnError(f"backend {self.name} has no product of the first NPU generation")
 
     def refuses_llm(self, model: ModelFile) -> str | None:
         """A reason why this backend cannot run the language model, None when it can."""

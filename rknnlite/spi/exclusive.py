@@ -21,6 +21,7 @@ import numpy as np
 
 from .. import config
 from ..errors import ContextInvalid, InputInvalid
+from ..native.forks import made_before_fork
 from .arguments import Typed
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AT_WORK",
+    "CLOSED",
     "FREE",
     "AsyncCalls",
     "Exclusive",
@@ -39,6 +41,8 @@ __all__ = [
     "debugging",
 ]
 
+CLOSED = "this context is closed; open the model again"
+"""Text of the error that every backend answers with."""
 FREE, AT_WORK = range(2)
 """What a context does: nothing; a step. Any other number is the thread (``get_ident``) whose frame is about to do its next step."""
 _IDLE = 0.1  # seconds that the thread of ``infer_async`` waits for the next frame
@@ -115,7 +119,7 @@ class OneCaller(Typed, abc.ABC):
     _busy_reason = (
         "this context is in use by another thread; open one context per thread or guard it with a lock"
     )
-    _closed_reason = "this context is closed; open the model again"
+    _closed_reason = CLOSED
     _again_reason = (
         "this context is in the middle of a call that this one interrupts: a signal handler, or an operator that the context "
         "itself runs; set a flag there and call when that call has returned, or open a context of its own"
@@ -125,9 +129,7 @@ class OneCaller(Typed, abc.ABC):
     )
     _invalid = ContextInvalid  # at that time modules have lost their names
     _ended = False
-    _forked_reason = (
-        "this context was opened before a fork and belongs to the parent process; open the model in the child"
-    )
+    _forked_reason = made_before_fork("this context")
 
     def __init__(self) -> None:
         self._owner = threading.RLock()

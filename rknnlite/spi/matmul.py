@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ContextInvalid, ParamInvalid, TargetPlatformUnmatch
+from ..native.forks import made_before_fork
 from ..socs import MatmulFacts, Soc
 from ..tensor import DType
 from .exclusive import OneCaller
 from .types import Memory
+from .zero_copy import foreign_memory
 
 __all__ = [
     "MATMUL_OPTIONS",
@@ -237,6 +239,7 @@ class MatmulContext(OneCaller):
 
     _busy_reason = "this matmul is in use by another thread; make one per thread"
     _closed_reason = "this matmul is closed; make it again"
+    _forked_reason = made_before_fork("this matmul", "make it in the child")
 
     def __init__(self, spec: MatmulSpec, soc: Soc) -> None:
         super().__init__()
@@ -288,9 +291,7 @@ class MatmulContext(OneCaller):
     def check_fits(tensor: MatmulTensor, mem: Memory, known: bool) -> None:
         """Raise ParamInvalid when memory is not ``known`` to the context or too small for A, B or C."""
         if not known:
-            raise ParamInvalid(
-                "this memory belongs to another context; share it by its file descriptor: import_mem(mem.fd, ...)"
-            )
+            raise foreign_memory()
         if mem.size < tensor.size:
             raise ParamInvalid(
                 f"{tensor.name}: the memory has {mem.size} bytes, {tensor.size} are needed "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Optional, TypeVar
+
+from ..native.forks import Owner
 
 __all__ = ["OneThread"]
 
@@ -34,7 +35,7 @@ class OneThread:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._pid = os.getpid()
+        self._owner = Owner()
         self._changed = threading.Condition()
         self._calls: deque[_Call] = deque()
         self._thread: Optional[threading.Thread] = None  # the latest, which may have ended
@@ -52,7 +53,7 @@ class OneThread:
         Raises:
             RuntimeError: closed, or the system has no thread left.
         """
-        if self._pid != os.getpid():
+        if not self._owner.is_here:
             self._begin_anew()
         future = Future() if future is None else future
         call: _Call = (future, function, args)
@@ -84,7 +85,7 @@ class OneThread:
         From that call itself there is no waiting, and none in a forked child. ``stop`` is called again and again
         until the call under way has ended.
         """
-        if self._pid != os.getpid():
+        if not self._owner.is_here:
             return
         with self._changed:
             self._closed = True

@@ -5,10 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import InputInvalid, OutputInvalid, ParamInvalid, RknnError
+from ..errors import ContextInvalid, InputInvalid, OutputInvalid, ParamInvalid, RknnError
 from ..tensor import DType, Layout, TensorAttr
 
-__all__ = ["MIXED", "Place", "check_binding", "forms", "needed", "place_of"]
+__all__ = [
+    "MIXED",
+    "Place",
+    "cannot_import",
+    "cannot_import_phys",
+    "check_binding",
+    "check_direction",
+    "check_flags",
+    "check_size",
+    "closed_meanwhile",
+    "closed_memory",
+    "foreign_memory",
+    "forms",
+    "invisible_memory",
+    "needed",
+    "place_of",
+]
 
 MIXED = (
     "the common path (set_inputs, get_outputs) and the zero-copy path (bind) must not be mixed on one context; "
@@ -16,6 +32,9 @@ MIXED = (
 )
 """Text of the error that every backend answers with."""
 
+_DIRECTIONS = ("to_device", "from_device", "both")
+_CACHEABLE, _NON_CACHEABLE, _TRY_SRAM = 1, 2, 4
+_FLAGS = _CACHEABLE | _NON_CACHEABLE | _TRY_SRAM
 _RANK = 4  # of tensors that have a layout
 _FLOATS = frozenset({DType.FLOAT32, DType.FLOAT16})
 _INPUT_TYPES = {  # the tensor's own type -> further types that the program may supply
@@ -122,3 +141,56 @@ def forms(*attrs: TensorAttr) -> tuple[TensorAttr, ...]:
         if all((attr.layout, attr.dims) != (other.layout, other.dims) for other in found):
             found.append(attr)
     return tuple(found)
+
+
+# -- memory ------------------------------------------------------------------------------------------------
+
+
+def check_size(size: int, most: int | None = None) -> None:
+    """For ``create_mem``: raise ParamInvalid unless there is anything to allocate, ``most`` bytes at the most."""
+    if size <= 0 or (most is not None and size > most):
+        raise ParamInvalid(f"memory of {size} bytes was asked for; give the tensor's size_with_stride")
+
+
+def check_flags(flags: int) -> None:
+    """For ``create_mem``: raise ParamInvalid for flags that librknnrt does not have."""
+    if flags & ~_FLAGS or (flags & _CACHEABLE and flags & _NON_CACHEABLE):
+        raise ParamInvalid(f"memory flags {flags:#x} are not legal: cacheable 1 or not 2, SRAM if possible 4")
+
+
+def check_direction(direction: str) -> None:
+    """For ``sync``: raise ParamInvalid for a direction that there is not."""
+    if direction not in _DIRECTIONS:
+        raise ParamInvalid(f"direction {direction!r} is not one of {', '.join(_DIRECTIONS)}")
+
+
+def cannot_import(size: int, offset: int, fd: int) -> ParamInvalid:
+    """The error of ``import_mem`` for numbers that cannot be."""
+    return ParamInvalid(f"cannot import {size} bytes from offset {offset} of file descriptor {fd}")
+
+
+def cannot_import_phys(size: int, phys: int) -> ParamInvalid:
+    """The error of ``import_phys`` for numbers that cannot be."""
+    return ParamInvalid(f"cannot import {size} bytes at physical address {phys:#x}")
+
+
+def invisible_memory() -> ParamInvalid:
+    """The error of ``ndarray`` of memory that has a physical address only."""
+    return ParamInvalid("this memory has no virtual address: the CPU cannot look at it")
+
+
+def foreign_memory(
+    remedy: str = "share it by its file descriptor: import_mem(mem.fd, ...)", label: str = ""
+) -> ParamInvalid:
+    """The error of memory that another context created or imported, for the tensor ``label``."""
+    return ParamInvalid(f"{label and label + ': '}this memory belongs to another context; {remedy}")
+
+
+def closed_memory(remedy: str = "create it again") -> ContextInvalid:
+    """The error of memory after its ``close``."""
+    return ContextInvalid(f"this memory is closed; {remedy}")
+
+
+def closed_meanwhile(label: str) -> ContextInvalid:
+    """The error of a frame whose result has no place any more; ``label`` is the tensor's."""
+    return ContextInvalid(f"{label}: its memory was closed while the frame ran; bind another")

@@ -317,9 +317,9 @@ def test_calls_in_the_wrong_order(context: Context) -> None:
 def test_set_inputs_wants_all_of_them() -> None:
     first, second = golden_of(TWO).inputs
     with open_cpu(genuine(TWO)) as context:
-        with pytest.raises(InputInvalid, match=r"needs inputs .* 1 given, \['.*'\] missing"):
+        with pytest.raises(InputInvalid, match=r"needs inputs .*, 1 were given; \['.*'\] are missing"):
             context.set_inputs([Input(0, first)])
-        with pytest.raises(InputInvalid, match="3 given"):
+        with pytest.raises(InputInvalid, match="3 were given"):
             context.set_inputs([Input(0, first), Input(1, second), Input(2, second)])
         with pytest.raises(InputInvalid, match="expected"):
             context.set_inputs([Input(0, second), Input(1, first)])

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_cpu import in_flight as in_flight_module
 
 from rknnlite import errors
 from rknnlite.spi import Context, Input, OpContext
-from rknnlite.spi import in_flight as in_flight_module
 from rknnlite.tensor import Layout
 from tests.custom_ops.models import DUAL, FullDual, dual_golden
 from tests.support.corpus import genuine, golden_of, open_cpu

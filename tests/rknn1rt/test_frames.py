@@ -51,7 +51,7 @@ def test_frames_begun_and_waited_for(start: Start) -> None:
         context.wait(number)
         np.testing.assert_array_equal(context.get_outputs()[0], expected)
         assert context.frame_id == number
-    with pytest.raises(ParamInvalid, match="no frame 77 has begun"):
+    with pytest.raises(ParamInvalid, match=f"frame 77 is not under way; the last one that began is {number}"):
         context.wait(77)
 
 

@@ -49,7 +49,7 @@ def test_every_code_has_its_type(start: Callable[..., Any], double: Double3, cod
     double.fault("rknn3_run", code)
     with pytest.raises(TYPES[code]) as caught:
         context.infer(IMAGE)
-    name = RKNN3Error(code).name if code != -99 else "unknown code"
+    name = RKNN3Error(code).name if code != -99 else "unknown code -99"
     assert type(caught.value) is TYPES[code] and caught.value.native_code == code
     assert f"rknn3_run failed. error code: {name} ({code}); " in str(caught.value)
     assert context.infer(IMAGE)[0].shape == (1, 72)

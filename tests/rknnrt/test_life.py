@@ -222,7 +222,7 @@ def test_fork(start: Start, double: Double) -> None:
             for use in (lambda: context.infer(picture()), lambda: memory.ndarray):
                 with pytest.raises(ContextInvalid):
                     use()
-            assert "opened before a fork and belongs to the parent" in closed_reason(context)
+            assert "made before a fork and belongs to the parent process" in closed_reason(context)
             context.close()
             destroyed = double.count("rknn_destroy") + double.count("rknn_destroy_mem")
             with rknnlite.open(model(*AFFINE)) as own:

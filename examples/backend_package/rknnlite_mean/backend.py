@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from rknnlite import socs
-from rknnlite.errors import ContextInvalid
 from rknnlite.formats import Model, ModelFile
 from rknnlite.formats.tensor_attrs import default_attr
 from rknnlite.quant import quantise
 from rknnlite.spi import Backend, Context, Input, OpenOptions, Probe, Versions
+from rknnlite.spi.running import not_prepared, not_run
 from rknnlite.tensor import TensorAttr
 
 __all__ = ["MeanBackend", "MeanContext"]
@@ -55,13 +55,13 @@ class MeanContext(Context):
     def run(self) -> None:
         with self.exclusive():
             if not self._given:
-                raise ContextInvalid("set the inputs before running")
+                raise not_prepared()
             self._mean = float(np.concatenate([item.data.ravel() for item in self._given]).mean())
 
     def get_outputs(self, want_float: bool = True) -> list[Any]:
         with self.exclusive():
             if self._mean is None:
-                raise ContextInvalid("run the model before asking for outputs")
+                raise not_run()
             real = [np.full(attr.dims, self._mean, np.float32) for attr in self.outputs]
             return real if want_float else [_stored(*pair) for pair in zip(real, self.outputs)]
 

@@ -44,7 +44,7 @@ def test_stored_elements_stand_for_the_same_numbers(context: rknnlite.Context) -
 
 
 def test_the_steps_have_an_order(context: rknnlite.Context) -> None:
-    with pytest.raises(ContextInvalid, match="set the inputs"):
+    with pytest.raises(ContextInvalid, match="set inputs"):
         context.run()
     with pytest.raises(ContextInvalid, match="run the model"):
         context.get_outputs()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
@@ -18,6 +17,7 @@ from rknnlite import plugins
 from rknnlite.errors import RknnError
 from rknnlite.files.json_text import parse_json
 from rknnlite.log import logger
+from rknnlite.native.forks import after_fork
 
 from ..kernels.threads import share
 from ..values import Array
@@ -102,8 +102,7 @@ def _forget_all() -> None:
         island.forget()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+after_fork(_forget_all)
 
 
 class Accelerator:

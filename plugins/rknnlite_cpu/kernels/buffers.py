@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import itertools
 import mmap
-import os
 import threading
 from bisect import bisect_left, insort
 from collections import deque
@@ -21,6 +20,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rknnlite.native.forks import after_fork
 
 __all__ = ["empty", "maker", "trim"]
 
@@ -76,8 +77,7 @@ class _Idle:
 _idle = _Idle()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.__init__)  # type: ignore[misc]
+after_fork(_idle.__init__)  # type: ignore[misc]
 
 
 class _Loan:

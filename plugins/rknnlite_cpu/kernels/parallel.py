@@ -6,7 +6,6 @@ numpy's element-wise loops run on one core and release the GIL; a small pool of 
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Optional, TypeVar
@@ -14,6 +13,7 @@ from typing import Any, Optional, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rknnlite.native.forks import after_fork
 from rknnlite.native.processors import HelperThreads
 
 from .buffers import empty, maker
@@ -165,6 +165,5 @@ class _Threads(HelperThreads):
 
 _blocks, _items = _Threads("rknnlite-cpu"), _Threads("rknnlite-batch")  # an item waits for blocks: two pools
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_blocks.forget)
-    os.register_at_fork(after_in_child=_items.forget)
+after_fork(_blocks.forget)
+after_fork(_items.forget)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite import config
+from rknnlite.native.forks import after_fork
 
 __all__ = ["cores", "limited", "share"]
 
@@ -140,5 +141,4 @@ def _forget() -> None:
     _lock, _mine, _active = threading.RLock(), threading.local(), 0
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+after_fork(_forget)

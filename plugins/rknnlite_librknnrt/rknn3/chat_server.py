@@ -19,6 +19,7 @@ from typing import Any, Optional
 
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.files.writing import write_file
+from rknnlite.native.childprocess import python_main
 
 from ..calls import Reply
 from ..open_contexts import OpenContexts
@@ -27,7 +28,6 @@ from ..protocol import Callback, Gone, Request, Wire
 __all__ = ["main", "serve", "stop"]
 
 _INITED, _EXITED, _ERROR = range(3)
-_CODE = "import json, sys\nsys.path[:] = json.loads(sys.argv[3])\nfrom rknnlite_librknnrt.rknn3.chat_server import main\nmain()"
 _PR_SET_PDEATHSIG = 1
 _PATIENCE = 0.1
 """Seconds between two questions whether the model is loaded."""
@@ -38,7 +38,7 @@ class ChatServer:
 
     def __init__(self, file: Path) -> None:
         self._url = _health(file)
-        command = [sys.executable, "-E", "-c", _CODE, str(os.getpid()), str(file), json.dumps(sys.path)]
+        command = python_main(__name__, str(os.getpid()), str(file), options=["-E"])
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
         self._stopped = threading.Event()
 

@@ -24,11 +24,11 @@ from rknnlite.abi.rknn3_llm import (
 from rknnlite.abi.rknn3_v104 import LLMCallState as LaterState
 from rknnlite.errors import ContextInvalid, InputInvalid, RknnError
 from rknnlite.log import logger
+from rknnlite.native.addresses import view
 from rknnlite.spi.llm import CallState, LlmCallbacks, LlmOutput, LlmResult, OutputState
 
 from ..attrs import Tensor3
 from ..convert import from_native
-from ..memory import view
 from ..native_context import NativeContext
 from ..tensors import TensorSet
 

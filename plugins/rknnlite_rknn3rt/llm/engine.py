@@ -6,6 +6,7 @@ from rknnlite_llm.engine import LlmEngine
 
 from rknnlite.abi.rknn3_enums import RKNN3QueryCmd as Query
 from rknnlite.errors import ContextInvalid
+from rknnlite.native.forks import made_before_fork
 from rknnlite.spi.llm import LlmConfig
 from rknnlite.tensor import TensorAttr
 
@@ -16,7 +17,6 @@ from .params import read_config
 __all__ = ["Rknn3Engine"]
 
 _CLOSED = "the model is closed; open it again"
-_FORKED = "the model was opened before a fork and belongs to the parent process; open it in the child"
 
 
 class Rknn3Engine(LlmEngine):
@@ -66,4 +66,4 @@ class Rknn3Engine(LlmEngine):
     def abandon(self) -> None:
         """After a fork, in the child: the parent owns the model."""
         super().abandon()
-        self._handle, self._reason = None, _FORKED
+        self._handle, self._reason = None, made_before_fork("the model")

@@ -22,6 +22,7 @@ from ...choosing import devices
 from ...errors import RknnError
 from ...files.reading import read_bytes
 from ...formats import is_first_toolkit
+from ...native.forks import made_before_fork
 from ...runtime import resolve_ops
 from ...spi import Step
 from ...spi.custom_op import CustomOp, OpSource
@@ -37,7 +38,7 @@ _INVALID_PATH = "Invalid RKNN model path: "
 _NOT_LOADED = "Model is not loaded yet, this interface should be called after load_rknn!"
 _NOT_INITED = "Runtime environment is not inited, please call init_runtime to init it first!"
 _INIT = "Catch exception when init runtime!"
-_FORKED = "The runtime was opened before a fork and belongs to the parent process; this one opens its own."
+_FORKED = f"{made_before_fork('The runtime', 'this one opens its own')}."
 _OPS = "Catch exception when register custom op."
 _CORE = "Catch exception when set npu core mode."
 _SET = "Catch exception when setting inputs."

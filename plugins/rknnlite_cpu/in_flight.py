@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent import futures
 from concurrent.futures import Future
 from typing import Any
 
-from ..errors import ContextInvalid, RunTimeout
-from .one_thread import OneThread
+from rknnlite.errors import ContextInvalid
+from rknnlite.native.forks import Owner, made_before_fork
+from rknnlite.spi.one_thread import OneThread
+from rknnlite.spi.running import outcome, wait_done
 
 __all__ = ["InFlight"]
 
@@ -28,7 +29,7 @@ class InFlight:
     def __init__(self) -> None:
         self._thread = OneThread("rknnlite-frames", daemon=False, idle=_IDLE)
         self._frames: dict[int, Future[None]] = {}
-        self._pid = os.getpid()
+        self._owner = Owner()
         self._computing = 0  # the thread that computes a frame at this moment
 
     def begin(self, number: int, compute: Callable[..., None], *args: Any) -> None:
@@ -62,19 +63,9 @@ class InFlight:
             ContextInvalid: the context was closed meanwhile, or the call comes from inside the frame.
         """
         self._look_around()
-        future = self._frames.get(number)
-        if future is None:
-            return
-        futures.wait([future], timeout_ms / 1000 if timeout_ms else None)
-        if not future.done():
-            raise RunTimeout(f"frame {number} was not done in {timeout_ms} ms; it goes on, wait for it again")
-        del self._frames[number]
-        if future.cancelled():
-            raise ContextInvalid(f"frame {number} was given up: the context was closed before it began")
-        try:
-            future.result()
-        finally:
-            del future  # or the error would keep this call, and that the error
+        if number in self._frames:
+            wait_done(self._frames[number], number, timeout_ms)
+            outcome(self._frames.pop(number), number)
 
     def finish(self) -> None:
         """Wait until nothing is under way; failures stay for ``wait``."""
@@ -98,17 +89,15 @@ class InFlight:
     def _look_around(self) -> None:
         """A frame cannot wait for itself, and a forked child not for the frames of its parent."""
         self._refuse_from_inside()
-        if self._pid == os.getpid():
+        if self._owner.is_here:
             return
-        self._pid, self._computing = os.getpid(), 0
+        self._owner, self._computing = Owner(), 0
         for number, future in self._frames.items():
             if not future.done():
                 lost: Future[None] = Future()
                 self._frames[number] = lost
                 lost.set_exception(
-                    ContextInvalid(
-                        f"frame {number} was begun before a fork: the parent process has its result"
-                    )
+                    ContextInvalid(made_before_fork(f"frame {number}", "start one in the child"))
                 )
 
     def _refuse_from_inside(self) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputInvalid, ParamInvalid, TargetPlatformUnmatch
-from ..log import logger
+from rknnlite.errors import InputInvalid, ParamInvalid, TargetPlatformUnmatch
+from rknnlite.log import logger
 
 __all__ = ["legacy_matmul"]
 
@@ -21,24 +21,7 @@ _ADVISED_K = range(128, 2049)
 def legacy_matmul(
     a: Array, b: Array, transpose_b: bool = False, driver: str = "full", transpose_a: bool = False
 ) -> Array:
-    """C = A^T x B as ``rknn_matmul_load``, ``load2``, ``run`` and ``unload`` of RK1808, RV1109 and RV1126 give it.
-
-    Computed on the CPU: that library is another one than librknnrt. Restrictions are those of its manual.
-
-    Args:
-        a: [K, 1] or [K], or [1, K] with ``transpose_a``, uint8 or int8.
-        b: [K, N], or [N, K] with ``transpose_b``; the same type.
-        transpose_b: see ``b``; ``rknn_matmul_load2`` has both flags, ``rknn_matmul_load`` none.
-        driver: ``"full"``, or ``"mini"``, which takes K of 128, 256 or 512, N of 4096 and no transposed B.
-        transpose_a: see ``a``; M is 1, so that the same bytes stand for either shape.
-
-    Returns:
-        float32 [1, N]: the sums, which are exact up to 2^24 and rounded to float32 above.
-
-    Raises:
-        TargetPlatformUnmatch: the driver does not do that.
-        InputInvalid: shapes or types do not fit.
-    """
+    """See ``rknnlite.matmul.legacy_matmul``; computed on the CPU, with the restrictions of the library's manual."""
     left, right = np.asarray(a), np.asarray(b)
     if driver not in ("full", "mini"):
         raise ParamInvalid(f"driver {driver!r} is not 'full' or 'mini'")

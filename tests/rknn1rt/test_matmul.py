@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -15,12 +16,31 @@ from rknnlite.matmul import legacy_matmul
 
 def test_it_is_loaded_when_it_is_asked_for() -> None:
     code = """
-import sys, rknnlite.matmul
-assert "rknnlite.matmul.rknpu1" not in sys.modules
+import sys, numpy as np, rknnlite.matmul
+assert "rknnlite.matmul.legacy" not in sys.modules
 from rknnlite.matmul import legacy_matmul
-assert legacy_matmul.__module__ == "rknnlite.matmul.rknpu1"
+assert legacy_matmul.__module__ == "rknnlite.matmul.legacy"
+assert "rknnlite_rknn1rt.matmul" not in sys.modules
+legacy_matmul(np.ones((128, 1), np.uint8), np.ones((128, 2), np.uint8))
+assert "rknnlite_rknn1rt.matmul" in sys.modules and "rknnlite_rknn1rt.loader" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_its_backend_it_is_an_error() -> None:
+    code = """
+import numpy as np
+from rknnlite import errors
+from rknnlite.matmul import legacy_matmul
+try:
+    legacy_matmul(np.ones((128, 1), np.uint8), np.ones((128, 2), np.uint8))
+except errors.BackendUnavailable as error:
+    assert "no backend has the product of the first NPU generation" in str(error)
+else:
+    raise AssertionError
+"""
+    disabled = {**os.environ, "RKNNLITE_DISABLE": "rknn1rt"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=disabled)
 
 
 def test_what_is_not_there_is_an_attribute_error() -> None:
