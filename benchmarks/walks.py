@@ -37,7 +37,7 @@ LIMITS = {
     "locks of a frame, engine": 3,
     "calls of a frame, engine": 95,
     "calls of a frame, librknnrt, NHWC": 12,
-    "calls of a frame, librknnrt, NCHW": 18,
+    "calls of a frame, librknnrt, NCHW": 19,
     "calls of open_llm": 3300,
     "modules behind a first open, librknnrt": 61,
     "modules behind a first open, CPU reference": 104,

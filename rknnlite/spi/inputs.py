@@ -58,20 +58,31 @@ def as_they_are(given: Any, attrs: Sequence[TensorAttr], layout: Any = None) -> 
     Whatever this accepts ``collect`` accepts with the same result.
     """
     arrays = given if type(given) is list or type(given) is tuple else [given]
-    count = len(attrs)
-    if len(arrays) != count:
+    if len(arrays) != len(attrs):
         return None
+    if layout is not None:
+        return _as_said(arrays, attrs, layout)
+    result = []
+    for attr, array in zip(attrs, arrays):
+        if type(array) is not np.ndarray or array.shape != attr.dims or array.dtype not in _PLAIN:
+            return None
+        result.append(Input(attr.index, array, _NHWC if array.ndim == 4 else _UNDEFINED))
+    return result
+
+
+def _as_said(arrays: Sequence[Any], attrs: Sequence[TensorAttr], layout: Any) -> list[Input] | None:
+    """The same where layouts are named; None for what makes no sense, too."""
     words = layout if type(layout) is list or type(layout) is tuple else [layout]
-    if len(words) != count:
+    if len(words) != len(attrs):
         if len(words) != 1:
             return None
-        words = words * count
+        words = words * len(attrs)
     result = []
     for attr, array, word in zip(attrs, arrays, words):
         if type(array) is not np.ndarray or array.dtype not in _PLAIN:
             return None
         dims = attr.dims
-        order = _UNDEFINED if len(dims) != 4 else _NHWC
+        order = _NHWC if len(dims) == 4 else _UNDEFINED
         if word is not None:
             word = word.lower() if type(word) is str else None
             if word not in ("nhwc", "nchw"):

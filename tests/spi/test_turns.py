@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from rknnlite.errors import ContextInvalid
-from rknnlite.spi.exclusive import OneCaller
+from rknnlite.spi.exclusive import FREE, OneCaller
 
 
 class Caller(OneCaller):
@@ -64,3 +64,32 @@ def test_what_is_closed_meanwhile_says_so(held: tuple[Caller, threading.Event]) 
     for _ in range(2):  # and holds nothing afterwards
         with pytest.raises(ContextInvalid, match="closed"):
             caller.take_in_turn(lambda: 0, 1.0)
+
+
+def test_a_step_of_a_frame_is_for_the_thread_of_the_frame_alone() -> None:
+    caller, refused = Caller(), []
+
+    def other() -> None:
+        try:
+            caller.end_step(caller.begin_step())
+        except ContextInvalid as error:
+            refused.append(str(error))
+
+    def elsewhere() -> int:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join(20)
+        return len(refused)
+
+    caller.take()
+    caller._work = threading.get_ident()  # as ``Context.infer`` between two steps
+    assert elsewhere() == 1
+    outer = caller.begin_step()
+    with pytest.raises(ContextInvalid, match="in the middle of a call"):
+        caller.begin_step()
+    assert elsewhere() == 2
+    caller.end_step(outer)
+    caller._work = FREE
+    assert elsewhere() == 3, "the frame still holds the context"
+    caller.let_go()
+    assert elsewhere() == 3, "each take has been let go"
