@@ -10,7 +10,6 @@ from rknnlite.formats import IoTensor
 from rknnlite.formats.tensor_attrs import default_attr, native_input, native_output
 from rknnlite.graph import Graph
 from rknnlite.spi import CustomOp
-from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.tensor import TensorAttr
 
 from .feed import InputFeed
@@ -122,6 +121,8 @@ class PreparedShapes:
 
     def choose(self, shapes: Sequence[Sequence[int]], legal: Sequence[Sequence[tuple[int, ...]]]) -> None:
         """Use one of the ``legal`` shapes, one entry per input; raises ParamInvalid for others."""
+        from rknnlite.spi.dynamic_shapes import find_shapes  # most models are static
+
         self.select(find_shapes(self.opened.label, shapes, legal, self.current.attrs.inputs))
 
     def select(self, number: int) -> None:

@@ -17,7 +17,6 @@ from rknnlite.native.objects import abandon_after_fork
 from rknnlite.native.rknn_calls import as_nchw, as_nhwc, check_counts
 from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
 from rknnlite.spi.arguments import explain
-from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.spi.exclusive import AT_WORK, FREE
 from rknnlite.spi.running import check_dup, frame_late, not_prepared, not_run, partly_bound
 from rknnlite.spi.zero_copy import MIXED
@@ -118,6 +117,8 @@ class RknnrtContext(ZeroCopyContext):
             check("rknn_set_batch_core_num", code)
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        from rknnlite.spi.dynamic_shapes import find_shapes  # most models are static
+
         with self.step():
             wanted = self._shapes[find_shapes(self._file.label, shapes, self._shapes, self._inputs)]
             structs = abi.array_of(abi.TensorAttrStruct, len(wanted))(

@@ -14,9 +14,8 @@ from ..files.reading import held
 from ..tensor import QuantParams, TensorAttr
 from .arguments import explain
 from .custom_op import CustomOp
-from .dynamic_shapes import ShapesRefused, shapes_of
 from .exclusive import FREE, NEXT_IS_MINE, AsyncCalls
-from .inputs import collect
+from .inputs import collect, shapes_of
 from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
 if TYPE_CHECKING:
@@ -147,6 +146,8 @@ class Context(AsyncCalls, abc.ABC):
         try:
             self.set_shapes(given)
         except ParamInvalid as error:
+            from .dynamic_shapes import ShapesRefused  # most models are static
+
             raise ShapesRefused(str(error), given) from None
         self._shape_chosen = True
 
