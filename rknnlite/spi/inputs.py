@@ -20,8 +20,8 @@ from ..tensor import DType, Layout, TensorAttr
 from .types import Input
 
 __all__ = [
-    "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "in_order", "pair", "per_input", "shapes_of", "truth",
-    "widened", "wrong_bytes", "wrong_rank", "wrong_shape",
+    "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "in_order", "pair", "per_input",
+    "shapes_of", "truth", "widened", "wrong_bytes", "wrong_rank", "wrong_shape",
 ]  # fmt: skip
 
 Array = NDArray[Any]
