@@ -12,7 +12,6 @@ from rknnlite_graph.read import read_graph
 from rknnlite.formats import IoTensor
 from rknnlite.formats.tensor_attrs import default_attr, native_input, native_output
 from rknnlite.spi import CustomOp
-from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.tensor import TensorAttr
 
 from .feed import InputFeed
@@ -124,6 +123,8 @@ class PreparedShapes:
 
     def choose(self, shapes: Sequence[Sequence[int]], legal: Sequence[Sequence[tuple[int, ...]]]) -> None:
         """Use one of the ``legal`` shapes, one entry per input; raises ParamInvalid for others."""
+        from rknnlite.spi.dynamic_shapes import find_shapes  # most models are static
+
         self.select(find_shapes(self.opened.label, shapes, legal, self.current.attrs.inputs))
 
     def select(self, number: int) -> None:

@@ -120,6 +120,8 @@ class RknnrtContext(ZeroCopyContext):
             check("rknn_set_batch_core_num", code)
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        from rknnlite.spi.dynamic_shapes import find_shapes  # most models are static
+
         with self.step():
             from rknnlite.spi.dynamic_shapes import find_shapes
 

@@ -149,6 +149,8 @@ class Context(AsyncCalls, abc.ABC):
         try:
             self.set_shapes(given)
         except ParamInvalid as error:
+            from .dynamic_shapes import ShapesRefused  # most models are static
+
             raise ShapesRefused(str(error), given) from None
         self._shape_chosen = True
 

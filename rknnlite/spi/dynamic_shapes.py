@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from ..errors import InputInvalid, ParamInvalid, RknnError
 from ..tensor import TensorAttr
-from .types import Input
 
-__all__ = ["ShapesRefused", "find_shapes", "shapes_of"]
+__all__ = ["ShapesRefused", "find_shapes"]
 
 Shapes = list[tuple[int, ...]]
 
@@ -19,11 +18,6 @@ class ShapesRefused(InputInvalid):
     def __init__(self, text: str, given: Shapes) -> None:
         super().__init__(text)
         self.given = given
-
-
-def shapes_of(inputs: Sequence[Input]) -> Shapes:
-    """The shapes of the arrays in the order of the model's inputs, rank 4 as NHWC."""
-    return [item.nhwc_shape for item in sorted(inputs, key=lambda item: item.index)]
 
 
 def find_shapes(

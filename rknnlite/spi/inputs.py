@@ -20,8 +20,8 @@ from ..tensor import DType, Layout, TensorAttr
 from .types import Input
 
 __all__ = [
-    "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "in_order", "pair", "per_input", "truth",
-    "widened", "wrong_bytes", "wrong_rank", "wrong_shape",
+    "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "in_order", "pair", "per_input",
+    "shapes_of", "truth", "widened", "wrong_bytes", "wrong_rank", "wrong_shape",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -159,6 +159,11 @@ def in_order(inputs: Sequence[Input], attrs: Sequence[TensorAttr], label: str = 
             + (f"; {missing} are missing" if missing else "")
         )
     return [by_index[attr.index] for attr in attrs]
+
+
+def shapes_of(inputs: Sequence[Input]) -> list[tuple[int, ...]]:
+    """The shapes of the arrays in the order of the model's inputs, rank 4 as NHWC."""
+    return [item.nhwc_shape for item in sorted(inputs, key=lambda item: item.index)]
 
 
 def wrong_shape(attr: TensorAttr, shape: Sequence[int], layout: Layout) -> InputInvalid:
