@@ -124,6 +124,14 @@ class ModelFile:
             check_rkllm(self.data)
             raise ModelUnsupported(_RKLLM)
 
+    def check_package(self) -> None:
+        """Raise what is wrong with a file that shall be a language model; what its description says is not read."""
+        self.check()
+        with self.naming():
+            self.refuse_rkllm()
+            if not is_package(self.data):
+                sniff(self.data)
+
     def naming(self) -> _Naming:
         """What goes wrong with the model inside the block names the file."""
         return _Naming(self.label)
