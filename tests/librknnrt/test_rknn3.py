@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from rknnlite_librknnrt import recipe
+from rknnlite_librknnrt import chat3, recipe
 
 import rknnlite
 from rknnlite import abi
 from rknnlite.abi import rknn3
+from rknnlite.errors import ParamInvalid
 from rknnlite.llm import open_llm
 from rknnlite.llm.package import EmbedTable, Package
 from rknnlite.spi.llm import (
@@ -307,6 +308,15 @@ def serving(folder: Path, words: list[Any]) -> subprocess.Popen[str]:
         process.kill()
         pytest.fail(process.communicate()[1])
     return process
+
+
+def test_a_file_of_parameters_that_is_none(tmp_path: Path) -> None:
+    """Which a program names: nothing of it is read, and nothing is nested without end."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    for path in (Path("/dev/zero"), tmp_path / "pipe", tmp_path / "none", tmp_path / "deep"):
+        with pytest.raises(ParamInvalid, match=r"is no file of parameters"):
+            chat3.Chat3(path)
 
 
 @pytest.mark.slow

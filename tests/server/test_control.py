@@ -147,7 +147,7 @@ def test_a_pipe_is_no_certificate(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for files in ((tmp_path / "pipe", Path(__file__)), (Path(__file__), tmp_path / "pipe")):
         settings = ServerSettings(models=(MODEL,), tls_cert=str(files[0]), tls_key=str(files[1]), port=0)
-        with pytest.raises(ParamInvalid, match="cannot be used: .*it is a pipe"):
+        with pytest.raises(ParamInvalid, match=r"cannot be used: .*it is a pipe"):
             start_server(settings)
 
 
