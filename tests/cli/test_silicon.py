@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from rknnlite_graph.graph import ConvParams, Graph, Node, Tensor, TensorRole
-from rknnlite_graph.silicon import PATTERNS, silicon, suspicions
+from rknnlite_graph.known_hardware_issues import PATTERNS, silicon, suspicions
 
 from rknnlite.formats import ModelFile
 from rknnlite.spi.finding import Level
