@@ -23,8 +23,8 @@ from rknnlite.spi.running import partly_bound
 from rknnlite.spi.zero_copy import Place, closed_meanwhile, closed_memory, foreign_memory
 from rknnlite.tensor import Layout, TensorAttr
 
-from .frame import Frame
 from .memory import CpuMemory
+from .run_outputs import Frame
 from .values import Array
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from .bindings import Bindings
 from .kernels.buffers import trim
 from .observers import Feeder
 from .opened_model import ContextSettings, OpenedModel
-from .runs import RunningContext, Runs, apart
+from .running_context import RunningContext, Runs, apart
 from .shape_variant import PreparedShapes
 from .values import Array
 
@@ -223,7 +223,7 @@ class CpuContext(RunningContext):
 
     def memory(self) -> MemorySize:
         """What the model needs on the NPU, from the sizes that the file states; not what this process holds."""
-        from .figures import memory_size
+        from .perf import memory_size
 
         with self.exclusive():
             file_size = len(self._opened.file.data)

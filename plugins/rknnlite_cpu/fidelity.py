@@ -19,7 +19,7 @@ from rknnlite.formats import IoTensor
 from rknnlite.spi import Input
 from rknnlite.tensor import TensorAttr
 
-from .feed import InputFeed
+from .input_conversion import InputFeed
 from .values import Array, decode
 
 __all__ = ["Fidelity", "FloatFeed", "graph_for"]
@@ -51,7 +51,7 @@ def graph_for(fidelity: Fidelity, graph: Graph) -> Graph:
     if fidelity is Fidelity.TABLE:
         return table_graph(graph)
     if fidelity is Fidelity.FLOAT:
-        from rknnlite_graph.real import float_graph
+        from rknnlite_graph.float_graph import float_graph
 
         return float_graph(graph)
     return graph

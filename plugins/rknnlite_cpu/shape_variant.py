@@ -14,8 +14,8 @@ from rknnlite.formats.tensor_attrs import default_attr, native_input, native_out
 from rknnlite.spi import CustomOp
 from rknnlite.tensor import TensorAttr
 
-from .feed import InputFeed
 from .fidelity import Fidelity, FloatFeed, graph_for
+from .input_conversion import InputFeed
 from .opened_model import OpenedModel
 from .plan import ExecutionPlan
 
@@ -160,7 +160,7 @@ def _accelerator(
     if opened.engine is None:
         return None
     from .engines.accelerator import Accelerator
-    from .engines.store import Store
+    from .engines.engine_cache import Store
 
     types = {node.op for node in graph.nodes}
     key = (

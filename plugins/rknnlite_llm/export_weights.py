@@ -15,9 +15,9 @@ from .container.description import Architecture
 from .container.families import FAMILIES, LlmFamily
 from .container.safetensors import Filling, Widened, filling
 from .container.weight_types import COLUMNS, WEIGHT_TYPES
-from .published import Source
-from .quantised import QuantisedMatrix
-from .scorers import write_scorer
+from .gptq_awq import QuantisedMatrix
+from .hf_folder import Source
+from .sequence_classification import write_scorer
 from .weights import (
     biased,
     gated,

@@ -8,9 +8,9 @@ from typing import Any
 
 from rknnlite.errors import ModelInvalid
 
+from .config_fields import Settings
 from .container.architecture import Architecture, Experts, LayerKind, Rope, Turn
-from .rope_settings import read_rope
-from .settings import Settings
+from .rope_config import read_rope
 
 __all__ = [
     "CONV", "FULL", "SLIDING", "attention_bias", "layer_types", "layered", "turned_in_windows", "two_ropes", "windows",

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rknnlite.errors import ModelInvalid
 
+from .config_fields import Settings
 from .container.architecture import Architecture, Experts, LayerKind, Mixer, Scales, Turn
 from .container.families import Order
 from .family_parts import (
@@ -23,8 +24,7 @@ from .family_parts import (
     windows_of_some,
     with_experts,
 )
-from .rope_settings import with_sections
-from .settings import Settings
+from .rope_config import with_sections
 
 __all__ = ["RULES"]
 

@@ -17,8 +17,8 @@ from typing import Any, Optional
 from rknnlite.errors import ParamInvalid, RknnError, RunTimeout
 from rknnlite.native.childprocess import ChildProcess, python_main
 
-from . import grammar_library as lib
-from .apart import receive, send
+from . import with_llguidance as lib
+from .isolated_tokenizer import receive, send
 
 __all__ = ["GrammarCheck", "main"]
 

@@ -38,11 +38,11 @@ from .answers import (
     special_token,
     tool_rule,
 )
+from .chat_template import CHATML
 from .constraints import Rule
 from .messages import media_parts
 from .package import Package
 from .streaming import AnswerText, astream, stream
-from .template import CHATML
 from .tokenizer import Tokenizer
 
 __all__ = ["Chat", "open_llm"]

@@ -25,7 +25,7 @@ from rknnlite.spi.llm import (
     VocabInfo,
 )
 
-from .beside import Beside
+from .draft_and_adapters import Beside
 from .opening import open_llm
 from .package import EmbedTable, Package
 

@@ -17,14 +17,14 @@ from rknnlite.formats import IoTensor
 from rknnlite.log import logger
 from rknnlite.tensor import DType
 
-from .carrier import Carrier, Rep
 from .emitter import Emitter, value_info
-from .forms import batched, batched_io, graph_in
+from .graph_forms import batched, batched_io, graph_in
+from .lowered_values import Carrier, Rep
+from .node_writer import write_node
 from .normalise import normalised
 from .qdq import through_steps
-from .strange import write_strange
-from .symbols import NotAlike, with_symbols
-from .writing import write_node
+from .symbolic_shapes import NotAlike, with_symbols
+from .unlowered import write_strange
 
 __all__ = ["FIXED_SHAPE", "NOT_WRITTEN", "NetworkOptions", "options_of", "write_network"]
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_graph.graph import Accumulator, Tensor, TensorRole
 from rknnlite_graph.lowering import Form, NotLowered
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from rknnlite.tensor import DType
 
-from .carrier import Carrier, Rep
 from .emitter import Emitter
+from .lowered_values import Carrier, Rep
 
 __all__ = ["LoweredNode", "Writer", "lowers", "writer_of"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rknnlite_graph.graph import Graph
 from rknnlite_graph.lowering import Form, Segment
 
-from .carrier import Carrier, Rep
 from .emitter import Emitter, value_info
-from .writing import write_node
+from .lowered_values import Carrier, Rep
+from .node_writer import write_node
 
 __all__ = ["write_segment"]
 

@@ -9,7 +9,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_protocol.board import Description, shapes_text
-from rknnlite_protocol.messages import INFERENCE
+from rknnlite_protocol.grpc_messages import INFERENCE
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.socs import Soc

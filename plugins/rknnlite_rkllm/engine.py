@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Optional
 
+from rknnlite_llm.chat_template import ChatTemplate, JinjaTemplate
 from rknnlite_llm.engine import LlmEngine
-from rknnlite_llm.template import ChatTemplate, JinjaTemplate
 
 from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile

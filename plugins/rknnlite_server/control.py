@@ -18,7 +18,7 @@ from rknnlite.files.reading import check_file
 from .settings import ServerSettings, settings_from_params, settings_of
 
 if TYPE_CHECKING:
-    from .state import State
+    from .app_state import State
 
 __all__ = ["ServerStatus", "serve", "start_server", "stop_server"]
 
@@ -100,7 +100,7 @@ class _Running:
             import uvicorn
 
             from .app import make_app
-            from .serving import Connection, Server, listening
+            from .http_server import Connection, Server, listening
         except ImportError as error:
             raise missing("server", "the server cannot run", error) from None
         if not 0 <= log_level < len(_LEVELS):

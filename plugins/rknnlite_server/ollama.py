@@ -15,17 +15,17 @@ from starlette.routing import BaseRoute, Route
 
 from rknnlite.files.json_text import parse_json
 
+from .app_state import state_of
 from .async_helpers import closing
-from .body import Body
 from .chat import ChatRequest, chat_request, check_count, parts
 from .completions import completion_work
 from .generation import Ended, Piece
 from .logprobs import chat_logprobs
-from .ollama_about import ps, pull, show, tags, timestamp, unsupported, version
 from .ollama_embed import embed, embed_one
+from .ollama_models import ps, pull, show, tags, timestamp, unsupported, version
 from .ollama_requests import as_chat, as_completion, chat_messages, generate_messages, model_of, rested
+from .request_body import Body
 from .served_model import ServedModel
-from .state import state_of
 from .streaming import line_stream, while_connected
 from .tool_choice import Tools, call_id
 

@@ -20,12 +20,12 @@ from rknnlite_llm.answers import (
     special_token,
     tool_rule,
 )
-from rknnlite_llm.beside import Beside
+from rknnlite_llm.chat_template import CHATML, JinjaTemplate
 from rknnlite_llm.constraints import Rule
+from rknnlite_llm.draft_and_adapters import Beside
 from rknnlite_llm.grammars import Grammars
 from rknnlite_llm.host_sampling import Constraint
 from rknnlite_llm.inputs import expanded
-from rknnlite_llm.template import CHATML, JinjaTemplate
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.files.reading import read_text

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rknnlite_llm.beside import Beside
+from rknnlite_llm.draft_and_adapters import Beside
 
 from rknnlite.errors import ParamInvalid, shown
 from rknnlite.files.json_text import parse_json

@@ -10,7 +10,7 @@ from typing import Any
 from .. import libraries
 from .._faces import vendor_files
 from ..commandline.devices import DEVICE
-from ..commandline.finding_parts import finding_parts
+from ..commandline.finding_output import finding_parts
 from ..commandline.options import model_file
 from ..commandline.readiness import ON_THE_CPU, not_ready, ready
 from ..errors import ModelInvalid

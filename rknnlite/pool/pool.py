@@ -25,9 +25,9 @@ from ..spi import Context
 from ..spi.arguments import Typed, WrongType
 from ..spi.exclusive import Unchanged, debugging
 from .core_masks import Cores, core_masks
-from .crew import Crew
 from .stats import PoolStats, WorkerStats
 from .worker import Job
+from .worker_group import Crew
 
 __all__ = ["Cores", "Pool", "PoolStats", "WorkerStats"]
 

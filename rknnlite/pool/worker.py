@@ -16,7 +16,7 @@ from ..log import logger
 from ..native.processors import stay_on
 from ..spi import Context, CustomOpFailed
 from ..spi.exclusive import Unchanged
-from .answer import PoolAnswer
+from .future import PoolAnswer
 
 __all__ = ["CopyRequest", "Job", "Worker"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rknnlite_llm.apart import TokenizerApart, trusted
 from rknnlite_llm.gguf import read_gguf, write_gguf
+from rknnlite_llm.isolated_tokenizer import TokenizerApart, trusted
+from rknnlite_llm.python_tokenizer.from_gguf import SPLITS
 from rknnlite_llm.tokenizer import HF_JSON, Tokenizer
-from rknnlite_llm.tokens.gguf import SPLITS
 
 from rknnlite import config
 from rknnlite.errors import ModelInvalid, ParamInvalid

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rknnlite_llm import Package, Tokenizer, export_llm, export_weights, open_llm, published
+from rknnlite_llm import Package, Tokenizer, export_llm, export_weights, hf_folder, open_llm
 from rknnlite_llm.container import description as container
 from rknnlite_llm.container.safetensors import SafeTensors, filling, write_safetensors
 from rknnlite_llm.weights import pack
@@ -276,7 +276,7 @@ def test_pieces_make_the_same_files_as_a_whole(
     write_model(tmp_path / "hf", "qwen3", vocab_size=700)
     whole = export_llm(tmp_path / "hf", tmp_path / "whole", weights)
     monkeypatch.setattr(export_weights, "_PIECE", 1)
-    monkeypatch.setattr(published, "_BLOCK", 1)
+    monkeypatch.setattr(hf_folder, "_BLOCK", 1)
     pieces = export_llm(tmp_path / "hf", tmp_path / "pieces", weights)
     for ours, theirs in zip(pieces.files()[:3], whole.files()):
         assert ours.read_bytes() == theirs.read_bytes(), ours

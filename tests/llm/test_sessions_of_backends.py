@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from rknnlite_llm import astream, open_llm
 from rknnlite_llm import streaming as stream
-from rknnlite_llm.beside import Beside
+from rknnlite_llm.draft_and_adapters import Beside
 from rknnlite_server.session_pool import SessionPool
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid

@@ -13,7 +13,7 @@ import pytest
 
 import rknnlite
 from rknnlite import errors
-from rknnlite.pool.crew import Crew
+from rknnlite.pool.worker_group import Crew
 from rknnlite.spi import Context
 from tests.doubles.double import Double
 from tests.support.interrupts import alarmed, handling

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
-from rknnlite_protocol.messages import INFERENCE, message, methods
+from rknnlite_protocol.grpc_messages import INFERENCE, message, methods
 
 from tests.support.needs import needs
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_llm import open_llm
-from rknnlite_llm.beside import Beside
+from rknnlite_llm.draft_and_adapters import Beside
 from rknnlite_llm.streaming import stream
 
 from rknnlite.errors import (

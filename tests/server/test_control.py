@@ -22,7 +22,7 @@ from typing import Any
 
 import httpx
 import pytest
-from rknnlite_llm.beside import Beside
+from rknnlite_llm.draft_and_adapters import Beside
 from rknnlite_server.arguments import settings_of_arguments
 from rknnlite_server.command import COMMAND
 from rknnlite_server.control import ServerStatus, start_server, stop_server

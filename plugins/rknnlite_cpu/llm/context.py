@@ -18,8 +18,8 @@ from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.spi.llm import EmbedCallback, LlmCallbacks, LlmOptions, LlmParams, LlmTraits
 
-from .compiled import chosen
-from .draft import Draft
+from .compiled_products import chosen
+from .draft_model import Draft
 from .engine import CpuEngine
 from .linear import make_linear, observed
 from .session import CpuLlmSession
@@ -111,7 +111,7 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         return engine.embedding.score(ids, seconds, calls)
 
     def logits(self, text: Sequence[int], embed: EmbedCallback) -> Iterator[NDArray[Any]]:
-        from .forced import forced_logits  # evaluation only
+        from .prompt_logits import forced_logits  # evaluation only
 
         engine = self._engine
         calls = self._table_calls(embed)

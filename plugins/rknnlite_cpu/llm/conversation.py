@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.chat_template import ChatTemplate, Rendered, Turn
 from rknnlite_llm.container.description import LlmModel
 from rknnlite_llm.inputs import expand_tags, expanded, is_whole
-from rknnlite_llm.template import ChatTemplate, Rendered, Turn
 
 from rknnlite.errors import ContextInvalid, InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.spi.llm import (
@@ -24,9 +24,9 @@ from rknnlite.spi.llm import (
     TokenInput,
 )
 
-from .cache import KvCache
-from .feed import UNKNOWN, Feed, media_feed
+from .kv_cache import KvCache
 from .lora import Enabled
+from .prefill_input import UNKNOWN, Feed, media_feed
 
 __all__ = ["Conversation", "Feed"]
 

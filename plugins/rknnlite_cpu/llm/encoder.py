@@ -14,10 +14,10 @@ from rknnlite_llm.container.safetensors import SafeTensors
 
 from ..kernels.parallel import BLOCK_ELEMENTS, run_blocks
 from ..kernels.threads import cores, limited
-from .functions import ACTIVATIONS, layer_normed
+from .attention import Queries, mixed
 from .linear import Linear, Maker, make_linear
-from .mixing import Queries, mixed
-from .reader import WeightReader
+from .norms_and_activations import ACTIVATIONS, layer_normed
+from .weight_reader import WeightReader
 
 __all__ = ["Encoder"]
 

@@ -9,24 +9,24 @@ from dataclasses import replace
 from typing import Optional
 
 import numpy as np
+from rknnlite_llm.chat_template import ChatTemplate, JinjaTemplate, LiteralTemplate
 from rknnlite_llm.container.description import LlmModel
 from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.engine import LlmEngine
 from rknnlite_llm.sampling import check_sampling
-from rknnlite_llm.template import ChatTemplate, JinjaTemplate, LiteralTemplate
 
 from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams, TaskType
 from rknnlite.tensor import DType, Layout, TensorAttr
 
+from .attention import Look
+from .continuous_batching import Steps
+from .decoder import Decoder
 from .embedding import EmbeddingPass
 from .encoder import Encoder
 from .linear import Maker, make_linear
 from .lora import Adapter
-from .mixing import Look
-from .model import Decoder
-from .steps import Steps
 
 __all__ = ["CpuEngine"]
 

@@ -25,9 +25,9 @@ from rknnlite.spi.llm import (
 )
 from rknnlite.tensor import TensorAttr
 
-from .ahead import Ahead, Guesser
+from .continuous_batching import Steps
 from .conversation import Conversation, Feed
-from .steps import Steps
+from .speculation import Ahead, Guesser
 from .utf8 import Utf8Gate
 
 __all__ = ["Counters", "Generation"]

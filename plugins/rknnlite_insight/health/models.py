@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rknnlite_graph.silicon import silicon
+from rknnlite_graph.known_hardware_issues import silicon
 
 from rknnlite import config, plugins
 from rknnlite.choosing import choose_backend

@@ -6,12 +6,12 @@ of any size. Each family's form is in the module that reads it.
 
 from __future__ import annotations
 
-from .complete import Answer, ToolCall
+from .answer_grammar import rule_behind_thought, tool_rule
+from .answer_parts import AnswerPart, PartKind
+from .complete_answer import Answer, ToolCall
 from .decoding import answer_decoder, special_token
-from .forms import AnswerForm, answer_form, can_think, ends_in_thought
+from .formats import AnswerForm, answer_form, can_think, ends_in_thought
 from .parser import AnswerParser
-from .parts import AnswerPart, PartKind
-from .rules import rule_behind_thought, tool_rule
 
 __all__ = [
     "Answer", "AnswerForm", "AnswerParser", "AnswerPart", "PartKind", "ToolCall", "answer_decoder", "answer_form", "can_think",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Optional, Protocol
 
-from .forms import AnswerForm
+from .formats import AnswerForm
 
 __all__ = ["SpecialTokens", "answer_decoder", "special_token"]
 

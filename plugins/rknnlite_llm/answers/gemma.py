@@ -10,10 +10,10 @@ from typing import Any
 
 from rknnlite.files.json_text import parse_json
 
+from .answer_parts import NoCall, Parts
+from .incremental_text import Reading, Source
 from .json_calls import json_calls
-from .offered import Offered
-from .parts import NoCall, Parts
-from .source import Reading, Source
+from .offered_tools import Offered
 
 __all__ = ["bare_list", "bare_object", "braces", "fenced_json", "tool_code"]
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Optional
 
-from .json_text import call_arguments
-from .parts import NoCall, PartKind, Parts
-from .source import Reading, Source
+from .answer_parts import NoCall, PartKind, Parts
+from .incremental_text import Reading, Source
+from .streamed_json import call_arguments
 
 __all__ = ["MARKERS", "channels"]
 

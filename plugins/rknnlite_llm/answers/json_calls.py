@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Optional
 
-from .json_text import call_arguments, json_string, json_value
-from .parts import NoCall, Parts
-from .source import Reading, Source
+from .answer_parts import NoCall, Parts
+from .incremental_text import Reading, Source
+from .streamed_json import call_arguments, json_string, json_value
 
 __all__ = ["json_call", "json_calls"]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
 from . import gemma, tags
-from .forms import THINK, AnswerForm
+from .answer_parts import AnswerPart, NoCall, PartKind, Parts
+from .formats import THINK, AnswerForm
 from .harmony import channels
-from .offered import Offered
-from .parts import AnswerPart, NoCall, PartKind, Parts
-from .source import Reading, Source, first_of
+from .incremental_text import Reading, Source, first_of
+from .offered_tools import Offered
 
 __all__ = ["AnswerParser"]
 

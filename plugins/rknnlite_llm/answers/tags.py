@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from .answer_parts import NoCall, Parts, as_json
+from .incremental_text import Reading, Source
 from .json_calls import json_calls
-from .json_text import call_arguments
-from .offered import Offered
-from .parts import NoCall, Parts, as_json
-from .source import Reading, Source
+from .offered_tools import Offered
+from .streamed_json import call_arguments
 
 __all__ = ["deepseek_calls", "function_tag", "listed_calls", "mistral_calls", "python_tag", "tool_call"]
 

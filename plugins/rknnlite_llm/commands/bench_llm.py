@@ -15,7 +15,7 @@ from rknnlite.commandline.options import between, output_file
 from rknnlite.spi.command import Column, Command, Console, Exit, Line, Table, Tone
 from rknnlite.spi.llm import LlmContext
 
-from ..beside import Beside
+from ..draft_and_adapters import Beside
 from ..footprint import Bandwidth, bandwidth, kv_bytes, own_bytes, package_model, weight_bytes
 from ..speed import Speed, embeddings, measure, open_package
 from .options import add_beside, beside

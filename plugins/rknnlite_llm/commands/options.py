@@ -6,7 +6,7 @@ import argparse
 
 from rknnlite.commandline.options import between
 
-from ..beside import Beside
+from ..draft_and_adapters import Beside
 
 __all__ = ["add_beside", "beside"]
 

@@ -23,12 +23,12 @@ from rknnlite.spi.llm import (
     VocabInfo,
 )
 
-from ..config import architecture
 from ..container.description import read_llm
 from ..export import export_llm
+from ..hf_config import architecture
+from ..hf_folder import Source, read_object
 from ..opening import open_llm
 from ..package import Package
-from ..published import Source, read_object
 
 __all__ = ["Reader", "SourceReader", "exact_type", "package_reader", "source_reader"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from rknnlite_graph.activation_tables import dense_table
 from rknnlite_graph.graph import Lut, Stage
 from rknnlite_graph.operators import OPERATORS, Shape, operator_of
-from rknnlite_graph.tables import dense_table
 
 from rknnlite.tensor import DType
 
-from ..carrier import Rep, centred_range, element_zero
 from ..functions import applied, sloped
+from ..lowered_values import Rep, centred_range, element_zero
 from ..registry import LoweredNode, Writer, lowers, writer_of
 
 __all__: list[str] = []

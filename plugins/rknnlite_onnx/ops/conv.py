@@ -1,4 +1,4 @@
-"""Convolutions: what fills the accumulator. ``stage`` writes what follows."""
+"""Convolutions: what fills the accumulator. ``output_stage`` writes what follows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rknnlite_graph.operators import convolution_types
 from rknnlite.quant import largest_sum, split_for_exactness
 from rknnlite.tensor import DType
 
-from ..carrier import Rep, centred_range, element_zero
+from ..lowered_values import Rep, centred_range, element_zero
 from ..qdq import stored_weights
 from ..registry import LoweredNode, lowers
 from ..windows import far_padding
-from .product import fits_int8, product, product_pays
-from .stage import Sums, in_elements, integer_limits, write_stage
+from .im2col import fits_int8, product, product_pays
+from .output_stage import Sums, in_elements, integer_limits, write_stage
 
 __all__ = ["Geometry"]
 

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ..carrier import Rep, centred_range, element_zero
+from ..lowered_values import Rep, centred_range, element_zero
 from ..registry import LoweredNode, lowers
 
 __all__ = ["zeros_around"]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.chat_template import CHATML, ChatTemplate, JinjaTemplate, LiteralTemplate, parse_tools
 from rknnlite_llm.inputs import expanded
-from rknnlite_llm.template import CHATML, ChatTemplate, JinjaTemplate, LiteralTemplate, parse_tools
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi.llm import InferParams, LlmInput, LlmParams, MessagesInput, MultimodalInput, TokenInput

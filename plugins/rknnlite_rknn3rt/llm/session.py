@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.chat_template import parse_tools
 from rknnlite_llm.guarded_session import GuardedSession, kv_clear, kv_policy
 from rknnlite_llm.inputs import is_whole, split_inputs
-from rknnlite_llm.template import parse_tools
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid
 from rknnlite.spi.llm import (
