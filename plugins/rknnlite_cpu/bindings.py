@@ -24,7 +24,7 @@ from rknnlite.spi.zero_copy import Place, closed_meanwhile, closed_memory, forei
 from rknnlite.tensor import Layout, TensorAttr
 
 from .memory import CpuMemory
-from .run_outputs import Frame
+from .run_outputs import RunOutputs
 from .values import Array
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class BoundFrame:
         mem, attr = self._bound[True, index]
         return _read(self._coherence.read(mem, f"input {native.name}"), attr, native)
 
-    def write(self, frame: Frame, natives: Sequence[TensorAttr]) -> None:
+    def write(self, frame: RunOutputs, natives: Sequence[TensorAttr]) -> None:
         """Put the results into the memory of the outputs.
 
         Raises:

@@ -15,7 +15,7 @@ from rknnlite.spi import CustomOp
 from rknnlite.tensor import TensorAttr
 
 from .fidelity import Fidelity, FloatFeed, graph_for
-from .input_conversion import InputFeed
+from .input_conversion import InputConversion
 from .opened_model import OpenedModel
 from .plan import ExecutionPlan
 
@@ -24,7 +24,7 @@ __all__ = ["IoAttrs", "PreparedShapes", "ShapeVariant"]
 if TYPE_CHECKING:
     from .engines.accelerator import Accelerator
 
-Feed = Union[InputFeed, FloatFeed]
+Feed = Union[InputConversion, FloatFeed]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _feed(
     fidelity: Fidelity, stored: Graph, computed: Graph, io: IoTensor, index: int, native: TensorAttr
 ) -> Feed:
     if fidelity is not Fidelity.FLOAT:
-        return InputFeed(io, stored.tensors[index], native)
+        return InputConversion(io, stored.tensors[index], native)
     return FloatFeed(io, stored.tensors[index], computed.tensors[index], native)
 
 

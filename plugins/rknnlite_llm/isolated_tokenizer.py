@@ -27,7 +27,7 @@ from .python_tokenizer.from_sentencepiece import ENDS
 from .python_tokenizer.pipeline import Encoded
 from .template_budget import RenderStopped, whole_setting
 
-__all__ = ["TokenizerApart", "expressions", "receive", "send", "trusted"]
+__all__ = ["IsolatedTokenizer", "expressions", "receive", "send", "trusted"]
 
 _KNOWN = {
     *SPLITS.values(),
@@ -97,7 +97,7 @@ def _growth(charsmap: Any) -> float:
 
 
 @dataclass
-class TokenizerApart:
+class IsolatedTokenizer:
     """``encode`` and ``decode`` of a tokenizer that a process of its own reads from ``path``; any thread may call.
 
     Raises ModelInvalid for a file or a text that it cannot use, also when time or memory are used up; the next call

@@ -1,4 +1,4 @@
-"""Verdicts and lowered islands in the build cache, by what they depend on."""
+"""Verdicts on engines and lowered islands in the build cache, by what they depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the bytes of tensors and the register commands of a graph lie: one class and one row per container."""
+"""Where the blobs of tensors and the register commands of a graph lie: one class and one row per container."""
 
 from __future__ import annotations
 
