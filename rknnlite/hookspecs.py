@@ -19,9 +19,30 @@ if TYPE_CHECKING:
     from .spi.inspection import Inspector
     from .spi.public_name import PublicName
 
-__all__ = ["Manager", "hookimpl", "hookspec", "mistakes"]
+__all__ = ["OURS", "Manager", "hookimpl", "hookspec", "mistakes"]
 
 _PROJECT = "rknnlite"
+
+OURS = {
+    "authoring": {"commands"},
+    "cplugin": {"custom_ops", "op_hosts"},
+    "cpu": {"backends"},
+    "graph": {"inspectors"},
+    "insight": {"commands", "names"},
+    "librknnrt": {"commands"},
+    "llm": {"commands", "inspectors", "names"},
+    "onnx": {"commands", "lowerings"},
+    "opencl": {"op_hosts"},
+    "ray": {"commands"},
+    "remote": {"backends"},
+    "riscv": {"op_hosts"},
+    "rkllm": {"backends"},
+    "rknn1rt": {"backends"},
+    "rknn3rt": {"backends"},
+    "rknnrt": {"backends"},
+    "server": {"commands"},
+}
+"""Plugins of ours and their hooks: imported when one of those is asked for. A backend has the name of its plugin."""
 
 hookspec = pluggy.HookspecMarker(_PROJECT)
 hookimpl = pluggy.HookimplMarker(_PROJECT)
@@ -93,6 +114,14 @@ class Manager(pluggy.PluginManager):
         super().__init__(project)
         self.late: dict[str, EntryPoint] = {}
         """What is not imported so far."""
+        self.own: set[str] = set()
+        """Names of plugins of ours."""
+        self.backends: dict[str, Backend] = {}
+        """Those of ours that somebody asked for by name."""
+
+    def has_plugin(self, name: str) -> bool:
+        """Whether there is a plugin of that name; it may be imported later."""
+        return name in self.late or super().has_plugin(name)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         if _no_hook(plugin, name):

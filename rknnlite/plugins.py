@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import config, hookspecs
 from .errors import BackendUnavailable, ParamInvalid
 from .extras import EXTRAS, EntryPoint, entry_points, missing
-from .hookspecs import Manager
+from .hookspecs import OURS, Manager
 from .log import logger
 from .spi import Backend
 from .spi.arguments import typed
@@ -54,27 +54,13 @@ NOT_INSTALLED = "not installed"
 """How the problem of a plugin begins that nobody has asked for; see ``_absent``."""
 
 _DEBIAN_ALONE = {"cplugin", "opencl", "remote", "riscv"}
-_LATE = {
-    "authoring": {"commands"},
-    "graph": {"inspectors"},
-    "insight": {"commands", "names"},
-    "librknnrt": {"commands"},
-    "llm": {"commands", "inspectors", "names"},
-    "onnx": {"commands", "lowerings"},
-    "opencl": {"op_hosts"},
-    "ray": {"commands"},
-    "riscv": {"op_hosts"},
-    "server": {"commands"},
-}
-"""Plugins of ours that opening a model asks for nothing, with their hooks: imported when one of those is asked for."""
-
 _entered: list[str] = []
 """Names of plugins that are being imported."""
 
 
 @functools.cache
 def manager() -> Manager:
-    """The one plugin manager; entry points are loaded on the first call, but for those of ``_LATE``.
+    """The one plugin manager; it knows the entry points on the first call, and imports what they name when it is needed.
 
     ``RKNNLITE_DISABLE`` (comma separated names) leaves plugins out. One that cannot be imported is named in
     a warning and skipped; the others work.
@@ -87,31 +73,28 @@ def manager() -> Manager:
     for entry in _entry_points():
         if entry.name in disabled:
             note(entry.name, "import", "switched off by RKNNLITE_DISABLE")
-        elif plugins.has_plugin(entry.name) or entry.name in plugins.late:
+        elif entry.name in values:
             _check_twin(entry, values[entry.name])
-        elif may_enter(entry.name, "import"):
+        else:
             values[entry.name] = entry.value
-            if entry.name in _LATE and entry.value == f"rknnlite_{entry.name}":
-                plugins.late[entry.name] = entry
-            else:
-                _enter(plugins, entry)
+            plugins.late[entry.name] = entry
+            if entry.name in OURS and entry.value == f"{GROUP}_{entry.name}":
+                plugins.own.add(entry.name)
     return plugins
 
 
-def _with_late(hook: str = "") -> Manager:
-    """``manager`` with those plugins of ``_LATE`` that have a hook; with all of them where none is named."""
+def _with_late(hook: str = "", only: str = "") -> Manager:
+    """``manager`` with the plugins of others, and those of ours that have a hook; with all where none is named."""
     plugins = manager()
-    for name in [name for name in plugins.late if not hook or hook in _LATE[name]]:
-        _enter(plugins, plugins.late.pop(name))
+    for name in [only] if only else list(plugins.late):
+        if only or not hook or name not in plugins.own or hook in OURS[name]:
+            _enter(plugins, name)
     return plugins
 
 
 def enter(name: str) -> Any:
     """The plugin of that name, imported now where that was put off; None where there is none, or it is of no use."""
-    plugins = manager()
-    if name in plugins.late:
-        _enter(plugins, plugins.late.pop(name))
-    return plugins.get_plugin(name)
+    return _with_late(only=name).get_plugin(name)
 
 
 def entering() -> bool:
@@ -119,8 +102,11 @@ def entering() -> bool:
     return bool(_entered)
 
 
-def _enter(plugins: Manager, entry: EntryPoint) -> None:
-    """Import a plugin and register its hooks; what is wrong with it is noted."""
+def _enter(plugins: Manager, name: str) -> None:
+    """Import a plugin that is still to come, and register its hooks; what is wrong with it is noted."""
+    entry = plugins.late.pop(name, None)
+    if entry is None or not may_enter(name, "import"):
+        return
     _entered.append(entry.name)
     try:
         plugin = entry.load()
@@ -203,11 +189,17 @@ def _taken(hook: str, thing: Any) -> Any:
     return thing
 
 
-def offers(hook: str) -> Iterator[tuple[str, list[Any]]]:
-    """Per plugin what it offers through a hook; one whose hook fails, or offers another thing, is named and skipped."""
-    late = _with_late(hook.replace("rknnlite_register_", ""))
-    for implementation in getattr(late.hook, hook).get_hookimpls():
+def offers(hook: str, only: str = "") -> Iterator[tuple[str, list[Any]]]:
+    """Per plugin what it offers through a hook, ours first; one whose hook fails, or offers another thing, is named and skipped.
+
+    ``only`` is the one plugin that is asked, and imported.
+    """
+    asked = _with_late(hook.replace("rknnlite_register_", ""), only)
+    found = getattr(asked.hook, hook).get_hookimpls()
+    for implementation in sorted(found, key=lambda one: one.plugin_name not in asked.own):
         name = str(implementation.plugin_name)
+        if only not in ("", name):
+            continue
         offered: list[Any] = []
         if not may_enter(name, hook):
             continue
@@ -237,17 +229,27 @@ def _by_name(hook: str) -> dict[str, Any]:
 @functools.cache
 def backends() -> dict[str, Backend]:
     """All backends by name."""
-    return _by_name("rknnlite_register_backends")
+    asked = manager().backends
+    found = {**_by_name("rknnlite_register_backends"), **asked}
+    asked.update((name, found[name]) for name in manager().own if name in found)
+    return found
 
 
 def backend(name: str) -> Backend:
-    """The backend of that name; raises BackendUnavailable saying which there are and what went wrong."""
-    try:
-        return backends()[name]
-    except KeyError:
+    """The backend of that name; raises BackendUnavailable saying which there are and what went wrong.
+
+    One of ours is found without importing another plugin.
+    """
+    asked = manager().backends
+    if name in manager().own and name not in asked:
+        for _, offered in offers("rknnlite_register_backends", name):
+            asked.update((one.name, one) for one in offered)
+    found = asked.get(name) or backends().get(name)
+    if found is None:
         known = ", ".join(sorted(backends())) or "none"
         missing = "".join(f"; plugin {n}: {why}" for n, why in sorted(problems().items()))
-        raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{missing}") from None
+        raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{missing}")
+    return found
 
 
 def probe(backend: Backend, options: Options = Options()) -> Probe:

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from .. import config, plugins
+from .. import config, libraries, plugins
 from .._faces import vendor_files
 from .._version import __version__
 from ..errors import (
+    BackendUnavailable,
     DeviceUnavailable,
     InputInvalid,
     ModelInvalid,
@@ -76,6 +77,8 @@ def _answer(given: Sequence[str]) -> int:
         return Exit.INTERRUPTED
     except SystemExit as stop:  # argparse has said why
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
+    except BackendUnavailable as error:  # the plugin that brings the command
+        return _fail(Console(json="--json" in given), error, Exit.UNAVAILABLE)
     except BrokenPipeError:  # whoever read our output has had enough
         return Exit.FAILED
 
@@ -115,7 +118,7 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     """The arguments of one command, which may come in any order. Without any words the help of all is shown, on stderr and as
     an error, lest a script that lost its words take it for a result.
 
-    A command of our own is looked up without loading plugins.
+    A command of our own is looked up without loading other plugins.
     """
     if not given:
         parser().print_help(Console().err)
@@ -124,7 +127,7 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     command = (
         _load(word)
         if word in BUILT_IN
-        else plugins.commands().get(word)
+        else libraries.command(word) or plugins.commands().get(word)
         if word[:1] not in ("", "-")
         else None
     )
