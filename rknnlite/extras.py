@@ -1,4 +1,4 @@
-"""Other packages: optional ones, which extra of pip and which Debian packages bring them; and those that offer plugins."""
+"""Packages: optional ones, which extra of pip and which of Debian bring them; our own plugins; whoever offers plugins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .errors import BackendUnavailable
 
-__all__ = ["EXTRAS", "EntryPoint", "Extra", "entry_points", "missing"]
+__all__ = ["EXTRAS", "OWN_PLUGINS", "EntryPoint", "Extra", "OwnPlugin", "entry_points", "missing"]
 
 
 class Extra(NamedTuple):
@@ -114,6 +114,55 @@ EXTRAS = {
         Extra("rich", "colours on a terminal", ("rich",), ("python3-rich",)),
         Extra("completion", "completion for shells", ("shtab",), ("python3-shtab",)),
         Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),
+    )
+}
+
+
+class OwnPlugin(NamedTuple):
+    """A plugin of ours, which Debian packages alone: where it is not installed, a message says who brings what is wanted.
+
+    Attributes:
+        name: of its entry point, and of its module behind ``rknnlite_``.
+        kind: ``library``, ``backend``, ``op host`` or ``other``.
+        commands: the words that it adds to ``rknnlite``.
+        names: what it adds to ``import rknnlite``.
+        package: that of Debian where it is not named after the plugin.
+    """
+
+    name: str
+    kind: str
+    commands: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    package: str = ""
+
+    @property
+    def debian(self) -> str:
+        """The package of Debian."""
+        return self.package or f"python3-rknnlite-{self.name}"
+
+
+OWN_PLUGINS = {
+    plugin.name: plugin
+    for plugin in (
+        OwnPlugin("authoring", "library", ("completion", "man", "new-plugin")),
+        OwnPlugin("graph", "library"),
+        OwnPlugin("insight", "library", ("bench", "check", "compare", "perf", "top"), ("compare", "to_onnx")),
+        OwnPlugin("llm", "library", ("bench-llm", "chat", "export-llm", "llm-eval"), ("Chat", "open_llm")),
+        OwnPlugin("pages", "library"),
+        OwnPlugin("protocol", "library"),
+        OwnPlugin("cpu", "backend"),
+        OwnPlugin("remote", "backend"),
+        OwnPlugin("rkllm", "backend"),
+        OwnPlugin("rknn1rt", "backend"),
+        OwnPlugin("rknn3rt", "backend"),
+        OwnPlugin("rknnrt", "backend"),
+        OwnPlugin("cplugin", "op host"),
+        OwnPlugin("opencl", "op host"),
+        OwnPlugin("riscv", "op host"),
+        OwnPlugin("librknnrt", "other", ("exec", "librknnrt")),
+        OwnPlugin("onnx", "other", ("export-onnx", "port")),
+        OwnPlugin("ray", "other", ("fleet",)),
+        OwnPlugin("server", "other", ("serve",), package="rknnlite-server"),
     )
 }
 

@@ -14,11 +14,12 @@ from typing import Any, Optional
 
 from . import plugins
 from .errors import BackendUnavailable
+from .extras import OWN_PLUGINS
 from .spi.public_name import PublicName
 
 __all__ = ["NAMES", "accept_former_paths", "is_there", "library", "missing_library", "public_name"]
 
-NAMES = {"Chat": "llm", "compare": "insight", "open_llm": "llm", "to_onnx": "insight"}
+NAMES = {name: plugin.name for plugin in OWN_PLUGINS.values() for name in plugin.names}
 """Public names of our own libraries, and which one each comes from: said where it is not installed."""
 
 _FORMER = {
@@ -71,12 +72,13 @@ def is_there(name: str) -> bool:
 
 
 def missing_library(name: str, what: str) -> BackendUnavailable:
-    """The error of something that needs a library: ``what`` cannot be done, and how to get it."""
-    reason = plugins.problems().get(name, "")
-    because = f" ({reason})" if reason and not reason.startswith(plugins.NOT_INSTALLED) else ""
+    """The error of something that needs a plugin of ours: ``what`` cannot be done, and how to get it."""
+    reason = plugins.problems().get(name, plugins.NOT_INSTALLED)
+    if plugins.SWITCHED_OFF in reason:
+        return BackendUnavailable(f"{what} ({name} is {reason}); leave it out there")
+    because = "" if reason.startswith(plugins.NOT_INSTALLED) else f" ({name}: {reason})"
     return BackendUnavailable(
-        f"{what}{because}; install the whole of rknnlite (Debian: apt install python3-rknnlite-{name}), and leave "
-        f"{name} out of RKNNLITE_DISABLE"
+        f"{what}{because}; install the whole of rknnlite (Debian: apt install {OWN_PLUGINS[name].debian})"
     )
 
 

@@ -13,7 +13,7 @@ import pluggy
 
 from . import config, hookspecs
 from .errors import BackendUnavailable, ParamInvalid
-from .extras import EXTRAS, EntryPoint, entry_points, missing
+from .extras import EXTRAS, OWN_PLUGINS, EntryPoint, entry_points, missing
 from .log import logger
 from .spi import Backend
 from .spi.arguments import typed
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GROUP",
     "NOT_INSTALLED",
+    "SWITCHED_OFF",
     "backend",
     "backends",
     "blame",
@@ -54,7 +55,8 @@ GROUP = "rknnlite"
 NOT_INSTALLED = "not installed"
 """How the problem of a plugin begins that nobody has asked for; see ``_absent``."""
 
-_DEBIAN_ALONE = {"cplugin", "opencl", "remote", "riscv"}
+SWITCHED_OFF = "switched off by RKNNLITE_DISABLE"
+"""The problem of a plugin that its user does not want."""
 
 
 class _Manager(pluggy.PluginManager):
@@ -105,7 +107,7 @@ def manager() -> pluggy.PluginManager:
     disabled = {name.strip() for name in (config.get("disable") or "").split(",") if name.strip()}
     for entry in _entry_points():
         if entry.name in disabled:
-            note(entry.name, "import", "switched off by RKNNLITE_DISABLE")
+            note(entry.name, "import", SWITCHED_OFF)
             continue
         if plugins.has_plugin(entry.name):
             _check_twin(entry, values[entry.name])
@@ -119,7 +121,7 @@ def manager() -> pluggy.PluginManager:
             plugins.register(plugin, name=entry.name)
         except (Exception, SystemExit) as error:  # a script that was never meant to be imported exits
             if _absent(entry, error):
-                package = f"python3-rknnlite-{entry.name}"
+                package = OWN_PLUGINS[entry.name].debian
                 note(entry.name, "import", f"{NOT_INSTALLED} (Debian: apt install {package})")
                 continue
             reason = _line(error)
@@ -151,9 +153,9 @@ def _line(error: BaseException) -> str:
 
 
 def _absent(entry: EntryPoint, error: BaseException) -> bool:
-    """Whether it is a plugin of ours that Debian packages alone: its entry point is there, its module may not be."""
-    alone = entry.name in _DEBIAN_ALONE and entry.value == f"rknnlite_{entry.name}"
-    return alone and isinstance(error, ModuleNotFoundError) and error.name == entry.value
+    """Whether it is a plugin of ours, which Debian packages alone: its entry point is there, its module may not be."""
+    ours = entry.name in OWN_PLUGINS and entry.value == f"rknnlite_{entry.name}"
+    return ours and isinstance(error, ModuleNotFoundError) and error.name == entry.value
 
 
 def _entry_points() -> list[EntryPoint]:
@@ -174,10 +176,18 @@ def problem_list() -> list[Problem]:
     return known_problems()
 
 
-def blame() -> str:
-    """The end of a message about something that is missing: what is wrong with plugins that might have it."""
-    wrong = [problem for problem in problem_list() if not problem.text.startswith(NOT_INSTALLED)]
-    return "".join(f"; plugin {problem.plugin}: {problem}" for problem in wrong)
+def blame(*kinds: str) -> str:
+    """The end of a message about something that is missing: what is wrong with plugins that might have it.
+
+    Args:
+        kinds: of plugins of ours (``OwnPlugin.kind``, or a name) that might have it and count where they are not installed.
+    """
+    absent = {problem.plugin for problem in problem_list() if problem.text.startswith(NOT_INSTALLED)}
+    wrong = sorted(problem for problem in problem_list() if problem.plugin not in absent)
+    asked = sorted(name for name in absent if {name, OWN_PLUGINS[name].kind} & set(kinds))
+    package = OWN_PLUGINS[asked[0]].debian if len(asked) == 1 else "python3-rknnlite-NAME"
+    told = f"; {NOT_INSTALLED}: {', '.join(asked)} (Debian: apt install {package})" if asked else ""
+    return "".join(f"; plugin {problem.plugin}: {problem}" for problem in wrong) + told
 
 
 def _kind(kind: type) -> Callable[[Any], Any]:
@@ -239,8 +249,7 @@ def backend(name: str) -> Backend:
         return backends()[name]
     except KeyError:
         known = ", ".join(sorted(backends())) or "none"
-        missing = "".join(f"; plugin {n}: {why}" for n, why in sorted(problems().items()))
-        raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{missing}") from None
+        raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{blame(name)}") from None
 
 
 def probe(backend: Backend, options: Options = Options()) -> Probe:
@@ -340,7 +349,7 @@ def lowering(name: str) -> Any:
     """The lowering of that name; raises BackendUnavailable with what is to be installed."""
     found = lowerings().get(name)
     if found is None:
-        raise missing("onnx", f"no plugin writes {name} files{blame()}")
+        raise missing("onnx", f"no plugin writes {name} files{blame(name)}")
     return found
 
 
@@ -390,7 +399,7 @@ def gpu_services() -> GpuServices:
         if not probe.available:
             reasons.append(f"{host.name}: {probe.reason}")
     raise BackendUnavailable(
-        "no GPU for custom operators; " + ("; ".join(reasons) or EXTRAS["opencl"].remedy)
+        "no GPU for custom operators; " + ("; ".join(reasons) or EXTRAS["opencl"].remedy) + blame("opencl")
     )
 
 
@@ -408,4 +417,4 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 
 def _hosts() -> str:
     known = "; ".join(f"{host.name} ({host.probe().reason})" for host in op_hosts().values())
-    return known + "".join(f"; plugin {name}: {why}" for name, why in sorted(problems().items())) or "none"
+    return (known or "none") + blame("op host")
