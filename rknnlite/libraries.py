@@ -22,6 +22,7 @@ NAMES = {"Chat": "llm", "compare": "insight", "open_llm": "llm", "to_onnx": "ins
 """Public names of our own libraries, and which one each comes from: said where it is not installed."""
 
 _FORMER = {
+    "rknnlite.abi.init_flags": "rknnlite_backend.abi.init_flags",
     "rknnlite.accuracy": "rknnlite_insight",
     "rknnlite.graph": "rknnlite_graph.graph",
     "rknnlite.llm.stream": "rknnlite_llm.streaming",
@@ -30,6 +31,8 @@ _FORMER = {
     "rknnlite.spi.dumps": "rknnlite_insight.dumps",
     "rknnlite.spi.lowering": "rknnlite_graph.lowering",
     "rknnlite.spi.one_node": "rknnlite_insight.one_node",
+    "rknnlite.spi.running": "rknnlite_backend.running",
+    "rknnlite.spi.zero_copy": "rknnlite_backend.zero_copy",
 }
 """Where programs of earlier versions import from -> where it lies."""
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Optional, Union
 
+from rknnlite_backend.running import find_shapes
 from rknnlite_graph.graph import Graph
 from rknnlite_graph.read import read_graph
 
 from rknnlite.formats import IoTensor
 from rknnlite.formats.tensor_attrs import default_attr, native_input, native_output
 from rknnlite.spi import CustomOp
-from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.tensor import TensorAttr
 
 from .feed import InputFeed

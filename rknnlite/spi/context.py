@@ -136,7 +136,7 @@ class Context(AsyncCalls, abc.ABC):
         """
         if not self.shapes:
             return
-        from .dynamic_shapes import ShapesRefused, shapes_of
+        from .inputs import ShapesRefused, shapes_of
 
         given = shapes_of(inputs)
         if self._shape_chosen and given == [attr.dims for attr in self.inputs]:

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from rknnlite_backend.abi import rknn3
 from rknnlite_librknnrt import recipe
 from rknnlite_llm import open_llm
 from rknnlite_llm.package import EmbedTable, Package
 
 import rknnlite
 from rknnlite import abi
-from rknnlite.abi import rknn3
 from rknnlite.spi.llm import (
     CallState,
     EmbedInput,

@@ -19,7 +19,7 @@ from typing import Any, Optional
 
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.files.writing import write_file
-from rknnlite.native.childprocess import python_main
+from rknnlite.native.processes import python_main
 
 from ..calls import Reply
 from ..open_contexts import OpenContexts
