@@ -63,7 +63,7 @@ def face() -> Cycle:
 
 def llm() -> Cycle:
     """All of a chat for one token."""
-    from rknnlite.llm import Chat
+    from rknnlite_llm import Chat
 
     def cycle() -> None:
         with Chat(PACKAGE, backend="cpu") as chat:
@@ -104,7 +104,8 @@ def rknn3rt() -> Cycle:
 
 def rknn3rt_llm() -> Cycle:
     """A language model on the double of librknn3_api."""
-    from rknnlite.llm import open_llm
+    from rknnlite_llm import open_llm
+
     from rknnlite.spi.llm import InferParams, LlmParams, PromptInput
     from tests.doubles.rknn3.double3 import model
     from tests.rknn3rt.conftest import LLM, callbacks
@@ -128,7 +129,8 @@ def _rknn3() -> dict[str, Any]:
 
 def rkllm(apart: bool = False) -> Cycle:
     """A model on the double of librkllmrt."""
-    from rknnlite.llm import open_llm
+    from rknnlite_llm import open_llm
+
     from rknnlite.spi.llm import InferParams, PromptInput
     from tests.doubles.rkllm.standin import build, model
 
