@@ -20,16 +20,14 @@ from ..tensor import DType, Layout, TensorAttr
 from .types import Input
 
 __all__ = [
-    "RankMismatch", "ShapesRefused", "array_of", "as_they_are", "check_size", "checked", "collect", "pair", "per_input", "shapes_of", "truth", "widened",
+    "RankMismatch", "ShapesRefused", "array_of", "as_they_are", "check_size", "checked", "collect", "pair", "per_input",
+    "shapes_of", "truth", "widened",
 ]  # fmt: skip
 
 Array = NDArray[Any]
 Shapes = list[tuple[int, ...]]
-_NCHW, _NHWC, _UNDEFINED = (
-    Layout.NCHW,
-    Layout.NHWC,
-    Layout.UNDEFINED,
-)  # per frame, and slow to look up in an enum
+# per frame, and slow to look up in an enum
+_NCHW, _NHWC, _UNDEFINED = Layout.NCHW, Layout.NHWC, Layout.UNDEFINED
 _SMALL = 1 << 24  # elements that may be copied before anybody looks at the shape
 _WIDEST = 16  # lanes or more that a native layout has for each element that is passed through
 _CARRIERS = {"float64": np.float32, "float128": np.float32, "longdouble": np.float32, "uint64": np.int64}
