@@ -160,6 +160,9 @@ OWN_PLUGINS = {
         OwnPlugin(
             "authoring", "library", {"completion": "completion", "man": "man", "new-plugin": "new_plugin"}
         ),
+        OwnPlugin("backend", "library"),
+        OwnPlugin("capi", "library"),
+        OwnPlugin("programs", "library"),
         OwnPlugin("graph", "library", offers=("inspectors",)),
         OwnPlugin("insight", "library", _INSIGHT, ("compare", "to_onnx")),
         OwnPlugin("llm", "library", _LLM, ("Chat", "open_llm"), ("inspectors",)),

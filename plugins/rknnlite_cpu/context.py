@@ -28,9 +28,8 @@ from .shape_variant import PreparedShapes
 from .values import Array
 
 if TYPE_CHECKING:
+    from rknnlite_backend.perf import MemorySize, PerfTable
     from rknnlite_insight.dumps import Dump
-
-    from rknnlite.spi.perf import MemorySize, PerfTable
 
     from .plan import Watch
     from .shape_variant import ShapeVariant

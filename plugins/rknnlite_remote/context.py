@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import NDArray
+from rknnlite_backend.perf import PerfTable
 from rknnlite_backend.running import check_dup, in_order
 from rknnlite_backend.zero_copy import MIXED, check_binding, check_direction, place_of
 from rknnlite_protocol.board import Description
@@ -19,7 +20,6 @@ from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, Memory, OpenOptions, PostProcess, Step
 from rknnlite.spi.arguments import typed
 from rknnlite.spi.inputs import checked
-from rknnlite.spi.perf import PerfTable
 from rknnlite.tensor import TensorAttr
 
 from .channel import Channel

@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.perf import PerfTable
 from rknnlite_backend.running import (
     check_timeout,
     check_under_way,
@@ -24,7 +25,6 @@ from rknnlite_protocol.grpc_messages import INFERENCE
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.socs import Soc
 from rknnlite.spi import OpenOptions
-from rknnlite.spi.perf import PerfTable
 from rknnlite.tensor import Layout
 
 from .channel import Channel

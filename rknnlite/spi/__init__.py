@@ -17,13 +17,11 @@ from .types import AttrKind, Device, Input, Memory, OpenOptions, Probe, RawOutpu
 if TYPE_CHECKING:
     from .custom_op import CustomOp, CustomOpFailed, OpContext, OpNode, UseBuiltin
     from .op_host import GpuKernel, GpuServices, OpHost, PostProcess
-    from .perf import CoreMemory, MemorySize, PerfRow, PerfTable
 
 __all__ = [
     "AttrKind",
     "Backend",
     "Context",
-    "CoreMemory",
     "CustomOp",
     "CustomOpFailed",
     "Device",
@@ -31,13 +29,10 @@ __all__ = [
     "GpuServices",
     "Input",
     "Memory",
-    "MemorySize",
     "OpContext",
     "OpHost",
     "OpNode",
     "OpenOptions",
-    "PerfRow",
-    "PerfTable",
     "PostProcess",
     "Probe",
     "RawOutput",
@@ -49,7 +44,9 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("CustomOp", "CustomOpFailed", "OpContext", "OpNode", "UseBuiltin"), "custom_op"),
     **dict.fromkeys(("GpuKernel", "GpuServices", "OpHost", "PostProcess"), "op_host"),
-    **dict.fromkeys(("CoreMemory", "MemorySize", "PerfRow", "PerfTable"), "perf"),
+    **dict.fromkeys(
+        ("CoreMemory", "MemorySize", "PerfRow", "PerfTable"), "perf"
+    ),  # of the library backend, see libraries
 }
 """Operators of the author's own and figures, whose module is imported when somebody asks for one: most programs never do."""
 
