@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rknnlite_llm import astream, open_llm
-from rknnlite_llm import streaming as stream
+from rknnlite_llm import astream, open_llm, stream
 from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 from rknnlite_server.session_pool import SessionPool
 
