@@ -68,6 +68,7 @@ def choose_llm_backend(model: ModelFile, name: str | None = None, options: Optio
         "runs no language models",
         fallback="no RK182x here: running on the CPU reference",
         refusal=lambda backend: backend.refuses_llm(model),
+        check=model.check_package,
     )
     return _choose(task, name, options)
 

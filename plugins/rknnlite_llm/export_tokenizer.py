@@ -178,7 +178,10 @@ def _special(settings: dict[str, Any], key: str, tokens: list[str]) -> int:
 def _template(directory: Path, settings: dict[str, Any]) -> str:
     beside = directory / "chat_template.jinja"
     if beside.exists():
-        return read_text(beside)
+        try:
+            return read_text(beside)
+        except (OSError, ValueError) as error:
+            raise ModelInvalid(f"{beside}: {error}") from None
     value = settings.get("chat_template")
     if isinstance(value, list):
         named = {entry.get("name"): entry.get("template") for entry in value if isinstance(entry, dict)}

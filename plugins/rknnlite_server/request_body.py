@@ -185,7 +185,11 @@ class Body:
 
     def wrong(self, name: str, wanted: str) -> ApiError:
         """The complaint about a field."""
-        text = json.dumps(self.fields.get(name), default=str)
+        text = ""
+        for piece in json.JSONEncoder(default=str).iterencode(self.fields.get(name)):
+            text += piece
+            if len(text) > _SHOWN:  # of a million values the first will do
+                break
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
         return bad_request(f"{self.name(name)} is {shown}, must be {wanted}", self.name(name))
 

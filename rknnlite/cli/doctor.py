@@ -92,7 +92,9 @@ class Doctor(Command):
         verdict = _verdict(found, failed if stops else [], args.backend, board)
         warned = sum(finding.level is Level.WARN for finding in found)
         counted = f"failures: {len(failed)}, warnings: {warned}"
-        console.report(data, *finding_parts(found), *_lacking_parts(), "", counted, verdict)
+        console.report(
+            data, *finding_parts(found, list(health.extras())), *_lacking_parts(), "", counted, verdict
+        )
         return Exit.UNAVAILABLE if stops else Exit.OK
 
 

@@ -11,11 +11,13 @@ from .readiness import brief
 __all__ = ["finding_parts"]
 
 
-def finding_parts(found: Sequence[Finding]) -> list[Part]:
-    """One topic after the other, a line each."""
+def finding_parts(found: Sequence[Finding], apart: Sequence[Finding] = ()) -> list[Part]:
+    """One topic after the other, a line each; without those ``apart``, which are told elsewhere."""
     parts: list[Part] = []
     topic = ""
     for finding in found:
+        if finding in apart:
+            continue
         if finding.topic != topic:
             topic = finding.topic
             parts += [""] * bool(parts) + [Line(f"{topic}:", Tone.HEAD)]

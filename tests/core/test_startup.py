@@ -71,7 +71,7 @@ def test_comparing_is_left_to_those_who_compare(program: str) -> None:
 
 def test_names_of_the_accuracy_room_are_public_nevertheless() -> None:
     script = (
-        "import rknnlite\n"
+        "import rknnlite, rknnlite_insight\n"
         "print({'compare', 'to_onnx'} <= set(dir(rknnlite)), {'compare', 'to_onnx'} <= set(rknnlite.__all__))\n"
         "print(rknnlite.compare.__module__, rknnlite.to_onnx.__module__, rknnlite.compare is rknnlite_insight.compare)"
     )

@@ -142,6 +142,15 @@ def test_unusable_certificates(tmp_path: Path, spoilt: str) -> None:
     assert status == 2 and "certificate" in said and "Traceback" not in said
 
 
+def test_a_pipe_is_no_certificate(tmp_path: Path) -> None:
+    """Opening it would wait for somebody who writes."""
+    os.mkfifo(tmp_path / "pipe")
+    for files in ((tmp_path / "pipe", Path(__file__)), (Path(__file__), tmp_path / "pipe")):
+        settings = ServerSettings(models=(MODEL,), tls_cert=str(files[0]), tls_key=str(files[1]), port=0)
+        with pytest.raises(ParamInvalid, match=r"cannot be used: .*it is a pipe"):
+            start_server(settings)
+
+
 def certificate(folder: Path) -> tuple[Path, Path]:
     """Of localhost, by itself."""
     cert, key = folder / "cert.pem", folder / "key.pem"
