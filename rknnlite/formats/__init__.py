@@ -2,6 +2,12 @@
 
 Files are untrusted: every offset and size is checked, nothing larger than the file justifies is allocated,
 and a damaged file gives ``ModelInvalid``.
+
+* ``frame`` (header and trailer), ``flatbuffer`` (bounds-checked), ``slots`` (names of fields); ``model`` is what every file
+  says.
+* ``flat_model`` is what ``rknn6``, ``rknn_classic`` and ``mini`` share, ``rknn1`` the first toolkit's, ``rkllm`` the language
+  models'.
+* ``tensor_attrs``: what the runtime of a SoC reports for inputs and outputs.
 """
 
 from __future__ import annotations
