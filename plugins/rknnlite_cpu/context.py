@@ -15,8 +15,7 @@ from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, PostProcess, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
 from rknnlite.spi.inputs import in_order
-from rknnlite.spi.running import check_dup, no_data
-from rknnlite.spi.zero_copy import MIXED
+from rknnlite.spi.running import both_paths, check_dup, no_data
 from rknnlite.tensor import TensorAttr
 
 from .bindings import Bindings
@@ -203,7 +202,7 @@ class CpuContext(RunningContext):
 
     def _check_path(self) -> None:
         if self._bindings.bound and not self.mixed_paths:
-            raise ContextInvalid(MIXED)
+            raise both_paths()
 
     # -- figures ------------------------------------------------------------------------------------------
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Optional
 
-from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.errors import ParamInvalid
 from rknnlite.formats import Model
 from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.spi import AttrKind, Context, Memory, zero_copy
-from rknnlite.spi.zero_copy import MIXED, Place
+from rknnlite.spi.running import both_paths
+from rknnlite.spi.zero_copy import Place
 from rknnlite.tensor import Layout, TensorAttr
 
 from .bindings import INTERNAL, WEIGHTS, Bindings
@@ -85,7 +86,7 @@ class ZeroCopyContext(Context):
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
         with self.step():
             if self._common and not self.mixed_paths:
-                raise ContextInvalid(MIXED)
+                raise both_paths()
             if self._has_post:
                 raise ParamInvalid("a context with a post-process plugin has no zero-copy path")
             mine = self._bindings.mine(mem)

@@ -11,7 +11,7 @@ from rknnlite import socs
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.native.rknn_calls import text_of
-from rknnlite.spi import AttrKind, Context, CustomOp, Versions
+from rknnlite.spi import AttrKind, Context, Versions
 from rknnlite.spi.running import not_collected, not_run
 from rknnlite.tensor import TensorAttr
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import ctypes as ct
 from typing import TYPE_CHECKING
 
-from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.errors import ParamInvalid
 from rknnlite.native.crash import calls
 from rknnlite.spi import AttrKind, Memory
+from rknnlite.spi.running import both_paths
 from rknnlite.tensor import TensorAttr
 
 from . import abi
@@ -78,7 +79,7 @@ class ZeroCopyContext(QueryContext):
 
         with self.step():
             if self._common:
-                raise ContextInvalid(zero_copy.MIXED)
+                raise both_paths()
             mine = self._mine(mem)
             pointer = mine.require()
             place = zero_copy.place_of(attr, self._all_places())
