@@ -126,10 +126,10 @@ class LlGuidance:
     package = "llguidance"
 
     def __init__(self, tokens: list[bytes], end: int) -> None:
-        from rknnlite_llm import grammar_library
+        from rknnlite_llm import with_llguidance
 
-        self._lib = grammar_library
-        self._view = grammar_library.tokenizer(tokens, (), end, list)
+        self._lib = with_llguidance
+        self._view = with_llguidance.tokenizer(tokens, (), end, list)
         self._size = len(tokens)
 
     def compile(self, schema: str) -> Any:

@@ -36,8 +36,8 @@ class Ours:
     """The engine on one package."""
 
     def __init__(self, package: Package) -> None:
-        from rknnlite_cpu.llm.cache import KvCache
-        from rknnlite_cpu.llm.model import Decoder
+        from rknnlite_cpu.llm.decoder import Decoder
+        from rknnlite_cpu.llm.kv_cache import KvCache
 
         self._model = read_llm(ModelFile(package.model))
         arch = self._model.arch

@@ -34,10 +34,10 @@ class Ours:
     """The decoder on a package; ``path`` is ``PREFIX:ENGINE``."""
 
     def __init__(self, path: str) -> None:
-        from rknnlite_cpu.llm.cache import KvCache
-        from rknnlite_cpu.llm.compiled import chosen
+        from rknnlite_cpu.llm.compiled_products import chosen
+        from rknnlite_cpu.llm.decoder import Decoder
+        from rknnlite_cpu.llm.kv_cache import KvCache
         from rknnlite_cpu.llm.linear import make_linear
-        from rknnlite_cpu.llm.model import Decoder
         from rknnlite_llm import EmbedTable, Package
         from rknnlite_llm.container.safetensors import SafeTensors
 

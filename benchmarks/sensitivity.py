@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from agreement import compare
 from numpy.typing import NDArray
-from rknnlite_cpu.feed import InputFeed
+from rknnlite_cpu.input_conversion import InputFeed
 from rknnlite_cpu.plan import ExecutionPlan
 from rknnlite_cpu.values import Kernel, decode
 from rknnlite_graph.read import read_graph

@@ -34,10 +34,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "plugins"), str(ROOT / "tests" / "doubles"
 import grpc  # noqa: E402
 import numpy as np  # noqa: E402
 import psutil  # noqa: E402
-from rknnlite_protocol.grpc_form import request_message  # noqa: E402
-from rknnlite_protocol.messages import INFERENCE, methods  # noqa: E402
+from rknnlite_protocol.grpc_codec import request_message  # noqa: E402
+from rknnlite_protocol.grpc_messages import INFERENCE, methods  # noqa: E402
 from rknnlite_protocol.requests import InferRequest, Tensor  # noqa: E402
-from rknnlite_protocol.rest import HEADER_LENGTH, request_body  # noqa: E402
+from rknnlite_protocol.rest_codec import HEADER_LENGTH, request_body  # noqa: E402
 from rknnlite_stand_in import write_model  # noqa: E402
 
 import rknnlite  # noqa: E402

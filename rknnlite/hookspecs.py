@@ -19,30 +19,9 @@ if TYPE_CHECKING:
     from .spi.inspection import Inspector
     from .spi.public_name import PublicName
 
-__all__ = ["OURS", "Manager", "hookimpl", "hookspec", "mistakes"]
+__all__ = ["Manager", "hookimpl", "hookspec", "mistakes"]
 
 _PROJECT = "rknnlite"
-
-OURS = {
-    "authoring": {"commands"},
-    "cplugin": {"custom_ops", "op_hosts"},
-    "cpu": {"backends"},
-    "graph": {"inspectors"},
-    "insight": {"commands", "names"},
-    "librknnrt": {"commands"},
-    "llm": {"commands", "inspectors", "names"},
-    "onnx": {"commands", "lowerings"},
-    "opencl": {"op_hosts"},
-    "ray": {"commands"},
-    "remote": {"backends"},
-    "riscv": {"op_hosts"},
-    "rkllm": {"backends"},
-    "rknn1rt": {"backends"},
-    "rknn3rt": {"backends"},
-    "rknnrt": {"backends"},
-    "server": {"commands"},
-}
-"""Plugins of ours and their hooks: imported when one of those is asked for. A backend has the name of its plugin."""
 
 hookspec = pluggy.HookspecMarker(_PROJECT)
 hookimpl = pluggy.HookimplMarker(_PROJECT)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from . import plugins
 from .errors import BackendUnavailable
+from .extras import OWN_PLUGINS
 from .spi.public_name import PublicName
 
 if TYPE_CHECKING:
@@ -30,32 +31,18 @@ __all__ = [
     "public_name",
 ]
 
-NAMES = {"Chat": "llm", "compare": "insight", "open_llm": "llm", "to_onnx": "insight"}
+NAMES = {name: plugin.name for plugin in OWN_PLUGINS.values() for name in plugin.names}
 """Public names of our own libraries, and which one each comes from: said where it is not installed."""
 
 COMMANDS = {
-    "bench": "rknnlite_insight.commands.bench",
-    "bench-llm": "rknnlite_llm.commands.bench_llm",
-    "chat": "rknnlite_llm.commands.chat",
-    "check": "rknnlite_insight.commands.check",
-    "compare": "rknnlite_insight.commands.compare",
-    "completion": "rknnlite_authoring.completion",
-    "exec": "rknnlite_librknnrt.exec_command",
-    "export-llm": "rknnlite_llm.commands.export_llm",
-    "export-onnx": "rknnlite_onnx.export",
-    "fleet": "rknnlite_ray.command",
-    "librknnrt": "rknnlite_librknnrt.command",
-    "llm-eval": "rknnlite_llm.commands.llm_eval",
-    "man": "rknnlite_authoring.man",
-    "new-plugin": "rknnlite_authoring.new_plugin",
-    "perf": "rknnlite_insight.commands.perf",
-    "port": "rknnlite_onnx.port_command",
-    "serve": "rknnlite_server.command",
-    "top": "rknnlite_insight.commands.top",
+    word: f"rknnlite_{plugin.name}.{module}"
+    for plugin in OWN_PLUGINS.values()
+    for word, module in plugin.commands.items()
 }
 """Commands of our own plugins, and the module whose ``COMMAND`` each is: imported when the command is called."""
 
 _FORMER = {
+    "rknnlite.abi.init_flags": "rknnlite_backend.abi.init_flags",
     "rknnlite.accuracy": "rknnlite_insight",
     "rknnlite.graph": "rknnlite_graph.graph",
     "rknnlite.llm.stream": "rknnlite_llm.streaming",
@@ -64,6 +51,8 @@ _FORMER = {
     "rknnlite.spi.dumps": "rknnlite_insight.dumps",
     "rknnlite.spi.lowering": "rknnlite_graph.lowering",
     "rknnlite.spi.one_node": "rknnlite_insight.one_node",
+    "rknnlite.spi.running": "rknnlite_backend.running",
+    "rknnlite.spi.zero_copy": "rknnlite_backend.zero_copy",
 }
 """Where programs of earlier versions import from -> where it lies."""
 
@@ -134,12 +123,13 @@ def is_there(name: str) -> bool:
 
 
 def missing_library(name: str, what: str) -> BackendUnavailable:
-    """The error of something that needs a library: ``what`` cannot be done, and how to get it."""
-    reason = plugins.problems().get(name, "")
-    because = f" ({reason})" if reason and not reason.startswith(plugins.NOT_INSTALLED) else ""
+    """The error of something that needs a plugin of ours: ``what`` cannot be done, and how to get it."""
+    reason = plugins.problems().get(name, plugins.NOT_INSTALLED)
+    if plugins.SWITCHED_OFF in reason:
+        return BackendUnavailable(f"{what} ({name} is {reason}); leave it out there")
+    because = "" if reason.startswith(plugins.NOT_INSTALLED) else f" ({name}: {reason})"
     return BackendUnavailable(
-        f"{what}{because}; install the whole of rknnlite (Debian: apt install python3-rknnlite-{name}), and leave "
-        f"{name} out of RKNNLITE_DISABLE"
+        f"{what}{because}; install the whole of rknnlite (Debian: apt install {OWN_PLUGINS[name].debian})"
     )
 
 

@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from . import config, hookspecs
 from .errors import BackendUnavailable, ParamInvalid
-from .extras import EXTRAS, EntryPoint, entry_points, missing
-from .hookspecs import OURS, Manager
+from .extras import EXTRAS, OWN_PLUGINS, EntryPoint, entry_points, missing
+from .hookspecs import Manager
 from .log import logger
 from .spi import Backend
 from .spi.arguments import typed
-from .spi.plugin_problems import Problem, forget_problems, known_problems, may_enter, note, why_left_out
+from .spi.plugin_problems import (
+    Problem,
+    forget_problems,
+    known_problems,
+    may_enter,
+    note,
+    note_twin,
+    why_left_out,
+)
 from .spi.types import Options, Probe
 
 if TYPE_CHECKING:
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GROUP",
     "NOT_INSTALLED",
+    "SWITCHED_OFF",
     "backend",
     "backends",
     "blame",
@@ -53,7 +62,9 @@ GROUP = "rknnlite"
 NOT_INSTALLED = "not installed"
 """How the problem of a plugin begins that nobody has asked for; see ``_absent``."""
 
-_DEBIAN_ALONE = {"cplugin", "opencl", "remote", "riscv"}
+SWITCHED_OFF = "switched off by RKNNLITE_DISABLE"
+"""The problem of a plugin that its user does not want."""
+
 _entered: list[str] = []
 """Names of plugins that are being imported."""
 
@@ -71,12 +82,12 @@ def manager() -> Manager:
     disabled = {name.strip() for name in (config.get("disable") or "").split(",") if name.strip()}
     for entry in _entry_points():
         if entry.name in disabled:
-            note(entry.name, "import", "switched off by RKNNLITE_DISABLE")
+            note(entry.name, "import", SWITCHED_OFF)
         elif entry.name in plugins.late:
-            _check_twin(entry, plugins.late[entry.name].value)
+            note_twin(entry.name, entry.value, plugins.late[entry.name].value)
         else:
             plugins.late[entry.name] = entry
-            if entry.name in OURS and entry.value == f"{GROUP}_{entry.name}":
+            if entry.name in OWN_PLUGINS and entry.value == f"{GROUP}_{entry.name}":
                 plugins.own.add(entry.name)
     return plugins
 
@@ -85,7 +96,8 @@ def _with_late(hook: str = "", ours: str = "") -> Manager:
     """``manager`` with the plugins of others, and of ours with those that have a hook, or with the one that is named."""
     plugins = manager()
     for name in list(plugins.late):
-        if name not in plugins.own or ours == name or (not ours and (not hook or hook in OURS[name])):
+        theirs = name not in plugins.own
+        if theirs or (name == ours if ours else not hook or hook in OWN_PLUGINS[name].hooks):
             _enter(plugins, name)
     return plugins
 
@@ -112,7 +124,7 @@ def _enter(plugins: Manager, name: str) -> None:
         plugins.register(plugin, name=entry.name)
     except (Exception, SystemExit) as error:  # a script that was never meant to be imported exits
         if _absent(entry, error):
-            package = f"python3-rknnlite-{entry.name}"
+            package = OWN_PLUGINS[entry.name].debian
             note(entry.name, "import", f"{NOT_INSTALLED} (Debian: apt install {package})")
             return
         reason = _line(error)
@@ -128,24 +140,14 @@ def _enter(plugins: Manager, name: str) -> None:
         logger.warning("plugin %s: %s", entry.name, mistake)
 
 
-def _check_twin(entry: EntryPoint, value: str) -> None:
-    """Two packages whose entry points have one name; the same package found twice is no problem."""
-    if entry.value != value:
-        text = (
-            f"two packages have an entry point of this name, {value} and {entry.value}; the second is skipped"
-        )
-        if note(entry.name, "twin", text, "remove one of them"):
-            logger.warning("plugin %s: %s", entry.name, text)
-
-
 def _line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
 def _absent(entry: EntryPoint, error: BaseException) -> bool:
-    """Whether it is a plugin of ours that Debian packages alone: its entry point is there, its module may not be."""
-    alone = entry.name in _DEBIAN_ALONE and entry.value == f"rknnlite_{entry.name}"
-    return alone and isinstance(error, ModuleNotFoundError) and error.name == entry.value
+    """Whether it is a plugin of ours, which Debian packages alone: its entry point is there, its module may not be."""
+    ours = entry.name in OWN_PLUGINS and entry.value == f"rknnlite_{entry.name}"
+    return ours and isinstance(error, ModuleNotFoundError) and error.name == entry.value
 
 
 def _entry_points() -> list[EntryPoint]:
@@ -166,10 +168,18 @@ def problem_list() -> list[Problem]:
     return known_problems()
 
 
-def blame() -> str:
-    """The end of a message about something that is missing: what is wrong with plugins that might have it."""
-    wrong = [problem for problem in problem_list() if not problem.text.startswith(NOT_INSTALLED)]
-    return "".join(f"; plugin {problem.plugin}: {problem}" for problem in wrong)
+def blame(*kinds: str) -> str:
+    """The end of a message about something that is missing: what is wrong with plugins that might have it.
+
+    Args:
+        kinds: of plugins of ours (``OwnPlugin.kind``, or a name) that might have it and count where they are not installed.
+    """
+    absent = {problem.plugin for problem in problem_list() if problem.text.startswith(NOT_INSTALLED)}
+    wrong = sorted(problem for problem in problem_list() if problem.plugin not in absent)
+    asked = sorted(name for name in absent if {name, OWN_PLUGINS[name].kind} & set(kinds))
+    package = OWN_PLUGINS[asked[0]].debian if len(asked) == 1 else "python3-rknnlite-NAME"
+    told = f"; {NOT_INSTALLED}: {', '.join(asked)} (Debian: apt install {package})" if asked else ""
+    return "".join(f"; plugin {problem.plugin}: {problem}" for problem in wrong) + told
 
 
 def _taken(hook: str, thing: Any) -> Any:
@@ -246,8 +256,7 @@ def backend(name: str) -> Backend:
     found = asked.get(name) or backends().get(name)
     if found is None:
         known = ", ".join(sorted(backends())) or "none"
-        missing = "".join(f"; plugin {n}: {why}" for n, why in sorted(problems().items()))
-        raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{missing}")
+        raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{blame(name)}")
     return found
 
 
@@ -328,7 +337,7 @@ def lowering(name: str) -> Any:
     """The lowering of that name; raises BackendUnavailable with what is to be installed."""
     found = lowerings().get(name)
     if found is None:
-        raise missing("onnx", f"no plugin writes {name} files{blame()}")
+        raise missing("onnx", f"no plugin writes {name} files{blame(name)}")
     return found
 
 
@@ -378,7 +387,7 @@ def gpu_services() -> GpuServices:
         if not probe.available:
             reasons.append(f"{host.name}: {probe.reason}")
     raise BackendUnavailable(
-        "no GPU for custom operators; " + ("; ".join(reasons) or EXTRAS["opencl"].remedy)
+        "no GPU for custom operators; " + ("; ".join(reasons) or EXTRAS["opencl"].remedy) + blame("opencl")
     )
 
 
@@ -396,4 +405,4 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 
 def _hosts() -> str:
     known = "; ".join(f"{host.name} ({host.probe().reason})" for host in op_hosts().values())
-    return known + "".join(f"; plugin {name}: {why}" for name, why in sorted(problems().items())) or "none"
+    return (known or "none") + blame("op host")

@@ -12,6 +12,7 @@ from typing import Optional
 from rknnlite import plugins
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.writing import write_text
+from rknnlite.spi.command import CORE_COMMANDS
 
 __all__ = ["KINDS", "write_package"]
 
@@ -95,7 +96,7 @@ def _refused(name: str, kind: str) -> Optional[str]:
         return f"rknnlite_{name} is installed already"
     if name in plugins.problems() or plugins.manager().has_plugin(name):
         return "an installed plugin has it"
-    if kind == "riscv" and name in plugins.commands():
+    if kind == "riscv" and name in (*CORE_COMMANDS, *plugins.commands()):
         return f"the package brings a command of its name, and rknnlite {name} is one already"
     if name in {"kernel", "global", "float", "double", "int", "char", "short", "long", "void", "main"}:
         return "it is a word of C"

@@ -19,7 +19,7 @@ from rknnlite.formats import IoTensor
 from rknnlite.spi import Input
 from rknnlite.tensor import TensorAttr
 
-from .feed import InputFeed
+from .input_conversion import InputConversion
 from .values import Array, decode
 
 __all__ = ["Fidelity", "FloatFeed", "graph_for"]
@@ -51,19 +51,19 @@ def graph_for(fidelity: Fidelity, graph: Graph) -> Graph:
     if fidelity is Fidelity.TABLE:
         return table_graph(graph)
     if fidelity is Fidelity.FLOAT:
-        from rknnlite_graph.real import float_graph
+        from rknnlite_graph.float_graph import float_graph
 
         return float_graph(graph)
     return graph
 
 
 class FloatFeed:
-    """``InputFeed`` of a graph in float: real values, unrounded; stored elements that pass through are decoded."""
+    """``InputConversion`` of a graph in float: real values, unrounded; stored elements that pass through are decoded."""
 
     def __init__(self, io: IoTensor, stored: Tensor, real: Tensor, native: TensorAttr) -> None:
         self._stored = stored
-        self._as_stored = InputFeed(io, stored, native)
-        self._as_real = InputFeed(io, real, native)
+        self._as_stored = InputConversion(io, stored, native)
+        self._as_real = InputConversion(io, real, native)
 
     def values(self, item: Input) -> list[Array]:
         """One value per batch item. Raises InputInvalid for wrong shape, size or values."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 from rknnlite_graph.graph import Graph, Node
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ModelUnsupported, OutOfMemory, RknnError
@@ -23,7 +23,7 @@ from .registry import Builder
 from .values import Array, Kernel
 
 if TYPE_CHECKING:
-    from .custom import CustomNode
+    from .custom_ops import CustomNode
     from .engines.accelerator import Accelerator, Island
 
 __all__ = ["MARKERS", "ExecutionPlan", "Step", "Watch"]
@@ -142,7 +142,7 @@ class ExecutionPlan:
     def _kernel(self, view: NodeView, ops: Mapping[str, CustomOp]) -> Kernel:
         node = view.node
         if node.op in ops:
-            from .custom import CustomNode  # few networks have one
+            from .custom_ops import CustomNode  # few networks have one
 
             try:
                 custom = CustomNode(ops[node.op], view, self._model_name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from rknnlite_graph.graph import Accumulator, TensorRole
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from rknnlite.tensor import DType
 

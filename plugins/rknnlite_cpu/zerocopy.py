@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Optional
 
+from rknnlite_backend import zero_copy
+from rknnlite_backend.running import both_paths
+from rknnlite_backend.zero_copy import Place
+
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats import Model
 from rknnlite.layout import nchw_to_nhwc_shape
-from rknnlite.spi import AttrKind, Context, Memory, zero_copy
-from rknnlite.spi.running import both_paths
-from rknnlite.spi.zero_copy import Place
+from rknnlite.spi import AttrKind, Context, Memory
 from rknnlite.tensor import Layout, TensorAttr
 
 from .bindings import INTERNAL, WEIGHTS, Bindings

@@ -13,9 +13,9 @@ from rknnlite.spi.command import Column, Line, Part, Table, bytes_text
 from rknnlite.spi.inspection import Description, Inspector
 
 from .graph import Guess, TensorRole
+from .known_hardware_issues import silicon, suspicions
 from .read import read_graph
-from .reading import guesses
-from .silicon import silicon, suspicions
+from .reading import unverified_facts
 
 __all__ = ["GraphInspector", "Operators"]
 
@@ -100,7 +100,8 @@ def _guessed(model: Model) -> tuple[list[dict[str, str]], str]:
     found = _guesses(model)
     facts = dict.fromkeys(guess.fact for guess in found)
     lines = [
-        f"  {guesses.text(fact, [guess.node for guess in found if guess.fact == fact])}" for fact in facts
+        f"  {unverified_facts.text(fact, [guess.node for guess in found if guess.fact == fact])}"
+        for fact in facts
     ] or ["  nothing: every pattern has been compared with the vendor's simulator"]
     return [vars(guess) for guess in found], "\n".join(["not verified:", *lines])
 
@@ -111,5 +112,5 @@ def _guesses(model: Model) -> list[Guess]:
         graphs = [read_graph(model, index) for index in range(max(1, len(model.shapes)))]
     except ModelInvalid:
         return []
-    reported = [Guess("", fact) for fact in guesses.about_strides(model.family)]
+    reported = [Guess("", fact) for fact in unverified_facts.about_strides(model.family)]
     return list(dict.fromkeys([*(guess for graph in graphs for guess in graph.guesses), *reported]))

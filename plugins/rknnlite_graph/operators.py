@@ -131,20 +131,20 @@ _ELU_UNITS, _SILU_UNITS = 3276.80, 2824.787
 
 
 def _elu_alpha(lut: Lut, x: Optional[QuantParams]) -> float:
-    from .tables import elu_alpha  # few networks have such functions
+    from .activation_tables import elu_alpha  # few networks have such functions
 
     return elu_alpha(lut.high, _ELU_UNITS)
 
 
 def _silu_beta(lut: Lut, x: Optional[QuantParams]) -> float:
-    from .tables import silu_beta
+    from .activation_tables import silu_beta
 
     return silu_beta(lut.high, _SILU_UNITS)
 
 
 def _line(part: int) -> Callable[[Lut, Optional[QuantParams]], Optional[float]]:
     def read(lut: Lut, x: Optional[QuantParams]) -> Optional[float]:
-        from .tables import hard_sigmoid_line
+        from .activation_tables import hard_sigmoid_line
 
         if x is None:
             return None

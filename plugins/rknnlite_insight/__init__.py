@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from rknnlite.spi.command import Command
 
     from .comparison import BoardRun, Comparison, Group
+    from .error_analysis import judge
     from .health import look_afar
-    from .judgement import judge
     from .onnx_export import to_onnx
-    from .session import compare
+    from .run_comparison import compare
     from .tensor_error import Distance, TensorError
     from .verdict import Kind, LayerError, Quantisation, Verdict
 
@@ -41,9 +41,9 @@ __all__ = [
 _MODULES = {
     "health": ("look_afar",),
     "comparison": ("BoardRun", "Comparison", "Group"),
-    "judgement": ("judge",),
+    "error_analysis": ("judge",),
     "onnx_export": ("to_onnx",),
-    "session": ("compare",),
+    "run_comparison": ("compare",),
     "tensor_error": ("Distance", "TensorError"),
     "verdict": ("Kind", "LayerError", "Quantisation", "Verdict"),
 }

@@ -15,7 +15,7 @@ from rknnlite.spi.custom_op import CustomOp
 from rknnlite.tensor import DType
 
 from .dumps import Dump, DumpWriter
-from .onnx_pieces import ShapeOf, custom_nodes, run_pieces
+from .onnx_custom_nodes import ShapeOf, custom_nodes, run_pieces
 
 __all__ = ["dump_onnx"]
 

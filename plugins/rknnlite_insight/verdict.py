@@ -1,4 +1,4 @@
-"""What a comparison comes to, as data and in words. Terminal, page and JSON all show these words; ``judgement`` measures."""
+"""What a comparison comes to, as data and in words. Terminal, page and JSON all show these words; ``error_analysis`` measures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checksums of the files of a package: a byte that changed is found when the model is opened, not in its answers.
 
 A CRC-32 of every 16 MiB, computed by two threads or more: a disk is the slower part. Files that were found right
-before are remembered (``verified``).
+before are remembered (``verified_files``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rknnlite.formats import ModelFile
 
 from .container.description import MAGIC, SUM_CHUNK, FileSum, read_llm
 from .package import Package
-from .verified import is_known, remember
+from .verified_files import is_known, remember
 
 __all__ = ["check_beside", "check_sum", "file_sum"]
 
@@ -33,7 +33,7 @@ def file_sum(file: ModelFile) -> FileSum:
 def check_sum(file: ModelFile, wanted: FileSum, again: bool = True) -> None:
     """Raise ModelInvalid, naming the place, when a file is not the one that was exported.
 
-    ``again`` False: a file that was found right before, and is the same, is not read (``verified``).
+    ``again`` False: a file that was found right before, and is the same, is not read (``verified_files``).
     """
     with file.naming():
         data = file.data

@@ -2,7 +2,7 @@
 
 Terminals of the library are greedy: one for ``[a-z]*`` would leave nothing for the "z" behind it. So every character is
 a terminal of its own, which is exact and slow where much may come; a grammar that does not contain itself is one regular
-expression, which is exact and fast; of others those parts become terminals that cannot be mistaken (``gbnf_words``).
+expression, which is exact and fast; of others those parts become terminals that cannot be mistaken (``gbnf_terminals``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Optional
 from rknnlite.errors import ParamInvalid
 
 from .gbnf import Alternatives, Characters, Node, Reference, Repeated, Sequence, read_gbnf
-from .gbnf_words import Expressions
+from .gbnf_terminals import Expressions
 
 __all__ = ["lark_of_gbnf"]
 

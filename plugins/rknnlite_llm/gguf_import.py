@@ -23,7 +23,7 @@ from .gguf import read_gguf
 from .gguf_config import FACTORS, family_of, hf_config
 from .gguf_families import ENDS, EXPERTS, GgufFamily
 from .package import file_bytes
-from .tokens.gguf import published_of
+from .python_tokenizer.from_gguf import published_of
 
 __all__ = ["is_gguf", "unpack_gguf"]
 

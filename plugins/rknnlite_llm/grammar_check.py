@@ -14,11 +14,13 @@ import sys
 import threading
 from typing import Any, Optional
 
-from rknnlite.errors import ParamInvalid, RknnError, RunTimeout
-from rknnlite.native.childprocess import ChildProcess, python_main
+from rknnlite_programs.childprocess import ChildProcess
 
-from . import grammar_library as lib
-from .apart import receive, send
+from rknnlite.errors import ParamInvalid, RknnError, RunTimeout
+from rknnlite.native.processes import python_main
+
+from . import with_llguidance as lib
+from .isolated_tokenizer import receive, send
 
 __all__ = ["GrammarCheck", "main"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rknnlite.errors import ParamInvalid
 
-from . import grammar_library as lib
+from . import with_llguidance as lib
 from .constraints import Rule
 from .grammar_check import GrammarCheck
 from .host_sampling import Constraint

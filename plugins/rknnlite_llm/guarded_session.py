@@ -13,9 +13,9 @@ from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.spi.llm import CallState, KvClear, KvPolicy, LlmCallbacks, LlmResult, LlmSession, RunSummary
 from rknnlite.spi.one_thread import OneThread
 
-from .budget import RenderStopped
 from .callbacks import CheckedCallbacks
 from .engine import LlmEngine
+from .template_budget import RenderStopped
 
 __all__ = ["GuardedSession", "kv_clear", "kv_policy"]
 
@@ -46,7 +46,7 @@ class GuardedSession(LlmSession):
 
     @property
     def callbacks(self) -> LlmCallbacks:
-        return self._calls.given
+        return self._calls.unchecked
 
     def set_callbacks(self, callbacks: LlmCallbacks) -> None:
         known = len(self._engine.outputs)

@@ -1,4 +1,4 @@
-"""The process of a tokenizer whose regular expressions nobody knows; ``apart`` starts it and sits at the other end.
+"""The process of a tokenizer whose regular expressions nobody knows; ``isolated_tokenizer`` starts it and sits at the other end.
 
 Requests are JSON objects of one member each: ``open`` with a path, ``encode`` with a text and whether special tokens are
 put around it, ``decode`` with token ids and whether special ones are left out. Answers have ``result`` or ``error``.
@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from rknnlite.errors import RknnError
 
-from .apart import receive, send
+from .isolated_tokenizer import receive, send
 from .tokenizer import Tokenizer
 
 __all__ = ["main"]

@@ -7,8 +7,8 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.float_graph import weight_steps
 from rknnlite_graph.graph import Graph, Node, Tensor
-from rknnlite_graph.real import weight_steps
 
 from rknnlite.quant import RANGES
 from rknnlite.tensor import DType

@@ -23,8 +23,8 @@ from rknnlite.spi.perf import MemorySize, PerfRow, PerfTable
 from rknnlite.spi.types import AttrKind, Versions
 from rknnlite.tensor import TensorAttr
 
-from .json_form import from_text, to_text
-from .problems import error_from
+from .dataclass_json import from_text, to_text
+from .error_status import error_from
 
 __all__ = [
     "ATTR",
@@ -99,7 +99,7 @@ class Description:
     ``shape_chosen``: data may be passed through before a shape was selected.
 
     Examples:
-        >>> from rknnlite_protocol.json_form import from_text, to_text
+        >>> from rknnlite_protocol.dataclass_json import from_text, to_text
         >>> made = Description("resnet", "cpu", "RK3588", Versions("2.3.2", "0.9.8"))
         >>> from_text(Description, to_text(made)) == made
         True

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 from urllib.parse import unquote
 
+from rknnlite_protocol.error_status import CODE_KEY, ERROR_KEY, Status, status_of
 from rknnlite_protocol.execution import answer
 from rknnlite_protocol.metadata import VERSION, model_metadata
-from rknnlite_protocol.problems import CODE_KEY, ERROR_KEY, Status, status_of
 from rknnlite_protocol.requests import InferRequest, InferResponse
-from rknnlite_protocol.rest import HEADER_LENGTH, parse_request, response_body
+from rknnlite_protocol.rest_codec import HEADER_LENGTH, parse_request, response_body
 
 from rknnlite._version import __version__
 from rknnlite.errors import RknnError, shown

@@ -6,8 +6,8 @@ import threading
 import time
 from dataclasses import replace
 
-from rknnlite_protocol.json_form import from_text
-from rknnlite_protocol.messages import BOARD
+from rknnlite_protocol.dataclass_json import from_text
+from rknnlite_protocol.grpc_messages import BOARD
 
 from rknnlite.errors import RknnError
 from rknnlite.log import logger

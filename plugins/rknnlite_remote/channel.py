@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import grpc
-from rknnlite_protocol.messages import BOARD, HEALTH, INFERENCE, methods
+from rknnlite_protocol.grpc_messages import BOARD, HEALTH, INFERENCE, methods
 
 from rknnlite.errors import DeviceUnavailable, ParamInvalid, RknnError
 from rknnlite.files.reading import read_bytes

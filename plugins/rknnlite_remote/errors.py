@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import grpc
-from rknnlite_protocol.problems import CODE_KEY, ERROR_KEY, error_from
+from rknnlite_protocol.error_status import CODE_KEY, ERROR_KEY, error_from
 
 from rknnlite.errors import (
     ContextInvalid,

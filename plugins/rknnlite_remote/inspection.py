@@ -9,8 +9,8 @@ from typing import Any, Optional
 
 from rknnlite_insight.dumps import MANIFEST, Dump
 from rknnlite_protocol.board import PIECE, PerfFigures
-from rknnlite_protocol.json_form import from_text
-from rknnlite_protocol.messages import BOARD, message
+from rknnlite_protocol.dataclass_json import from_text
+from rknnlite_protocol.grpc_messages import BOARD, message
 
 from rknnlite.errors import DeviceUnavailable, ParamInvalid
 from rknnlite.files.reading import read_bytes

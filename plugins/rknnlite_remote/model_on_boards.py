@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import grpc
 from rknnlite_protocol.board import Description, shapes_text, stored_name
-from rknnlite_protocol.json_form import from_text
-from rknnlite_protocol.messages import BOARD, HEALTH, message
+from rknnlite_protocol.dataclass_json import from_text
+from rknnlite_protocol.grpc_messages import BOARD, HEALTH, message
 
 from rknnlite.errors import DeviceUnavailable, RknnError, RunTimeout, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile

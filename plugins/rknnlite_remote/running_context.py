@@ -8,14 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_protocol.board import Description, shapes_text
-from rknnlite_protocol.messages import INFERENCE
-
-from rknnlite.errors import ParamInvalid
-from rknnlite.socs import Soc
-from rknnlite.spi import OpenOptions
-from rknnlite.spi.perf import PerfTable
-from rknnlite.spi.running import (
+from rknnlite_backend.running import (
     both_paths,
     check_timeout,
     check_under_way,
@@ -25,6 +18,13 @@ from rknnlite.spi.running import (
     outcome,
     wait_done,
 )
+from rknnlite_protocol.board import Description, shapes_text
+from rknnlite_protocol.grpc_messages import INFERENCE
+
+from rknnlite.errors import ParamInvalid
+from rknnlite.socs import Soc
+from rknnlite.spi import OpenOptions
+from rknnlite.spi.perf import PerfTable
 from rknnlite.tensor import Layout
 
 from .channel import Channel

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 from rknnlite_protocol.board import PIECE
-from rknnlite_protocol.messages import BOARD, message
+from rknnlite_protocol.grpc_messages import BOARD, message
 
 from rknnlite.errors import DeviceUnavailable
 from rknnlite.formats import ModelFile

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_protocol.board import ATTR, SHAPES, SIZE, attr_text
 from rknnlite_protocol.datatypes import DATATYPES, datatype_of
-from rknnlite_protocol.grpc_form import request_message
-from rknnlite_protocol.messages import message
-from rknnlite_protocol.problems import CODE_KEY, ERROR_KEY
+from rknnlite_protocol.error_status import CODE_KEY, ERROR_KEY
+from rknnlite_protocol.grpc_codec import request_message
+from rknnlite_protocol.grpc_messages import message
 from rknnlite_protocol.requests import InferRequest, Parameter, Requested
-from rknnlite_protocol.rest import tensor_of
+from rknnlite_protocol.rest_codec import tensor_of
 
 from rknnlite.errors import DeviceUnavailable, RknnError
 from rknnlite.spi import Input

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.chat_template import ChatTemplate, LiteralTemplate, Turn, checked_tools, parse_tools
 from rknnlite_llm.inputs import split_inputs
 from rknnlite_llm.messages import Message, checked_messages, leading_system, media_parts
-from rknnlite_llm.template import ChatTemplate, LiteralTemplate, Turn, checked_tools, parse_tools
 
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi.llm import (

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Optional
 
+from rknnlite_backend.versions import version_numbers
+from rknnlite_llm.chat_template import ChatTemplate, JinjaTemplate
 from rknnlite_llm.engine import LlmEngine
-from rknnlite_llm.template import ChatTemplate, JinjaTemplate
 
 from rknnlite.errors import ContextInvalid, OutOfMemory, ParamInvalid, RknnError
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.native.board import Board
 from rknnlite.native.forks import made_before_fork
-from rknnlite.native.versions import version_numbers
 from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams
 from rknnlite.tensor import DType, KvDtype, Layout, TensorAttr
 

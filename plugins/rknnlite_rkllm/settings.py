@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Optional
 
-from rknnlite_llm.template import CHATML
+from rknnlite_llm.chat_template import CHATML
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.reading import read_text

@@ -9,6 +9,7 @@ from concurrent import futures
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_backend.running import both_paths, not_prepared, not_under_way, outcome, wait_done
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
@@ -16,7 +17,6 @@ from rknnlite.formats import ModelFile
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import Input, Memory, OpenOptions
 from rknnlite.spi.one_thread import OneThread
-from rknnlite.spi.running import both_paths, not_prepared, not_under_way, outcome, wait_done
 
 from . import abi
 from .errors import check

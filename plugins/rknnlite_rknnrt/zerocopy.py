@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes as ct
 from typing import TYPE_CHECKING
 
+from rknnlite_backend.running import both_paths
+
 from rknnlite.errors import ParamInvalid
 from rknnlite.native.crash import calls
 from rknnlite.spi import AttrKind, Memory
-from rknnlite.spi.running import both_paths
 from rknnlite.tensor import TensorAttr
 
 from . import abi
@@ -20,7 +21,7 @@ from .errors import check
 from .queries import QueryContext
 
 if TYPE_CHECKING:
-    from rknnlite.spi.zero_copy import Place
+    from rknnlite_backend.zero_copy import Place
 
     from .memory import RknnrtMemory
 
@@ -75,7 +76,7 @@ class ZeroCopyContext(QueryContext):
                 self._ready = False
 
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
-        from rknnlite.spi import zero_copy
+        from rknnlite_backend import zero_copy
 
         with self.step():
             if self._common:
@@ -93,7 +94,7 @@ class ZeroCopyContext(QueryContext):
 
     def _mine(self, mem: Memory) -> RknnrtMemory:
         """The memory, which belongs to this context; raises ParamInvalid, ContextInvalid."""
-        from rknnlite.spi import zero_copy
+        from rknnlite_backend import zero_copy
 
         from .memory import RknnrtMemory
 
@@ -108,7 +109,7 @@ class ZeroCopyContext(QueryContext):
         return self._places
 
     def _places_of(self, is_input: bool) -> list[Place]:
-        from rknnlite.spi import zero_copy
+        from rknnlite_backend import zero_copy
 
         native = self._attrs(AttrKind.NATIVE_INPUT if is_input else AttrKind.NATIVE_OUTPUT)
         kind = AttrKind.NATIVE_NHWC_INPUT if is_input else AttrKind.NATIVE_NHWC_OUTPUT
@@ -138,7 +139,7 @@ class ZeroCopyContext(QueryContext):
 
     @calls("backend rknnrt: rknn_mem_sync")
     def sync(self, mem: Memory, direction: str) -> None:
-        from rknnlite.spi import zero_copy
+        from rknnlite_backend import zero_copy
 
         zero_copy.check_direction(direction)
         with self.exclusive():

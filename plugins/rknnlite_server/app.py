@@ -21,12 +21,13 @@ from rknnlite.errors import RknnError, shown
 from rknnlite.extras import missing
 from rknnlite.native.board import Board
 
-from .about import detokenize, health, models, one_model, tokenize
+from .app_state import State
 from .chat import chat_completions
 from .completions import completions
 from .embeddings import embeddings
 from .errors import ApiError, problem_of
 from .metrics import Counting, Metrics, metrics
+from .model_routes import detokenize, health, models, one_model, tokenize
 from .networks.figures import NetworkFigures
 from .networks.rest import network_routes
 from .ollama import ollama_routes
@@ -35,7 +36,6 @@ from .origins import Origins
 from .page import page
 from .served_model import ServedModel
 from .settings import ServerSettings
-from .state import State
 
 __all__ = ["all_routes", "make_app", "openai_routes"]
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional, Union
 
@@ -16,18 +16,21 @@ from starlette.responses import JSONResponse, Response
 
 from rknnlite.spi.llm import MessagesInput
 
+from .app_state import served, state_of
 from .async_helpers import closing
-from .body import Body
 from .errors import bad_request
 from .generation import Ended, Piece, Work, generate
+from .generation_request import Common, common, response_rule, room, top_logprobs
 from .logprobs import chat_logprobs
-from .requests import Common, common, response_rule, room, top_logprobs
+from .request_body import Body
 from .served_model import ServedModel
-from .state import served, state_of
 from .streaming import event_stream, while_connected
 from .tool_choice import Tools, call_id, tools_of
 
-__all__ = ["ChatAnswer", "ChatRequest", "chat_completions", "chat_request", "whole_answer"]
+__all__ = ["ChatAnswer", "ChatRequest", "chat_completions", "chat_request", "check_count", "whole_answer"]
+
+_MOST_PARTS = 8192
+"""Parts of all messages together, each of which takes a while to be looked at."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,7 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
     messages = body.items("messages")
     if not messages:
         raise bad_request("messages must be a list with one message or more", "messages")
-    if len(messages) > limit:
-        raise bad_request(f"{len(messages)} messages, {limit} are allowed", "messages")
+    check_count(messages, limit)
     for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
         if body.has(old):
             raise bad_request(f"{old} is not supported, give {new} instead", old)
@@ -130,6 +132,16 @@ async def chat_request(body: Body, model: ServedModel, limit: int) -> ChatReques
         answer_decoder(model.tokenizer, model.form, bool(tools.offered)),
     )
     return ChatRequest(model, work, shared, tools, model.opens_thought(tokens))
+
+
+def check_count(messages: Sequence[Any], limit: int) -> None:
+    """Before any message is looked at: raises ApiError for more than ``limit``, or too many parts and pictures in them."""
+    if len(messages) > limit:
+        raise bad_request(f"{len(messages)} messages, {limit} are allowed", "messages")
+    lists = [m.get(name) for m in messages if isinstance(m, dict) for name in ("content", "images")]
+    count = sum(len(content) for content in lists if isinstance(content, list))
+    if count > _MOST_PARTS:
+        raise bad_request(f"{count} parts of messages, {_MOST_PARTS} are allowed", "messages")
 
 
 async def parts(

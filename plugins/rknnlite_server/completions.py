@@ -13,15 +13,15 @@ from typing import Any, Optional
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from .app_state import served, state_of
 from .async_helpers import closing
-from .body import Body
 from .chat import usage_of
 from .errors import bad_request
 from .generation import Ended, Piece, Work, generate
+from .generation_request import Common, common, response_rule, room, top_logprobs
 from .logprobs import plain_logprobs
-from .requests import Common, common, response_rule, room, top_logprobs
+from .request_body import Body
 from .served_model import ServedModel
-from .state import served, state_of
 from .streaming import event_stream, while_connected
 from .tool_choice import Tools
 

@@ -7,16 +7,18 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid
 from rknnlite.extras import missing
 from rknnlite.files.json_text import parse_json
+from rknnlite.files.reading import check_file
 
 from .settings import ServerSettings, settings_from_params, settings_of
 
 if TYPE_CHECKING:
-    from .state import State
+    from .app_state import State
 
 __all__ = ["ServerStatus", "serve", "start_server", "stop_server"]
 
@@ -98,7 +100,7 @@ class _Running:
             import uvicorn
 
             from .app import make_app
-            from .serving import Connection, Server, listening
+            from .http_server import Connection, Server, listening
         except ImportError as error:
             raise missing("server", "the server cannot run", error) from None
         if not 0 <= log_level < len(_LEVELS):
@@ -107,6 +109,8 @@ class _Running:
         app = make_app(settings, on_status=self._on_status)
         self._state: State = app.state.rknnlite
         try:
+            for path in filter(None, (settings.tls_cert, settings.tls_key)):
+                check_file(Path(path))
             config = uvicorn.Config(
                 app,
                 log_level=_LEVELS[log_level],

@@ -16,11 +16,11 @@ from starlette.responses import JSONResponse, Response
 
 from rknnlite.errors import ModelUnsupported
 
+from .app_state import served, state_of
 from .async_helpers import within
-from .body import Body
 from .errors import ApiError, bad_request
+from .request_body import Body
 from .served_model import ServedModel
-from .state import served, state_of
 from .streaming import while_connected
 
 __all__ = ["embed_tokens", "embeddings", "tokens_of"]

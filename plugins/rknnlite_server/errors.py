@@ -6,7 +6,7 @@ import re
 from typing import Any, Optional, Union
 
 from rknnlite_llm.tokenizer import TextTooLong
-from rknnlite_protocol.problems import CODE_KEY, ERROR_KEY, status_of
+from rknnlite_protocol.error_status import CODE_KEY, ERROR_KEY, status_of
 
 from rknnlite.errors import (
     BackendUnavailable,

@@ -15,17 +15,17 @@ from starlette.routing import BaseRoute, Route
 
 from rknnlite.files.json_text import parse_json
 
+from .app_state import state_of
 from .async_helpers import closing
-from .body import Body
-from .chat import ChatRequest, chat_request, parts
+from .chat import ChatRequest, chat_request, check_count, parts
 from .completions import completion_work
 from .generation import Ended, Piece
 from .logprobs import chat_logprobs
-from .ollama_about import ps, pull, show, tags, timestamp, unsupported, version
 from .ollama_embed import embed, embed_one
+from .ollama_models import ps, pull, show, tags, timestamp, unsupported, version
 from .ollama_requests import as_chat, as_completion, chat_messages, generate_messages, model_of, rested
+from .request_body import Body
 from .served_model import ServedModel
-from .state import state_of
 from .streaming import line_stream, while_connected
 from .tool_choice import Tools, call_id
 
@@ -123,10 +123,11 @@ async def chat(request: Request) -> Response:
     body = await state_of(request).json(request)
     model = model_of(request, body)
     model.must_generate()
+    limit = state_of(request).settings.max_messages
+    check_count(body.items("messages") or [], limit)
     messages = chat_messages(body)
     if not messages:
         return _loaded(body, model, {"message": {"role": "assistant", "content": ""}})
-    limit = state_of(request).settings.max_messages
     asked = await chat_request(as_chat(body, model, messages), model, limit)
     return await _answer(request, asked, False, start)
 
@@ -139,12 +140,13 @@ async def generate(request: Request) -> Response:
     model.must_generate()
     if not body.text("prompt") and not body.has("images"):
         return _loaded(body, model, {"response": ""})
+    limit = state_of(request).settings.max_messages
+    check_count([body.fields], limit)
     messages = generate_messages(body, model)
     if body.flag("raw"):
         shared, work = await completion_work(as_completion(body), model)
         asked = ChatRequest(model, work, shared, Tools(), False)
     else:
-        limit = state_of(request).settings.max_messages
         asked = await chat_request(as_chat(body, model, messages), model, limit)
     return await _answer(request, asked, True, start)
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from .app_state import state_of
 from .async_helpers import within
-from .body import Body
 from .embeddings import embed_tokens, tokens_of
 from .errors import ApiError
 from .ollama_requests import model_of, rested
+from .request_body import Body
 from .served_model import ServedModel
-from .state import state_of
 from .streaming import while_connected
 
 __all__ = ["embed", "embed_one"]

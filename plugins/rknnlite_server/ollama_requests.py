@@ -7,10 +7,10 @@ from typing import Any
 
 from starlette.requests import Request
 
-from .body import Body
+from .app_state import served, state_of
 from .errors import ApiError, bad_request
+from .request_body import Body
 from .served_model import ServedModel
-from .state import served, state_of
 
 __all__ = ["as_chat", "as_completion", "chat_messages", "generate_messages", "model_of", "rested"]
 

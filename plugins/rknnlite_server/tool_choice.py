@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from .body import Body
 from .errors import bad_request
+from .request_body import Body
 
 __all__ = ["Tools", "call_id", "tools_of"]
 

@@ -28,6 +28,7 @@ from ..errors import (
     shown,
     visible,
 )
+from ..extras import OWN_PLUGINS
 from ..log import level, logger
 from ..spi.command import Command, Console, Exit
 
@@ -132,11 +133,21 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
         else None
     )
     if command is None:
+        _say_who_brings(given)
         return parser().parse_args(given)
     own, rest = _split(given[1:]) if command.rest else (list(given[1:]), [])
     args = _fill(Parser(prog=f"rknnlite {word}", **_texts(command)), command).parse_intermixed_args(own)
     args.rest = rest
     return args
+
+
+def _say_who_brings(given: Sequence[str]) -> None:
+    """Of a command that a plugin of ours has, which is not here: what to install."""
+    for name in (plugin.name for plugin in OWN_PLUGINS.values() if given[0] in plugin.commands):
+        error = libraries.missing_library(
+            name, f"the plugin {name} is not here, which has the command {given[0]}"
+        )
+        raise SystemExit(_fail(Console(json="--json" in given), error, Exit.UNAVAILABLE))
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -17,6 +17,7 @@ __all__ = ["MOST_DEPTH", "parse_json"]
 MOST_DEPTH = 128
 """Lists and objects inside each other. Published files have less than 20."""
 _MOST_DIGITS = 4000
+_MOST_OBJECTS = 1 << 16
 _UNBOUNDED = not hasattr(sys, "get_int_max_str_digits")
 """Whether this Python computes integers of any length; later ones stop at 4300 digits by themselves."""
 _ALIKE = bytes.maketrans(b"{}", b"[]")
@@ -34,19 +35,25 @@ def parse_json(
     Args:
         text: UTF-8 where it is bytes.
         parse_constant: as ``json.loads`` takes it; without it NaN and Infinity are taken.
-        takes_turns: numbers are made by functions of Python, between which other threads get the interpreter's lock.
+        takes_turns: numbers and objects are made by functions of Python, between which other threads get the interpreter's
+            lock. They do not get it while objects are freed, so there may be so many of them.
 
     Raises:
-        ValueError: no JSON, nested deeper than ``MOST_DEPTH``, or with an integer of more than 4000 digits.
+        ValueError: no JSON, nested deeper than ``MOST_DEPTH``, with an integer of more than 4000 digits, or too many objects.
     """
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
-    if data.count(b"[") + data.count(b"{") > MOST_DEPTH and _depth(_TEXTS.sub(b"", data)) > MOST_DEPTH:
-        raise ValueError(f"lists and objects are nested deeper than {MOST_DEPTH}")
+    if data.count(b"[") + data.count(b"{") > MOST_DEPTH:
+        outside = _TEXTS.sub(_nothing if takes_turns else b"", data)
+        if takes_turns and outside.count(b"{") > _MOST_OBJECTS:
+            raise ValueError(f"it has more than {_MOST_OBJECTS} objects")
+        if _depth(outside) > MOST_DEPTH:
+            raise ValueError(f"lists and objects are nested deeper than {MOST_DEPTH}")
     whole = _bounded if takes_turns or _UNBOUNDED else None
     try:
         return json.loads(
-            text, parse_constant=parse_constant, parse_int=whole, parse_float=_float if takes_turns else None
-        )
+            text, parse_constant=parse_constant, parse_int=whole, parse_float=_float if takes_turns else None,
+            object_hook=_object if takes_turns else None,
+        )  # fmt: skip
     except RecursionError:  # where little of the stack was left
         raise ValueError("lists and objects are nested too deeply") from None
 
@@ -60,6 +67,14 @@ def _depth(data: bytes) -> int:
             return depth + left.count(b"[")
         left = inner
     return MOST_DEPTH + 1 if left else MOST_DEPTH
+
+
+def _nothing(text: re.Match[bytes]) -> bytes:
+    return b""
+
+
+def _object(fields: dict[str, Any]) -> dict[str, Any]:
+    return fields
 
 
 def _float(text: str) -> float:

@@ -125,7 +125,7 @@ def open_file(path: Path) -> BinaryIO:
         os.close(handle)  # here: fdopen refuses a folder and leaves it open
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise OSError(None, _NO_FILE, str(path))
+        raise OSError(errno.EINVAL, _NO_FILE, str(path))
     return os.fdopen(handle, "rb")
 
 
@@ -147,7 +147,7 @@ def read_bytes(path: Path, most: Optional[int] = None) -> bytes:
     if len(data) != size:
         count = f"more than {size}" if len(data) > size else len(data)
         raise OSError(
-            None,
+            errno.EIO,
             f"its size is {size} bytes, but it gave {count}: it is being written, or it is no file on a disk",
             str(path),
         )
@@ -171,7 +171,7 @@ def read_text(path: Path) -> str:
 def check_file(path: Path) -> None:
     """Raise OSError for a pipe, a socket or a device."""
     if is_stream(path):
-        raise OSError(None, _NO_FILE, str(path))
+        raise OSError(errno.EINVAL, _NO_FILE, str(path))
 
 
 def check_folder(path: Path) -> None:

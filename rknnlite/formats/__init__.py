@@ -15,7 +15,7 @@ from typing import Any, Optional, TypeVar, Union
 
 from ..errors import ModelInvalid, ModelUnsupported
 from ..files.reading import MappedFile, is_stream
-from .frame import CLASSIC, CURRENT, FIRST_HEADER, HEADER, LLM_PACKAGE, MINI
+from .frame import CLASSIC, CURRENT, FIRST_HEADER, HEADER, LLM_PACKAGE, MINI, RKLLM_SUFFIX, RKLLM_VERSION
 from .model import NO_ATTRIBUTES, Attributes, IoTensor, Model
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "ModelFile",
     "is_first_toolkit",
     "is_package",
+    "named",
     "sniff",
 ]
 
@@ -69,21 +70,21 @@ class ModelFile:
 
     @cached_property
     def data(self) -> memoryview:
-        """The bytes of the file; raises ModelInvalid when it cannot be read."""
+        """The bytes of the file; raises ModelInvalid that names it when it cannot be read."""
         if self.path is None:
             view = memoryview(self._source)  # type: ignore[arg-type]
             return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
         try:
             if is_stream(self.path):
                 raise ModelInvalid(
-                    "cannot be read: it is a pipe, a socket or a device; give a file, or the bytes of one"
+                    f"{self.label}: cannot be read: it is a pipe, a socket or a device; give a file, or the bytes of one"
                 )
             self._mapped = MappedFile(self.path)
             return self._mapped.data
         except OSError as error:
-            raise ModelInvalid(f"cannot be read: {error.strerror or error}") from None
+            raise ModelInvalid(f"{self.label}: cannot be read: {error.strerror or error}") from None
         except ValueError as error:  # a path that no system takes
-            raise ModelInvalid(f"cannot be read: {error}") from None
+            raise ModelInvalid(f"{self.label}: cannot be read: {error}") from None
 
     @property
     def identity(self) -> tuple[int, ...] | None:
@@ -117,11 +118,22 @@ class ModelFile:
         """Raise ModelInvalid for what has the name of an RKLLM model, and is none; ModelUnsupported for one."""
         if bytes(self.data[:4]) in (b"RKNN", b"RKNX", LLM_PACKAGE[:4]):
             return
+        named = self.path is not None and self.path.suffix.lower() == RKLLM_SUFFIX
+        if not named and bytes(self.data[4:8]) != RKLLM_VERSION.to_bytes(4, "little"):
+            return
         from .rkllm import check_rkllm, is_rkllm  # most files are networks
 
         if is_rkllm(self.path, self.data):
             check_rkllm(self.data)
             raise ModelUnsupported(_RKLLM)
+
+    def check_package(self) -> None:
+        """Raise what is wrong with a file that shall be a language model; what its description says is not read."""
+        self.check()
+        with self.naming():
+            self.refuse_rkllm()
+            if not is_package(self.data):
+                sniff(self.data)
 
     def naming(self) -> _Naming:
         """What goes wrong with the model inside the block names the file."""
@@ -146,7 +158,13 @@ class _Naming:
 
     def __exit__(self, kind: object, error: Optional[BaseException], traceback: object) -> None:
         if isinstance(error, ModelInvalid):
-            raise type(error)(f"{self._label}: {error}") from None
+            raise named(error, self._label) from None
+
+
+def named(error: ModelInvalid, label: str) -> ModelInvalid:
+    """The same error with the name of the file before it, once."""
+    text = str(error)
+    return type(error)(text if text.startswith(f"{label}: ") else f"{label}: {text}")
 
 
 def sniff(data: memoryview) -> int:

@@ -23,6 +23,7 @@ from .progress import Progress, clear_bars
 from .terminal import Column, Line, Part, Table, Tone, bytes_text, render
 
 __all__ = [
+    "CORE_COMMANDS",
     "Column",
     "Command",
     "Console",
@@ -36,6 +37,10 @@ __all__ = [
     "bytes_text",
     "lacking",
 ]
+
+
+CORE_COMMANDS = ("info", "run", "doctor", "devices", "plugins")
+"""Commands of everybody; all others come from plugins."""
 
 
 class Exit(enum.IntEnum):

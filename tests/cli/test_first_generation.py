@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import pytest
+from rknnlite_insight import health
 
-from rknnlite.cli import health
 from rknnlite.native.board import Board
 from rknnlite.spi.finding import Level
 

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_insight import health as machine_health
 from rknnlite_insight.commands import top
 
 from rknnlite import config
 from rknnlite._faces import vendor_files
 from rknnlite.cli import health
 from rknnlite.cli.doctor import examine
-from rknnlite.cli.health import Finding, Level
 from rknnlite.native.board import Board, Reading
 from rknnlite.spi import Backend, Probe
 from rknnlite.spi.command import Exit
+from rknnlite.spi.finding import Finding, Level
 from tests.support.corpus import genuine
 
 from .conftest import BOARD, RESNET, Call, Offer
@@ -125,7 +126,7 @@ def test_a_board_without_its_library_says_how_to_get_it(machine: Machine) -> Non
 
 def test_no_permission_names_the_group(machine: Machine) -> None:
     board = Board(machine(BOARD), NOBODY)
-    node = next(f for f in health.kernel(board) if "renderD129" in f.text)
+    node = next(f for f in machine_health.kernel(board) if "renderD129" in f.text)
     assert node.level is Level.FAIL
     assert "usermod" in node.remedy or "udev" in node.remedy
 
@@ -138,7 +139,7 @@ def test_debugfs_for_root_only(machine: Machine, monkeypatch: pytest.MonkeyPatch
         return Reading(None, self._shown(file), "permission") if "debug" in str(file) else real(self, file)
 
     monkeypatch.setattr(Board, "_read", guarded)
-    driver = by_text(list(health.kernel(board)), "driver version")
+    driver = by_text(list(machine_health.kernel(board)), "driver version")
     assert driver.level is Level.INFO
     assert driver.remedy == "sudo rknnlite doctor"
     assert (
@@ -149,13 +150,13 @@ def test_debugfs_for_root_only(machine: Machine, monkeypatch: pytest.MonkeyPatch
 
 def test_a_container_without_the_device(machine: Machine) -> None:
     files = {name: text for name, text in BOARD.items() if not name.startswith("dev/")}
-    found = list(health.kernel(Board(machine(files), ALL)))
+    found = list(machine_health.kernel(Board(machine(files), ALL)))
     assert "--device" in by_text(found, "no device node").remedy
 
 
 def test_an_old_driver(machine: Machine) -> None:
     board = Board(machine(BOARD, **{"sys/kernel/debug/rknpu/version": "RKNPU driver: v0.8.2\n"}), ALL)
-    driver = by_text(list(health.kernel(board)), "0.8.2")
+    driver = by_text(list(machine_health.kernel(board)), "0.8.2")
     assert driver.level is Level.WARN
     assert "0.9.2" in driver.remedy
 

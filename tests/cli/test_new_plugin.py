@@ -104,8 +104,10 @@ def test_the_headers_are_found_and_are_the_only_ones(call: Call) -> None:
 
 def test_headers_and_templates_are_in_the_wheel() -> None:
     patterns = package_data()
-    for package in ("rknnlite.abi", "rknnlite_authoring.new_plugin"):
-        folder = ROOT / package.replace(".", "/")
+    for package, folder in (
+        ("rknnlite.abi", ROOT / "rknnlite/abi"),
+        ("rknnlite_authoring", ROOT / "plugins/rknnlite_authoring"),
+    ):
         files = [f for f in folder.rglob("*") if f.is_file() and f.suffix not in (".py", ".pyc")]
         assert len(files) >= 2
         for file in files:

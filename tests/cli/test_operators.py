@@ -122,7 +122,7 @@ def test_a_plugin_that_is_not_there(call: Call) -> None:
     assert done.code == 2 and "none.so: no such file" in done.err
 
 
-MINI = ROOT / "tests" / "formats" / "data" / "grid_sample.rv1106.i8.rknn"
+MINI = ROOT / "tests" / "graph" / "data" / "grid_sample.rv1106.i8.rknn"
 
 
 def test_attributes_that_the_file_leaves_out(call: Call, tmp_path: Path) -> None:

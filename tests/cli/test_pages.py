@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rknnlite_pages
 from rknnlite_insight import Comparison, Distance, TensorError, judge
 from rknnlite_insight.commands import compare_page, perf_page
 from rknnlite_insight.commands.perf_text import perf_parts
@@ -127,7 +128,9 @@ def test_without_jinja2_it_is_told_before_the_work(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, words: list[Path]
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.setattr(f"rknnlite.cli.{command}.arrays_for", lambda *_: pytest.fail("has begun"))
+    monkeypatch.setattr(
+        f"rknnlite_insight.commands.{command}.arrays_for", lambda *_: pytest.fail("has begun")
+    )
     done = call(command, *words, "--html", tmp_path / "page.html")
     assert done.code == Exit.UNAVAILABLE
     assert "pip install 'rknnlite[html]'" in done.err and "apt install python3-jinja2" in done.err
@@ -137,8 +140,8 @@ def test_without_jinja2_it_is_told_before_the_work(
 def test_templates_are_in_the_wheel() -> None:
     from tests.packaging.project import package_data
 
-    folder = Path(perf_page.__file__).parent / "templates"
-    assert "templates/*" in package_data()["rknnlite.cli"]
+    folder = Path(rknnlite_pages.__file__).parent / "templates"
+    assert "templates/*" in package_data()["rknnlite_pages"]
     assert {path.name for path in folder.iterdir()} == {
         "parts.html",
         "report.css",

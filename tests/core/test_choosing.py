@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_llm import open_llm
 
 import rknnlite
 from rknnlite import plugins
@@ -206,7 +207,7 @@ def test_every_door_asks_with_its_options(offer: Any, tmp_path: Path) -> None:
     with pytest.raises(NotImplementedError):
         rknnlite.open(b"never read", backend="away", library="/opt/librknnrt.so")
     with pytest.raises(NotImplementedError):
-        rknnlite.open_llm(b"never read", backend="away", library="/opt/librknnrt.so")
+        open_llm(b"never read", backend="away", library="/opt/librknnrt.so")
     with pytest.raises(NotImplementedError):
         rknnlite.Matmul(4, 64, 32, backend="away", library="/opt/librknnrt.so")
 
@@ -215,7 +216,7 @@ def test_every_door_refuses_an_unknown_soc(offer: Any) -> None:
     offer(NPU)
     for door in (
         lambda: rknnlite.open(b"never read", soc="rk9999"),
-        lambda: rknnlite.open_llm(b"never read", soc="rk9999"),
+        lambda: open_llm(b"never read", soc="rk9999"),
         lambda: rknnlite.Matmul(4, 64, 32, soc="rk9999"),
     ):
         with pytest.raises(ParamInvalid, match="rk9999"):

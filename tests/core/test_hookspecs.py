@@ -14,7 +14,9 @@ def test_the_hooks_there_are() -> None:
         "rknnlite_register_backends",
         "rknnlite_register_commands",
         "rknnlite_register_custom_ops",
+        "rknnlite_register_inspectors",
         "rknnlite_register_lowerings",
+        "rknnlite_register_names",
         "rknnlite_register_op_hosts",
     }
 

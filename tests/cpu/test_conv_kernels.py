@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rknnlite_cpu.kernels.accumulate import accumulator
 from rknnlite_cpu.kernels.conv import (
     ConvSpec,
     conv2d,
@@ -17,6 +16,7 @@ from rknnlite_cpu.kernels.conv import (
     whole_plane,
     windows,
 )
+from rknnlite_cpu.kernels.conv_algorithm import accumulator
 from rknnlite_cpu.kernels.threads import limited
 from rknnlite_cpu.ops.requantise import _leaky, _sloped, apply_stage, bias_column
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_cpu.context import CpuContext
-from rknnlite_cpu.runs import Runs
+from rknnlite_cpu.running_context import Runs
 from rknnlite_insight.dumps import Dump
 
 from rknnlite import errors

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_graph.float_graph import float_graph
 from rknnlite_graph.read import read_graph
-from rknnlite_graph.real import float_graph
 
 import rknnlite
 from rknnlite.errors import ParamInvalid
@@ -110,7 +110,7 @@ def test_other_models_run_in_float_too(name: str) -> None:
 
 def test_attention_in_float_stores_nothing_in_between() -> None:
     """int8 attention stores scores and softmax in 8 bits; in float a small change of an input is a small change of the result."""
-    from rknnlite_graph.real import float_graph
+    from rknnlite_graph.float_graph import float_graph
 
     from rknnlite.formats import ModelFile
 

@@ -15,7 +15,7 @@ from tests.support.corpus import open_cpu
 from tests.support.flat import build
 from tests.support.handmade import CONST, INPUT, OUTPUT, container, graph, node, root, tensor
 
-DATA = Path(__file__).parent.parent / "formats" / "data"
+DATA = Path(__file__).parent.parent / "graph" / "data"
 FLOAT32, INT64 = 1, 7
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rknnlite_cpu.kernels.lut import DenseLut
+from rknnlite_graph.activation_tables import interpolate
 from rknnlite_graph.graph import Lut
-from rknnlite_graph.tables import interpolate
 
 
 def sigmoid_table(**changes: float) -> Lut:

@@ -13,7 +13,7 @@ from rknnlite.api.custom_op import get_node_attr
 from rknnlite.spi import CustomOp, CustomOpFailed
 from tests.support.corpus import ROOT
 
-DATA = ROOT / "tests" / "formats" / "data"
+DATA = ROOT / "tests" / "graph" / "data"
 NODE = "GridSample:GridSample_0"
 
 

@@ -54,6 +54,15 @@ def test_numbers_are_bounded() -> None:
             parse_json(text)
 
 
+def test_objects_are_bounded_where_others_wait() -> None:
+    many = json.dumps([{}] * 70_000)
+    assert len(parse_json(many)) == 70_000
+    with pytest.raises(ValueError, match="more than 65536 objects"):
+        parse_json(many, takes_turns=True)
+    for few in (json.dumps([{"a": 1.5}] * 60_000), json.dumps(["{"] * 70_000)):  # in texts there are none
+        assert parse_json(few, takes_turns=True) == json.loads(few)
+
+
 @pytest.mark.parametrize("text", ["", "{", b"\xff", "nul", "[1,]", "1 2"])
 def test_what_is_no_json(text: Any) -> None:
     with pytest.raises(ValueError):
@@ -63,8 +72,7 @@ def test_what_is_no_json(text: Any) -> None:
 OWN = {
     "rknnlite/files/json_text.py": "the one place",
     "rknnlite/cli/plugin_probe.py": "what our own child wrote",
-    "plugins/rknnlite_llm/quality/outside.py": "what our own child wrote; and a line of ours in the child",
-    "plugins/rknnlite_librknnrt/rknn3/chat_server.py": "what our own server wrote",
+    "plugins/rknnlite_llm/quality/transformers_reader.py": "what our own child wrote; and a line of ours in the child",
     "plugins/rknnlite_onnx/toolkit_script.py": "a file of ours, in the toolkit's process, which has no rknnlite",
 }
 

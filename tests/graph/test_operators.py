@@ -13,6 +13,7 @@ from rknnlite_cpu import ops, registry
 from rknnlite_cpu.engines import proof, prover
 from rknnlite_cpu.kernels.functions import FUNCTIONS
 from rknnlite_graph.graph import RECURRENT_GATES, Graph, Lut, Node, Stage, Tensor, TensorRole
+from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import (
     OPERATORS,
     TABLE_FUNCTIONS,
@@ -22,11 +23,10 @@ from rknnlite_graph.operators import (
     convolution_types,
     operator_of,
 )
-from rknnlite_graph.reading import checks, guesses
+from rknnlite_graph.reading import graph_checks, unverified_facts
 from rknnlite_graph.reading.attributes import LEFT_OUT
-from rknnlite_graph.reading.checks import check_shapes
+from rknnlite_graph.reading.graph_checks import check_shapes
 from rknnlite_graph.rknn1 import graph as rknn1
-from rknnlite_graph.view import NodeView
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.tensor import DType, QuantParams
@@ -96,11 +96,11 @@ def test_a_name_has_one_row() -> None:
 
 def test_those_who_name_single_operators_name_known_ones() -> None:
     lists = {
-        "functions": FUNCTIONS, "rules": checks._RULES, "joins": checks._JOINS, "gates": RECURRENT_GATES,
+        "functions": FUNCTIONS, "rules": graph_checks._RULES, "joins": graph_checks._JOINS, "gates": RECURRENT_GATES,
         "read by place": prover._CHECKED, "attributes left out": LEFT_OUT,
     }  # fmt: skip
     assert not {(what, name) for what, names in lists.items() for name in names if name not in NAMES}
-    assert not guesses._UNSEEN_CONVOLUTIONS - FUSED
+    assert not unverified_facts._UNSEEN_CONVOLUTIONS - FUSED
 
 
 def test_a_function_has_the_parameters_of_its_row() -> None:

@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from rknnlite_backend.abi import rknn3
 from rknnlite_librknnrt import recipe
+from rknnlite_librknnrt.rknn3.chat_server import ChatServer
 from rknnlite_llm import open_llm
 from rknnlite_llm.package import EmbedTable, Package
 
 import rknnlite
 from rknnlite import abi
-from rknnlite.abi import rknn3
+from rknnlite.errors import ParamInvalid
 from rknnlite.spi.llm import (
     CallState,
     EmbedInput,
@@ -307,6 +309,15 @@ def serving(folder: Path, words: list[Any]) -> subprocess.Popen[str]:
         process.kill()
         pytest.fail(process.communicate()[1])
     return process
+
+
+def test_a_file_of_parameters_that_is_none(tmp_path: Path) -> None:
+    """Which a program names: nothing of it is read, and nothing is nested without end."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    for path in (Path("/dev/zero"), tmp_path / "pipe", tmp_path / "none", tmp_path / "deep"):
+        with pytest.raises(ParamInvalid, match=r"is no file of parameters"):
+            ChatServer(path)
 
 
 @pytest.mark.slow

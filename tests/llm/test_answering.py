@@ -13,13 +13,13 @@ from rknnlite_llm.answers import (
     Answer,
     PartKind,
     answer_decoder,
-    answer_form,
+    answer_format,
     can_think,
     ends_in_thought,
-    forms,
+    formats,
     special_token,
 )
-from rknnlite_llm.template import JinjaTemplate
+from rknnlite_llm.chat_template import JinjaTemplate
 
 from rknnlite.spi.llm import CallState, MessagesInput
 from tests.support.needs import needs
@@ -101,9 +101,9 @@ class Words:
 
 def test_markers_are_seen_and_other_special_tokens_are_not() -> None:
     words, ids = Words(), [3, 5, 4, 6, 1, 2, 5, 0]
-    assert answer_decoder(words, forms.MISTRAL)(ids) == "[THINK]a[/THINK]b[TOOL_CALLS]a"
-    assert answer_decoder(words, forms.MISTRAL, tools=False)(ids) == "[THINK]a[/THINK]ba"
-    assert answer_decoder(words, forms.HERMES)(ids) == "aba"
+    assert answer_decoder(words, formats.MISTRAL)(ids) == "[THINK]a[/THINK]b[TOOL_CALLS]a"
+    assert answer_decoder(words, formats.MISTRAL, tools=False)(ids) == "[THINK]a[/THINK]ba"
+    assert answer_decoder(words, formats.HERMES)(ids) == "aba"
     assert special_token(words)("[TOOL_CALLS]") == 2
     assert special_token(words)("a") is None
 
@@ -112,15 +112,16 @@ def test_special_tokens_of_a_tokenizer() -> None:
     tokenizer = Tokenizer(Package.of(str(TINY)).tokenizer)
     assert tokenizer.special == {"<|endoftext|>": 0, "<|im_start|>": 1, "<|im_end|>": 2}
     ids = tokenizer.encode("a<|im_end|>b")
-    assert answer_decoder(tokenizer, forms.HERMES)(ids) == "ab"
+    assert answer_decoder(tokenizer, formats.HERMES)(ids) == "ab"
 
 
 @pytest.mark.parametrize(
     ("form", "prompt", "inside"),
     [
-        (forms.HERMES, "<|im_start|>assistant\n<think>\n", True), (forms.HERMES, "<think>\n\n</think>\n\n", False),
-        (forms.MISTRAL, "[/INST][THINK]", True), (forms.GEMMA4, "<|channel>thought\n", True), (forms.HARMONY, "assistant", False),
-        (forms.HARMONY, "<|start|>assistant<|channel|>analysis<|message|>", True),
+        (formats.HERMES, "<|im_start|>assistant\n<think>\n", True), (formats.HERMES, "<think>\n\n</think>\n\n", False),
+        (formats.MISTRAL, "[/INST][THINK]", True), (formats.GEMMA4, "<|channel>thought\n", True),
+        (formats.HARMONY, "assistant", False),
+        (formats.HARMONY, "<|start|>assistant<|channel|>analysis<|message|>", True),
     ],
 )  # fmt: skip
 def test_a_prompt_may_end_inside_of_a_thought(form: Any, prompt: str, inside: bool) -> None:
@@ -152,4 +153,4 @@ def test_an_answer_as_a_message() -> None:
     ],
 )
 def test_a_template_tells_whether_its_model_can_think(template: str, able: bool) -> None:
-    assert can_think(answer_form(template), template) is able
+    assert can_think(answer_format(template), template) is able

@@ -11,9 +11,9 @@ from typing import Any, Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rknnlite_llm.answers import AnswerForm, AnswerParser, AnswerPart, PartKind, answer_form, forms
+from rknnlite_llm.answers import AnswerFormat, AnswerParser, AnswerPart, PartKind, answer_format, formats
 
-from tests.llm.answer_forms import WRITERS, calls_of, deepseek, hermes, read, said
+from tests.llm.written_answers import WRITERS, calls_of, deepseek, hermes, read, said
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "llm_chat"
 REASONING, CONTENT, CALL, ARGUMENTS = PartKind
@@ -27,15 +27,15 @@ VALUES = st.recursive(
 )
 CALLS = st.lists(st.tuples(KEYS, st.dictionaries(KEYS, VALUES, max_size=3)), min_size=1, max_size=3)
 CUTS = st.lists(st.integers(0, 400), max_size=12)
-FORMS = [forms.HERMES, forms.CODER, forms.LLAMA, forms.MISTRAL, forms.GEMMA, forms.FUNCTION_GEMMA, forms.GEMMA4,
-         forms.DEEPSEEK, forms.PHI, forms.HARMONY, forms.GENERAL]  # fmt: skip
+FORMS = [formats.HERMES, formats.CODER, formats.LLAMA, formats.MISTRAL, formats.GEMMA, formats.FUNCTION_GEMMA, formats.GEMMA4,
+         formats.DEEPSEEK, formats.PHI, formats.HARMONY, formats.GENERAL]  # fmt: skip
 PIECES = [
     "<tool_call>", "</tool_call>", "<function=f>", "<parameter=a>", "</parameter>", "</function>", "[TOOL_CALLS]",
     "[ARGS]", "[", "]", "{", "}", '"name"', '"arguments"', ":", ",", '"f"', "f", "{}", '{"a": 1}', "(a=1)", "\n", " ",
     '{"name": "f", "arguments": {"a": 1}}', '{"name": "f", "parameters": {', "<think>", "</think>", "[THINK]", "```",
     "```tool_code\n", "```json", "<|python_tag|>", ";", "<start_function_call>", "call:f{", "<escape>", "<|tool_call>",
     "<end_function_call>", "<|channel|>", "analysis", "final", "<|message|>", "<|end|>", "<|call|>", "<|start|>",
-    "commentary to=functions.f", "text", "<", "\\", '"', *forms.DEEPSEEK.openings[:2], *forms.DEEPSEEK.closings[:3],
+    "commentary to=functions.f", "text", "<", "\\", '"', *formats.DEEPSEEK.openings[:2], *formats.DEEPSEEK.closings[:3],
     "<|tool_call|>", "<|/tool_call|>", " to=functions.g", "\u00e4",
 ]  # fmt: skip
 
@@ -86,7 +86,7 @@ def _tools(calls: Any) -> list[dict[str, Any]]:
 )
 @settings(max_examples=3 * settings.default.max_examples)
 def test_how_a_text_is_cut_changes_nothing(
-    form: AnswerForm, pieces: list[str], cuts: list[int], thinking: bool, tools: bool
+    form: AnswerFormat, pieces: list[str], cuts: list[int], thinking: bool, tools: bool
 ) -> None:
     text = "".join(pieces)
     whole = read(form, [text], tools, thinking)
@@ -95,11 +95,13 @@ def test_how_a_text_is_cut_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    "form", [form for form in FORMS if form is not forms.HARMONY], ids=lambda form: form.name
+    "form", [form for form in FORMS if form is not formats.HARMONY], ids=lambda form: form.name
 )
 @given(text=st.text(st.characters(codec="utf-8", exclude_characters="{[<`"), max_size=80), cuts=CUTS)
 @settings(deadline=None)
-def test_text_without_markers_is_content_to_the_letter(form: AnswerForm, text: str, cuts: list[int]) -> None:
+def test_text_without_markers_is_content_to_the_letter(
+    form: AnswerFormat, text: str, cuts: list[int]
+) -> None:
     assert said(read(form, _cut(text, cuts))) == text
 
 
@@ -116,9 +118,11 @@ def test_text_without_markers_is_content_to_the_letter(form: AnswerForm, text: s
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(
-    "form", [forms.CODER, forms.LLAMA, forms.GEMMA, forms.GENERAL], ids=lambda form: form.name
+    "form",
+    [formats.CODER, formats.LLAMA, formats.GEMMA, formats.GENERAL],
+    ids=lambda form: form.name,
 )
-def test_what_looks_like_a_call_and_is_none_is_content(form: AnswerForm, text: str) -> None:
+def test_what_looks_like_a_call_and_is_none_is_content(form: AnswerFormat, text: str) -> None:
     for pieces in ([text], list(text)):
         found = read(form, pieces)
         assert {part.kind for part in found} == {CONTENT}
@@ -139,14 +143,14 @@ def test_names_that_python_keeps_for_itself(writer: str) -> None:
 
 
 def test_a_failed_marker_hides_no_call_behind_it() -> None:
-    found = read(forms.HERMES, ["<tool_call>no " + hermes([("f", {"a": 1})])])
+    found = read(formats.HERMES, ["<tool_call>no " + hermes([("f", {"a": 1})])])
     assert said(found) == "<tool_call>no"
     assert calls_of(found) == [("f", {"a": 1})]
 
 
 def test_text_before_between_and_behind_calls() -> None:
     text = f"Let me see.\n{hermes([('f', {})])}\nAnd then\n{hermes([('g', {})])}\n\nDone."
-    assert read(forms.HERMES, [text]) == [
+    assert read(formats.HERMES, [text]) == [
         AnswerPart(CONTENT, "Let me see."), AnswerPart(CALL, "f", 0), AnswerPart(ARGUMENTS, "{}", 0),
         AnswerPart(CONTENT, "And then"), AnswerPart(CALL, "g", 1), AnswerPart(ARGUMENTS, "{}", 1),
         AnswerPart(CONTENT, "Done."),
@@ -154,7 +158,7 @@ def test_text_before_between_and_behind_calls() -> None:
 
 
 def test_name_and_arguments_come_as_soon_as_they_are_certain() -> None:
-    parser = AnswerParser(forms.HERMES, True)
+    parser = AnswerParser(formats.HERMES, True)
     assert parser.push("Yes <b") == [AnswerPart(CONTENT, "Yes <b")]
     assert parser.push("<tool_") == []
     assert parser.push('call>\n{"name": "set_light", ') == []
@@ -168,12 +172,12 @@ def test_name_and_arguments_come_as_soon_as_they_are_certain() -> None:
 
 def test_the_model_s_own_text_of_arguments_is_kept() -> None:
     own = '{ "a" :1.50,"b":"\\u00e4\\/" }'
-    found = read(forms.HERMES, [f'<tool_call>{{"name":"f","arguments":{own}}}</tool_call>'])
+    found = read(formats.HERMES, [f'<tool_call>{{"name":"f","arguments":{own}}}</tool_call>'])
     assert said(found, ARGUMENTS) == own
 
 
 def test_control_characters_in_texts_become_json() -> None:
-    found = read(forms.HERMES, ['<tool_call>{"name":"f","arguments":{"a":"x\ny\t"}}</tool_call>'])
+    found = read(formats.HERMES, ['<tool_call>{"name":"f","arguments":{"a":"x\ny\t"}}</tool_call>'])
     assert calls_of(found) == [("f", {"a": "x\ny\t"})]
 
 
@@ -187,13 +191,13 @@ def test_control_characters_in_texts_become_json() -> None:
 )  # fmt: skip
 def test_variants_of_a_call_in_json(written: str, expected: dict[str, Any]) -> None:
     for pieces in ([f"<tool_call>{written}</tool_call>"], list(f"<tool_call>{written}</tool_call>")):
-        found = read(forms.HERMES, pieces)
+        found = read(formats.HERMES, pieces)
         assert calls_of(found) == [("f", expected)]
         assert said(found) == ""
 
 
 def test_arguments_that_break_after_the_call_began_stay_the_model_s_words() -> None:
-    found = read(forms.HERMES, ['<tool_call>{"name": "f", "arguments": {"a": }</tool_call> rest'])
+    found = read(formats.HERMES, ['<tool_call>{"name": "f", "arguments": {"a": }</tool_call> rest'])
     assert [(part.kind, part.text) for part in found] == [
         (CALL, "f"),
         (ARGUMENTS, '{"a": }'),
@@ -203,43 +207,43 @@ def test_arguments_that_break_after_the_call_began_stay_the_model_s_words() -> N
 
 def test_without_tools_nothing_is_a_call() -> None:
     text = hermes([("f", {"a": 1})])
-    assert read(forms.HERMES, [text], tools=False) == [AnswerPart(CONTENT, text)]
+    assert read(formats.HERMES, [text], tools=False) == [AnswerPart(CONTENT, text)]
 
 
 def test_bare_objects_are_calls_of_known_functions_only() -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
     person = '{"name": "Ann", "parameters": {"age": 5}}'
-    assert said(read(forms.LLAMA, [person], tools)) == person
-    assert calls_of(read(forms.LLAMA, [person.replace("Ann", "f")], tools)) == [("f", {"age": 5})]
-    assert said(read(forms.LLAMA, ["See: " + person.replace("Ann", "f")], tools)).startswith("See: {")
+    assert said(read(formats.LLAMA, [person], tools)) == person
+    assert calls_of(read(formats.LLAMA, [person.replace("Ann", "f")], tools)) == [("f", {"age": 5})]
+    assert said(read(formats.LLAMA, ["See: " + person.replace("Ann", "f")], tools)).startswith("See: {")
 
 
 def test_types_of_a_schema_decide_about_text_in_tags() -> None:
     tags = "<tool_call>\n<function=f>\n<parameter=a>\n5\n</parameter>\n<parameter=b>\n5\n</parameter>\n</function>\n</tool_call>"
     schema = {"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
-    assert calls_of(read(forms.CODER, [tags], tools)) == [("f", {"a": "5", "b": 5})]
-    assert calls_of(read(forms.CODER, [tags])) == [("f", {"a": 5, "b": 5})]
+    assert calls_of(read(formats.CODER, [tags], tools)) == [("f", {"a": "5", "b": 5})]
+    assert calls_of(read(formats.CODER, [tags])) == [("f", {"a": 5, "b": 5})]
 
 
 @pytest.mark.parametrize(
     ("form", "text", "thinking", "reasoning", "content"),
     [
-        (forms.HERMES, "<think>\nHm, 1.\n</think>\n\nYes.", False, "Hm, 1.", "Yes."),
-        (forms.HERMES, "Hm.\n</think>\n\nYes.", True, "Hm.", "Yes."),
-        (forms.HERMES, "Hm. It goes on", True, "Hm. It goes on", ""),
-        (forms.HERMES, "<think>It goes on\n", False, "It goes on\n", ""),
-        (forms.HERMES, "<think>\n\n</think>\n\nYes.", False, "", "Yes."),
-        (forms.HERMES, "Write <think> and </think>.", False, "", "Write <think> and </think>."),
-        (forms.MISTRAL, "[THINK]Hm.[/THINK]Yes.", False, "Hm.", "Yes."),
-        (forms.GEMMA4, "<|channel>thought\nHm.\n<channel|>Yes.", False, "Hm.", "Yes."),
-        (forms.DEEPSEEK, "Hm.\n</think>\nYes.", True, "Hm.", "Yes."),
-        (forms.HARMONY, "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>",
+        (formats.HERMES, "<think>\nHm, 1.\n</think>\n\nYes.", False, "Hm, 1.", "Yes."),
+        (formats.HERMES, "Hm.\n</think>\n\nYes.", True, "Hm.", "Yes."),
+        (formats.HERMES, "Hm. It goes on", True, "Hm. It goes on", ""),
+        (formats.HERMES, "<think>It goes on\n", False, "It goes on\n", ""),
+        (formats.HERMES, "<think>\n\n</think>\n\nYes.", False, "", "Yes."),
+        (formats.HERMES, "Write <think> and </think>.", False, "", "Write <think> and </think>."),
+        (formats.MISTRAL, "[THINK]Hm.[/THINK]Yes.", False, "Hm.", "Yes."),
+        (formats.GEMMA4, "<|channel>thought\nHm.\n<channel|>Yes.", False, "Hm.", "Yes."),
+        (formats.DEEPSEEK, "Hm.\n</think>\nYes.", True, "Hm.", "Yes."),
+        (formats.HARMONY, "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>",
          False, "Hm.", "Yes."),
-        (forms.HARMONY, "<|channel|>analysis<|message|>Hm", False, "Hm", ""),
+        (formats.HARMONY, "<|channel|>analysis<|message|>Hm", False, "Hm", ""),
     ],
 )  # fmt: skip
-def test_thoughts(form: AnswerForm, text: str, thinking: bool, reasoning: str, content: str) -> None:
+def test_thoughts(form: AnswerFormat, text: str, thinking: bool, reasoning: str, content: str) -> None:
     for tools in (True, False):
         for pieces in ([text], list(text)):
             found = read(form, pieces, tools, thinking)
@@ -247,7 +251,7 @@ def test_thoughts(form: AnswerForm, text: str, thinking: bool, reasoning: str, c
 
 
 def test_a_thought_and_then_calls() -> None:
-    found = read(forms.DEEPSEEK, ["Hm.</think>\n\n" + deepseek([("f", {"a": 1})])], thinking=True)
+    found = read(formats.DEEPSEEK, ["Hm.</think>\n\n" + deepseek([("f", {"a": 1})])], thinking=True)
     assert [part.kind for part in found] == [REASONING, CALL, ARGUMENTS]
 
 
@@ -257,16 +261,16 @@ def test_a_thought_and_then_calls() -> None:
         ("{{ '<tool_call>\\n{\"name\": ...}' }}<|im_start|>", "hermes"), ("<tool_call>\n<function=example>", "coder"),
         ("<|start_header_id|>{{ '<|python_tag|>' }}", "llama"), ("<|start_header_id|>", "llama"), ("[INST][TOOL_CALLS]", "mistral"),
         ("<start_of_turn>", "gemma"), ("<start_of_turn><start_function_call>", "functiongemma"), ("<|turn><|tool_call>", "gemma4"),
-        (f"<tool_call>{forms.DEEPSEEK.openings[0]}", "deepseek"), ("<|start|><|channel|><|message|>", "harmony"),
+        (f"<tool_call>{formats.DEEPSEEK.openings[0]}", "deepseek"), ("<|start|><|channel|><|message|>", "harmony"),
         ("<|tool_call|>[", "phi"), ("{{ messages }}", "general"),
     ],
 )  # fmt: skip
 def test_a_template_tells_the_form(template: str, name: str) -> None:
-    assert answer_form(template).name == name
+    assert answer_format(template).name == name
 
 
 def test_the_example_model_s_form() -> None:
-    form = answer_form((EXAMPLE / "chat_template.jinja").read_text())
+    form = answer_format((EXAMPLE / "chat_template.jinja").read_text())
     written = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Lisbon"}}\n</tool_call>'
     assert calls_of(read(form, list(written))) == [("get_weather", {"city": "Lisbon"})]
 
@@ -288,7 +292,7 @@ def test_depth_ends_nothing(text: str) -> None:
 )
 def test_openings_again_and_again_are_content_in_no_time(opening: str) -> None:
     text = opening * 1500
-    for form in (forms.GENERAL, forms.FUNCTION_GEMMA):
+    for form in (formats.GENERAL, formats.FUNCTION_GEMMA):
         before = time.process_time()
         assert said(read(form, [text])) == text
         assert time.process_time() - before < 5
@@ -296,4 +300,4 @@ def test_openings_again_and_again_are_content_in_no_time(opening: str) -> None:
 
 def test_json_round_trip_of_every_value() -> None:
     call = ("f", {"a": [1, -2.5e-3, True, None, 'x"\\\n\u4e2d', {"b": {}}], "c": []})
-    assert json.loads(said(read(forms.HERMES, list(hermes([call]))), ARGUMENTS)) == call[1]
+    assert json.loads(said(read(formats.HERMES, list(hermes([call]))), ARGUMENTS)) == call[1]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rknnlite_llm.gguf import read_gguf, write_gguf
+from rknnlite_llm.python_tokenizer.from_gguf import SPLITS, published_of
+from rknnlite_llm.python_tokenizer.pipeline import PlainTokenizer
 from rknnlite_llm.tokenizer import HF_JSON, Tokenizer
-from rknnlite_llm.tokens.gguf import SPLITS, published_of
-from rknnlite_llm.tokens.pipeline import PlainTokenizer
 
 from rknnlite.errors import BackendUnavailable, ModelInvalid, ModelUnsupported
 from tests.support.brothers import slow_unless

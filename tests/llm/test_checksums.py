@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rknnlite_llm import Chat, Package, checksums, open_llm, verified
+from rknnlite_llm import Chat, Package, checksums, open_llm, verified_files
 from rknnlite_llm.container.description import read_llm
 from rknnlite_llm.container.safetensors import SafeTensors
 
@@ -134,7 +134,7 @@ def test_files_of_several_chunks_name_the_place(tmp_path: Path, monkeypatch: pyt
 def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
     """Bytes of which checksums were computed, call by call; nothing was compared before, and every file is old enough."""
     monkeypatch.setenv("RKNNLITE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(verified, "_SETTLED", -1.0)
+    monkeypatch.setattr(verified_files, "_SETTLED", -1.0)
     found: list[int] = []
     crcs = checksums._crcs
 
@@ -189,7 +189,7 @@ def test_damage_that_happens_later_is_found(copied: Package, read: list[int], ho
 def test_a_file_that_changed_a_moment_ago_is_not_remembered(
     copied: Package, read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verified, "_SETTLED", 3600.0)
+    monkeypatch.setattr(verified_files, "_SETTLED", 3600.0)
     open_llm(copied.model).close()
     open_llm(copied.model).close()
     assert len(read) == 6
@@ -198,7 +198,7 @@ def test_a_file_that_changed_a_moment_ago_is_not_remembered(
 def test_what_is_remembered_is_bounded_and_survives_rubbish(
     tmp_path: Path, read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verified, "_MOST", 3)
+    monkeypatch.setattr(verified_files, "_MOST", 3)
     kept = tmp_path / "cache" / "verified"
     kept.parent.mkdir(mode=0o700)
     kept.write_bytes(b"\xff\x00rubbish without an end")
@@ -210,9 +210,11 @@ def test_what_is_remembered_is_bounded_and_survives_rubbish(
         checksums.check_sum(file, checksums.file_sum(file))
         files.append(file)
     sums = [checksums.file_sum(file) for file in files]
-    assert [verified.is_known(file, wanted) for file, wanted in zip(files, sums)] == [False] * 2 + [True] * 3
-    assert not verified.is_known(files[4], sums[3]), "other checksums are other contents"
+    assert [verified_files.is_known(file, wanted) for file, wanted in zip(files, sums)] == [False] * 2 + [
+        True
+    ] * 3
+    assert not verified_files.is_known(files[4], sums[3]), "other checksums are other contents"
     kept.parent.chmod(0o777)
-    assert not verified.is_known(files[4], sums[4]), "others may have written there"
+    assert not verified_files.is_known(files[4], sums[4]), "others may have written there"
     kept.parent.chmod(0o700)
-    assert not verified.is_known(ModelFile(b"bytes"), sums[4])
+    assert not verified_files.is_known(ModelFile(b"bytes"), sums[4])

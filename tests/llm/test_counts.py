@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rknnlite_llm import export_llm
-from rknnlite_llm.published import check_counts
+from rknnlite_llm.hf_folder import check_counts
 
 from rknnlite.errors import ModelInvalid
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rknnlite_cpu.llm.cache import KvCache
-from rknnlite_cpu.llm.model import Decoder
+from rknnlite_cpu.llm.decoder import Decoder
+from rknnlite_cpu.llm.kv_cache import KvCache
 from rknnlite_llm import EmbedTable, Package
 from rknnlite_llm.container.description import KvFormat, read_llm
 from rknnlite_llm.container.safetensors import SafeTensors

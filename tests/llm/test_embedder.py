@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rknnlite_llm import Embedder, Package, Tokenizer, export_llm
-from rknnlite_llm.apart import trusted
 from rknnlite_llm.gguf import read_gguf
-from rknnlite_llm.tokens.pipeline import PlainTokenizer
+from rknnlite_llm.isolated_tokenizer import trusted
+from rknnlite_llm.python_tokenizer.pipeline import PlainTokenizer
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ParamInvalid
 from tests.support.embedding_models import SENTENCES, TOKENIZERS, write_encoder

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
-from rknnlite_llm.config import architecture
 from rknnlite_llm.container.description import read_llm
 from rknnlite_llm.container.families import FAMILIES
+from rknnlite_llm.hf_config import architecture
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rknnlite_llm.budget import RenderStopped
 from rknnlite_llm.engine import LlmEngine
 from rknnlite_llm.guarded_session import GuardedSession, kv_clear, kv_policy
+from rknnlite_llm.template_budget import RenderStopped
 
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.spi.llm import (

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_cpu.llm.ahead import Lookup
+from rknnlite_cpu.llm.speculation import Lookup
 from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
-from rknnlite_llm.config import architecture
 from rknnlite_llm.container.description import read_llm
+from rknnlite_llm.hf_config import architecture
 
 from rknnlite.errors import InputInvalid, ModelInvalid, ModelUnsupported
 from rknnlite.formats import ModelFile

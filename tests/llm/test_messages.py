@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_llm import open_llm
+from rknnlite_llm.chat_template import JinjaTemplate, LiteralTemplate
 from rknnlite_llm.messages import checked_messages
-from rknnlite_llm.template import JinjaTemplate, LiteralTemplate
 
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi.llm import (

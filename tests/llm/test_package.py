@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rknnlite_llm import Package, Tokenizer, export_llm, export_weights, open_llm, published
+from rknnlite_llm import Package, Tokenizer, export_llm, export_weights, hf_folder, open_llm
 from rknnlite_llm.container import description as container
 from rknnlite_llm.container.safetensors import SafeTensors, filling, write_safetensors
 from rknnlite_llm.weights import pack
@@ -239,6 +239,36 @@ def test_a_pipe_among_the_weights_is_refused_without_waiting(tmp_path: Path, exa
         export_llm(folder, tmp_path / "out", weights="f32")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja",
+        "modules.json",
+    ],
+)  # fmt: skip
+def test_a_pipe_in_the_folder_of_a_model_is_refused_without_waiting(
+    tmp_path: Path, example: Path, name: str
+) -> None:
+    folder = shutil.copytree(example.parent.parent / "trained", tmp_path / "hf")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(ModelInvalid, match=rf"{re.escape(name)}: .*it is a pipe"):
+        export_llm(folder, tmp_path / "out", weights="f32")
+
+
+def test_a_template_that_is_no_text_is_named(tmp_path: Path, example: Path) -> None:
+    folder = shutil.copytree(example.parent.parent / "trained", tmp_path / "hf")
+    (folder / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(ModelInvalid, match=r"chat_template\.jinja: .*utf-8"):
+        export_llm(folder, tmp_path / "out", weights="f32")
+
+
+def test_weights_that_cannot_be_read_are_named(tmp_path: Path, example: Path) -> None:
+    for path, why in ((Path("/dev/zero"), "it is a pipe"), (tmp_path / "none", "No such file")):
+        with pytest.raises(ModelInvalid, match=rf"^{path}: cannot be read: {why}"):
+            open_llm(example.with_suffix(".rknn"), path, backend="cpu")
+
+
 @pytest.mark.parametrize("weights", ["f32", "bf16", "w8", "w4"])
 def test_pieces_make_the_same_files_as_a_whole(
     tmp_path: Path, weights: str, monkeypatch: pytest.MonkeyPatch
@@ -246,7 +276,7 @@ def test_pieces_make_the_same_files_as_a_whole(
     write_model(tmp_path / "hf", "qwen3", vocab_size=700)
     whole = export_llm(tmp_path / "hf", tmp_path / "whole", weights)
     monkeypatch.setattr(export_weights, "_PIECE", 1)
-    monkeypatch.setattr(published, "_BLOCK", 1)
+    monkeypatch.setattr(hf_folder, "_BLOCK", 1)
     pieces = export_llm(tmp_path / "hf", tmp_path / "pieces", weights)
     for ours, theirs in zip(pieces.files()[:3], whole.files()):
         assert ours.read_bytes() == theirs.read_bytes(), ours

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
 from rknnlite_llm.quality import Settings, Text, evaluate, packaged_texts, text_file
-from rknnlite_llm.quality.agreement import Agreement, Compared, compared
-from rknnlite_llm.quality.outside import transformers_reader
+from rknnlite_llm.quality.divergence import Agreement, Compared, compared
 from rknnlite_llm.quality.readers import _one_by_one, exact_type, package_reader, source_reader
+from rknnlite_llm.quality.transformers_reader import transformers_reader
 
 from rknnlite.errors import BackendUnavailable, InputInvalid, ModelUnsupported, ParamInvalid
 from tests.llm.conftest import Maker, embed_of

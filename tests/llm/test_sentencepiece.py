@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 from rknnlite_llm import Package, Tokenizer, export_llm
-from rknnlite_llm.tokens.pipeline import PlainTokenizer
-from rknnlite_llm.tokens.sentencepiece import Piece, SentencePieces, published, read_sentencepiece
+from rknnlite_llm.python_tokenizer.from_sentencepiece import (
+    Piece,
+    SentencePieces,
+    published,
+    read_sentencepiece,
+)
+from rknnlite_llm.python_tokenizer.pipeline import PlainTokenizer
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from tests.support.llm_models import write_model

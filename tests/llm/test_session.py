@@ -379,10 +379,10 @@ def test_a_pipe_is_no_saved_cache(session: LlmSession, tmp_path: Path) -> None:
 def test_cache_file_of_another_version_is_refused(
     session: LlmSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rknnlite_cpu.llm import kvfile
+    from rknnlite_cpu.llm import kv_cache_file
 
     session.save_kvcache(str(tmp_path / "kv"))
-    monkeypatch.setattr(kvfile, "__version__", "99.0")
+    monkeypatch.setattr(kv_cache_file, "__version__", "99.0")
     with pytest.raises(ModelInvalid, match=r"version.*99\.0"):
         session.load_kvcache(str(tmp_path / "kv"))
 

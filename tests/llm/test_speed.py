@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rknnlite_cpu
-from rknnlite_cpu.llm.cache import KvCache
+from rknnlite_cpu.llm.kv_cache import KvCache
 from rknnlite_llm import export_llm, footprint
 from rknnlite_llm.container.description import read_llm
 from rknnlite_llm.container.safetensors import SafeTensors

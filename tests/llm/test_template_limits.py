@@ -7,8 +7,8 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from rknnlite_llm.budget import Budget, RenderStopped, TemplateLimits
-from rknnlite_llm.template import JinjaTemplate, Turn
+from rknnlite_llm.chat_template import JinjaTemplate, Turn
+from rknnlite_llm.template_budget import Budget, RenderStopped, TemplateLimits
 
 from rknnlite import config
 from rknnlite.errors import ModelInvalid, ParamInvalid

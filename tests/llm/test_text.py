@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rknnlite_cpu.llm.utf8 import Utf8Gate
-from rknnlite_llm import astream
-from rknnlite_llm import streaming as stream
+from rknnlite_llm import astream, stream
+from rknnlite_llm.chat_template import JinjaTemplate, LiteralTemplate, Turn
 from rknnlite_llm.gguf import read_gguf, write_gguf
 from rknnlite_llm.streaming import TextPieces
-from rknnlite_llm.template import JinjaTemplate, LiteralTemplate, Turn
 
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.spi.llm import CallState, InferParams, LlmCallbacks, LlmContext, LlmSession, TokenInput

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rknnlite_llm.python_tokenizer.from_gguf import SPLITS
+from rknnlite_llm.python_tokenizer.pipeline import PlainTokenizer
+from rknnlite_llm.python_tokenizer.regular_expressions import NotHere
 from rknnlite_llm.streaming import TextPieces
-from rknnlite_llm.tokens.expressions import NotHere
-from rknnlite_llm.tokens.gguf import SPLITS
-from rknnlite_llm.tokens.pipeline import PlainTokenizer
 
 from tests.support.texts import corpus, strings
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import pytest
-from rknnlite_llm.answers import answer_form, forms, tool_rule
+from rknnlite_llm.answers import answer_format, formats, tool_rule
 from rknnlite_llm.constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
 
 from rknnlite.errors import ParamInvalid
-from tests.llm.answer_forms import (
+from tests.llm.written_answers import (
     coder,
     deepseek,
     deepseek_fenced,
@@ -48,9 +48,9 @@ BAD = [
     ("set_light", {"room": "k" * 9, "level": 1, "state": "on"}),
 ]  # fmt: skip
 WRITERS = {
-    hermes: forms.HERMES, coder: forms.CODER, llama: forms.LLAMA, mistral: forms.MISTRAL,
-    mistral_args: forms.MISTRAL_ARGS, function_gemma: forms.FUNCTION_GEMMA, gemma4: forms.GEMMA4,
-    deepseek: forms.DEEPSEEK, deepseek_fenced: forms.DEEPSEEK_FENCED, phi: forms.PHI, harmony: forms.HARMONY,
+    hermes: formats.HERMES, coder: formats.CODER, llama: formats.LLAMA, mistral: formats.MISTRAL,
+    mistral_args: formats.MISTRAL_ARGS, function_gemma: formats.FUNCTION_GEMMA, gemma4: formats.GEMMA4,
+    deepseek: formats.DEEPSEEK, deepseek_fenced: formats.DEEPSEEK_FENCED, phi: formats.PHI, harmony: formats.HARMONY,
 }  # fmt: skip
 FAMILIES = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.__name__)
 MARKERS = pytest.mark.parametrize("special", [False, True], ids=["text", "tokens"])
@@ -152,10 +152,10 @@ def test_content_keeps_its_rule_where_no_tool_is_called(
 @MARKERS
 def test_text_before_and_behind_calls(special: bool) -> None:
     tokens = Tokens(special)
-    free = tool_rule(forms.HERMES, TOOLS, special=tokens.id)
+    free = tool_rule(formats.HERMES, TOOLS, special=tokens.id)
     assert passes(free, f"Let me see.\n{hermes([ONE])}\nAnd\n{hermes([TWO])} done", tokens)
     assert not passes(free, f"Let me see.\n{hermes([BAD[0]])}", tokens)
-    single = tool_rule(forms.HERMES, TOOLS, parallel=False, special=tokens.id)
+    single = tool_rule(formats.HERMES, TOOLS, parallel=False, special=tokens.id)
     assert passes(single, f"Let me see.\n{hermes([ONE])}", tokens)
     assert not passes(single, hermes([ONE, ONE]), tokens)
 
@@ -163,7 +163,7 @@ def test_text_before_and_behind_calls(special: bool) -> None:
 @MARKERS
 def test_a_thought_comes_first(special: bool) -> None:
     tokens = Tokens(special)
-    rule = tool_rule(forms.HERMES, TOOLS, True, special=tokens.id, thinking=True)
+    rule = tool_rule(formats.HERMES, TOOLS, True, special=tokens.id, thinking=True)
     assert passes(rule, f"Hm, <tool>.\n</think>\n\n{hermes([ONE])}", tokens)
     assert not passes(rule, hermes([ONE]), tokens)
     assert not passes(rule, "Hm.\n</think>\n\nHello", tokens)
@@ -172,7 +172,7 @@ def test_a_thought_comes_first(special: bool) -> None:
 @MARKERS
 def test_a_thought_in_a_channel_comes_first(special: bool) -> None:
     tokens = Tokens(special)
-    rule = tool_rule(forms.HARMONY, TOOLS, special=tokens.id)
+    rule = tool_rule(formats.HARMONY, TOOLS, special=tokens.id)
     thought = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"
     assert passes(rule, thought + _ended(harmony([ONE])), tokens)
     assert passes(rule, thought + "<|channel|>final<|message|>Hello.", tokens)
@@ -181,7 +181,7 @@ def test_a_thought_in_a_channel_comes_first(special: bool) -> None:
 
 def test_free_text_of_llama_and_gemma_begins_like_no_call() -> None:
     tokens = Tokens(False)
-    for form in (forms.LLAMA, forms.GEMMA):
+    for form in (formats.LLAMA, formats.GEMMA):
         rule = tool_rule(form, TOOLS, special=tokens.id)
         for text in ("Hello {world}", "", " \nHi", "```python\nx\n```"):
             assert passes(rule, text, tokens), text
@@ -204,7 +204,10 @@ def test_nested_values_in_gemma_s_writing() -> None:
         "required": ["c"],
     }  # fmt: skip
     rule = tool_rule(
-        forms.FUNCTION_GEMMA, [{"function": {"name": "f", "parameters": schema}}], True, special=tokens.id
+        formats.FUNCTION_GEMMA,
+        [{"function": {"name": "f", "parameters": schema}}],
+        True,
+        special=tokens.id,
     )
     for good in (
         {"c": True},
@@ -219,7 +222,7 @@ def test_nested_values_in_gemma_s_writing() -> None:
 
 def test_a_tool_without_parameters_takes_any_object() -> None:
     tokens = Tokens(False)
-    rule = tool_rule(forms.GENERAL, [{"type": "function", "function": {"name": "f"}}], True)
+    rule = tool_rule(formats.GENERAL, [{"type": "function", "function": {"name": "f"}}], True)
     assert passes(rule, hermes([("f", {})]), tokens)
     assert passes(rule, hermes([("f", {"x": [1]})]), tokens)
 
@@ -227,7 +230,7 @@ def test_a_tool_without_parameters_takes_any_object() -> None:
 @pytest.mark.parametrize("otherwise", [None, JsonObject(), JsonSchema(True)])
 def test_blanks_between_parts_of_json_come_to_an_end(otherwise: Optional[Rule]) -> None:
     tokens = Tokens(False)
-    rule = tool_rule(forms.HERMES, TOOLS, otherwise is None, otherwise=otherwise)
+    rule = tool_rule(formats.HERMES, TOOLS, otherwise is None, otherwise=otherwise)
     call = hermes([ONE])
     assert passes(rule, call.replace(": ", ":"), tokens) is False  # the head is the template's
     assert not passes(rule, call.replace('"city": ', '"city":' + " " * 50), tokens)
@@ -238,9 +241,9 @@ def test_blanks_between_parts_of_json_come_to_an_end(otherwise: Optional[Rule]) 
 
 def test_a_rule_without_a_tool_is_refused() -> None:
     with pytest.raises(ParamInvalid, match="2 tools, none of them 'f'"):
-        tool_rule(forms.HERMES, TOOLS, name="f")
+        tool_rule(formats.HERMES, TOOLS, name="f")
 
 
 def test_templates_tell_which_of_two_writings() -> None:
-    assert answer_form("[TOOL_CALLS]{{name}}[ARGS]").name == "mistral-args"
-    assert answer_form(forms.DEEPSEEK.openings[0] + "```json").name == "deepseek-fenced"
+    assert answer_format("[TOOL_CALLS]{{name}}[ARGS]").name == "mistral-args"
+    assert answer_format(formats.DEEPSEEK.openings[0] + "```json").name == "deepseek-fenced"

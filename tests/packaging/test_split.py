@@ -10,7 +10,7 @@ import pytest
 
 from rknnlite import plugins
 from rknnlite.cli import health
-from rknnlite.cli.health import Level
+from rknnlite.spi.finding import Level
 
 from .project import fields
 

@@ -357,7 +357,7 @@ def test_closing_may_cancel_what_is_queued(pool_of: MakePool, double: Double) ->
 def test_closing_does_not_wait_for_a_fresh_context(
     pool_of: MakePool, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rknnlite.pool.crew._PATIENCE", 120.0)
+    monkeypatch.setattr("rknnlite.pool.worker_group._PATIENCE", 120.0)
     for _ in range(5):
         pool = pool_of(size=2)
         double.fault("rknn_run", -1)

@@ -25,7 +25,7 @@ from rknnlite_protocol.board import (
     shapes_text,
     stored_name,
 )
-from rknnlite_protocol.json_form import from_text, to_text
+from rknnlite_protocol.dataclass_json import from_text, to_text
 
 from rknnlite.errors import InputInvalid, ModelUnsupported, ParamInvalid, RknnError, RunTimeout
 from rknnlite.native.board import Board, Clock, DeviceNode, Reading, Sram

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("google.protobuf")
 
-from rknnlite_protocol.messages import INFERENCE, message, methods
+from rknnlite_protocol.grpc_messages import INFERENCE, message, methods
 
 from tests.support.needs import needs
 
-PROTOCOL = Path(__file__).parents[2] / "rknnlite" / "protocol"
+PROTOCOL = Path(__file__).parents[2] / "plugins" / "rknnlite_protocol"
 FILES = ("open_inference.proto", "health.proto", "board.proto")
 DUMP = """
 import json, sys

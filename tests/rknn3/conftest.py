@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_llm import Package, export_llm
-from rknnlite_llm.tokens.characters import byte_letters
+from rknnlite_llm.python_tokenizer.characters import byte_letters
 
 from rknn3lite.api import RKLLMCallback, RKNN3Lite
 from tests.support.llm_models import write_model

@@ -232,7 +232,9 @@ def test_wrong_number_of_inputs(start: Start) -> None:
 
 def test_wrong_number_of_bytes_passed_through(start: Start) -> None:
     context = start(*NATIVE)
-    with pytest.raises(InputInvalid, match=r"71 bytes passed through, but .* \(INT8\) takes 72 or 192"):
+    with pytest.raises(
+        InputInvalid, match=r"71 bytes passed through, but .* \(INT8 \[1, 4, 6, 3\]\) takes 72 or 192"
+    ):
         context.set_inputs([Input(0, np.zeros(71, np.int8), pass_through=True)])
 
 

@@ -18,8 +18,8 @@ pytest.importorskip("jinja2")
 httpx = pytest.importorskip("httpx")
 
 from rknnlite_server.app import make_app  # noqa: E402
+from rknnlite_server.app_state import State  # noqa: E402
 from rknnlite_server.settings import ModelSettings, ServerSettings  # noqa: E402
-from rknnlite_server.state import State  # noqa: E402
 
 TINY = Path(__file__).parents[2] / "examples" / "llm_chat" / "models" / "tiny.rknn"
 MODEL = ModelSettings(model=str(TINY), alias="tiny", temp=0.0)
@@ -47,7 +47,7 @@ def running(
     settings: ServerSettings, wait: bool = True, told: Callable[[str, str], None] = lambda status, text: None
 ) -> Iterator[Served]:
     """Start a server on a free port, and end it."""
-    from rknnlite_server.serving import Connection, Server
+    from rknnlite_server.http_server import Connection, Server
 
     app = make_app(settings, on_status=told)
     config = uvicorn.Config(

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from rknnlite_server import body, generation, serving
+from rknnlite_server import generation, http_server, request_body
 from rknnlite_server.errors import ApiError
 from rknnlite_server.queueing import Turnstile
 from rknnlite_server.settings import ServerSettings
@@ -59,7 +59,7 @@ def test_half_a_character_in_a_message(server: Served) -> None:
 
 
 def test_a_body_that_is_too_large_or_never_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(request_body, "BODY_SECONDS", 0.3)
     with running(ServerSettings(models=(MODEL,), max_body=1000)) as served:
         declared = served.http.post("/v1/chat/completions", content=b" " * 1001)
         assert declared.status_code == 413 and declared.json()["error"]["code"] == "body_too_large"
@@ -79,7 +79,7 @@ def dialled(served: Served, rest: bytes) -> socket.socket:
 
 
 def test_a_head_that_is_never_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.3)
     with running(ServerSettings(models=(MODEL,))) as served, dialled(served, b"Content-") as slow:
         with contextlib.suppress(ConnectionResetError):
             assert slow.recv(10) == b""  # and no timeout

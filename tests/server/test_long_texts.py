@@ -30,6 +30,41 @@ WHOLE = {
     "a prompt": ("/v1/completions", b'{"prompt": "' + b"\\u00e9" * (LARGE // 6 - 10) + b'"}', 400),
     "numbers": ("/detokenize", b'{"tokens": [' + b"1," * 500_000 + b"1]}", 400),
     "lists": ("/v1/embeddings", b'{"input": ' + b"[" * (LARGE // 2) + b"]" * (LARGE // 2 - 30) + b"}", 400),
+    "tools": (
+        "/v1/chat/completions",
+        b'{"messages": [{"role": "user", "content": "a"}], "tools": ['
+        + b",".join(
+            b'{"type": "function", "function": {"name": "f%d", "parameters": {"type": "object", "properties": {}}}}'
+            % i
+            for i in range(20_000)
+        )
+        + b"]}",
+        400,
+    ),
+    "parts of a message": (
+        "/v1/chat/completions",
+        b'{"messages": [{"role": "user", "content": ['
+        + b",".join([b'{"type": "text", "text": "a"}'] * 60_000)
+        + b"]}]}",
+        400,
+    ),
+    "messages of Ollama's": (
+        "/api/chat",
+        b'{"model": "tiny", "messages": ['
+        + b",".join([b'{"role": "user", "content": "a"}'] * 60_000)
+        + b"]}",
+        400,
+    ),
+    "pictures of Ollama's": (
+        "/api/generate",
+        b'{"model": "tiny", "prompt": "a", "images": [' + b",".join([b'"AAAA"'] * 1_000_000) + b"]}",
+        400,
+    ),
+    "as many objects as are taken": (
+        "/v1/completions",
+        b'{"prompt": [' + b",".join([b'{"a": {}}'] * 32_000) + b"]}",
+        400,
+    ),
     "texts": ("/api/embed", b'{"input": [' + b'"",' * (LARGE // 3 - 20) + b'""]}', 400),
 }
 
@@ -55,7 +90,7 @@ def served() -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A server in a process of its own: the one above shares this interpreter's lock with its clients."""
-    with child("--llm", TINY, "--port", 0, "--log-level", 2) as server:
+    with child("--llm", TINY, "-a", "tiny", "--port", 0, "--log-level", 2) as server:
         yield server.ready().url
 
 

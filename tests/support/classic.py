@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from rknnlite_graph.reading.attributes import UNIONS
-from rknnlite_graph.reading.parts import parts_of
+from rknnlite_graph.reading.blob_locations import parts_of
 from rknnlite_graph.reading.registers import RegisterProgram, _is_table
 
 from rknnlite.formats import ModelFile

@@ -9,7 +9,7 @@ import numpy as np
 from rknnlite_cpu.plan import ExecutionPlan
 from rknnlite_cpu.values import Array, decode, encode
 from rknnlite_graph.graph import ConvParams, Graph, Node, RecurrentParams, Stage, Tensor, TensorRole
-from rknnlite_graph.reading.fused import fused_op
+from rknnlite_graph.reading.fused_ops import fused_op
 
 from rknnlite.tensor import DType, QuantParams
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_graph.float_graph import float_graph
 from rknnlite_graph.graph import Graph, Node
 from rknnlite_graph.read import read_graph
-from rknnlite_graph.real import float_graph
 
 from rknnlite.formats import ModelFile
 

@@ -23,15 +23,15 @@ from rknnlite_cplugin.library import _check_header
 from rknnlite_librknnrt.context_thread import ContextThread
 from rknnlite_librknnrt.open_contexts import OpenContexts
 from rknnlite_librknnrt.protocol import Call, Wire
-from rknnlite_llm import apart
-from rknnlite_llm.budget import RenderStopped
+from rknnlite_llm import isolated_tokenizer
+from rknnlite_llm.chat_template import JinjaTemplate
 from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.gbnf_lark import lark_of_gbnf
 from rknnlite_llm.gguf import read_gguf
 from rknnlite_llm.schemas import schema_text
-from rknnlite_llm.template import JinjaTemplate
-from rknnlite_protocol import grpc_form, rest
-from rknnlite_protocol.messages import message
+from rknnlite_llm.template_budget import RenderStopped
+from rknnlite_protocol import grpc_codec, rest_codec
+from rknnlite_protocol.grpc_messages import message
 from rknnlite_protocol.requests import InferRequest, Tensor
 from rknnlite_rkllm.wire import Channel, Message
 
@@ -199,16 +199,16 @@ def _body(fields: Any) -> bytes:
 
 
 def _use_rest(data: bytes, folder: Path) -> object:
-    return rest.parse_request("m", data, str(len(data) - 3))
+    return rest_codec.parse_request("m", data, str(len(data) - 3))
 
 
 def _grpc() -> list[bytes]:
     tensors = [Tensor("x", np.ones((1, 2), np.float32)), Tensor("y", np.arange(3, dtype=np.uint8))]
-    return [grpc_form.request_message(InferRequest("m", tensors, [])).SerializeToString()]
+    return [grpc_codec.request_message(InferRequest("m", tensors, [])).SerializeToString()]
 
 
 def _use_grpc(data: bytes, folder: Path) -> object:
-    return grpc_form.parse_request(message("inference.ModelInferRequest").FromString(data))
+    return grpc_codec.parse_request(message("inference.ModelInferRequest").FromString(data))
 
 
 def _no_message() -> tuple[type[BaseException], ...]:
@@ -239,12 +239,14 @@ def _recorded(send: Callable[[socket.socket], object]) -> bytes:
 
 
 def _tokenizer_wire() -> list[bytes]:
-    return [_recorded(lambda sock: apart.send(sock, {"step": "encode", "argument": ["text", False]}))]
+    return [
+        _recorded(lambda sock: isolated_tokenizer.send(sock, {"step": "encode", "argument": ["text", False]}))
+    ]
 
 
 def _use_tokenizer_wire(data: bytes, folder: Path) -> object:
     with _sent(data) as sock:
-        return apart.receive(sock)
+        return isolated_tokenizer.receive(sock)
 
 
 def _rkllm_wire() -> list[bytes]:

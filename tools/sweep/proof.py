@@ -25,8 +25,8 @@ from judge import Judge, Verdict, compare
 from rknnlite_cpu.context import CpuContext
 from rknnlite_cpu.plan import ExecutionPlan, Step, Watch
 from rknnlite_cpu.values import Array, centred_range, decode, round_f16
+from rknnlite_graph.float_graph import float_graph
 from rknnlite_graph.graph import Graph
-from rknnlite_graph.real import float_graph
 
 from rknnlite.quant import RANGES
 from rknnlite.tensor import DType, TensorAttr

@@ -29,8 +29,8 @@ from rknnlite_cpu.plan import Step, Watch
 from rknnlite_cpu.registry import builder_for
 from rknnlite_cpu.values import Array, encode
 from rknnlite_graph.graph import Activation, FusedOp, Graph, Node, Tensor, TensorRole
+from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import TABLE_FUNCTIONS
-from rknnlite_graph.view import NodeView
 
 from rknnlite.tensor import DType
 

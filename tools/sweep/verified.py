@@ -1,4 +1,4 @@
-"""Adds to plugins/rknnlite_graph/reading/guesses.py what nodes of compared files have: control registers, words and switches.
+"""Adds to plugins/rknnlite_graph/reading/unverified_facts.py what nodes of compared files have: control registers, words and switches.
 
     python tools/sweep/verified.py FOLDER_OR_FILE...
 
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from rknnlite_graph.graph import Accumulator
-from rknnlite_graph.reading import guesses
+from rknnlite_graph.reading import unverified_facts
 from rknnlite_graph.reading.attributes import MINI_UNIONS, UNIONS, read_attributes
 from rknnlite_graph.reading.builder import _Builder
-from rknnlite_graph.reading.fused import fused_op
+from rknnlite_graph.reading.fused_ops import fused_op
 
 from rknnlite.errors import ModelInvalid
 from rknnlite.formats import ModelFile
@@ -27,7 +27,7 @@ from rknnlite.formats.frame import MINI
 from rknnlite.formats.slots import GraphSlot, NodePlace, NodeSlot, RootSlot
 
 _WIDTH = 128
-_TABLE = Path(guesses.__file__)
+_TABLE = Path(unverified_facts.__file__)
 _MARK = "SEEN: dict"
 _CUSTOM = "cst"
 _SILENT = ("InputOperator", "OutputOperator")
@@ -41,14 +41,15 @@ class Seen:
         self.registers: dict[bool, dict[str, Values]] = {
             convolves: {
                 family: {register: set(values) for register, values in table.get(family, {}).items()}
-                for family in guesses.CONTROL_REGISTERS
+                for family in unverified_facts.CONTROL_REGISTERS
             }
-            for convolves, table in ((True, guesses.SEEN), (False, guesses.SEEN_ELSEWHERE))
+            for convolves, table in ((True, unverified_facts.SEEN), (False, unverified_facts.SEEN_ELSEWHERE))
         }
         self.words: dict[str, dict[str, set[Any]]] = {
-            op: {name: set(values) for name, values in names.items()} for op, names in guesses.WORDS.items()
+            op: {name: set(values) for name, values in names.items()}
+            for op, names in unverified_facts.WORDS.items()
         }
-        self.words.update({op: {} for op in guesses.WORDLESS})
+        self.words.update({op: {} for op in unverified_facts.WORDLESS})
 
     def add(self, model: FlatModel) -> None:
         """All nodes of a file. Raises ModelInvalid."""
@@ -73,7 +74,10 @@ class Seen:
                     self._add_words(op, attrs)
 
     def _add_registers(self, family: str, convolves: bool, registers: dict[int, int]) -> None:
-        for register, mask in {**guesses.CONTROL_REGISTERS[family], **guesses._OF_ALL}.items():
+        for register, mask in {
+            **unverified_facts.CONTROL_REGISTERS[family],
+            **unverified_facts._OF_ALL,
+        }.items():
             if register in registers:
                 values = self.registers[convolves][family].setdefault(register, set())
                 values.add(registers[register] & mask)
@@ -81,9 +85,9 @@ class Seen:
     def _add_words(self, op: str, attrs: dict[str, Any]) -> None:
         words = self.words.setdefault(op, {})
         for name, value in attrs.items():
-            if name in guesses._FREE or name in guesses.NUMBERS:
+            if name in unverified_facts._FREE or name in unverified_facts.NUMBERS:
                 continue
-            if isinstance(value, str) or name in guesses.SWITCHES:
+            if isinstance(value, str) or name in unverified_facts.SWITCHES:
                 words.setdefault(name, set()).add(value)
             else:
                 words.setdefault(name, set())

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from rknnlite_cpu.ops import builder_of
 from rknnlite_cpu.ops.requantise import apply_stage, output_stage
 from rknnlite_cpu.values import centred_range, decode, encode
+from rknnlite_graph.float_graph import float_graph
 from rknnlite_graph.graph import Activation, FusedOp, Graph, Join, Node, TensorRole
+from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import TABLE_FUNCTIONS
-from rknnlite_graph.reading.fused import fused_op
-from rknnlite_graph.real import float_graph
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.reading.fused_ops import fused_op
 
 __all__ = ["DECIMALS", "Halves", "Proof", "Rounding", "Simulated", "half_unit", "rounding_of"]
 

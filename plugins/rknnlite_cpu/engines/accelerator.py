@@ -22,8 +22,8 @@ from rknnlite.native.forks import after_fork
 from ..kernels.threads import share
 from ..values import Array
 from .engine import Engine, Kernels, Program
-from .islands import segment_of
-from .store import Store
+from .engine_cache import Store
+from .partition import segment_of
 
 __all__ = ["Accelerator", "Island"]
 

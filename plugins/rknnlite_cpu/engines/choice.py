@@ -18,7 +18,7 @@ __all__ = ["NAMES", "chosen"]
 NAMES = ("numpy", "onnxruntime", "openvino")
 _DEFAULT = "onnxruntime"
 _LANGUAGE_MODELS_ONLY = ("native",)
-"""Engines of ``llm.compiled``, which choose nothing here when ``RKNNLITE_ENGINE`` names them."""
+"""Engines of ``llm.compiled_products``, which choose nothing here when ``RKNNLITE_ENGINE`` names them."""
 
 
 def chosen(given: Any) -> Optional[Engine]:

@@ -22,7 +22,7 @@ from rknnlite.log import logger
 from ..kernels.threads import share
 from ..values import Array
 from .engine import Engine, Kernels, Program
-from .islands import islands_of, segment_of
+from .partition import islands_of, segment_of
 from .proof import agrees, random_value
 
 __all__ = ["Found", "Prover"]

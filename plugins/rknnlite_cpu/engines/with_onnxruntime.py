@@ -15,7 +15,7 @@ from rknnlite.native.processors import instructions
 
 from ..values import Array
 from .engine import Engine, Program
-from .probe import exact_in_bytes
+from .int8_exactness import exact_in_bytes
 
 __all__ = ["OnnxRuntime"]
 

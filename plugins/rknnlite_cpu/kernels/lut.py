@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_graph.activation_tables import dense_table
 from rknnlite_graph.graph import Lut
-from rknnlite_graph.tables import dense_table
 
 __all__ = ["DenseLut"]
 

@@ -1,4 +1,4 @@
-/* Attention of a few rows over keys and values in float16, read where they lie in the cache. mixing.py is the definition; sums,
+/* Attention of a few rows over keys and values in float16, read where they lie in the cache. attention.py is the definition; sums,
  * exponentials and quotients are float32, in another order and by other approximations.
  *
  * Keys come in blocks, of each of which a row's largest score is known before its exponentials are summed; what was summed

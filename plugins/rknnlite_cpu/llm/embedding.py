@@ -16,11 +16,11 @@ from rknnlite_llm.embedding import length_one
 
 from rknnlite.errors import InputInvalid, ModelUnsupported
 
-from .cache import KvCache
+from .decoder import Decoder
 from .encoder import Encoder
-from .model import Decoder
-from .reader import WeightReader
-from .scoring import Scoring
+from .kv_cache import KvCache
+from .score_head import Scoring
+from .weight_reader import WeightReader
 
 __all__ = ["EmbeddingPass"]
 

@@ -15,7 +15,7 @@ from rknnlite_llm.container.description import LlmModel
 from rknnlite_llm.container.families import FAMILIES
 from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.export_weights import qkv_order
-from rknnlite_llm.published import read_object
+from rknnlite_llm.hf_folder import read_object
 from rknnlite_llm.weights import layer_matrices
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, shown

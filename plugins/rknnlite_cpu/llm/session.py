@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from rknnlite_llm.budget import RenderStopped
 from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.chat_template import ChatTemplate, LiteralTemplate, parse_tools
 from rknnlite_llm.guarded_session import GuardedSession, kv_clear, kv_policy
 from rknnlite_llm.inputs import split_inputs
 from rknnlite_llm.sampling import Sampler
-from rknnlite_llm.template import ChatTemplate, LiteralTemplate, parse_tools
+from rknnlite_llm.template_budget import RenderStopped
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi.llm import (
@@ -29,13 +29,13 @@ from rknnlite.spi.llm import (
     RunSummary,
 )
 
-from . import kvfile
-from .ahead import Guesser, Lookup
+from . import kv_cache_file
 from .conversation import Conversation
-from .draft import Draft, DraftGuesser
+from .draft_model import Draft, DraftGuesser
 from .engine import CpuEngine
-from .feed import check_aux
 from .generation import Counters, Generation
+from .prefill_input import check_aux
+from .speculation import Guesser, Lookup
 
 __all__ = ["CpuLlmSession"]
 
@@ -110,11 +110,11 @@ class CpuLlmSession(GuardedSession):
 
     def save_kvcache(self, path: str) -> None:
         with self._using("save_kvcache"):
-            kvfile.save(self._talk, path)
+            kv_cache_file.save(self._talk, path)
 
     def load_kvcache(self, path: str) -> None:
         with self._using("load_kvcache"):
-            kvfile.load(self._talk, path)
+            kv_cache_file.load(self._talk, path)
 
     def state(self) -> LlmState:
         talk, counters = self._talk, self._counters

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import OPERATORS, Operator
-from rknnlite_graph.view import NodeView
 
 from rknnlite.tensor import DType
 

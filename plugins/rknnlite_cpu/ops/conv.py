@@ -7,11 +7,11 @@ from typing import Optional
 
 import numpy as np
 from rknnlite_graph.graph import ConvParams, Tensor
+from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import convolution_types
-from rknnlite_graph.view import NodeView
 
-from ..kernels.accumulate import Accumulate, accumulator
 from ..kernels.conv import ConvSpec
+from ..kernels.conv_algorithm import Accumulate, accumulator
 from ..registry import op
 from ..values import Array, Kernel, centred_range, decode
 from .requantise import bias_column, finisher, output_stage

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from rknnlite.quant import RANGES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from ..kernels.parallel import matmul
 from ..registry import real_op

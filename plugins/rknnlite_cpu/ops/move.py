@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from ..registry import move_op, op
 from ..values import Array, Kernel, decode, encode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from rknnlite_graph.graph import Activation
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from ..registry import op, real_op
 from ..values import Array, Kernel, decode, encode

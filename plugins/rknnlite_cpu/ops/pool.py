@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from ..kernels.buffers import empty
 from ..kernels.conv import ConvSpec, pad2d, windows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from ..kernels.functions import sigmoid
 from ..registry import move_op, op, real_kernel, real_op

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from ..registry import real_op
 from ..values import Array

@@ -12,8 +12,8 @@ from typing import Optional
 
 import numpy as np
 from rknnlite_graph.graph import Activation, ConvParams, FusedOp, Join, Stage, Tensor
+from rknnlite_graph.node_view import NodeView
 from rknnlite_graph.operators import TABLE_FUNCTIONS
-from rknnlite_graph.view import NodeView
 
 from rknnlite.errors import ModelUnsupported
 from rknnlite.tensor import DType

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from ..registry import op, real_op
 from ..values import Array, Kernel, decode, encode
 
 if TYPE_CHECKING:
-    from rknnlite_graph.resizing import Linear
+    from rknnlite_graph.resize_coordinates import Linear
 
 __all__: list[str] = []
 
@@ -20,7 +20,7 @@ __all__: list[str] = []
 @op("Resize", "Upsample")
 def resize(view: NodeView) -> Kernel:
     """Nearest along each axis whose size changes; linear over maps as a sum of four corners, else axis by axis."""
-    from rknnlite_graph.resizing import Linear, resize_steps
+    from rknnlite_graph.resize_coordinates import Linear, resize_steps
 
     source, target, steps = view.tensor(0), view.outputs[0], resize_steps(view)
     if isinstance(steps, Linear):

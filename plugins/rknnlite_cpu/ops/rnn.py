@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from rknnlite_graph.graph import RECURRENT_GATES, RecurrentParams
-from rknnlite_graph.view import NodeView
+from rknnlite_graph.node_view import NodeView
 
 from ..kernels.functions import sigmoid
 from ..registry import real_op

@@ -25,15 +25,15 @@ from ..graph import RECURRENT_GATES, Graph, Node, Tensor, TensorRole
 from ..operators import TABLE_FUNCTIONS, LeftOut, operator_of
 from . import weights
 from .attributes import LEFT_OUT, MINI_UNIONS, UNIONS, read_attributes, unread_attributes
-from .checks import check_constants, check_inputs, check_operands, check_shapes
+from .blob_locations import lent, parts_of
 from .convolutions import ConvReader
-from .families import family_of
-from .fused import fused_op
-from .guesses import about_attributes, about_container, about_defaults, about_registers, say
-from .inferred import GivenAttributes, axis_inside, inferred_attributes
-from .parts import lent, parts_of
-from .stages import StageReader
-from .storage import Storage
+from .fused_ops import fused_op
+from .graph_checks import check_constants, check_inputs, check_operands, check_shapes
+from .inferred_attributes import SuppliedAttributes, axis_inside, inferred_attributes
+from .npu_families import family_of
+from .output_stages import StageReader
+from .tensor_storage import Storage
+from .unverified_facts import about_attributes, about_container, about_defaults, about_registers, say
 
 __all__ = ["build_graph"]
 
@@ -74,7 +74,7 @@ class _Builder:
         self.graph = graph
         self.complete = model.complete_attributes
         self.unions = MINI_UNIONS if model.container == MINI else UNIONS
-        self.given = GivenAttributes(attributes)
+        self.supplied = SuppliedAttributes(attributes)
         self.reshaped: dict[int, tuple[int, ...]] = {}  # result of a Reshape -> the shape before
         self.source = f"container version {model.container:#x} (toolkit {model.toolkit_version})"
         tensors, nodes = graph.count(GraphSlot.TENSORS), graph.count(GraphSlot.NODES)
@@ -159,7 +159,7 @@ class _Builder:
                     f"output {self.tensors[tensor].name} is produced by no node: the converter dropped an operator; "
                     "convert the network again and read the converter's warnings"
                 )
-        self.given.check(nodes)
+        self.supplied.check(nodes)
         return Graph(self.tensors, nodes, inputs, outputs)
 
     def _indices(self, table: Table, slot: int, least: int = 0) -> list[int]:
@@ -260,7 +260,7 @@ class _Builder:
 
     def _attributes(self, node: Node) -> dict[str, Any]:
         """Attributes that the file leaves out: told by the caller, or by the tensors of the node."""
-        told = self.given.of(node)
+        told = self.supplied.of(node)
         if told is not None:
             network = self.reshaped.get(node.inputs[0]) if node.inputs else None
             if network is not None and "axis" in told:
@@ -296,13 +296,13 @@ class _Builder:
         node.stage = self.stages.read(node, regs, output, source, operand)
         function = TABLE_FUNCTIONS.get(node.fused.function) if node.fused is not None else None
         if function is not None and function.in_table and node.stage.lut is None:
-            from .assumed import function_parameter  # few files have such layers
+            from .estimated_parameters import function_parameter  # few files have such layers
 
-            parameter = function_parameter(node, self.family.places, regs, self.given)
+            parameter = function_parameter(node, self.family.places, regs, self.supplied)
             node.stage.parameters = (parameter,)
         self._scale_of_sum(node)
         if self.family.mini:
-            from .matmul_steps import hidden_attributes  # other files tell them
+            from .matmul_scales import hidden_attributes  # other files tell them
 
             node.attrs = {**hidden_attributes(self.family, self.program, node, self.tensors), **node.attrs}
         if node.fused is not None and node.fused.convolves:
@@ -313,7 +313,7 @@ class _Builder:
         if node.op in RECURRENT_GATES:
             self._recurrent(node)
         elif node.op in ("exSDPAttention", "exMatMul") and min(node.inputs, default=-1) >= 0:
-            from .matmul_steps import attention_steps, product_steps  # few networks have such nodes
+            from .matmul_scales import attention_steps, product_steps  # few networks have such nodes
 
             read = attention_steps if node.op == "exSDPAttention" else product_steps
             operands = [self.tensors[i] for i in node.inputs]
@@ -352,7 +352,7 @@ class _Builder:
                 tensor.quant = QuantParams(node.stage.scale * output.quant.scale, 0)
 
     def _recurrent(self, node: Node) -> None:
-        from .recurrent import read_plain_recurrent, read_recurrent  # few networks have such nodes
+        from .recurrent_weights import read_plain_recurrent, read_recurrent  # few networks have such nodes
 
         given = [i >= 0 for i in node.inputs[:4]]
         if given[:3] != [True] * 3 or (node.on_npu and not all(given[3:] or [False])):

@@ -20,11 +20,11 @@ from rknnlite.tensor import DType
 
 from ..graph import Accumulator, Activation, ConvParams, FusedOp, Node, Stage, Tensor, TensorRole
 from . import weights
-from .checks import check_convolution
-from .families import NpuFamily
+from .graph_checks import check_convolution
+from .npu_families import NpuFamily
+from .output_stages import DataUse, data_use
 from .register_map import Registers
-from .stages import DataUse, data_use
-from .storage import Storage
+from .tensor_storage import Storage
 from .weight_forms import INTEGERS, Form, Loader, Shape, StoredWeight, WeightReader, from_bfloat
 
 __all__ = ["ConvReader"]
@@ -66,7 +66,7 @@ class ConvReader:
         if slope is not None:
             conv.slope = self._slope(slope, x, node)
         if x.dtype is DType.INT16 and self._family.unshifted_sums and conv.multiplier is not None:
-            from .assumed import doubtful_sums  # few files are int16
+            from .estimated_parameters import doubtful_sums  # few files are int16
 
             doubtful_sums(node, conv, x, y, w, self._means)
         node.doubts += _doubts(conv, node, x, y, slope, [self._tensors[i] for i in rest[1:]])

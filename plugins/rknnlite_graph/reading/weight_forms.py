@@ -23,8 +23,8 @@ from rknnlite.tensor import DType
 
 from ..graph import Node, Tensor
 from . import weights
-from .families import NpuFamily
-from .storage import Expansion, Storage
+from .npu_families import NpuFamily
+from .tensor_storage import Expansion, Storage
 
 __all__ = ["INTEGERS", "Form", "Loader", "Shape", "StoredWeight", "WeightReader", "from_bfloat"]
 
@@ -129,7 +129,7 @@ class WeightReader:
 
     def _expanded(self, table: Table, data: memoryview, x: Tensor, w: Tensor) -> Loader:
         """A compressed weight: its segments are checked now and decoded when they are needed."""
-        from .compressed import CompressedWeight
+        from .compressed_weights import CompressedWeight
 
         elements = sum(prod(part) for part in weights.segments(w.native_shape, w.name))
         kind = x.dtype.numpy.newbyteorder("<")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rknnlite.formats.rknn1.description import NodeEntry, TensorEntry
 
 from ..graph import ConvParams, RecurrentParams, Stage
-from ..reading.fused import fused_op
+from ..reading.fused_ops import fused_op
 from .graph import GraphBuilder, lowers
 
 __all__: list[str] = []

@@ -13,7 +13,7 @@ from rknnlite.native.board import Board, Reading
 from rknnlite.spi.command import Command, Console, Exit, Part
 
 from .board_sample import Sample, line, read
-from .top_afar import Boards
+from .top_remote import Boards
 
 __all__ = ["COMMAND", "sample"]
 

@@ -13,7 +13,7 @@ from rknnlite.formats import ModelFile
 from rknnlite.spi.board_facts import BackendFacts
 from rknnlite.spi.finding import Finding, Level
 
-from ..far_board import FarBoard, cause_of, devices_of, far_board
+from ..remote_board import FarBoard, cause_of, devices_of, far_board
 from .machine import kernel, speed
 from .models import made_for, pairing
 

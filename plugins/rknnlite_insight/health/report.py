@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rknnlite.commandline.finding_parts import finding_parts
+from rknnlite.commandline.finding_output import finding_parts
 from rknnlite.commandline.options import model_file
 from rknnlite.commandline.readiness import not_ready, verdict_of
 from rknnlite.errors import DeviceUnavailable, ModelInvalid
@@ -13,7 +13,7 @@ from rknnlite.spi import Backend
 from rknnlite.spi.command import Console, Exit, Line, Part, Tone
 from rknnlite.spi.finding import Finding, Level
 
-from ..far_board import cause_of, devices_of, far_board
+from ..remote_board import cause_of, devices_of, far_board
 from .boards import best_of
 from .boards import board as board_findings
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes as ct
-import json
 import os
 import runpy
 import signal
@@ -18,8 +17,10 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
+from rknnlite.files.json_text import parse_json
+from rknnlite.files.reading import read_text
 from rknnlite.files.writing import write_file
-from rknnlite.native.childprocess import python_main
+from rknnlite.native.processes import python_main
 
 from ..calls import Reply
 from ..open_contexts import OpenContexts
@@ -99,7 +100,7 @@ def _file(payload: bytes, folder: Path) -> Path:
 def _health(file: Path) -> str:
     """Where the server says whether it is ready. Raises ParamInvalid."""
     try:
-        found: Any = json.loads(file.read_text("utf-8"))
+        found: Any = parse_json(read_text(file))
         host, port = found.get("host", "127.0.0.1"), int(found.get("port", 8080))
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise ParamInvalid(f"{file} is no file of parameters: {error}") from None

@@ -26,7 +26,7 @@ import numpy as np
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
 from rknnlite.files.json_text import parse_json
-from rknnlite.formats import ModelFile, is_package, sniff
+from rknnlite.formats import ModelFile, is_package, named, sniff
 from rknnlite.formats.frame import LLM_PACKAGE
 from rknnlite.tensor import KvDtype
 
@@ -173,7 +173,7 @@ def _read_file(file: ModelFile) -> LlmModel:
         sniff(file.data)
         raise ModelUnsupported("this is a network, not a language model; open it without LLM mode")
     except ModelInvalid as error:
-        raise type(error)(f"{file.label}: {error}") from None
+        raise named(error, file.label) from None
     except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise ModelInvalid(f"{file.label}: damaged description: {shown(error)}; copy it again") from error
 

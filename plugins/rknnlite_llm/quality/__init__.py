@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .agreement import Agreement
+from .divergence import Agreement
 from .evaluation import Report, Settings, evaluate
-from .mixed import Mixed, export_mixed
+from .mixed_precision import Mixed, export_mixed
 from .texts import Text, packaged_texts, text_file
 
 __all__ = [

@@ -16,10 +16,10 @@ from rknnlite.formats import ModelFile
 from ..container.description import read_llm
 from ..package import Package
 from ..tokenizer import Tokenizer
-from .agreement import Agreement, Compared, compared
-from .outside import transformers_reader
+from .divergence import Agreement, Compared, compared
 from .readers import Reader, package_reader, source_reader
 from .texts import Piece, Text, packaged_texts, pieces
+from .transformers_reader import transformers_reader
 
 __all__ = ["Report", "Settings", "evaluate", "read_along"]
 

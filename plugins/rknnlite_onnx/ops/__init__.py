@@ -21,7 +21,7 @@ __all__ = [
     "writer_for",
 ]
 
-RARE = ("gather", "rare", "reduce", "regions", "rnn", "scattered")
+RARE = ("gather", "rare", "reduce", "regions", "rnn", "scatter")
 """Families that few networks have: imported when a node is of none of the others."""
 
 

@@ -6,7 +6,7 @@ from typing import Optional
 
 import numpy as np
 
-from ..carrier import Rep
+from ..lowered_values import Rep
 from ..registry import LoweredNode, lowers
 
 __all__ = ["places"]

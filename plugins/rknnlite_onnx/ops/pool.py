@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rknnlite.tensor import DType
 
-from ..carrier import Rep
+from ..lowered_values import Rep
 from ..registry import LoweredNode, lowers
 from ..windows import far_padding
 

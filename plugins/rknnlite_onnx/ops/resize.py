@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_graph.resizing import Linear, resize_steps
+from rknnlite_graph.resize_coordinates import Linear, resize_steps
 
 from ..registry import LoweredNode, lowers
 

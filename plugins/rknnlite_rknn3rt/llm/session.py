@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rknnlite_llm.callbacks import CheckedCallbacks
+from rknnlite_llm.chat_template import parse_tools
 from rknnlite_llm.guarded_session import GuardedSession, kv_clear, kv_policy
 from rknnlite_llm.inputs import is_whole, split_inputs
-from rknnlite_llm.template import parse_tools
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ModelInvalid, ParamInvalid
 from rknnlite.spi.llm import (
@@ -241,7 +241,7 @@ class Rknn3LlmSession(GuardedSession):
     def _in_library(self, given: RunInputs, infer: Any, calls: CheckedCallbacks) -> RunSummary:
         if self._stop.is_set():
             return self._stopped(calls)
-        self._install(calls.given)
+        self._install(calls.unchecked)
         watch = RunWatch(calls, self._stop.is_set, self._native.stop)
         start = time.perf_counter()
         self._structs.calls.run = watch

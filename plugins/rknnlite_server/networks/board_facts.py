@@ -14,8 +14,8 @@ from rknnlite.native.board import Board, Reading
 from rknnlite.spi import Backend, Probe
 from rknnlite.spi.board_facts import BackendFacts, Facts
 
+from ..app_state import State
 from ..async_helpers import in_thread
-from ..state import State
 
 __all__ = ["FactsReader", "facts_of"]
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any, Optional
 
 from rknnlite_protocol.board import PIECE, parse_shapes, stored_name
-from rknnlite_protocol.grpc_form import parse_request
-from rknnlite_protocol.json_form import to_text
-from rknnlite_protocol.messages import message
+from rknnlite_protocol.dataclass_json import to_text
+from rknnlite_protocol.grpc_codec import parse_request
+from rknnlite_protocol.grpc_messages import message
 from rknnlite_protocol.requests import InferRequest
 
 from rknnlite.errors import DeviceUnavailable, InputInvalid, ParamInvalid, RunTimeout
 
+from ..app_state import State
 from ..async_helpers import in_thread, within
 from ..errors import ApiError
 from ..queueing import Turnstile
-from ..state import State
 from . import inspection
 from .board_facts import FactsReader
 from .folder_stream import FolderWriter, pieces_of

@@ -8,16 +8,16 @@ import weakref
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from rknnlite_protocol.grpc_form import parse_request, response_message
-from rknnlite_protocol.messages import BOARD, HEALTH, INFERENCE, message
+from rknnlite_protocol.grpc_codec import parse_request, response_message
+from rknnlite_protocol.grpc_messages import BOARD, HEALTH, INFERENCE, message
 from rknnlite_protocol.metadata import EXTENSIONS
 
 from rknnlite._version import __version__
 from rknnlite.errors import RknnError
 
+from ..app_state import State
 from ..async_helpers import closing
 from ..errors import ApiError
-from ..state import State
 from .network import ServedNetwork
 from .ordered_answers import in_order
 from .repository_rpc import repository_calls

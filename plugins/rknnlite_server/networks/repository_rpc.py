@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rknnlite_protocol.messages import message
+from rknnlite_protocol.grpc_messages import message
 
 from rknnlite.errors import ParamInvalid, shown
 
-from ..state import State
+from ..app_state import State
 from .repository import Repository, described
 
 __all__ = ["repository_calls"]

@@ -9,16 +9,16 @@ from typing import Any
 
 from rknnlite_protocol.metadata import EXTENSIONS
 from rknnlite_protocol.requests import InferRequest, InferResponse
-from rknnlite_protocol.rest import HEADER_LENGTH, json_elements, parse_request, response_body
+from rknnlite_protocol.rest_codec import HEADER_LENGTH, json_elements, parse_request, response_body
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rknnlite._version import __version__
 
-from ..body import read_body
-from ..encoding import chosen, encoded
-from ..state import state_of
+from ..app_state import state_of
+from ..compression import chosen, encoded
+from ..request_body import read_body
 from .network import ServedNetwork
 from .rest_repository import repository_of, repository_routes
 

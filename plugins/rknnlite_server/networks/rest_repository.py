@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ..body import Body, read_json
+from ..app_state import state_of
 from ..errors import ApiError
-from ..state import state_of
+from ..request_body import Body, read_json
 from .repository import Repository, described
 
 __all__ = ["repository_of", "repository_routes"]

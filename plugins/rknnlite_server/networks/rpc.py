@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, Optional
 
 import grpc
-from rknnlite_protocol.messages import BOARD, HEALTH, INFERENCE, methods
+from rknnlite_protocol.grpc_messages import BOARD, HEALTH, INFERENCE, methods
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.files.reading import read_bytes
 
-from ..serving import HEAD_SECONDS, listening
+from ..app_state import State
+from ..http_server import HEAD_SECONDS, listening
 from ..settings import ServerSettings
-from ..state import State
 from .board_rpc import board_calls
 from .inference_rpc import health_calls, inference_calls
 from .rpc_calls import Handler, Keys, handlers

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
-from rknnlite_protocol.messages import HEALTH, INFERENCE, methods
+from rknnlite_protocol.grpc_messages import HEALTH, INFERENCE, methods
 
 from rknnlite.errors import InputInvalid, RknnError, shown
 
-from .. import body
+from .. import request_body
+from ..app_state import State
 from ..async_helpers import closing, within
 from ..errors import ApiError
-from ..state import State
 from .rpc_errors import abort
 
 __all__ = ["Handler", "Keys", "handlers"]
@@ -135,12 +135,14 @@ async def _asked(requests: Any, method: Any) -> Any:
 async def _only(requests: Any, method: Any) -> Any:
     """The one message of a call; raises ApiError where it does not come, InputInvalid where it is none."""
     try:
-        found = await within(requests.__anext__(), body.BODY_SECONDS)
+        found = await within(requests.__anext__(), request_body.BODY_SECONDS)
     except StopAsyncIteration:
         raise InputInvalid("the call has no message") from None
     except asyncio.TimeoutError:
         raise ApiError(
-            408, "invalid_request_error", f"the message was not complete within {body.BODY_SECONDS:g} s"
+            408,
+            "invalid_request_error",
+            f"the message was not complete within {request_body.BODY_SECONDS:g} s",
         ) from None
     return _message(found, method)
 

@@ -7,7 +7,7 @@ import logging
 from typing import Any, NoReturn
 
 import grpc
-from rknnlite_protocol.problems import CODE_KEY, ERROR_KEY, RETRY_KEY, kind_of_http, status_of
+from rknnlite_protocol.error_status import CODE_KEY, ERROR_KEY, RETRY_KEY, kind_of_http, status_of
 
 from rknnlite.errors import RknnError
 

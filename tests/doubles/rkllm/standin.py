@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rknnlite_llm.chat_template import CHATML
 from rknnlite_llm.gguf import write_gguf
-from rknnlite_llm.template import CHATML
 from rknnlite_rkllm.abi.revisions import VERSIONS, revision_of
 
 from tests.doubles.double import FLAGS, Double, compile_c

@@ -10,9 +10,9 @@ from typing import Any
 
 import grpc
 from rknnlite_protocol.board import PIECE, stored_name
-from rknnlite_protocol.grpc_form import parse_response, request_message
-from rknnlite_protocol.json_form import from_text
-from rknnlite_protocol.messages import BOARD, INFERENCE, message, methods
+from rknnlite_protocol.dataclass_json import from_text
+from rknnlite_protocol.grpc_codec import parse_response, request_message
+from rknnlite_protocol.grpc_messages import BOARD, INFERENCE, message, methods
 from rknnlite_protocol.requests import InferRequest
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
-from rknnlite_protocol.grpc_form import parse_response, request_message
-from rknnlite_protocol.messages import HEALTH, INFERENCE, message, methods
+from rknnlite_protocol.grpc_codec import parse_response, request_message
+from rknnlite_protocol.grpc_messages import HEALTH, INFERENCE, message, methods
 from rknnlite_protocol.requests import InferRequest, Tensor
 
 __all__ = ["Client", "connected", "request_of", "told"]

@@ -17,8 +17,8 @@ pytest.importorskip("grpc")
 
 from rknnlite_insight.dumps import Dump
 from rknnlite_protocol.board import Description, PerfFigures, attr_text, shapes_text
-from rknnlite_protocol.grpc_form import request_message
-from rknnlite_protocol.messages import INFERENCE, message
+from rknnlite_protocol.grpc_codec import request_message
+from rknnlite_protocol.grpc_messages import INFERENCE, message
 from rknnlite_protocol.requests import InferRequest, Requested, Tensor
 from rknnlite_server.networks import board_facts, board_rpc, folder_stream, inspection
 from rknnlite_server.networks.board_facts import facts_of

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from rknnlite_protocol import grpc_form, rest
-from rknnlite_protocol.messages import HEALTH, INFERENCE, methods
+from rknnlite_protocol import grpc_codec, rest_codec
+from rknnlite_protocol.grpc_messages import HEALTH, INFERENCE, methods
 from rknnlite_protocol.requests import InferRequest, Tensor
 
 import rknnlite
@@ -106,8 +106,8 @@ def by_rest(before: Front) -> Callable[[Any], tuple[str, Any]]:
     client = httpx.Client(base_url=before.url, verify=before.trusted, headers=KEY, timeout=60)
 
     def infer(picture: Any) -> tuple[str, Any]:
-        body, length = rest.request_body(InferRequest(RESNET, [Tensor("input", picture)]))
-        headers, again = {rest.HEADER_LENGTH: str(length)}, ""
+        body, length = rest_codec.request_body(InferRequest(RESNET, [Tensor("input", picture)]))
+        headers, again = {rest_codec.HEADER_LENGTH: str(length)}, ""
         try:
             answer = client.post(PATH, content=b"".join(body), headers=headers)
         # the server died in the middle of its answer: nobody can take that back
@@ -115,7 +115,7 @@ def by_rest(before: Front) -> Callable[[Any], tuple[str, Any]]:
             answer, again = client.post(PATH, content=b"".join(body), headers=headers), " again"
         if answer.status_code != 200:
             return f"REST {answer.status_code}", None
-        got = rest.parse_response(answer.content, answer.headers.get(rest.HEADER_LENGTH))
+        got = rest_codec.parse_response(answer.content, answer.headers.get(rest_codec.HEADER_LENGTH))
         return f"REST{again}", got.outputs[0].data
 
     return infer
@@ -128,12 +128,12 @@ def by_grpc(before: Front, policy: str = RETRIES) -> Callable[[Any], tuple[str, 
     call = channel.unary_unary(method.path, method.request.SerializeToString, method.response.FromString)
 
     def infer(picture: Any) -> tuple[str, Any]:
-        message = grpc_form.request_message(InferRequest(RESNET, [Tensor("input", picture)]))
+        message = grpc_codec.request_message(InferRequest(RESNET, [Tensor("input", picture)]))
         try:
             answer = call(message, metadata=tuple(KEY.items()), timeout=60)
         except grpc.RpcError as error:
             return f"gRPC {error.code().name} {error.details()}", None
-        return "gRPC", grpc_form.parse_response(answer).outputs[0].data
+        return "gRPC", grpc_codec.parse_response(answer).outputs[0].data
 
     return infer
 
@@ -203,14 +203,14 @@ def test_a_body_over_the_limit_is_refused(before: Front) -> None:
 
 def test_full_servers_say_when_to_come_again(before: Front, cases: list[tuple[Any, Any]]) -> None:
     """And are asked again at once: they are full, not dead."""
-    body, length = rest.request_body(InferRequest(RESNET, [Tensor("input", cases[0][0])]))
+    body, length = rest_codec.request_body(InferRequest(RESNET, [Tensor("input", cases[0][0])]))
     barrier = threading.Barrier(48)
 
     def ask(_: int) -> httpx.Response:
         with httpx.Client(base_url=before.url, verify=before.trusted, headers=KEY, timeout=60) as client:
             client.get("/v2/health/live")
             barrier.wait(60)
-            return client.post(PATH, content=b"".join(body), headers={rest.HEADER_LENGTH: str(length)})
+            return client.post(PATH, content=b"".join(body), headers={rest_codec.HEADER_LENGTH: str(length)})
 
     with ThreadPoolExecutor(48) as threads:
         answers = list(threads.map(ask, range(48)))

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("grpc")
 
 import grpc
-from rknnlite_protocol.grpc_form import parse_response
-from rknnlite_protocol.messages import BOARD, HEALTH, INFERENCE, message, methods
+from rknnlite_protocol.grpc_codec import parse_response
+from rknnlite_protocol.grpc_messages import BOARD, HEALTH, INFERENCE, message, methods
 from rknnlite_protocol.requests import Requested
 from rknnlite_server.settings import ServerSettings
 
@@ -300,8 +300,8 @@ def _same(found: dict[str, Any], expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize("given", ["Bearer \u20ac", "Bearer \udcff", b"Bearer \xff\xfe", "Bearer \u00e9"])
 def test_a_key_of_any_bytes_is_a_wrong_key(given: Any) -> None:
     """gRPC gives text where it can read it as UTF-8, and what it gives must not be an error of ours."""
+    from rknnlite_server.app_state import State
     from rknnlite_server.networks.rpc_calls import _authorization
-    from rknnlite_server.state import State
 
     state = State(ServerSettings(api_keys=("secret", "\u00e9")))
     assert state.allows(_authorization((("authorization", given),))) is (given == "Bearer \u00e9")

@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("grpc")
 
 import grpc
-from rknnlite_protocol.messages import HEALTH, INFERENCE, message, methods
-from rknnlite_server import body
+from rknnlite_protocol.grpc_messages import HEALTH, INFERENCE, message, methods
+from rknnlite_server import request_body
 from rknnlite_server.networks import rpc
 from rknnlite_server.settings import ServerSettings
 
@@ -163,7 +163,7 @@ def test_a_stream_whose_answers_nobody_reads_is_not_read_either(served: Served) 
 
 
 def test_a_message_that_never_comes(monkeypatch: pytest.MonkeyPatch, served: Served, client: Client) -> None:
-    monkeypatch.setattr(body, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(request_body, "BODY_SECONDS", 0.3)
     never = threading.Event()
     call = client.channel.stream_unary(methods(INFERENCE)["ModelInfer"].path)
     with pytest.raises(grpc.RpcError) as caught:

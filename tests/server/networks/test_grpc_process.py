@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("grpc")
 
 import grpc
-from rknnlite_protocol.messages import INFERENCE, methods
+from rknnlite_protocol.grpc_messages import INFERENCE, methods
 from rknnlite_server.arguments import settings_of_arguments
 from rknnlite_server.command import COMMAND
 from rknnlite_server.control import serve

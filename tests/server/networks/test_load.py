@@ -81,8 +81,8 @@ class Crowd:
     @contextlib.contextmanager
     def _grpc(self) -> Iterator[Callable[[str, Any], Any]]:
         import grpc
-        from rknnlite_protocol.grpc_form import parse_response, request_message
-        from rknnlite_protocol.messages import INFERENCE, methods
+        from rknnlite_protocol.grpc_codec import parse_response, request_message
+        from rknnlite_protocol.grpc_messages import INFERENCE, methods
         from rknnlite_protocol.requests import InferRequest, Tensor
 
         method = methods(INFERENCE)["ModelInfer"]
@@ -106,7 +106,7 @@ class Crowd:
     @contextlib.contextmanager
     def _rest(self) -> Iterator[Callable[[str, Any], Any]]:
         from rknnlite_protocol.requests import InferRequest, Tensor
-        from rknnlite_protocol.rest import HEADER_LENGTH, parse_response, request_body
+        from rknnlite_protocol.rest_codec import HEADER_LENGTH, parse_response, request_body
 
         connection = HTTPConnection(self._server.http, timeout=PATIENCE)
 

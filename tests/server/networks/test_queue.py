@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("grpc")
 
 import grpc
-from rknnlite_protocol.grpc_form import parse_response, request_message
-from rknnlite_protocol.messages import INFERENCE, methods
+from rknnlite_protocol.grpc_codec import parse_response, request_message
+from rknnlite_protocol.grpc_messages import INFERENCE, methods
 from rknnlite_protocol.requests import InferRequest, Tensor
 from rknnlite_server.errors import ApiError
 from rknnlite_server.networks.network import ServedNetwork

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_protocol.problems import status_of
+from rknnlite_protocol.error_status import status_of
 
 import rknnlite
 from rknnlite.errors import RknnError

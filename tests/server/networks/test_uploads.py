@@ -21,7 +21,7 @@ import pytest
 pytest.importorskip("grpc")
 
 from rknnlite_protocol.board import PIECE, Description, digest_of, stored_name
-from rknnlite_protocol.messages import message
+from rknnlite_protocol.grpc_messages import message
 from rknnlite_protocol.requests import InferRequest, Tensor
 from rknnlite_server.networks import board_rpc, inspection, uploaded_networks, uploads
 from rknnlite_server.networks.network import ServedNetwork

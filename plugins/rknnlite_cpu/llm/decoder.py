@@ -1,0 +1,164 @@
+"""The decoder: embeddings in, hidden states and logits out, keys and values into a cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+from rknnlite_llm.container.architecture import Architecture, Mixer
+from rknnlite_llm.container.description import LlmModel
+from rknnlite_llm.container.families import Order
+from rknnlite_llm.container.safetensors import SafeTensors
+from rknnlite_llm.weights import gated, layer_norms
+
+from ..kernels.threads import cores, limited
+from .attention import AttentionFunction
+from .attention_layer import Attention, Parts, ShortConv
+from .attention_mask import Chunk
+from .decoder_input import DecoderInput
+from .feed_forward import FeedForward, MixtureOfExperts
+from .kv_cache import KvCache
+from .linear import Maker, make_linear
+from .lora import adapting
+from .norms_and_activations import Normed, capped, make_norm
+from .weight_reader import WeightReader
+
+__all__ = ["Decoder"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Its halves, and the norms before and behind them; what is not there does nothing."""
+
+    mixer: Union[Attention, ShortConv]
+    network: Union[FeedForward, MixtureOfExperts]
+    norm1: Normed
+    norm2: Normed
+    post1: Normed
+    post2: Normed
+
+
+class Decoder:
+    """A transformer (see ``Architecture``) on the weights of a package."""
+
+    def __init__(
+        self,
+        model: LlmModel,
+        weights: SafeTensors,
+        make: Maker = make_linear,
+        attention: Optional[AttentionFunction] = None,
+    ) -> None:
+        """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid.
+
+        ``attention``: what computes attention of few tokens to float16 keys and values; None: numpy.
+        """
+        self.arch = arch = model.arch
+        found = WeightReader(model, weights, make)
+        self._layers = [_layer(arch, found, i, attention) for i in range(arch.layers)]
+        ends = found.ends()
+        self._norm, self._embed_norm = _norm(arch, ends, "norm"), _norm(arch, ends, "embed_norm")
+        self._head = found.matrix("head") if arch.head else None
+
+    def forward(self, parts: Sequence[tuple[Union[Array, DecoderInput], KvCache]]) -> list[Array]:
+        """Run (n, hidden) float32 embeddings, or rows, behind what each cache holds; hidden states (n, hidden), normalised.
+
+        The parts go through the weights together. None may be longer than ``cache.room()`` of its own cache; where tokens see
+        those behind them, a part is a whole text.
+        """
+        given = [(DecoderInput.of(rows), cache) for rows, cache in parts]
+        ends = list(accumulate(len(rows) for rows, _ in given))
+        places = [slice(end - len(rows), end) for end, (rows, _) in zip(ends, given)]
+        chunks = [Chunk(self.arch, cache, len(rows), rows.positions) for rows, cache in given]
+        x = np.concatenate([rows.embeds for rows, _ in given])
+        if self.arch.scales.embed != 1:
+            x *= np.float32(self.arch.scales.embed)
+        adapters = [(place, cache.adapters) for place, (_, cache) in zip(places, parts)]
+        with limited(cores()), adapting(adapters):
+            x = self._embed_norm(x)
+            for number, layer in enumerate(self._layers):
+                self._step(layer, x, list(zip(places, chunks)))
+                for place, (rows, _) in zip(places, given):
+                    if rows.extra is not None and number < len(rows.extra):
+                        x[place] += rows.extra[number]
+            x = self._norm(x)
+        for rows, cache in given:
+            cache.advance(len(rows), None if rows.behind is None else int(rows.behind[-1]))
+        return [x[place] for place in places]
+
+    def _step(self, layer: _Layer, x: Array, parts: Parts) -> None:
+        """``x`` (tokens, hidden) through one layer, in place."""
+        if self.arch.order is Order.PARALLEL:
+            normed = layer.norm1(x)
+            x += self._scaled(layer.mixer(normed, parts) + layer.network(normed))
+        else:
+            x += self._scaled(layer.post1(layer.mixer(layer.norm1(x), parts)))
+            x += self._scaled(layer.post2(layer.network(layer.norm2(x))))
+
+    def _scaled(self, x: Array) -> Array:
+        factor = self.arch.scales.residual
+        return x if factor == 1 else x * np.float32(factor)
+
+    def logits(self, hidden: Sequence[Array]) -> Array:
+        """Several (n, hidden) -> (all n, vocab) float32; only of a model that has a head."""
+        assert self._head is not None
+        scales = self.arch.scales
+        with limited(cores()):
+            logits = self._head(np.concatenate(hidden))
+            if scales.logit != 1:
+                logits *= np.float32(scales.logit)
+            return capped(logits, scales.logit_cap) if scales.logit_cap else logits
+
+
+def _same(x: Array) -> Array:
+    return x
+
+
+def _norm(arch: Architecture, vectors: dict[str, Array], name: str) -> Normed:
+    if name not in vectors:
+        return _same
+    return make_norm(arch.norm, arch.rms_eps, vectors[name], vectors.get(f"{name}_bias"))
+
+
+def _layer(
+    arch: Architecture, found: WeightReader, number: int, attention: Optional[AttentionFunction]
+) -> _Layer:
+    parts, there = found.layer(number), layer_norms(arch, number)
+    norms = {
+        name: _norm(arch, parts, name) if name in there else _same
+        for name in ("norm1", "norm2", "post1", "post2")
+    }
+    if arch.kind(number).mixer is Mixer.CONV:
+        mixer: Union[Attention, ShortConv] = ShortConv(arch, number, **_named(parts, _CONV))
+    else:
+        mixer = Attention(arch, number, **_named(parts, _ATTENTION), attention=attention)
+    return _Layer(mixer, _network(arch, parts, number), **norms)
+
+
+_ATTENTION = ("qkv", "out", "qkv_bias", "out_bias", "q_norm", "k_norm")
+_CONV = ("conv_in", "conv_out", "conv", "conv_in_bias", "conv_out_bias", "conv_bias")
+
+
+def _named(parts: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: parts[name] for name in names if name in parts}
+
+
+def _network(arch: Architecture, parts: dict[str, Any], number: int) -> Union[FeedForward, MixtureOfExperts]:
+    first = "gate_up" if gated(arch) else "up"
+
+    def one(prefix: str = "") -> FeedForward:
+        biases = (parts.get(f"{prefix}{first}_bias"), parts.get(f"{prefix}down_bias"))
+        return FeedForward(
+            arch.activation, parts[prefix + first], parts[f"{prefix}down"], gated(arch), *biases
+        )
+
+    if not (arch.kind(number).experts and arch.experts):
+        return one()
+    networks = [one(f"experts.{i}.") for i in range(arch.experts.count)]
+    shared = one("shared.") if arch.experts.shared else None
+    return MixtureOfExperts(arch.experts, parts["router"], networks, shared, parts.get("shared_gate"))

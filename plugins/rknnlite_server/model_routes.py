@@ -1,0 +1,76 @@
+"""Routes about the server and its models: health, models, tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from .app_state import served, state_of
+from .errors import bad_request
+from .served_model import ServedModel
+
+__all__ = ["detokenize", "health", "model_card", "models", "one_model", "tokenize"]
+
+
+async def health(request: Request) -> Response:
+    """``GET /health``: 503 until the models are loaded."""
+    state_of(request).check_ready()
+    return JSONResponse({"status": "ok"})
+
+
+async def models(request: Request) -> Response:
+    """``GET /v1/models``."""
+    state = state_of(request)
+    state.check_ready()
+    return JSONResponse({"object": "list", "data": [model_card(model) for model in state.models.values()]})
+
+
+async def one_model(request: Request) -> Response:
+    """``GET /v1/models/NAME``."""
+    return JSONResponse(model_card(served(request, request.path_params["name"])))
+
+
+def model_card(model: ServedModel) -> dict[str, Any]:
+    """What the list of models says about one."""
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": model.created,
+        "owned_by": "rknn",
+        "meta": model.meta,
+    }
+
+
+async def tokenize(request: Request) -> Response:
+    """``POST /tokenize``: ``content`` to ``tokens``."""
+    body = await state_of(request).json(request)
+    model = served(request, body.text("model"))
+    name = "content" if body.has("content") else "prompt"
+    if not body.has(name):
+        raise bad_request("content is missing", "content")
+    return await asyncio.to_thread(_tokenized, model, body.text(name), body.flag("with_pieces"))
+
+
+def _tokenized(model: ServedModel, text: str, with_pieces: bool) -> Response:
+    """In a thread of its own: megabytes of text take a while to be cut, and to be written as JSON."""
+    tokens = model.tokenizer.encode(text)
+    if with_pieces:
+        return JSONResponse({"tokens": [{"id": token, "piece": model.token_text(token)} for token in tokens]})
+    return JSONResponse({"tokens": tokens})
+
+
+async def detokenize(request: Request) -> Response:
+    """``POST /detokenize``: ``tokens`` to ``content``."""
+    body = await state_of(request).json(request)
+    model = served(request, body.text("model"))
+    tokens = body.items("tokens")
+    size = model.config.vocab_size
+    if tokens is not None and len(tokens) > model.limit:
+        raise body.wrong("tokens", f"a list of at most {model.limit} token ids, as many as the context holds")
+    if tokens is None or not all(type(token) is int and 0 <= token < size for token in tokens):
+        raise body.wrong("tokens", f"a list of token ids in 0..{size - 1}")
+    text = await asyncio.to_thread(model.tokenizer.decode, tokens, False)
+    return JSONResponse({"content": text})
