@@ -13,7 +13,7 @@ from rknnlite_backend.running import not_collected, not_run
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.spi import AttrKind, Context, CustomOp, Versions
+from rknnlite.spi import AttrKind, Context, Versions
 from rknnlite.tensor import TensorAttr
 
 from . import abi
