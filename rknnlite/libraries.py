@@ -42,6 +42,7 @@ COMMANDS = {
 """Commands of our own plugins, and the module whose ``COMMAND`` each is: imported when the command is called."""
 
 _FORMER = {
+    "rknnlite.abi.init_flags": "rknnlite_backend.abi.init_flags",
     "rknnlite.accuracy": "rknnlite_insight",
     "rknnlite.graph": "rknnlite_graph.graph",
     "rknnlite.llm.stream": "rknnlite_llm.streaming",
@@ -50,6 +51,8 @@ _FORMER = {
     "rknnlite.spi.dumps": "rknnlite_insight.dumps",
     "rknnlite.spi.lowering": "rknnlite_graph.lowering",
     "rknnlite.spi.one_node": "rknnlite_insight.one_node",
+    "rknnlite.spi.running": "rknnlite_backend.running",
+    "rknnlite.spi.zero_copy": "rknnlite_backend.zero_copy",
 }
 """Where programs of earlier versions import from -> where it lies."""
 

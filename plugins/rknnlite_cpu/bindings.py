@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
+from rknnlite_backend.running import partly_bound
+from rknnlite_backend.zero_copy import Place, closed_meanwhile, closed_memory, foreign_memory
 
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.layout import nchw_to_nc1hwc2, nchw_to_nhwc
 from rknnlite.log import logger
 from rknnlite.spi import Input, Memory
 from rknnlite.spi.exclusive import Unchanged, debugging
-from rknnlite.spi.running import partly_bound
-from rknnlite.spi.zero_copy import Place, closed_meanwhile, closed_memory, foreign_memory
 from rknnlite.tensor import Layout, TensorAttr
 
 from .memory import CpuMemory

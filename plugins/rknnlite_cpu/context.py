@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rknnlite_backend.running import check_dup, in_order, no_data
+from rknnlite_backend.zero_copy import MIXED
+
 from rknnlite._version import __version__
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import Model
@@ -14,9 +17,6 @@ from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, PostProcess, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
-from rknnlite.spi.inputs import in_order
-from rknnlite.spi.running import check_dup, no_data
-from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import TensorAttr
 
 from .bindings import Bindings

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
 import numpy as np
+from rknnlite_backend.running import check_timeout, check_under_way, not_prepared, not_run, partly_bound
 
 from rknnlite.log import logger
 from rknnlite.spi import Input, PostProcess
-from rknnlite.spi.running import check_timeout, check_under_way, not_prepared, not_run, partly_bound
 
 from .kernels.parallel import run_items
 from .kernels.threads import limited

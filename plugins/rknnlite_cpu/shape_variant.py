@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Optional, Union
 
+from rknnlite_backend.running import find_shapes
 from rknnlite_graph.graph import Graph
 from rknnlite_graph.read import read_graph
 
@@ -123,7 +124,6 @@ class PreparedShapes:
 
     def choose(self, shapes: Sequence[Sequence[int]], legal: Sequence[Sequence[tuple[int, ...]]]) -> None:
         """Use one of the ``legal`` shapes, one entry per input; raises ParamInvalid for others."""
-        from rknnlite.spi.dynamic_shapes import find_shapes  # most models are static
 
         self.select(find_shapes(self.opened.label, shapes, legal, self.current.attrs.inputs))
 

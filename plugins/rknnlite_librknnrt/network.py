@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Optional
 
 import numpy as np
+from rknnlite_backend.abi.init_flags import options_of
 
 from rknnlite import config
-from rknnlite.abi.init_flags import options_of
 from rknnlite.abi.rknn_api import SYNC_DIRECTIONS, MemSync, Query
 from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
 from rknnlite.capi import AsyncRuns, answer, attr_of, perf_text, shapes_of, shapes_with

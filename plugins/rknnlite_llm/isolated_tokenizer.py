@@ -18,9 +18,11 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from rknnlite_programs.childprocess import ChildProcess, exactly
+
 from rknnlite.errors import ModelInvalid, RknnError, RunTimeout, shown
 from rknnlite.files.json_text import parse_json
-from rknnlite.native.childprocess import ChildProcess, exactly, python_main
+from rknnlite.native.processes import python_main
 
 from .python_tokenizer.from_gguf import SPLITS
 from .python_tokenizer.from_sentencepiece import ENDS

@@ -135,7 +135,7 @@ class Context(AsyncCalls, abc.ABC):
         """
         if not self.shapes:
             return
-        from .dynamic_shapes import ShapesRefused
+        from .inputs import ShapesRefused
 
         given = shapes_of(inputs)
         if self._shape_chosen and given == [attr.dims for attr in self.inputs]:
@@ -148,8 +148,6 @@ class Context(AsyncCalls, abc.ABC):
         try:
             self.set_shapes(given)
         except ParamInvalid as error:
-            from .dynamic_shapes import ShapesRefused  # most models are static
-
             raise ShapesRefused(str(error), given) from None
         self._shape_chosen = True
 

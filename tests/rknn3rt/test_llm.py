@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_backend.library import FunctionMissing
 from rknnlite_llm import open_llm
 from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 from rknnlite_llm.streaming import stream
@@ -24,7 +25,6 @@ from rknnlite.errors import (
     ParamInvalid,
     RknnError,
 )
-from rknnlite.native.library import FunctionMissing
 from rknnlite.spi.llm import (
     AudioBlock,
     AuxInput,

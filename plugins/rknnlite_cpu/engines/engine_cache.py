@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Optional
 
+from rknnlite_programs import buildcache
+
 import rknnlite
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
-from rknnlite.native import buildcache
 
 __all__ = ["Store"]
 

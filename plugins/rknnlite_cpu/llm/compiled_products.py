@@ -18,11 +18,11 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_llm.container.weight_types import COLUMNS, GROUP, WEIGHT_TYPES, tiles
+from rknnlite_programs import buildcache
 
 from rknnlite import config
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
-from rknnlite.native import buildcache
 from rknnlite.native.processors import instructions
 
 from ..kernels.parallel import parts_of, run_blocks
