@@ -294,12 +294,8 @@ def by_type(found: Iterable[tuple[str, list[CustomOp]]]) -> list[CustomOp]:
             chosen.append(entries[0][1])
         for name, _ in entries:
             text = f"{op_type} is offered several times: {', '.join(offers_of)}"
-            note(
-                name,
-                f"operator {op_type}",
-                text if several else "",
-                "switch all but one off, or pass it in custom_ops",
-            )
+            remedy = "switch all but one off, or pass it in custom_ops"
+            note(name, f"operator {op_type}", text if several else "", remedy)
     return chosen
 
 
@@ -328,14 +324,9 @@ def inspectors() -> dict[str, Inspector]:
 
 
 @functools.cache
-def lowerings() -> dict[str, Any]:
-    """Other forms of graphs by name."""
-    return _by_name("rknnlite_register_lowerings")
-
-
 def lowering(name: str) -> Any:
-    """The lowering of that name; raises BackendUnavailable with what is to be installed."""
-    found = lowerings().get(name)
+    """Another form of graphs by its name; raises BackendUnavailable with what is to be installed."""
+    found = _by_name("rknnlite_register_lowerings").get(name)
     if found is None:
         raise missing("onnx", f"no plugin writes {name} files{blame(name)}")
     return found

@@ -15,8 +15,11 @@ from rknnlite.abi.rknn_op import OutputStruct, TensorAttrStruct
 from rknnlite.errors import InputInvalid, OutputInvalid, ParamInvalid
 from rknnlite.spi import Context
 
-from . import AsyncRuns, answer, input_of, perf_text, shapes_of
+from .async_runs import AsyncRuns
+from .attrs import shapes_of
+from .inputs import input_of
 from .pointers import address, struct_at, structs_at
+from .queries import answer, perf_text
 
 __all__ = ["CContext"]
 

@@ -18,7 +18,7 @@ from rknnlite.errors import ParamInvalid, RknnError
 from rknnlite.spi.custom_op import CustomOp, OpContext, UseBuiltin
 from rknnlite.tensor import DType, TensorAttr
 
-from . import attr_struct, attribute_value
+from .attrs import attr_struct, attribute_value
 
 __all__ = ["StructOp", "read_attr"]
 

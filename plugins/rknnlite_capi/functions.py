@@ -17,7 +17,7 @@ from rknnlite.abi.rknn_op import CONTEXT, CustomOpStruct, OutputStruct, TensorAt
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.spi import Context, Memory
 
-from . import attr_of
+from .attrs import attr_of
 from .context import CContext
 from .custom_ops import StructOp, read_attr
 from .memory import CMemories, CMemory

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import NDArray
 from rknnlite_backend.perf import PerfTable
-from rknnlite_backend.running import check_dup, in_order
 from rknnlite_backend.running import both_paths, check_dup, in_order
 from rknnlite_backend.zero_copy import check_binding, check_direction, place_of
 from rknnlite_protocol.board import Description

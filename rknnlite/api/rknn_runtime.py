@@ -30,7 +30,7 @@ from .rknn_log import RKNNLog
 if TYPE_CHECKING:
     from ._tensor_attr import RKNNPerfRun, RKNNTensorAttr
 
-__all__ = ["RKNNOutput", "RKNNRuntime"]  # noqa: F822  (the first by ``__getattr__``)
+__all__ = ["RKNNRuntime"]
 
 Array = NDArray[Any]
 _BANNER = "=" * 46
