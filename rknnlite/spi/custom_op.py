@@ -142,6 +142,12 @@ class CustomOp(abc.ABC):
     """A filled ``rknn_custom_op`` (address or ctypes structure) of a compiled operator; a backend that speaks
     the C ABI hands it to the runtime as it is, and keeps this object alive as long as its context."""
 
+    def registering(self, runtime: Any) -> None:  # noqa: B027
+        """Called before ``native`` is registered with a runtime: the ``ctypes.CDLL`` whose nodes will call it.
+
+        Several files may be loaded under the name librknnrt.so; what is compiled must ask this one for attributes.
+        """
+
     def shape_infer(
         self, node: Any, in_shapes: list[list[int]], in_dtypes: list[Any]
     ) -> tuple[list[list[int]], list[Any]]:
@@ -200,6 +206,10 @@ class _FullOp(CustomOp):
         self.op_type = op.op_type
         self.target = getattr(op, "target", "cpu")
         self.native = getattr(op, "native", None)
+
+    def registering(self, runtime: Any) -> None:
+        if hasattr(self.op, "registering"):
+            self.op.registering(runtime)
 
     def init(self, ctx: OpContext, inputs: list[Array], outputs: list[Array]) -> None:
         if hasattr(self.op, "init"):
