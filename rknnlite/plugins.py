@@ -327,7 +327,7 @@ def lowering(name: str) -> Any:
     """The lowering of that name; raises BackendUnavailable with what is to be installed."""
     found = lowerings().get(name)
     if found is None:
-        raise missing("onnx", f"no plugin writes {name} files{blame()}")
+        raise missing("fast", f"no plugin writes {name} files{blame()}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""An ONNX file run by onnxruntime with every tensor kept. Needs the extra ``onnx``."""
+"""An ONNX file run by onnxruntime with every tensor kept. Needs the extra ``fast``."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _libraries() -> tuple[Any, Any]:
         import onnx
         import onnxruntime
     except ImportError as error:
-        raise missing("onnx", "running an ONNX file needs onnx and onnxruntime", error) from None
+        raise missing("fast", "running an ONNX file needs onnx and onnxruntime", error) from None
     return onnx, onnxruntime
 
 
