@@ -10,10 +10,10 @@ from __future__ import annotations
 import enum
 import importlib
 import pkgutil
+import sys
 from typing import TYPE_CHECKING, Any
 
-from . import errors, libraries
-from ._version import __version__
+from . import errors
 from .errors import RknnError
 from .hookspecs import hookimpl
 from .plugins import load_custom_ops
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rknnlite_insight import compare, to_onnx
     from rknnlite_llm import Chat, open_llm
 
+    from ._version import __version__
     from .matmul import Matmul
     from .pool import Pool
     from .spi import CustomOp
@@ -52,13 +53,27 @@ __all__ = [
     "to_onnx",
 ]
 
-_ROOMS = {"CustomOp": "spi", "Matmul": "matmul", "Pool": "pool"}
+_ROOMS = {"CustomOp": "spi", "Matmul": "matmul", "Pool": "pool", "__version__": "_version"}
 """Names whose room is imported when they are first used: a program that opens one model needs none of them.
 
 Further names come from libraries (``libraries.NAMES``).
 """
 
-libraries.accept_former_paths()
+
+class _FormerPaths:
+    """Finds what lay in the core in earlier versions; asked when nobody else knows a module (``libraries.former_path``)."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        """As importlib calls it."""
+        return _libraries().former_path(name) if name.startswith(f"{__name__}.") else None
+
+
+sys.meta_path.append(_FormerPaths)
+
+
+def _libraries() -> Any:
+    return importlib.import_module(".libraries", __name__)
 
 
 def __getattr__(name: str) -> Any:
@@ -67,7 +82,7 @@ def __getattr__(name: str) -> Any:
     elif name.startswith("_") or name in _rooms():  # no name of a library: importlib goes on
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     else:
-        found = libraries.public_name(name)
+        found = _libraries().public_name(name)
     globals()[name] = found
     return found
 
@@ -77,7 +92,7 @@ def _rooms() -> set[str]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS, *libraries.NAMES})
+    return sorted({*globals(), *_ROOMS, *_libraries().NAMES})
 
 
 class CoreMask(Known, enum.IntFlag):

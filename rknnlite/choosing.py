@@ -102,7 +102,7 @@ def _choose(task: _Task, name: str | None, options: Options) -> Backend:
     name = name or config.get("backend")
     if name:
         return _named(task, name, options)
-    able, reasons = [], []
+    reasons, able = [], []
     for backend in plugins.backends().values():
         if generation not in (None, *backend.generations):
             continue
@@ -121,10 +121,8 @@ def _choose(task: _Task, name: str | None, options: Options) -> Backend:
     if usable:
         task.check()
         return usable[0][1]  # the best one says what is wrong, with its own typed error
-    reasons[:0] = [f"plugin {plugin}: {why}" for plugin, why in sorted(plugins.problems().items())]
-    raise BackendUnavailable(
-        f"no backend can {task.doing} here; " + ("; ".join(reasons) or "no plugin is installed")
-    )
+    why = "".join(f"; {reason}" for reason in reasons) + plugins.blame("backend")
+    raise BackendUnavailable(f"no backend can {task.doing} here{why or '; no plugin is installed'}")
 
 
 def _named(task: _Task, name: str, options: Options) -> Backend:

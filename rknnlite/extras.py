@@ -1,4 +1,4 @@
-"""Other packages: optional ones, which extra of pip and which Debian packages bring them; and those that offer plugins."""
+"""Packages: optional ones, which extra of pip and which of Debian bring them; our own plugins; whoever offers plugins."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from .errors import BackendUnavailable
 
-__all__ = ["EXTRAS", "EntryPoint", "Extra", "entry_points", "missing"]
+__all__ = ["EXTRAS", "OWN_PLUGINS", "EntryPoint", "Extra", "OwnPlugin", "entry_points", "missing"]
 
 
 class Extra(NamedTuple):
@@ -109,6 +110,70 @@ EXTRAS = {
         Extra("opencl", "GPU operators", ("pyopencl",), ("python3-pyopencl", "pocl-opencl-icd")),
     )
 }
+
+
+class OwnPlugin(NamedTuple):
+    """A plugin of ours, which Debian packages alone: where it is not installed, a message says who brings what is wanted.
+
+    Attributes:
+        name: of its entry point, and of its module behind ``rknnlite_``; a backend has its plugin's.
+        kind: ``library``, ``backend``, ``op host`` or ``other``.
+        commands: the words that it adds to ``rknnlite``, and the module of the plugin whose ``COMMAND`` each is.
+        names: what it adds to ``import rknnlite``.
+        offers: further hooks that it implements, without ``rknnlite_register_``.
+        package: that of Debian where it is not named after the plugin.
+    """
+
+    name: str
+    kind: str
+    commands: Mapping[str, str] = MappingProxyType({})
+    names: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
+    package: str = ""
+
+    @property
+    def debian(self) -> str:
+        """The package of Debian."""
+        return self.package or f"python3-rknnlite-{self.name}"
+
+    @property
+    def hooks(self) -> set[str]:
+        """What it offers: it is imported when something of that is asked for."""
+        found = {*self.offers, {"backend": "backends", "op host": "op_hosts"}.get(self.kind, "")}
+        return found | ({"commands"} if self.commands else set()) | ({"names"} if self.names else set())
+
+
+_INSIGHT = {name: f"commands.{name}" for name in ("bench", "check", "compare", "perf", "top")}
+_LLM = {
+    name: f"commands.{name.replace('-', '_')}" for name in ("bench-llm", "chat", "export-llm", "llm-eval")
+}
+OWN_PLUGINS = {
+    plugin.name: plugin
+    for plugin in (
+        OwnPlugin(
+            "authoring", "library", {"completion": "completion", "man": "man", "new-plugin": "new_plugin"}
+        ),
+        OwnPlugin("graph", "library", offers=("inspectors",)),
+        OwnPlugin("insight", "library", _INSIGHT, ("compare", "to_onnx")),
+        OwnPlugin("llm", "library", _LLM, ("Chat", "open_llm"), ("inspectors",)),
+        OwnPlugin("pages", "library"),
+        OwnPlugin("protocol", "library"),
+        OwnPlugin("cpu", "backend"),
+        OwnPlugin("remote", "backend"),
+        OwnPlugin("rkllm", "backend"),
+        OwnPlugin("rknn1rt", "backend"),
+        OwnPlugin("rknn3rt", "backend"),
+        OwnPlugin("rknnrt", "backend"),
+        OwnPlugin("cplugin", "op host", offers=("custom_ops",)),
+        OwnPlugin("opencl", "op host"),
+        OwnPlugin("riscv", "op host"),
+        OwnPlugin("librknnrt", "other", {"exec": "exec_command", "librknnrt": "command"}),
+        OwnPlugin("onnx", "other", {"export-onnx": "export", "port": "port_command"}, offers=("lowerings",)),
+        OwnPlugin("ray", "other", {"fleet": "command"}),
+        OwnPlugin("server", "other", {"serve": "command"}, package="rknnlite-server"),
+    )
+}
+"""All plugins of ours by name, one row each."""
 
 
 def missing(name: str, what: str, error: ImportError | None = None) -> BackendUnavailable:

@@ -93,6 +93,14 @@ class Manager(pluggy.PluginManager):
         super().__init__(project)
         self.late: dict[str, EntryPoint] = {}
         """What is not imported so far."""
+        self.own: set[str] = set()
+        """Names of plugins of ours."""
+        self.backends: dict[str, Backend] = {}
+        """Those of ours that somebody asked for by name."""
+
+    def has_plugin(self, name: str) -> bool:
+        """Whether there is a plugin of that name; it may be imported later."""
+        return name in self.late or super().has_plugin(name)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         if _no_hook(plugin, name):

@@ -6,22 +6,43 @@ A library comes in through an entry point as every plugin does. It offers comman
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import plugins
 from .errors import BackendUnavailable
+from .extras import OWN_PLUGINS
 from .spi.public_name import PublicName
 
-__all__ = ["NAMES", "accept_former_paths", "is_there", "library", "missing_library", "public_name"]
+if TYPE_CHECKING:
+    from .spi.command import Command
 
-NAMES = {"Chat": "llm", "compare": "insight", "open_llm": "llm", "to_onnx": "insight"}
+__all__ = [
+    "COMMANDS",
+    "NAMES",
+    "command",
+    "commands_of",
+    "former_path",
+    "is_there",
+    "library",
+    "missing_library",
+    "public_name",
+]
+
+NAMES = {name: plugin.name for plugin in OWN_PLUGINS.values() for name in plugin.names}
 """Public names of our own libraries, and which one each comes from: said where it is not installed."""
 
+COMMANDS = {
+    word: f"rknnlite_{plugin.name}.{module}"
+    for plugin in OWN_PLUGINS.values()
+    for word, module in plugin.commands.items()
+}
+"""Commands of our own plugins, and the module whose ``COMMAND`` each is: imported when the command is called."""
+
 _FORMER = {
+    "rknnlite.abi.init_flags": "rknnlite_backend.abi.init_flags",
     "rknnlite.accuracy": "rknnlite_insight",
     "rknnlite.graph": "rknnlite_graph.graph",
     "rknnlite.llm.stream": "rknnlite_llm.streaming",
@@ -30,6 +51,8 @@ _FORMER = {
     "rknnlite.spi.dumps": "rknnlite_insight.dumps",
     "rknnlite.spi.lowering": "rknnlite_graph.lowering",
     "rknnlite.spi.one_node": "rknnlite_insight.one_node",
+    "rknnlite.spi.running": "rknnlite_backend.running",
+    "rknnlite.spi.zero_copy": "rknnlite_backend.zero_copy",
 }
 """Where programs of earlier versions import from -> where it lies."""
 
@@ -41,20 +64,49 @@ def public_name(name: str) -> Any:
         AttributeError: nobody knows such a name.
         BackendUnavailable: the library that has it is not installed, or switched off; the text says which it is.
     """
-    for one in _offered():
-        if one.name == name:
-            return getattr(importlib.import_module(one.module), name)
-    if name in NAMES:
-        raise missing_library(NAMES[name], f"rknnlite.{name} is not here")
+    room = NAMES.get(name, "")
+    if room or not plugins.entering():  # else it is a plugin that asks while it is imported
+        for _, offered in plugins.offers("rknnlite_register_names", room):
+            for one in offered:
+                if isinstance(one, PublicName) and one.name == name:
+                    return getattr(importlib.import_module(one.module), name)
+    if room:
+        raise missing_library(room, f"rknnlite.{name} is not here")
     raise AttributeError(f"module 'rknnlite' has no attribute {name!r}")
 
 
-def _offered() -> Iterator[PublicName]:
-    if plugins.entering():  # a plugin that is just being imported imports a name of a library
-        yield from (PublicName(name, f"{plugins.GROUP}_{room}") for name, room in NAMES.items())
-        return
-    for _, offered in plugins.offers("rknnlite_register_names"):
-        yield from (one for one in offered if isinstance(one, PublicName))
+def command(word: str) -> Command | None:
+    """The command of a plugin of ours, which alone is imported; None for other words.
+
+    Raises:
+        BackendUnavailable: its plugin is not installed, switched off or broken; the text says what to do.
+    """
+    if word not in COMMANDS:
+        return None
+    name = _plugin_of(COMMANDS[word])
+    if plugins.enter(name) is None:
+        raise missing_library(name, f"the command {word} is not here")
+    try:
+        return _imported(COMMANDS[word])
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise BackendUnavailable(f"the command {word} cannot be loaded: {why}; correct {name}") from None
+
+
+def commands_of(name: str) -> Iterator[Command]:
+    """All commands of a plugin of ours: what its hook offers."""
+    for module in COMMANDS.values():
+        if _plugin_of(module) == name:
+            yield _imported(module)
+
+
+def _plugin_of(module: str) -> str:
+    return module.partition(".")[0][len(f"{plugins.GROUP}_") :]
+
+
+def _imported(module: str) -> Command:
+    found: Command = importlib.import_module(module).COMMAND
+    return found
 
 
 def library(name: str) -> Any:
@@ -71,28 +123,26 @@ def is_there(name: str) -> bool:
 
 
 def missing_library(name: str, what: str) -> BackendUnavailable:
-    """The error of something that needs a library: ``what`` cannot be done, and how to get it."""
-    reason = plugins.problems().get(name, "")
-    because = f" ({reason})" if reason and not reason.startswith(plugins.NOT_INSTALLED) else ""
+    """The error of something that needs a plugin of ours: ``what`` cannot be done, and how to get it."""
+    reason = plugins.problems().get(name, plugins.NOT_INSTALLED)
+    if plugins.SWITCHED_OFF in reason:
+        return BackendUnavailable(f"{what} ({name} is {reason}); leave it out there")
+    because = "" if reason.startswith(plugins.NOT_INSTALLED) else f" ({name}: {reason})"
     return BackendUnavailable(
-        f"{what}{because}; install the whole of rknnlite (Debian: apt install python3-rknnlite-{name}), and leave "
-        f"{name} out of RKNNLITE_DISABLE"
+        f"{what}{because}; install the whole of rknnlite (Debian: apt install {OWN_PLUGINS[name].debian})"
     )
 
 
-class _FormerPaths:
-    """Finds modules under the names that they had in earlier versions; asked when nobody else knows a name."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Optional[ModuleSpec]:
-        """As importlib calls it."""
-        for former, now in _FORMER.items():
-            if name == former or name.startswith(former + "."):
-                return ModuleSpec(name, _Former(now + name[len(former) :]), is_package=True)  # type: ignore[arg-type]
-        return None
+def former_path(name: str) -> Optional[ModuleSpec]:
+    """How to import a module under the name that it had in earlier versions; None for a name that no module had."""
+    for former, now in _FORMER.items():
+        if name == former or name.startswith(former + "."):
+            return ModuleSpec(name, _Former(now + name[len(former) :]), is_package=True)  # type: ignore[arg-type]
+    return None
 
 
 class _FormerModule(ModuleType):
-    """Has the names of another module; modules below it are found by ``_FormerPaths`` again."""
+    """Has the names of another module; modules below it are found by ``former_path`` again."""
 
     def __init__(self, name: str, found: ModuleType) -> None:
         vars(self)["_found"] = found
@@ -130,9 +180,3 @@ class _Former:
 
     def exec_module(self, module: ModuleType) -> None:
         """There is nothing to execute."""
-
-
-def accept_former_paths() -> None:
-    """Let programs import from where earlier versions had things."""
-    if not any(isinstance(finder, _FormerPaths) for finder in sys.meta_path):
-        sys.meta_path.append(_FormerPaths())

@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from . import config, hookspecs
 from .errors import BackendUnavailable, ParamInvalid
-from .extras import EXTRAS, EntryPoint, entry_points, missing
+from .extras import EXTRAS, OWN_PLUGINS, EntryPoint, entry_points, missing
 from .hookspecs import Manager
 from .log import logger
 from .spi import Backend
 from .spi.arguments import typed
-from .spi.plugin_problems import Problem, forget_problems, known_problems, may_enter, note, why_left_out
+from .spi.plugin_problems import (
+    Problem,
+    forget_problems,
+    known_problems,
+    may_enter,
+    note,
+    note_twin,
+    why_left_out,
+)
 from .spi.types import Options, Probe
 
 if TYPE_CHECKING:
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GROUP",
     "NOT_INSTALLED",
+    "SWITCHED_OFF",
     "backend",
     "backends",
     "blame",
@@ -53,20 +62,8 @@ GROUP = "rknnlite"
 NOT_INSTALLED = "not installed"
 """How the problem of a plugin begins that nobody has asked for; see ``_absent``."""
 
-_DEBIAN_ALONE = {"cplugin", "opencl", "remote", "riscv"}
-_LATE = {
-    "authoring": {"commands"},
-    "graph": {"inspectors"},
-    "insight": {"commands", "names"},
-    "librknnrt": {"commands"},
-    "llm": {"commands", "inspectors", "names"},
-    "onnx": {"commands", "lowerings"},
-    "opencl": {"op_hosts"},
-    "ray": {"commands"},
-    "riscv": {"op_hosts"},
-    "server": {"commands"},
-}
-"""Plugins of ours that opening a model asks for nothing, with their hooks: imported when one of those is asked for."""
+SWITCHED_OFF = "switched off by RKNNLITE_DISABLE"
+"""The problem of a plugin that its user does not want."""
 
 _entered: list[str] = []
 """Names of plugins that are being imported."""
@@ -74,7 +71,7 @@ _entered: list[str] = []
 
 @functools.cache
 def manager() -> Manager:
-    """The one plugin manager; entry points are loaded on the first call, but for those of ``_LATE``.
+    """The one plugin manager; it knows the entry points on the first call, and imports what they name when it is needed.
 
     ``RKNNLITE_DISABLE`` (comma separated names) leaves plugins out. One that cannot be imported is named in
     a warning and skipped; the others work.
@@ -86,32 +83,29 @@ def manager() -> Manager:
     disabled = {name.strip() for name in (config.get("disable") or "").split(",") if name.strip()}
     for entry in _entry_points():
         if entry.name in disabled:
-            note(entry.name, "import", "switched off by RKNNLITE_DISABLE")
-        elif plugins.has_plugin(entry.name) or entry.name in plugins.late:
-            _check_twin(entry, values[entry.name])
-        elif may_enter(entry.name, "import"):
+            note(entry.name, "import", SWITCHED_OFF)
+        elif entry.name in values:
+            note_twin(entry.name, entry.value, values[entry.name])
+        else:
             values[entry.name] = entry.value
-            if entry.name in _LATE and entry.value == f"rknnlite_{entry.name}":
-                plugins.late[entry.name] = entry
-            else:
-                _enter(plugins, entry)
+            plugins.late[entry.name] = entry
+            if entry.name in OWN_PLUGINS and entry.value == f"{GROUP}_{entry.name}":
+                plugins.own.add(entry.name)
     return plugins
 
 
-def _with_late(hook: str = "") -> Manager:
-    """``manager`` with those plugins of ``_LATE`` that have a hook; with all of them where none is named."""
+def _with_late(hook: str = "", only: str = "") -> Manager:
+    """``manager`` with the plugins of others, and those of ours that have a hook; with all where none is named."""
     plugins = manager()
-    for name in [name for name in plugins.late if not hook or hook in _LATE[name]]:
-        _enter(plugins, plugins.late.pop(name))
+    for name in [only] if only else list(plugins.late):
+        if only or not hook or name not in plugins.own or hook in OWN_PLUGINS[name].hooks:
+            _enter(plugins, name)
     return plugins
 
 
 def enter(name: str) -> Any:
     """The plugin of that name, imported now where that was put off; None where there is none, or it is of no use."""
-    plugins = manager()
-    if name in plugins.late:
-        _enter(plugins, plugins.late.pop(name))
-    return plugins.get_plugin(name)
+    return _with_late(only=name).get_plugin(name)
 
 
 def entering() -> bool:
@@ -119,15 +113,18 @@ def entering() -> bool:
     return bool(_entered)
 
 
-def _enter(plugins: Manager, entry: EntryPoint) -> None:
-    """Import a plugin and register its hooks; what is wrong with it is noted."""
+def _enter(plugins: Manager, name: str) -> None:
+    """Import a plugin that is still to come, and register its hooks; what is wrong with it is noted."""
+    entry = plugins.late.pop(name, None)
+    if entry is None or not may_enter(name, "import"):
+        return
     _entered.append(entry.name)
     try:
         plugin = entry.load()
         plugins.register(plugin, name=entry.name)
     except (Exception, SystemExit) as error:  # a script that was never meant to be imported exits
         if _absent(entry, error):
-            package = f"python3-rknnlite-{entry.name}"
+            package = OWN_PLUGINS[entry.name].debian
             note(entry.name, "import", f"{NOT_INSTALLED} (Debian: apt install {package})")
             return
         reason = _line(error)
@@ -143,24 +140,14 @@ def _enter(plugins: Manager, entry: EntryPoint) -> None:
         logger.warning("plugin %s: %s", entry.name, mistake)
 
 
-def _check_twin(entry: EntryPoint, value: str) -> None:
-    """Two packages whose entry points have one name; the same package found twice is no problem."""
-    if entry.value != value:
-        text = (
-            f"two packages have an entry point of this name, {value} and {entry.value}; the second is skipped"
-        )
-        if note(entry.name, "twin", text, "remove one of them"):
-            logger.warning("plugin %s: %s", entry.name, text)
-
-
 def _line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
 def _absent(entry: EntryPoint, error: BaseException) -> bool:
-    """Whether it is a plugin of ours that Debian packages alone: its entry point is there, its module may not be."""
-    alone = entry.name in _DEBIAN_ALONE and entry.value == f"rknnlite_{entry.name}"
-    return alone and isinstance(error, ModuleNotFoundError) and error.name == entry.value
+    """Whether it is a plugin of ours, which Debian packages alone: its entry point is there, its module may not be."""
+    ours = entry.name in OWN_PLUGINS and entry.value == f"rknnlite_{entry.name}"
+    return ours and isinstance(error, ModuleNotFoundError) and error.name == entry.value
 
 
 def _entry_points() -> list[EntryPoint]:
@@ -181,10 +168,18 @@ def problem_list() -> list[Problem]:
     return known_problems()
 
 
-def blame() -> str:
-    """The end of a message about something that is missing: what is wrong with plugins that might have it."""
-    wrong = [problem for problem in problem_list() if not problem.text.startswith(NOT_INSTALLED)]
-    return "".join(f"; plugin {problem.plugin}: {problem}" for problem in wrong)
+def blame(*kinds: str) -> str:
+    """The end of a message about something that is missing: what is wrong with plugins that might have it.
+
+    Args:
+        kinds: of plugins of ours (``OwnPlugin.kind``, or a name) that might have it and count where they are not installed.
+    """
+    absent = {problem.plugin for problem in problem_list() if problem.text.startswith(NOT_INSTALLED)}
+    wrong = sorted(problem for problem in problem_list() if problem.plugin not in absent)
+    asked = sorted(name for name in absent if {name, OWN_PLUGINS[name].kind} & set(kinds))
+    package = OWN_PLUGINS[asked[0]].debian if len(asked) == 1 else "python3-rknnlite-NAME"
+    told = f"; {NOT_INSTALLED}: {', '.join(asked)} (Debian: apt install {package})" if asked else ""
+    return "".join(f"; plugin {problem.plugin}: {problem}" for problem in wrong) + told
 
 
 def _taken(hook: str, thing: Any) -> Any:
@@ -203,11 +198,17 @@ def _taken(hook: str, thing: Any) -> Any:
     return thing
 
 
-def offers(hook: str) -> Iterator[tuple[str, list[Any]]]:
-    """Per plugin what it offers through a hook; one whose hook fails, or offers another thing, is named and skipped."""
-    late = _with_late(hook.replace("rknnlite_register_", ""))
-    for implementation in getattr(late.hook, hook).get_hookimpls():
+def offers(hook: str, only: str = "") -> Iterator[tuple[str, list[Any]]]:
+    """Per plugin what it offers through a hook, ours first; one whose hook fails, or offers another thing, is named and skipped.
+
+    ``only`` is the one plugin that is asked, and imported.
+    """
+    asked = _with_late(hook.replace("rknnlite_register_", ""), only)
+    found = getattr(asked.hook, hook).get_hookimpls()
+    for implementation in sorted(found, key=lambda one: one.plugin_name not in asked.own):
         name = str(implementation.plugin_name)
+        if only not in ("", name):
+            continue
         offered: list[Any] = []
         if not may_enter(name, hook):
             continue
@@ -237,17 +238,26 @@ def _by_name(hook: str) -> dict[str, Any]:
 @functools.cache
 def backends() -> dict[str, Backend]:
     """All backends by name."""
-    return _by_name("rknnlite_register_backends")
+    asked = manager().backends
+    found = {**_by_name("rknnlite_register_backends"), **asked}
+    asked.update((name, found[name]) for name in manager().own if name in found)
+    return found
 
 
 def backend(name: str) -> Backend:
-    """The backend of that name; raises BackendUnavailable saying which there are and what went wrong."""
-    try:
-        return backends()[name]
-    except KeyError:
+    """The backend of that name; raises BackendUnavailable saying which there are and what went wrong.
+
+    One of ours is found without importing another plugin.
+    """
+    asked = manager().backends
+    if name in manager().own and name not in asked:
+        for _, offered in offers("rknnlite_register_backends", name):
+            asked.update((one.name, one) for one in offered)
+    found = asked.get(name) or backends().get(name)
+    if found is None:
         known = ", ".join(sorted(backends())) or "none"
-        missing = "".join(f"; plugin {n}: {why}" for n, why in sorted(problems().items()))
-        raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{missing}") from None
+        raise BackendUnavailable(f"no backend named {name!r}; there are: {known}{blame(name)}")
+    return found
 
 
 def probe(backend: Backend, options: Options = Options()) -> Probe:
@@ -327,7 +337,7 @@ def lowering(name: str) -> Any:
     """The lowering of that name; raises BackendUnavailable with what is to be installed."""
     found = lowerings().get(name)
     if found is None:
-        raise missing("fast", f"no plugin writes {name} files{blame()}")
+        raise missing("fast", f"no plugin writes {name} files{blame(name)}")
     return found
 
 
@@ -377,7 +387,7 @@ def gpu_services() -> GpuServices:
         if not probe.available:
             reasons.append(f"{host.name}: {probe.reason}")
     raise BackendUnavailable(
-        "no GPU for custom operators; " + ("; ".join(reasons) or EXTRAS["opencl"].remedy)
+        "no GPU for custom operators; " + ("; ".join(reasons) or EXTRAS["opencl"].remedy) + blame("opencl")
     )
 
 
@@ -395,4 +405,4 @@ def _existing(path: str | os.PathLike[str]) -> Path:
 
 def _hosts() -> str:
     known = "; ".join(f"{host.name} ({host.probe().reason})" for host in op_hosts().values())
-    return known + "".join(f"; plugin {name}: {why}" for name, why in sorted(problems().items())) or "none"
+    return (known or "none") + blame("op host")

@@ -16,7 +16,7 @@ __all__ = ["rknnlite_register_commands"]
 @hookimpl
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer ``new-plugin``, ``completion`` and ``man``."""
-    from . import completion, man, new_plugin
+    from rknnlite.libraries import commands_of
 
-    for module in (new_plugin, completion, man):
-        register(module.COMMAND)
+    for command in commands_of("authoring"):
+        register(command)

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
+from rknnlite_programs.childprocess import ChildProcess, exactly
+
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import ParamInvalid
-from rknnlite.native.childprocess import ChildProcess, exactly, python_main
+from rknnlite.native.processes import python_main
 from rknnlite.spi.custom_op import CustomOp, OpContext
 
 from .library import file_to_load

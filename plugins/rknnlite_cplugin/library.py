@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rknnlite_programs import buildcache
+
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.files.reading import open_file, read_bytes
 from rknnlite.log import logger
-from rknnlite.native import buildcache
 from rknnlite.native.crash import caller
 
 from .own_copy import in_place, own_copy

@@ -11,10 +11,11 @@ import hashlib
 import re
 from pathlib import Path
 
+from rknnlite_programs import buildcache
+
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.reading import read_bytes
 from rknnlite.log import logger
-from rknnlite.native import buildcache
 
 __all__ = ["in_place", "own_copy"]
 

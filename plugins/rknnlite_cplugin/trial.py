@@ -15,9 +15,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rknnlite_programs import buildcache
+
 from rknnlite.abi import rknn_op as abi
 from rknnlite.errors import ParamInvalid
-from rknnlite.native import buildcache
 
 __all__ = ["try_loading"]
 

@@ -16,9 +16,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rknnlite_programs.childprocess import exactly
+
 from rknnlite.errors import RknnError
 from rknnlite.files.json_text import parse_json
-from rknnlite.native.childprocess import exactly
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .library import open_library, symbols

@@ -58,7 +58,7 @@ class CpuBackend(Backend):
 
     def matmul(self, spec: MatmulSpec) -> MatmulContext:
         """Exact on integers; plays the SoC that the call names, else this board's, else an RK3588."""
-        from rknnlite.spi.matmul import MATMUL_OPTIONS
+        from rknnlite_backend.matmul import MATMUL_OPTIONS
 
         from .matmul import CpuMatmul
 

@@ -7,24 +7,23 @@ bound with.
 from __future__ import annotations
 
 import functools
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
+from rknnlite_backend.running import partly_bound
+from rknnlite_backend.zero_copy import Place, closed_meanwhile, closed_memory, foreign_memory
 
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.layout import nchw_to_nc1hwc2, nchw_to_nhwc
 from rknnlite.log import logger
 from rknnlite.spi import Input, Memory
 from rknnlite.spi.exclusive import Unchanged, debugging
-from rknnlite.spi.running import partly_bound
-from rknnlite.spi.zero_copy import Place, closed_meanwhile, closed_memory, foreign_memory
 from rknnlite.tensor import Layout, TensorAttr
 
 from .memory import CpuMemory
-from .run_outputs import Frame
+from .run_outputs import RunOutputs
 from .values import Array
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ class BoundFrame:
         mem, attr = self._bound[True, index]
         return _read(self._coherence.read(mem, f"input {native.name}"), attr, native)
 
-    def write(self, frame: Frame, natives: Sequence[TensorAttr]) -> None:
+    def write(self, frame: RunOutputs, natives: Sequence[TensorAttr]) -> None:
         """Put the results into the memory of the outputs.
 
         Raises:
@@ -214,8 +213,7 @@ def _unbind(bindings: Optional[Bindings], mem: Memory) -> None:
 class _Held:
     """Internal memory in use by one run."""
 
-    _lock = threading.RLock()  # a signal handler may run another context meanwhile
-    _places: set[tuple[int, int, int]] = set()  # noqa: RUF012  shared on purpose
+    _places: dict[tuple[int, int, int], _Held] = {}  # noqa: RUF012  shared on purpose, and without a lock: see ``__enter__``
 
     def __init__(self, place: Optional[tuple[int, int, int]]) -> None:
         self._place = place
@@ -223,17 +221,15 @@ class _Held:
     def __enter__(self) -> None:
         if self._place is None:
             return
-        with self._lock:
-            if self._place in self._places:
-                raise ContextInvalid(
-                    "another context is running on the same internal memory; contexts that share it run in turn"
-                )
-            self._places.add(self._place)
+        # One step for threads and for a signal handler, which may wait for another context in the middle of this one's.
+        if self._places.setdefault(self._place, self) is not self:
+            raise ContextInvalid(
+                "another context is running on the same internal memory; contexts that share it run in turn"
+            )
 
     def __exit__(self, *exc: Any) -> None:
         if self._place is not None:
-            with self._lock:
-                self._places.discard(self._place)
+            self._places.pop(self._place, None)
 
 
 def _packed(value: Array, dims: tuple[int, ...]) -> Array:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rknnlite_backend.running import check_dup, in_order, no_data
+from rknnlite_backend.zero_copy import MIXED
+
 from rknnlite._version import __version__
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import Model
@@ -14,16 +17,13 @@ from rknnlite.layout import nchw_to_nhwc_shape
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, PostProcess, Versions
 from rknnlite.spi.custom_op import as_custom_op, distinct
-from rknnlite.spi.inputs import in_order
-from rknnlite.spi.running import check_dup, no_data
-from rknnlite.spi.zero_copy import MIXED
 from rknnlite.tensor import TensorAttr
 
 from .bindings import Bindings
 from .kernels.buffers import trim
 from .observers import Feeder
 from .opened_model import ContextSettings, OpenedModel
-from .running_context import RunningContext, Runs, apart
+from .running_context import RecentRuns, RunningContext, unshared
 from .shape_variant import PreparedShapes
 from .values import Array
 
@@ -57,7 +57,7 @@ class CpuContext(RunningContext):
         self._post = opened.postprocess()
         self._shapes = shapes or PreparedShapes.of(opened)
         self._shape_chosen = not opened.model.dynamic
-        self._runs = Runs()
+        self._runs = RecentRuns()
         self._take_attrs()
 
     # -- what it is ---------------------------------------------------------------------------------------
@@ -182,8 +182,8 @@ class CpuContext(RunningContext):
             ordered = in_order(inputs, self.inputs, self._opened.label)
             if self._opened.model.dynamic:
                 self.follow_shapes(inputs)
-            self._runs.inputs = [apart(values, item) for values, item in zip(self._fed(ordered), ordered)]
-            self._runs.given = self._runs.inputs
+            self._runs.inputs = [unshared(values, item) for values, item in zip(self._fed(ordered), ordered)]
+            self._runs.set_by_caller = self._runs.inputs
             self._bindings.clear_inputs()
             self._common = True
 

@@ -19,7 +19,7 @@ from rknnlite.formats import IoTensor
 from rknnlite.spi import Input
 from rknnlite.tensor import TensorAttr
 
-from .input_conversion import InputFeed
+from .input_conversion import InputConversion
 from .values import Array, decode
 
 __all__ = ["Fidelity", "FloatFeed", "graph_for"]
@@ -58,12 +58,12 @@ def graph_for(fidelity: Fidelity, graph: Graph) -> Graph:
 
 
 class FloatFeed:
-    """``InputFeed`` of a graph in float: real values, unrounded; stored elements that pass through are decoded."""
+    """``InputConversion`` of a graph in float: real values, unrounded; stored elements that pass through are decoded."""
 
     def __init__(self, io: IoTensor, stored: Tensor, real: Tensor, native: TensorAttr) -> None:
         self._stored = stored
-        self._as_stored = InputFeed(io, stored, native)
-        self._as_real = InputFeed(io, real, native)
+        self._as_stored = InputConversion(io, stored, native)
+        self._as_real = InputConversion(io, real, native)
 
     def values(self, item: Input) -> list[Array]:
         """One value per batch item. Raises InputInvalid for wrong shape, size or values."""

@@ -16,10 +16,10 @@ from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .values import Array, encode
 
-__all__ = ["InputFeed"]
+__all__ = ["InputConversion"]
 
 
-class InputFeed:
+class InputConversion:
     """Prepared once per input; real = (pixel - mean[c]) / std[c], then as the tensor stores it.
 
     For uint8 data on a quantised tensor each channel has only 256 possible values: a table per channel.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
+from rknnlite_backend.matmul import check_fits, check_limits, facts_of, tensors_of
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, OutputInvalid, ParamInvalid
@@ -23,9 +24,6 @@ from rknnlite.spi.matmul import (
     MatmulShape,
     MatmulSpec,
     MatmulTensor,
-    check_limits,
-    facts_of,
-    tensors_of,
 )
 from rknnlite.tensor import DType
 
@@ -143,7 +141,7 @@ class CpuMatmul(MatmulContext):
         with self.exclusive():
             if tensor not in self._tensors:
                 raise ParamInvalid(f"{tensor} is none of the tensors of this matmul: {self._tensors}")
-            self.check_fits(tensor, mem, isinstance(mem, CpuMemory) and mem in self._memories)
+            check_fits(tensor, mem, isinstance(mem, CpuMemory) and mem in self._memories)
             assert isinstance(mem, CpuMemory)
             if mem.offset % max(1, tensor.dtype.bits // 8):
                 raise ParamInvalid(

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import numpy as np
+from rknnlite_backend.zero_copy import cannot_import, check_flags, check_size, closed_memory
 
 from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.spi import Memory
-from rknnlite.spi.zero_copy import cannot_import, check_flags, check_size, closed_memory
 
 from .values import Array
 

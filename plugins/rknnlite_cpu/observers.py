@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rknnlite_backend.running import run_late
 from rknnlite_graph.graph import Graph, Tensor, TensorRole
 
 from rknnlite.errors import RunTimeout
-from rknnlite.spi.running import run_late
 
 from .plan import Step, Watch
 from .values import Array, decode, encode, stored_elements

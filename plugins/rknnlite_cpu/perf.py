@@ -1,4 +1,4 @@
-"""Figures of a model: rows per layer with their times, and the memory that it needs on the NPU."""
+"""Performance figures of a model: rows per layer with their times, and the memory that it needs on the NPU."""
 
 from __future__ import annotations
 

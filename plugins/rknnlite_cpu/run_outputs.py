@@ -1,4 +1,4 @@
-"""Results of one run, in the forms that the common path and the zero-copy path ask for."""
+"""Outputs of one run, in the forms that the common path and the zero-copy path ask for."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rknnlite_graph.graph import Graph, Tensor
 
 from .values import Array, decode, encode, stored_elements
 
-__all__ = ["Frame", "to_float"]
+__all__ = ["RunOutputs", "to_float"]
 
 
 @dataclass
-class Frame:
+class RunOutputs:
     """Results of one run: per batch item the values of the graph's outputs."""
 
     graph: Graph

@@ -1,4 +1,4 @@
-"""How frames are begun, computed and waited for, and what they leave behind."""
+"""How a context begins frames, computes them and waits for them, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
 
 import numpy as np
+from rknnlite_backend.running import check_timeout, check_under_way, not_prepared, not_run, partly_bound
 
 from rknnlite.log import logger
 from rknnlite.spi import Input, PostProcess
-from rknnlite.spi.running import check_timeout, check_under_way, not_prepared, not_run, partly_bound
 
 from .kernels.parallel import run_items
 from .kernels.threads import limited
 from .plan import ExecutionPlan, Watch
-from .run_outputs import Frame
+from .run_outputs import RunOutputs
 from .values import Array
 from .zerocopy import ZeroCopyContext
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .opened_model import ContextSettings, OpenedModel
     from .shape_variant import IoAttrs, PreparedShapes, ShapeVariant
 
-__all__ = ["FrameBegun", "RunningContext", "Runs", "apart"]
+__all__ = ["FrameBegun", "RecentRuns", "RunningContext", "unshared"]
 
 
 @dataclass
@@ -43,20 +43,20 @@ class FrameBegun:
     variant: ShapeVariant
     inputs: list[list[Array]]
     bound: Optional[BoundFrame]
-    held: AbstractContextManager[None]
+    internal_memory: AbstractContextManager[None]
     """Internal memory that is shared with other contexts."""
 
 
 @dataclass
-class Runs:
+class RecentRuns:
     """Inputs of the next run, results and figures of the last; every context begins with none."""
 
     inputs: Optional[list[list[Array]]] = None
     """Per input of the graph the values of the items of a batch."""
-    given: Optional[list[list[Array]]] = None
+    set_by_caller: Optional[list[list[Array]]] = None
     """Of them what ``set_inputs`` gave: what has no memory of its own is taken from here."""
-    last: Optional[Frame] = None
-    previous: Optional[Frame] = None
+    last: Optional[RunOutputs] = None
+    previous: Optional[RunOutputs] = None
     count: int = 0
     """Frames that have begun, numbered from 0; the last may be under way."""
     fetched: int = 0
@@ -74,24 +74,24 @@ class Runs:
 
     def forget_inputs(self) -> None:
         """The shape has changed."""
-        self.inputs = self.given = self.seconds = self.table = None
+        self.inputs = self.set_by_caller = self.seconds = self.table = None
 
     def drop_arrays(self) -> None:
         """The context is closed."""
-        self.inputs = self.given = self.last = self.previous = None
+        self.inputs = self.set_by_caller = self.last = self.previous = None
 
     def begin(self) -> int:
         """The number of a frame that begins."""
         self.count += 1
         return self.count - 1
 
-    def add(self, frame: Optional[Frame]) -> None:
+    def add(self, frame: Optional[RunOutputs]) -> None:
         """A run is done, or (None) has failed: then there is nothing to be had of it."""
         # In this order: ``frame`` may look from another thread.
         self.previous = self.last
         self.last = frame
 
-    def frame(self, number: int) -> Optional[Frame]:
+    def frame(self, number: int) -> Optional[RunOutputs]:
         """One of the last two frames by its number; None for one that has failed, or never was."""
         for frame in (self.last, self.previous):
             if frame is not None and frame.number == number:
@@ -111,7 +111,7 @@ class RunningContext(ZeroCopyContext):
     _shapes: PreparedShapes
     _attrs: IoAttrs
     _post: PostProcess | None
-    _runs: Runs
+    _runs: RecentRuns
     _flight: InFlight | None = None
     """Frames that ``start`` has begun; most contexts never do."""
 
@@ -140,7 +140,7 @@ class RunningContext(ZeroCopyContext):
             frame = self._begin()
             if frame.bound is not None:
                 for index, item in frame.bound.inputs.items():
-                    frame.inputs[index] = apart(frame.inputs[index], item)
+                    frame.inputs[index] = unshared(frame.inputs[index], item)
             self._flight.begin(frame.number, self._make, frame)
         return frame.number
 
@@ -165,32 +165,32 @@ class RunningContext(ZeroCopyContext):
     def _begin(self) -> FrameBegun:
         """A frame on the inputs of this moment; raises ContextInvalid or RknnError where something is missing."""
         self._opened.check_runs()
-        held, runs = self._bindings.hold_internal(), self._runs
+        internal_memory, runs = self._bindings.hold_internal(), self._runs
         bound = None
         if self._bindings.bound:
             bound = self._bindings.begin(self._places(), self._attrs.native_inputs, self.mixed_paths)
             runs.inputs = self._read(bound)
         if runs.inputs is None:
             raise not_prepared()
-        return FrameBegun(runs.begin(), self._shapes.current, runs.inputs, bound, held)
+        return FrameBegun(runs.begin(), self._shapes.current, runs.inputs, bound, internal_memory)
 
     def _read(self, bound: BoundFrame) -> list[list[Array]]:
         """Values of all inputs: what lies in bound memory now, and what was set for those that have none."""
-        feeds, given = self._shapes.current.feeds, self._runs.given
+        feeds, set_by_caller = self._shapes.current.feeds, self._runs.set_by_caller
         missing = [attr.name for i, attr in enumerate(self.inputs) if i not in bound.inputs]
-        if missing and given is None:
+        if missing and set_by_caller is None:
             raise partly_bound(missing, how="bind or set")
         return [
-            feed.values(bound.inputs[i]) if i in bound.inputs else (given or [])[i]
+            feed.values(bound.inputs[i]) if i in bound.inputs else (set_by_caller or [])[i]
             for i, feed in enumerate(feeds)
         ]
 
     def _make(self, begun: FrameBegun) -> None:
         """Compute a frame, in whatever thread; others may call meanwhile what does not ``_settle``."""
         opened, current = self._opened, begun.variant
-        done: Frame | None = None
+        done: RunOutputs | None = None
         try:
-            with begun.held, limited(self._settings.threads):
+            with begun.internal_memory, limited(self._settings.threads):
                 watch = _stopwatch() if opened.times else None
                 writer = opened.side_dump() if opened.dumps else None
                 started = time.perf_counter()
@@ -213,8 +213,8 @@ class RunningContext(ZeroCopyContext):
             for line in str(self._table(current)).splitlines():
                 logger.debug("%s", line)
 
-    def _framed(self, current: ShapeVariant, items: list[list[Array]], number: int = 0) -> Frame:
-        return Frame(current.plan.graph, current.graph, items, number=number)
+    def _framed(self, current: ShapeVariant, items: list[list[Array]], number: int = 0) -> RunOutputs:
+        return RunOutputs(current.plan.graph, current.graph, items, number=number)
 
     def _compute(
         self,
@@ -232,7 +232,7 @@ class RunningContext(ZeroCopyContext):
             watch = Watches(watch, Deadline(self._opened.label, limit))
         return _compute_items(current.plan, inputs, self.batch, self._settings.lanes, watch, writer, feeder)
 
-    def _answer(self) -> Frame:
+    def _answer(self) -> RunOutputs:
         """The frame whose outputs are to be given."""
         runs = self._runs
         newest = runs.count - 1
@@ -300,6 +300,6 @@ def _stopwatch() -> Stopwatch:
     return Stopwatch()
 
 
-def apart(values: list[Array], item: Input) -> list[Array]:
+def unshared(values: list[Array], item: Input) -> list[Array]:
     """Values of an input that stay as they are when the caller writes into its array again."""
     return [np.array(value) if np.may_share_memory(value, item.data) else value for value in values]

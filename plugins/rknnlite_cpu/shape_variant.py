@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Optional, Union
 
+from rknnlite_backend.running import find_shapes
 from rknnlite_graph.graph import Graph
 from rknnlite_graph.read import read_graph
 
@@ -15,7 +16,7 @@ from rknnlite.spi import CustomOp
 from rknnlite.tensor import TensorAttr
 
 from .fidelity import Fidelity, FloatFeed, graph_for
-from .input_conversion import InputFeed
+from .input_conversion import InputConversion
 from .opened_model import OpenedModel
 from .plan import ExecutionPlan
 
@@ -24,7 +25,7 @@ __all__ = ["IoAttrs", "PreparedShapes", "ShapeVariant"]
 if TYPE_CHECKING:
     from .engines.accelerator import Accelerator
 
-Feed = Union[InputFeed, FloatFeed]
+Feed = Union[InputConversion, FloatFeed]
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _feed(
     fidelity: Fidelity, stored: Graph, computed: Graph, io: IoTensor, index: int, native: TensorAttr
 ) -> Feed:
     if fidelity is not Fidelity.FLOAT:
-        return InputFeed(io, stored.tensors[index], native)
+        return InputConversion(io, stored.tensors[index], native)
     return FloatFeed(io, stored.tensors[index], computed.tensors[index], native)
 
 
@@ -123,7 +124,6 @@ class PreparedShapes:
 
     def choose(self, shapes: Sequence[Sequence[int]], legal: Sequence[Sequence[tuple[int, ...]]]) -> None:
         """Use one of the ``legal`` shapes, one entry per input; raises ParamInvalid for others."""
-        from rknnlite.spi.dynamic_shapes import find_shapes  # most models are static
 
         self.select(find_shapes(self.opened.label, shapes, legal, self.current.attrs.inputs))
 

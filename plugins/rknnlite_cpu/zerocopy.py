@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Optional
 
+from rknnlite_backend import zero_copy
+from rknnlite_backend.zero_copy import MIXED, Place
+
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from rknnlite.formats import Model
 from rknnlite.layout import nchw_to_nhwc_shape
-from rknnlite.spi import AttrKind, Context, Memory, zero_copy
-from rknnlite.spi.zero_copy import MIXED, Place
+from rknnlite.spi import AttrKind, Context, Memory
 from rknnlite.tensor import Layout, TensorAttr
 
 from .bindings import INTERNAL, WEIGHTS, Bindings

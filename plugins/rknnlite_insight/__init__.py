@@ -47,7 +47,6 @@ _MODULES = {
     "tensor_error": ("Distance", "TensorError"),
     "verdict": ("Kind", "LayerError", "Quantisation", "Verdict"),
 }
-_COMMANDS = ("bench", "check", "compare", "perf", "top")
 
 
 def __getattr__(name: str) -> Any:
@@ -60,8 +59,10 @@ def __getattr__(name: str) -> Any:
 @hookimpl
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer what looks into models and runs."""
-    for name in _COMMANDS:
-        register(importlib.import_module(f".commands.{name}", __name__).COMMAND)
+    from rknnlite.libraries import commands_of
+
+    for command in commands_of("insight"):
+        register(command)
 
 
 @hookimpl

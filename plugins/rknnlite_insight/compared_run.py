@@ -1,4 +1,4 @@
-"""One side of a comparison: what it is, how it is run, and its tensors once it has."""
+"""One of the runs that are compared: what it is, how it is run, and its tensors once it has."""
 
 from __future__ import annotations
 

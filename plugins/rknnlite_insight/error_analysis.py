@@ -1,4 +1,4 @@
-"""The judgement of a comparison: what the errors of all layers say together, and where an error is born. No model is run here.
+"""The analysis of a comparison: what the errors of all layers say together, and where an error is born. No model is run here.
 
 Errors are relative: the Euclidean distance divided by the length of the reference's tensor. The limits were set by 28 networks
 in int8 and 10 in float16 for RK3588, each judged layer by layer against its own network in float: a layer alone was never

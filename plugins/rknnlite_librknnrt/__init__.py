@@ -19,7 +19,7 @@ __all__ = ["rknnlite_register_commands"]
 @hookimpl
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer ``rknnlite librknnrt`` and ``rknnlite exec``."""
-    from .command import COMMANDS
+    from rknnlite.libraries import commands_of
 
-    for command in COMMANDS:
+    for command in commands_of("librknnrt"):
         register(command)

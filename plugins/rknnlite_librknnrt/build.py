@@ -16,11 +16,12 @@ import sys
 from pathlib import Path
 from typing import NamedTuple, Optional
 
+from rknnlite_backend.library import check_elf, is_file
+from rknnlite_programs import buildcache
+
 from rknnlite._version import __version__
 from rknnlite.errors import BackendUnavailable
 from rknnlite.files.writing import write_file
-from rknnlite.native import buildcache
-from rknnlite.native.library import check_elf, is_file
 
 from . import recipe
 from .recipe import LIBRARY, RKNN3_LIBRARY

@@ -1,12 +1,9 @@
-"""``rknnlite librknnrt``: what compilers and linkers are told; ``rknnlite exec``: run a program on the library."""
+"""``rknnlite librknnrt``: what compilers and linkers are told."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 import sys
-from typing import NoReturn
 
 from rknnlite._version import __version__
 from rknnlite.spi.command import Command, Console, Exit
@@ -14,13 +11,10 @@ from rknnlite.spi.command import Command, Console, Exit
 from . import build, flags
 from .headers import include_dir
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMAND"]
 
 _ASKED = ("dir", "include_dir", "pkg_config_dir", "cflags", "libs")
 """Options in the order of their answers; headers come before libraries, as compilers want them."""
-_NOT_FOUND, _NOT_A_PROGRAM = 127, 126
-"""Exit codes of shells."""
-_MISSING = (FileNotFoundError, NotADirectoryError)
 
 
 class Librknnrt(Command):
@@ -85,56 +79,4 @@ def _of_the_library(rknn3: bool, both: bool, pkg_config: bool) -> dict[str, obje
     return answers
 
 
-class Exec(Command):
-    """See the module."""
-
-    name = "exec"
-    help = "run a program with librknnrt.so and librknn3_api.so of rknnlite in the place of the vendor's"
-    examples = (
-        "rknnlite exec -- ./program model.rknn picture.jpg",
-        "rknnlite exec -- ctest --test-dir build",
-    )
-    rest = True
-
-    def arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("program", nargs="*", metavar="-- PROGRAM", help="the program and its arguments")
-
-    def run(self, args: argparse.Namespace, console: Console) -> int:
-        if not args.rest:
-            console.note("exec: name a program: rknnlite exec -- ./program ARGUMENTS")
-            return Exit.USAGE
-        found = build.find(interpreter_is_named=True)
-        build.rknn3_library(found)
-        paths = [str(found.file.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-        environment = {"RKNNLITE_PYTHON": sys.executable, **os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
-        try:
-            _become(args.rest, environment)
-        except OSError as error:
-            console.note(f"exec: {args.rest[0]}: {_why(args.rest[0], error)}")
-            return _NOT_FOUND if isinstance(error, _MISSING) else _NOT_A_PROGRAM
-
-
-def _why(program: str, error: OSError) -> str:
-    """What is wrong with a program, and what to do about it."""
-    if not isinstance(error, _MISSING):
-        return f"{error.strerror}; it must be a program of this machine, with the right to be executed"
-    if os.path.isfile(program):  # noqa: PTH113
-        return "the interpreter or dynamic linker that it names is not there; run it on the machine it was made for"
-    return "there is no such program; give its path (./program), or a name on PATH"
-
-
-def _become(words: list[str], environment: dict[str, str]) -> NoReturn:
-    """Replace this process. The signals that Python ignores do again what programs expect. Raises OSError."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
-    ignored = [signal.SIGPIPE, signal.SIGXFSZ]
-    before = [signal.signal(number, signal.SIG_DFL) for number in ignored]
-    try:
-        os.execvpe(words[0], words, environment)
-    finally:  # it is still this program
-        for number, handler in zip(ignored, before):
-            signal.signal(number, handler)
-
-
-COMMANDS = (Librknnrt(), Exec())
+COMMAND = Librknnrt()

@@ -9,8 +9,9 @@ import shlex
 import sys
 from pathlib import Path
 
+from rknnlite_programs import buildcache
+
 from rknnlite.files.writing import write_text
-from rknnlite.native import buildcache
 
 from .build import own_folder
 from .headers import LIBRARIES, include_dir, pkg_config

@@ -7,14 +7,15 @@ import mmap
 from typing import Any
 
 import numpy as np
+from rknnlite_backend.abi.rknn_matmul import Info, Io, Shape, Tensor
+from rknnlite_backend.matmul import facts_of
+from rknnlite_backend.matrices import matrix_of, matrix_struct
 
 from rknnlite import config, socs
-from rknnlite.abi.rknn_matmul import Info, Io, Shape, Tensor
-from rknnlite.capi.matrices import matrix_of, matrix_struct
 from rknnlite.choosing import choose_matmul_backend
 from rknnlite.errors import ParamInvalid
 from rknnlite.matmul.layout import from_bytes, pack_b, to_bytes
-from rknnlite.spi.matmul import BLayout, BQuant, MatmulContext, MatmulShape, MatmulSpec, MatmulType, facts_of
+from rknnlite.spi.matmul import BLayout, BQuant, MatmulContext, MatmulShape, MatmulSpec, MatmulType
 
 from .calls import Handler, Reply
 from .memories import Memories

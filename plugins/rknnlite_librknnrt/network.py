@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Optional
 
 import numpy as np
+from rknnlite_backend.abi.init_flags import options_of
 
 from rknnlite import config
-from rknnlite.abi.init_flags import options_of
 from rknnlite.abi.rknn_api import SYNC_DIRECTIONS, MemSync, Query
 from rknnlite.abi.rknn_op import TensorAttrStruct, TensorMem
-from rknnlite.capi import Frames, answer, attr_of, perf_text, shapes_of, shapes_with
+from rknnlite.capi import AsyncRuns, answer, attr_of, perf_text, shapes_of, shapes_with
 from rknnlite.errors import ContextInvalid, ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
@@ -45,7 +45,7 @@ class Network:
         self._told = False  # that the two paths are mixed
         self._shaped: dict[int, tuple[int, ...]] = {}  # shapes of single inputs, the last one at the end
         self._outputs = StagedOutputs()
-        self._frames = Frames(opened)
+        self._frames = AsyncRuns(opened)
         self._asks: Optional[Wire] = None  # where callbacks are asked for
 
     @classmethod

@@ -55,7 +55,6 @@ _MODULES = {
     "streaming": ("astream", "stream"),
     "tokenizer": ("Tokenizer",),
 }
-_COMMANDS = ("bench_llm", "chat", "export_llm", "llm_eval")
 
 
 def __getattr__(name: str) -> Any:
@@ -68,8 +67,10 @@ def __getattr__(name: str) -> Any:
 @hookimpl
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer what talks to language models, and makes packages of them."""
-    for name in _COMMANDS:
-        register(importlib.import_module(f".commands.{name}", __name__).COMMAND)
+    from rknnlite.libraries import commands_of
+
+    for command in commands_of("llm"):
+        register(command)
 
 
 @hookimpl

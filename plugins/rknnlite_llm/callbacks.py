@@ -27,7 +27,7 @@ class CheckedCallbacks:
 
     def __init__(self, callbacks: LlmCallbacks, vocab_size: int, hidden: int) -> None:
         """Sizes of 0 are not known and not checked. Raises ParamInvalid for anything that cannot be called."""
-        self.given = callbacks
+        self.unchecked = callbacks
         self.generated: list[int] = []
         self._ended = False
         self._vocab_size, self._hidden = vocab_size, hidden
@@ -38,34 +38,34 @@ class CheckedCallbacks:
 
     def fresh(self) -> CheckedCallbacks:
         """The same callbacks for another run."""
-        return CheckedCallbacks(self.given, self._vocab_size, self._hidden)
+        return CheckedCallbacks(self.unchecked, self._vocab_size, self._hidden)
 
     def result(self, result: LlmResult, state: CallState) -> None:
         """Report tokens or a state; one that fails is not called again in this run."""
         self.generated += result.token_ids
-        if self.given.result is None:
+        if self.unchecked.result is None:
             return
         before, self._ended = self._ended, True
-        _check_status("result", self.given.result(result, state))
+        _check_status("result", self.unchecked.result(result, state))
         self._ended = before or state not in (CallState.NORMAL, CallState.WAITING)
 
     def error(self) -> None:
         """Report ERROR, unless the end of the run was told or the result callback itself is what failed."""
-        if self.given.result is not None and not self._ended:
+        if self.unchecked.result is not None and not self._ended:
             self._ended = True
             with contextlib.suppress(Exception):  # the first error is the one that counts
-                self.given.result(LlmResult(), CallState.ERROR)
+                self.unchecked.result(LlmResult(), CallState.ERROR)
 
     def output(self, outputs: Sequence[LlmOutput], state: OutputState) -> None:
         """Show model outputs."""
-        if self.given.output is not None:
-            _check_status("output", self.given.output(outputs, state))
+        if self.unchecked.output is not None:
+            _check_status("output", self.unchecked.output(outputs, state))
 
     def tokens(self, text: str) -> Array:
         """Token ids of a text, int32."""
-        if self.given.tokenizer is None:
+        if self.unchecked.tokenizer is None:
             raise ParamInvalid("text needs a tokenizer callback; set one, or run with tokens or embeddings")
-        answer = self.given.tokenizer(text)
+        answer = self.unchecked.tokenizer(text)
         try:
             ids = [operator.index(token) for token in answer]
         except TypeError:
@@ -86,11 +86,11 @@ class CheckedCallbacks:
 
     def embeddings(self, tokens: Array) -> Array:
         """Embeddings of some tokens, float32 (n, hidden)."""
-        if self.given.embed is None:
+        if self.unchecked.embed is None:
             raise ParamInvalid(
                 "tokens need an embed callback (the embedding table lies on the host); set one"
             )
-        return self.checked_embeddings(self.given.embed(tokens), len(tokens), "the embed callback")
+        return self.checked_embeddings(self.unchecked.embed(tokens), len(tokens), "the embed callback")
 
     def checked_embeddings(self, values: Any, count: int | None, whose: str) -> Array:
         """float16 or float32 values as float32 (n, hidden); ``count`` None: one sequence of any length.
@@ -116,9 +116,9 @@ class CheckedCallbacks:
 
     def sample(self, logits: Array, name: str) -> int | None:
         """The token that the sampling callback chooses; None without such a callback."""
-        if self.given.sampling is None:
+        if self.unchecked.sampling is None:
             return None
-        answer = self.given.sampling(logits, name)
+        answer = self.unchecked.sampling(logits, name)
         try:
             token = operator.index(answer)
         except TypeError:

@@ -1,4 +1,4 @@
-"""``config.json`` as the export reads it: what was not asked for and may change numbers is an error."""
+"""Fields of ``config.json`` as the export reads them: what was not asked for and may change numbers is an error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported, shown
 
-__all__ = ["Settings"]
+__all__ = ["ConfigFields"]
 
 _NO_NUMBERS = frozenset((
     "_attn_implementation", "_attn_implementation_autoset", "_flash_attn_2_enabled", "_name_or_path",
@@ -39,7 +39,7 @@ _OFF = frozenset((
 _MISSING = object()
 
 
-class Settings:
+class ConfigFields:
     """An object of ``config.json``, which remembers what it was asked for. ``where`` stands in errors.
 
     ``inside``: it is an object within the description of a model.
@@ -51,7 +51,7 @@ class Settings:
             raise ModelInvalid(f"{where} is damaged: {shown(values)} is no object")
         self._values, self._where, self._whole = values, where, not inside
         self._asked: set[str] = set()
-        self._inside: dict[str, Settings] = {}
+        self._inside: dict[str, ConfigFields] = {}
 
     def get(self, key: str, default: Any = None) -> Any:
         """A value of any kind; ``default`` when it is missing or null."""
@@ -95,10 +95,10 @@ class Settings:
             raise ModelInvalid(f"{self._where}: {key} is {shown(value)}, not {count} numbers")
         return tuple(float(v) for v in value)
 
-    def child(self, key: str) -> Settings:
+    def child(self, key: str) -> ConfigFields:
         """An object inside; an empty one where there is none."""
         if key not in self._inside:
-            self._inside[key] = Settings(self.get(key, {}), f"{self._where}: {key}", inside=True)
+            self._inside[key] = ConfigFields(self.get(key, {}), f"{self._where}: {key}", inside=True)
         return self._inside[key]
 
     def only(self, key: str, *allowed: Any) -> None:

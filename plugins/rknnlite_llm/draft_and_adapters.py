@@ -1,4 +1,4 @@
-"""What goes along with a language model: tokens that are guessed ahead, and adapters."""
+"""What is opened along with a language model: a draft model, whose tokens are checked, and adapters (LoRA)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Optional
 from rknnlite.errors import ModelUnsupported, ParamInvalid
 from rknnlite.spi.llm import LlmContext, LlmSession
 
-__all__ = ["Beside"]
+__all__ = ["DraftAndAdapters"]
 
 
 @dataclass(frozen=True)
-class Beside:
+class DraftAndAdapters:
     """As a command line or a server is told.
 
     Attributes:

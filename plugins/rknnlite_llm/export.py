@@ -27,7 +27,7 @@ from .export_weights import Progress, write_weights
 from .gguf_import import is_gguf, unpack_gguf
 from .gptq_awq import packing_of
 from .hf_config import architecture
-from .hf_folder import Source, check_counts, embedding_of, longest_text, read_object
+from .hf_folder import HfFolder, check_counts, embedding_of, longest_text, read_object
 from .multimodal_config import language_part
 from .package import Package, sample_digest
 from .sequence_classification import scorer_of, with_scorer
@@ -123,7 +123,7 @@ def export_llm(
     context = _context(max_context, arch, kv, usual)
     with _reading(source / "tokenizer.json"):
         words = vocabulary(source, config, arch)
-    tensors = Source(source, arch.family, packing)
+    tensors = HfFolder(source, arch.family, packing)
     if part.composed:
         arch = replace(arch, tied=not tensors.has_head(FAMILIES[arch.family].head))
     deque(tensors.embeddings(arch), maxlen=0)  # before anything is written

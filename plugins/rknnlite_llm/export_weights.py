@@ -16,7 +16,7 @@ from .container.families import FAMILIES, LlmFamily
 from .container.safetensors import Filling, Widened, filling
 from .container.weight_types import COLUMNS, WEIGHT_TYPES
 from .gptq_awq import QuantisedMatrix
-from .hf_folder import Source
+from .hf_folder import HfFolder
 from .sequence_classification import write_scorer
 from .weights import (
     biased,
@@ -44,7 +44,7 @@ class _Writer:
     """Writes the tensors of a package, large matrices in pieces, and makes a digest of all of them."""
 
     def __init__(
-        self, file: Filling, source: Source, arch: Architecture, weights: str, progress: Progress
+        self, file: Filling, source: HfFolder, arch: Architecture, weights: str, progress: Progress
     ) -> None:
         self.source, self.arch = source, arch
         self.digest = hashlib.sha256()
@@ -91,7 +91,7 @@ class _Writer:
 
 
 def write_weights(
-    path: Path, source: Source, arch: Architecture, weights: str, progress: Progress = None
+    path: Path, source: HfFolder, arch: Architecture, weights: str, progress: Progress = None
 ) -> str:
     """Write the weight file; its identity is a digest of all it holds.
 

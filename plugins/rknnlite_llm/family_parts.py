@@ -8,7 +8,7 @@ from typing import Any
 
 from rknnlite.errors import ModelInvalid
 
-from .config_fields import Settings
+from .config_fields import ConfigFields
 from .container.architecture import Architecture, Experts, LayerKind, Rope, Turn
 from .rope_config import read_rope
 
@@ -22,7 +22,7 @@ FULL, SLIDING, CONV = "full_attention", "sliding_attention", "conv"
 
 
 def layer_types(
-    config: Settings, arch: Architecture, usual: Callable[[int], bool], *allowed: str
+    config: ConfigFields, arch: Architecture, usual: Callable[[int], bool], *allowed: str
 ) -> list[str]:
     """``layer_types``, or what the family makes of a file without: whether a layer has a window."""
     made: Any = config.get("layer_types")
@@ -43,7 +43,7 @@ def layered(arch: Architecture, kinds: list[LayerKind]) -> Architecture:
 
 
 def windows(
-    config: Settings, arch: Architecture, types: list[str], window: int | None = None
+    config: ConfigFields, arch: Architecture, types: list[str], window: int | None = None
 ) -> Architecture:
     """Windows of ``sliding_window`` tokens for the layers that have one."""
     if SLIDING not in types:
@@ -53,13 +53,13 @@ def windows(
     return layered(arch, [LayerKind(window=size if kind == SLIDING else 0) for kind in types])
 
 
-def windows_everywhere(config: Settings, arch: Architecture) -> Architecture:
+def windows_everywhere(config: ConfigFields, arch: Architecture) -> Architecture:
     """``sliding_window`` of all layers, where it is not null."""
     window = config.get("sliding_window")
     return arch if window is None else windows(config, arch, [SLIDING] * arch.layers)
 
 
-def windows_of_some(config: Settings, arch: Architecture) -> Architecture:
+def windows_of_some(config: ConfigFields, arch: Architecture) -> Architecture:
     """Windows of the layers from ``max_window_layers`` on, when ``use_sliding_window``."""
     used = config.flag("use_sliding_window")
     first = config.get("max_window_layers", 28)
@@ -75,7 +75,7 @@ def windows_of_some(config: Settings, arch: Architecture) -> Architecture:
 
 
 def attention_bias(
-    config: Settings, arch: Architecture, out: bool = True, usual: bool = False
+    config: ConfigFields, arch: Architecture, out: bool = True, usual: bool = False
 ) -> Architecture:
     """Biases of queries, keys and values by ``attention_bias``, and of the matrix behind if ``out``."""
     biased = config.flag("attention_bias", usual)
@@ -83,7 +83,7 @@ def attention_bias(
 
 
 def with_experts(
-    config: Settings, arch: Architecture, experts: Experts, has: Callable[[int], bool]
+    config: ConfigFields, arch: Architecture, experts: Experts, has: Callable[[int], bool]
 ) -> Architecture:
     """With a mixture of experts in the layers that have one."""
     if experts.used > experts.count:
@@ -92,7 +92,7 @@ def with_experts(
     return layered(replace(arch, experts=experts), kinds)
 
 
-def two_ropes(config: Settings, arch: Architecture, theta: float) -> Architecture:
+def two_ropes(config: ConfigFields, arch: Architecture, theta: float) -> Architecture:
     """Layers with windows have a rotary embedding of their own."""
     parameters = config.child("rope_parameters")
     nested = parameters.get(SLIDING) is not None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rknnlite.errors import ModelInvalid
 
-from .config_fields import Settings
+from .config_fields import ConfigFields
 from .container.architecture import Architecture, Experts, LayerKind, Mixer, Scales, Turn
 from .container.families import Order
 from .family_parts import (
@@ -28,7 +28,7 @@ from .rope_config import with_sections
 
 __all__ = ["RULES"]
 
-Rule = Callable[[Settings, Architecture], Architecture]
+Rule = Callable[[ConfigFields, Architecture], Architecture]
 RULES: dict[str, Rule] = {}
 
 
@@ -41,7 +41,7 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 @_rule("llama")
-def _llama(config: Settings, arch: Architecture) -> Architecture:
+def _llama(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)  # others sum in pieces
     for unused in ("pixel_shuffle_factor", "perceiver_config"):  # of the encoder in front of SmolVLM's
         config.get(unused)
@@ -50,30 +50,30 @@ def _llama(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("qwen2")
-def _qwen2(config: Settings, arch: Architecture) -> Architecture:
+def _qwen2(config: ConfigFields, arch: Architecture) -> Architecture:
     config.get("attention_bias")  # its queries, keys and values have biases whatever it says
     return windows_of_some(config, arch)
 
 
 @_rule("qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text")
-def _qwen2_vl(config: Settings, arch: Architecture) -> Architecture:
+def _qwen2_vl(config: ConfigFields, arch: Architecture) -> Architecture:
     rope = with_sections(config, arch.rope, (16, 24, 24), interleaved=False)
     return _qwen2(config, replace(arch, rope=rope))
 
 
 @_rule("qwen3_vl_text")
-def _qwen3_vl(config: Settings, arch: Architecture) -> Architecture:
+def _qwen3_vl(config: ConfigFields, arch: Architecture) -> Architecture:
     rope = with_sections(config, arch.rope, (24, 20, 20), interleaved=True)
     return attention_bias(config, replace(arch, rope=rope))
 
 
 @_rule("qwen3")
-def _qwen3(config: Settings, arch: Architecture) -> Architecture:
+def _qwen3(config: ConfigFields, arch: Architecture) -> Architecture:
     return windows_of_some(config, attention_bias(config, arch))
 
 
 @_rule("qwen2_moe", "qwen3_moe")
-def _qwen_moe(config: Settings, arch: Architecture) -> Architecture:
+def _qwen_moe(config: ConfigFields, arch: Architecture) -> Architecture:
     if arch.family == "qwen2_moe":
         arch = replace(arch, qkv_bias=config.flag("qkv_bias", True))
     else:
@@ -96,7 +96,7 @@ def _qwen_moe(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("mistral", "starcoder2")
-def _mistral(config: Settings, arch: Architecture) -> Architecture:
+def _mistral(config: ConfigFields, arch: Architecture) -> Architecture:
     if arch.family == "starcoder2":
         biased = config.flag("use_bias", True)
         arch = replace(arch, qkv_bias=biased, out_bias=biased, mlp_bias=biased)
@@ -110,14 +110,14 @@ def _mistral(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("ministral")
-def _ministral(config: Settings, arch: Architecture) -> Architecture:
+def _ministral(config: ConfigFields, arch: Architecture) -> Architecture:
     return windows(
         config, arch, layer_types(config, arch, lambda _: config.get("sliding_window") is not None)
     )
 
 
 @_rule("mixtral")
-def _mixtral(config: Settings, arch: Architecture) -> Architecture:
+def _mixtral(config: ConfigFields, arch: Architecture) -> Architecture:
     experts = Experts(
         count=config.number("num_local_experts", config.get("num_experts", 8)),
         used=config.number("num_experts_per_tok", 2),
@@ -128,7 +128,7 @@ def _mixtral(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("olmoe")
-def _olmoe(config: Settings, arch: Architecture) -> Architecture:
+def _olmoe(config: ConfigFields, arch: Architecture) -> Architecture:
     experts = Experts(
         count=config.number("num_experts", config.get("num_local_experts", 64)),
         used=config.number("num_experts_per_tok", 8),
@@ -139,7 +139,7 @@ def _olmoe(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("gemma", "gemma2", "gemma3_text")
-def _gemma(config: Settings, arch: Architecture) -> Architecture:
+def _gemma(config: ConfigFields, arch: Architecture) -> Architecture:
     arch = replace(attention_bias(config, arch), scales=Scales(embed=arch.hidden**0.5))
     if arch.family == "gemma":
         return arch
@@ -163,7 +163,7 @@ def _gemma(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("phi3")
-def _phi3(config: Settings, arch: Architecture) -> Architecture:
+def _phi3(config: ConfigFields, arch: Architecture) -> Architecture:
     config.get("original_max_position_embeddings")
     for fixed, value in (("full_attn_mod", 1), ("interpolate_factor", 1), ("lm_head_bias", False)):
         config.only(fixed, value)
@@ -172,7 +172,7 @@ def _phi3(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("smollm3")
-def _smollm3(config: Settings, arch: Architecture) -> Architecture:
+def _smollm3(config: ConfigFields, arch: Architecture) -> Architecture:
     arch = replace(attention_bias(config, arch), mlp_bias=config.flag("mlp_bias"))
     config.only("pretraining_tp", 1, 2)  # transformers has no such field for this family and sums as always
     every = config.number("no_rope_layer_interval", 4)
@@ -188,7 +188,7 @@ def _smollm3(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("granite")
-def _granite(config: Settings, arch: Architecture) -> Architecture:
+def _granite(config: ConfigFields, arch: Architecture) -> Architecture:
     scales = Scales(
         embed=config.real("embedding_multiplier", 1.0),
         residual=config.real("residual_multiplier", 1.0),
@@ -199,7 +199,7 @@ def _granite(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("minicpm")
-def _minicpm(config: Settings, arch: Architecture) -> Architecture:
+def _minicpm(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)
     scales = Scales(
         embed=config.real("scale_emb"),
@@ -210,14 +210,14 @@ def _minicpm(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("internlm2")
-def _internlm2(config: Settings, arch: Architecture) -> Architecture:
+def _internlm2(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)
     biased = config.flag("bias", True)
     return replace(arch, qkv_bias=biased, out_bias=biased)
 
 
 @_rule("internlm3")
-def _internlm3(config: Settings, arch: Architecture) -> Architecture:
+def _internlm3(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)
     inside = config.flag("qkv_bias", config.flag("attention_bias"))
     others = config.flag("bias", config.flag("mlp_bias"))
@@ -225,12 +225,12 @@ def _internlm3(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("glm", "glm4")
-def _glm(config: Settings, arch: Architecture) -> Architecture:
+def _glm(config: ConfigFields, arch: Architecture) -> Architecture:
     return attention_bias(config, arch, out=False, usual=True)
 
 
 @_rule("olmo2", "olmo3")
-def _olmo(config: Settings, arch: Architecture) -> Architecture:
+def _olmo(config: ConfigFields, arch: Architecture) -> Architecture:
     arch = attention_bias(config, arch)
     if arch.family == "olmo2":
         return arch
@@ -239,7 +239,7 @@ def _olmo(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("exaone4")
-def _exaone4(config: Settings, arch: Architecture) -> Architecture:
+def _exaone4(config: ConfigFields, arch: Architecture) -> Architecture:
     pattern = config.get("sliding_window_pattern", 4)
     if config.get("sliding_window") is None:
         config.get("layer_types")
@@ -251,20 +251,20 @@ def _exaone4(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("seed_oss")
-def _seed_oss(config: Settings, arch: Architecture) -> Architecture:
+def _seed_oss(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("pretraining_tp", 1)
     arch = attention_bias(config, arch, usual=True)
     return replace(arch, out_bias=config.flag("attention_out_bias"), mlp_bias=config.flag("mlp_bias"))
 
 
 @_rule("ernie4_5")
-def _ernie(config: Settings, arch: Architecture) -> Architecture:
+def _ernie(config: ConfigFields, arch: Architecture) -> Architecture:
     biased = config.flag("use_bias")
     return replace(arch, qkv_bias=biased, out_bias=biased, mlp_bias=biased)
 
 
 @_rule("stablelm")
-def _stablelm(config: Settings, arch: Architecture) -> Architecture:
+def _stablelm(config: ConfigFields, arch: Architecture) -> Architecture:
     parallel = config.flag("use_parallel_residual")
     config.only("qk_layernorm", False)
     config.only("rotary_scaling_factor", 1.0)
@@ -273,7 +273,7 @@ def _stablelm(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("cohere", "cohere2")
-def _cohere(config: Settings, arch: Architecture) -> Architecture:
+def _cohere(config: ConfigFields, arch: Architecture) -> Architecture:
     config.only("use_qk_norm", False)
     arch = replace(attention_bias(config, arch), scales=Scales(logit=config.real("logit_scale", 0.0625)))
     for fixed, value in (
@@ -295,7 +295,7 @@ def _cohere(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("lfm2")
-def _lfm2(config: Settings, arch: Architecture) -> Architecture:
+def _lfm2(config: ConfigFields, arch: Architecture) -> Architecture:
     full = config.get("full_attn_idxs", list(range(arch.layers)))
     types = layer_types(config, arch, lambda _: False, CONV)
     if config.get("layer_types") is None:
@@ -335,7 +335,7 @@ def _lfm2(config: Settings, arch: Architecture) -> Architecture:
 
 
 @_rule("modernbert")
-def _modernbert(config: Settings, arch: Architecture) -> Architecture:
+def _modernbert(config: ConfigFields, arch: Architecture) -> Architecture:
     biased = config.flag("attention_bias")
     arch = replace(
         arch,

@@ -14,8 +14,10 @@ import sys
 import threading
 from typing import Any, Optional
 
+from rknnlite_programs.childprocess import ChildProcess
+
 from rknnlite.errors import ParamInvalid, RknnError, RunTimeout
-from rknnlite.native.childprocess import ChildProcess, python_main
+from rknnlite.native.processes import python_main
 
 from . import with_llguidance as lib
 from .isolated_tokenizer import receive, send

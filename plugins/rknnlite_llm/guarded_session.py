@@ -46,7 +46,7 @@ class GuardedSession(LlmSession):
 
     @property
     def callbacks(self) -> LlmCallbacks:
-        return self._calls.given
+        return self._calls.unchecked
 
     def set_callbacks(self, callbacks: LlmCallbacks) -> None:
         known = len(self._engine.outputs)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 
-from .config_fields import Settings
+from .config_fields import ConfigFields
 from .container.description import Architecture, Rope
 from .container.families import FAMILIES, LlmFamily
 from .family_rules import RULES
@@ -31,13 +31,13 @@ def architecture(config: Mapping[str, Any], head: bool = True) -> Architecture:
     """
     part = language_part(config)
     family = _family(part.config)
-    settings = Settings(part.config, part.where)
+    settings = ConfigFields(part.config, part.where)
     made = _encoder(settings, family) if family.encoder else _decoder(settings, family)
     settings.finish()
     return replace(made, head=head and made.causal and not family.encoder, media=part.media)
 
 
-def _decoder(config: Settings, family: LlmFamily) -> Architecture:
+def _decoder(config: ConfigFields, family: LlmFamily) -> Architecture:
     heads, hidden = config.number("num_attention_heads"), config.number("hidden_size")
     arch = Architecture(
         family=family.name,
@@ -72,12 +72,12 @@ def _decoder(config: Settings, family: LlmFamily) -> Architecture:
     return arch
 
 
-def _usual(config: Settings, key: str, default: int) -> int:
+def _usual(config: ConfigFields, key: str, default: int) -> int:
     """The family's default for a field that is missing; null has another meaning."""
     return default if config.missing(key) else 0
 
 
-def _encoder(config: Settings, family: LlmFamily) -> Architecture:
+def _encoder(config: ConfigFields, family: LlmFamily) -> Architecture:
     kind = config.get("position_embedding_type", "absolute")
     if kind != "absolute" or config.get("is_decoder") or config.get("add_cross_attention"):
         raise ModelUnsupported(
@@ -120,7 +120,7 @@ def _encoder(config: Settings, family: LlmFamily) -> Architecture:
     )
 
 
-def _activation(config: Settings, family: LlmFamily) -> str:
+def _activation(config: ConfigFields, family: LlmFamily) -> str:
     old = config.get("hidden_act")
     given = str(config.get("hidden_activation", old or family.activations[0]))
     if family.name == "gemma" and given == "gelu":  # the approximation was meant

@@ -20,7 +20,7 @@ from .container.families import FAMILIES, Pooling
 from .container.safetensors import SafeTensors, Widened
 from .gptq_awq import Packing, QuantisedMatrix
 
-__all__ = ["Source", "check_counts", "embedding_of", "longest_text", "read_object"]
+__all__ = ["HfFolder", "check_counts", "embedding_of", "longest_text", "read_object"]
 
 Array = NDArray[Any]
 _MODES = {
@@ -98,7 +98,7 @@ def _weight_files(directory: Path) -> Iterator[SafeTensors]:
         yield SafeTensors(ModelFile(path).data, str(path))
 
 
-class Source:
+class HfFolder:
     """The tensors of all ``*.safetensors`` of a directory.
 
     A model that was saved without its head has the names without the ``model.`` in front, one with another head than

@@ -18,16 +18,18 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from rknnlite_programs.childprocess import ChildProcess, exactly
+
 from rknnlite.errors import ModelInvalid, RknnError, RunTimeout, shown
 from rknnlite.files.json_text import parse_json
-from rknnlite.native.childprocess import ChildProcess, exactly, python_main
+from rknnlite.native.processes import python_main
 
 from .python_tokenizer.from_gguf import SPLITS
 from .python_tokenizer.from_sentencepiece import ENDS
 from .python_tokenizer.pipeline import Encoded
 from .template_budget import RenderStopped, whole_setting
 
-__all__ = ["TokenizerApart", "expressions", "receive", "send", "trusted"]
+__all__ = ["IsolatedTokenizer", "expressions", "receive", "send", "trusted"]
 
 _KNOWN = {
     *SPLITS.values(),
@@ -97,7 +99,7 @@ def _growth(charsmap: Any) -> float:
 
 
 @dataclass
-class TokenizerApart:
+class IsolatedTokenizer:
     """``encode`` and ``decode`` of a tokenizer that a process of its own reads from ``path``; any thread may call.
 
     Raises ModelInvalid for a file or a text that it cannot use, also when time or memory are used up; the next call

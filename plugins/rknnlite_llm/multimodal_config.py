@@ -1,4 +1,4 @@
-"""Models of several parts (vision or audio encoders before a language model): where ``config.json`` has the language part."""
+"""``config.json`` of models of several parts (vision or audio encoders before a language model): where the language part is."""
 
 from __future__ import annotations
 

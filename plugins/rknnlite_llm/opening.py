@@ -31,7 +31,7 @@ from .answers import (
     AnswerParser,
     AnswerPart,
     answer_decoder,
-    answer_form,
+    answer_format,
     can_think,
     ends_in_thought,
     rule_behind_thought,
@@ -194,7 +194,7 @@ class Chat(Typed):
         given = MessagesInput(messages, tools or None, **turn)
         said: LlmInput = given
         template = self.context.config.chat_template or CHATML
-        form = answer_form(template)
+        form = answer_format(template)
         thinking = False
         if not media_parts(messages) and self.tokenizer is not None:
             tokens = self.session.rendered(given)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 
-from .config_fields import Settings
+from .config_fields import ConfigFields
 from .container.architecture import ROPE_SCALINGS, Architecture, Rope
 from .container.families import LlmFamily
 
@@ -17,7 +17,7 @@ __all__ = ["read_rope", "rope_of", "with_sections"]
 _LAYERED = ("full_attention", "sliding_attention")
 
 
-def rope_of(config: Settings, arch: Architecture, family: LlmFamily) -> Rope:
+def rope_of(config: ConfigFields, arch: Architecture, family: LlmFamily) -> Rope:
     """The model's one rotary embedding. Old files have ``rope_theta`` and ``rope_scaling``, new ones ``rope_parameters``."""
     given = _given(config)
     if any(not given.missing(key) for key in _LAYERED):
@@ -27,13 +27,13 @@ def rope_of(config: Settings, arch: Architecture, family: LlmFamily) -> Rope:
     return read_rope(given, config, arch, theta, share)
 
 
-def _given(config: Settings) -> Settings:
+def _given(config: ConfigFields) -> ConfigFields:
     old = config.get("rope_scaling")
     return config.child("rope_scaling" if old and not config.get("rope_parameters") else "rope_parameters")
 
 
 def read_rope(
-    given: Settings, config: Settings, arch: Architecture, theta: float, share: float = 1.0
+    given: ConfigFields, config: ConfigFields, arch: Architecture, theta: float, share: float = 1.0
 ) -> Rope:
     """What one object says, with the model's own ``theta`` and ``share`` of turning channels where it does not."""
     theta = given.real("rope_theta", theta)
@@ -64,7 +64,7 @@ def read_rope(
     return Rope(**{**vars(rope), "scaling": kind, **parts})
 
 
-def with_sections(config: Settings, rope: Rope, usual: tuple[int, ...], interleaved: bool) -> Rope:
+def with_sections(config: ConfigFields, rope: Rope, usual: tuple[int, ...], interleaved: bool) -> Rope:
     """With the pairs that turn by time, height and width; ``usual`` where ``config.json`` does not say."""
     given = _given(config)
     sections = given.get("mrope_section", list(usual))
@@ -74,15 +74,15 @@ def with_sections(config: Settings, rope: Rope, usual: tuple[int, ...], interlea
     return replace(rope, sections=tuple(sections), interleaved=interleaved)
 
 
-def _linear(given: Settings, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
+def _linear(given: ConfigFields, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
     return {"factor": given.real("factor")}
 
 
-def _dynamic(given: Settings, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
+def _dynamic(given: ConfigFields, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
     return {"factor": given.real("factor"), "original_max_position": arch.max_position}
 
 
-def _llama3(given: Settings, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
+def _llama3(given: ConfigFields, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
     return {
         "factor": given.real("factor"),
         "low_freq_factor": given.real("low_freq_factor"),
@@ -91,7 +91,7 @@ def _llama3(given: Settings, arch: Architecture, dims: int, original: Any) -> di
     }
 
 
-def _yarn(given: Settings, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
+def _yarn(given: ConfigFields, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
     factor = given.real("factor", arch.max_position / original)
     over, under = given.get("mscale"), given.get("mscale_all_dim")
     usual = _magnitude(factor)
@@ -111,7 +111,7 @@ def _magnitude(factor: float, scale: float = 1.0) -> float:
     return 1.0 if factor <= 1 else 0.1 * scale * math.log(factor) + 1.0
 
 
-def _longrope(given: Settings, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
+def _longrope(given: ConfigFields, arch: Architecture, dims: int, original: Any) -> dict[str, Any]:
     factor = given.real("factor", arch.max_position / original)
     usual = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
     return {

@@ -12,7 +12,7 @@ from rknnlite.errors import ModelUnsupported
 
 from .container.architecture import Architecture, Scorer
 from .container.families import FAMILIES, Pooling
-from .hf_folder import Source
+from .hf_folder import HfFolder
 
 __all__ = ["scorer_of", "with_scorer", "write_scorer"]
 
@@ -55,7 +55,7 @@ def with_scorer(arch: Architecture, scorer: Scorer | None, config: Mapping[str, 
 
 
 def write_scorer(
-    source: Source, arch: Architecture, plain: Callable[[str, dict[str, NDArray[Any]]], None]
+    source: HfFolder, arch: Architecture, plain: Callable[[str, dict[str, NDArray[Any]]], None]
 ) -> None:
     """The tensors behind the last layer, under ``score.``; ``plain`` takes a prefix and float32 arrays."""
     scorer, names = arch.scorer, FAMILIES[arch.family].tensors

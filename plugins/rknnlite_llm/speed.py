@@ -25,13 +25,13 @@ from rknnlite.spi.llm import (
     VocabInfo,
 )
 
-from .draft_and_adapters import Beside
+from .draft_and_adapters import DraftAndAdapters
 from .opening import open_llm
 from .package import EmbedTable, Package
 
 __all__ = ["Speed", "embeddings", "measure", "open_package"]
 
-_ALONE = Beside()
+_ALONE = DraftAndAdapters()
 _FREE_TOKENS = 1000
 """Ids below it are in every vocabulary, where a runtime does not tell its size."""
 
@@ -92,23 +92,25 @@ def measure(
     new: int,
     sessions: int = 1,
     runs: int = 3,
-    beside: Beside = _ALONE,
+    draft_and_adapters: DraftAndAdapters = _ALONE,
 ) -> Speed:
     """Let so many sessions generate ``new`` tokens behind ``prompt`` made-up ones, at the same time, ``runs`` times.
 
-    ``beside``: what the context was opened with (``Beside.open``). Raises ParamInvalid when they do not fit the model's context, or
-    an answer ends at once.
+    ``draft_and_adapters``: what the context was opened with (``DraftAndAdapters.open``). Raises ParamInvalid when the tokens do
+    not fit the model's context, or an answer ends at once.
     """
     longest = context.config.max_ctx_len
     if longest and prompt + new > longest:
         raise ParamInvalid(
             f"{prompt} tokens of a prompt and {new} new ones are more than the {longest} of the model's context; use fewer"
         )
-    params = LlmParams(vocab=VocabInfo(ignore_eos_token=context.traits.endless), speculate=beside.speculate)
+    params = LlmParams(
+        vocab=VocabInfo(ignore_eos_token=context.traits.endless), speculate=draft_and_adapters.speculate
+    )
     opened = [context.session(params, LlmCallbacks(embed=embed)) for _ in range(sessions)]
     try:
         for session in opened:
-            beside.enable(session)
+            draft_and_adapters.enable(session)
         tokens = np.random.default_rng(0).integers(
             0, context.config.vocab_size or _FREE_TOKENS, (sessions, prompt)
         )

@@ -24,7 +24,7 @@ from rknnlite.files.json_text import parse_json
 from rknnlite.files.reading import read_text
 
 from .gguf import Value, read_gguf
-from .isolated_tokenizer import TokenizerApart, expressions, trusted
+from .isolated_tokenizer import IsolatedTokenizer, expressions, trusted
 from .package import file_bytes
 from .python_tokenizer.characters import byte_letters
 from .python_tokenizer.from_gguf import BYTE, CONTROL, UNKNOWN, UNUSED, published_of, strings
@@ -88,7 +88,7 @@ class Tokenizer:
 
     def end_encoding(self, threads: Container[int]) -> None:
         """End a call of one of these threads, in which RenderStopped is raised; only a hostile tokenizer computes long."""
-        if isinstance(self._tokenizer, TokenizerApart):
+        if isinstance(self._tokenizer, IsolatedTokenizer):
             self._tokenizer.end(threads)
 
     def __len__(self) -> int:
@@ -181,7 +181,7 @@ def _opened(text: str, label: str, isolate: bool) -> Any:
     made = _model(package, model) if model else None
     published = parse_json(text) if made is None else steps
     if isolate and not trusted(published):
-        return TokenizerApart(label, expressions(published))
+        return IsolatedTokenizer(label, expressions(published))
     if made is None:
         built = package.Tokenizer.from_str(json.dumps(published))
         _keep_no_words(built.model)
@@ -226,7 +226,7 @@ def _added(package: Any, id: int, **token: Any) -> Any:
 def _without_package(published: Any, label: str, isolate: bool, error: ImportError) -> Any:
     """The tokenizer in plain Python; raises RknnError when it is none that we can compute."""
     if isolate and not trusted(published):
-        return TokenizerApart(label, expressions(published))
+        return IsolatedTokenizer(label, expressions(published))
     try:
         return PlainTokenizer(published)
     except NotHere as part:

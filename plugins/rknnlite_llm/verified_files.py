@@ -13,10 +13,11 @@ import time
 from pathlib import Path
 from typing import Optional
 
+from rknnlite_programs.buildcache import cache_dir
+
 from rknnlite.errors import ParamInvalid
 from rknnlite.files.writing import write_file
 from rknnlite.formats import ModelFile
-from rknnlite.native.buildcache import cache_dir
 
 from .container.description import FileSum
 

@@ -1,4 +1,4 @@
-"""The grammar library, ``llguidance`` (extra ``constraints``): rules in its language, tokens in its form, its limits."""
+"""Rules by ``llguidance`` (extra ``constraints``), the grammar library: rules in its language, tokens in its form, its limits."""
 
 from __future__ import annotations
 

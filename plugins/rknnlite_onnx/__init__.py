@@ -19,10 +19,10 @@ __all__ = ["rknnlite_register_commands", "rknnlite_register_lowerings"]
 @hookimpl
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer what people ask for; without the package onnx the commands say what to install."""
-    from . import export, port_command
+    from rknnlite.libraries import commands_of
 
-    register(export.COMMAND)
-    register(port_command.COMMAND)
+    for command in commands_of("onnx"):
+        register(command)
 
 
 @hookimpl

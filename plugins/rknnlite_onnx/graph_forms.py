@@ -1,4 +1,4 @@
-"""The graph that is written in each form, and a graph for several items at once."""
+"""The graph that is written in each form (exact, float16, float32), and a graph for several items at once."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from rknnlite.tensor import DType
 
 from .emitter import Emitter
 
-__all__ = ["FROM_LAST", "TO_LAST", "Carrier", "Rep", "centred_range", "element_zero"]
+__all__ = ["FROM_LAST", "TO_LAST", "LoweredValues", "Rep", "centred_range", "element_zero"]
 
 TO_LAST, FROM_LAST = [0, 2, 3, 1], [0, 3, 1, 2]
 _RAISED = 128
@@ -50,7 +50,7 @@ def element_zero(tensor: Tensor) -> int:
     return tensor.quant.zero_point + (_RAISED if tensor.dtype is DType.INT8 else 0)
 
 
-class Carrier:
+class LoweredValues:
     """Finds and stores values by tensor index.
 
     ``stored`` is the graph as the file has it, where ``graph`` is another form of it: the same nodes and tensor indices.

@@ -19,12 +19,12 @@ from rknnlite.tensor import DType
 
 from .emitter import Emitter, value_info
 from .graph_forms import batched, batched_io, graph_in
-from .lowered_values import Carrier, Rep
+from .lowered_values import LoweredValues, Rep
 from .node_writer import write_node
 from .normalise import normalised
 from .qdq import through_steps
 from .symbolic_shapes import NotAlike, with_symbols
-from .unlowered import write_strange
+from .unlowered import write_unlowered
 
 __all__ = ["FIXED_SHAPE", "NOT_WRITTEN", "NetworkOptions", "options_of", "write_network"]
 
@@ -154,7 +154,7 @@ class _Network:
     def __post_init__(self) -> None:
         self.emitter = Emitter(plain=self.form in (Form.FLOAT, Form.QDQ))
         self.graph = graph_in(self.form, self.stored)
-        self.carrier = Carrier(self.emitter, self.graph, self.form, self.stored)
+        self.values = LoweredValues(self.emitter, self.graph, self.form, self.stored)
 
     def written(self, ins: Sequence[IoTensor], outs: Sequence[IoTensor]) -> ModelProto:
         """All of it."""
@@ -174,7 +174,7 @@ class _Network:
         """The names of the file; those of outputs are for what leaves the network, which is real."""
         for node in self.graph.nodes:
             for index in node.outputs:
-                if index in ends and self.carrier.home(index) is Rep.REAL:
+                if index in ends and self.values.home(index) is Rep.REAL:
                     self.names[index] = ends[index]
                 else:
                     self.names[index] = self.emitter.reserve(
@@ -188,24 +188,24 @@ class _Network:
         tensor, stored = self.graph.tensors[index], self.stored.tensors[index]
         self.emitter.prefix = name
         self.settled.add(name)
-        value, kind = name, self.carrier.typed(index)
+        value, kind = name, self.values.typed(index)
         if self.options.normalise and kind == np.float32:
             value = normalised(self.emitter, name, io)
         if self.form is Form.QDQ and stored.quant is not None:
             value = through_steps(self.emitter, value, stored)
         if tensor.quant is not None or tensor.dtype is DType.BFLOAT16:
-            self.carrier.store_real(index, value)
+            self.values.store_real(index, value)
         else:
-            self.carrier.put(index, Rep.REAL, value)
+            self.values.put(index, Rep.REAL, value)
         return value_info(name, kind, io.shape)
 
     def _leave(self, index: int, name: str) -> Any:
         """An output, dequantised."""
         self.emitter.prefix = name
-        found = self.carrier.get(index, Rep.REAL)
+        found = self.values.get(index, Rep.REAL)
         if self.names.get(index) != name:
             self._call(found, name)
-        return value_info(name, self.carrier.typed(index), self.graph.tensors[index].shape)
+        return value_info(name, self.values.typed(index), self.graph.tensors[index].shape)
 
     def _call(self, value: str, name: str) -> str:
         """Give a value its last name; one that has it already is passed through a node. The value that has the name now."""
@@ -218,13 +218,13 @@ class _Network:
     # -- nodes -------------------------------------------------------------------------------------------------
 
     def _write(self, node: Node) -> None:
-        mark, held = self.emitter.mark(), self.carrier.snapshot()
+        mark, held = self.emitter.mark(), self.values.snapshot()
         try:
-            write_node(self.carrier, node)
+            write_node(self.values, node)
         except NotLowered as reason:
             self.emitter.forget(mark)
-            self.carrier.restore(held)
-            write_strange(self.carrier, node)
+            self.values.restore(held)
+            write_unlowered(self.values, node)
             self.strange.append(f"{node.label()}: {reason}")
         self.emitter.entitle(mark, node.name, node.op)
         for index in node.outputs:
@@ -232,18 +232,18 @@ class _Network:
 
     def _settle(self, index: int) -> None:
         """The steps of the file in the QDQ form, and the name of the tensor on its value."""
-        stored, carrier = self.stored.tensors[index], self.carrier
-        if not any(carrier.has(index, rep) for rep in Rep):
+        stored, values = self.stored.tensors[index], self.values
+        if not any(values.has(index, rep) for rep in Rep):
             return
-        home = carrier.home(index)
-        rep = next((each for each in (home, *_NAMED) if carrier.has(index, each)), home)
-        value, name = carrier.get(index, rep), self.names[index]
+        home = values.home(index)
+        rep = next((each for each in (home, *_NAMED) if values.has(index, each)), home)
+        value, name = values.get(index, rep), self.names[index]
         if self.form is Form.QDQ and stored.quant is not None:
             before, name = self._around_steps(index)
             value = through_steps(self.emitter, self._call(value, before), stored)
-        carrier.put(index, rep, self._call(value, name))
+        values.put(index, rep, self._call(value, name))
         kind: Union[type, Any] = {Rep.ELEMENTS: np.uint8, Rep.CENTRED: np.float32}.get(rep)
-        self.infos.append(value_info(self.names[index], kind or carrier.typed(index), stored.shape))
+        self.infos.append(value_info(self.names[index], kind or values.typed(index), stored.shape))
 
     def _around_steps(self, index: int) -> tuple[str, str]:
         """Names of a value before and behind its steps: as quantisers have them, the tensor's own is before them."""

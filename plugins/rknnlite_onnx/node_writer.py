@@ -1,4 +1,4 @@
-"""One node of a graph in ONNX, by whoever writes its type."""
+"""Writes one node of a graph in ONNX, by whoever writes its type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rknnlite_graph.lowering import NotLowered
 from rknnlite_graph.node_view import NodeView
 
 from . import ops
-from .lowered_values import Carrier
+from .lowered_values import LoweredValues
 from .registry import LoweredNode
 
 __all__ = ["write_node"]
@@ -15,14 +15,14 @@ __all__ = ["write_node"]
 _MISFITS = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError)
 
 
-def write_node(carrier: Carrier, node: Node) -> None:
+def write_node(values: LoweredValues, node: Node) -> None:
     """Write one node; raises NotLowered, which names the node, or ModelInvalid."""
     writer = ops.writer_for(node.op)
     if writer is None:
         raise NotLowered("ONNX has no operator for it, and nobody writes it", node)
-    carrier.emitter.prefix = node.name or f"{node.op}_{node.index}"
+    values.emitter.prefix = node.name or f"{node.op}_{node.index}"
     try:
-        writer(LoweredNode(NodeView(carrier.graph, node), carrier))
+        writer(LoweredNode(NodeView(values.graph, node), values))
     except NotLowered as error:
         raise NotLowered(str(error), node) from None
     except _MISFITS as error:

@@ -25,7 +25,7 @@ from rknnlite.log import logger
 from . import toolkit_script
 from .calibration import with_steps
 from .network import NOT_WRITTEN
-from .toolkit_network import told_to_keep_steps
+from .toolkit_network import keeping_steps
 
 __all__ = ["Toolkit", "means_and_deviations", "port"]
 
@@ -105,7 +105,7 @@ def port(
     if quantised and not dtype:
         feeds = [_feeds(model.inputs, arrays) for arrays in samples]
         network, names = with_steps(network, feeds)
-        network = told_to_keep_steps(network)
+        network = keeping_steps(network)
     build = {"rknn_batch_size": model.batch} if model.batch > 1 else {}
     with tempfile.TemporaryDirectory(prefix="rknnlite-") as folder:
         place = Path(folder)

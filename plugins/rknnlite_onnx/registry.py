@@ -15,7 +15,7 @@ from rknnlite_graph.node_view import NodeView
 from rknnlite.tensor import DType
 
 from .emitter import Emitter
-from .lowered_values import Carrier, Rep
+from .lowered_values import LoweredValues, Rep
 
 __all__ = ["LoweredNode", "Writer", "lowers", "writer_of"]
 
@@ -30,17 +30,17 @@ class LoweredNode:
     """
 
     view: NodeView
-    carrier: Carrier
+    values: LoweredValues
 
     @property
     def emitter(self) -> Emitter:
         """Where nodes go."""
-        return self.carrier.emitter
+        return self.values.emitter
 
     @property
     def form(self) -> Form:
         """What is being written."""
-        return self.carrier.form
+        return self.values.form
 
     @property
     def exact(self) -> bool:
@@ -93,25 +93,25 @@ class LoweredNode:
         if self.view.is_const(position):
             return self.const(self.constant(position))
         index = self.index(position)
-        name = self.carrier.get(index, Rep.REAL)
-        return name if self.carrier.typed(index) == np.float32 else self.emitter.cast(name, np.float32)
+        name = self.values.get(index, Rep.REAL)
+        return name if self.values.typed(index) == np.float32 else self.emitter.cast(name, np.float32)
 
     def native(self, position: int) -> str:
         """An operand as reals, or as integers or bools where it has no steps."""
         if self.view.is_const(position):
             value = self.view.constant(position)
             return self.const(value, value.dtype)
-        return self.carrier.get(self.index(position), Rep.REAL)
+        return self.values.get(self.index(position), Rep.REAL)
 
     def typed(self, position: int) -> Any:
         """numpy's element type of ``native``."""
         if self.view.is_const(position):
             return self.view.constant(position).dtype
-        return self.carrier.typed(self.index(position))
+        return self.values.typed(self.index(position))
 
     def centred(self, position: int) -> str:
         """A quantised operand as centred integers in float32."""
-        return self.carrier.get(self.index(position), Rep.CENTRED)
+        return self.values.get(self.index(position), Rep.CENTRED)
 
     def constant(self, position: int) -> Array:
         """The real values of a constant operand, rounded to float16 where layers on the NPU do that."""
@@ -128,7 +128,7 @@ class LoweredNode:
         if nan and target.quant is not None:
             zero = self.const(-target.quant.zero_point * target.quant.scale)
             name = self.emit("Where", self.emit("IsNaN", name), zero, name)
-        self.carrier.store_real(target.index, name)
+        self.values.store_real(target.index, name)
 
     def store_finite(self, name: str, position: int = 0) -> None:
         """A real result that is NaN only where a floating operand is not finite."""
@@ -137,12 +137,12 @@ class LoweredNode:
 
     def store_whole(self, name: str, position: int = 0) -> None:
         """A bool or integer result, whatever its tensor stores it as."""
-        whole = self.carrier.typed(self.outputs[position].index).kind in "iub"
+        whole = self.values.typed(self.outputs[position].index).kind in "iub"
         self.store(name if whole else self.emitter.cast(name, np.float32), position)
 
     def store_cut_off(self, name: str, position: int = 0) -> None:
         """A real result that integer tensors cut off: towards 0, saturated, NaN as 0."""
-        kind = self.carrier.typed(self.outputs[position].index)
+        kind = self.values.typed(self.outputs[position].index)
         if kind.kind in "iu":
             limits = np.iinfo(kind)
             wide = self.emitter.cast(name, np.float64)
@@ -171,19 +171,19 @@ class LoweredNode:
         index = self.index(position)
         if not all(self.same_steps(position, i) for i in range(len(self.outputs))):
             return self.native(position), None
-        rep = self.carrier.home(index)
+        rep = self.values.home(index)
         for other in (Rep.ELEMENTS, Rep.CENTRED):
-            if rep is not Rep.REAL and self.carrier.has(index, other):
+            if rep is not Rep.REAL and self.values.has(index, other):
                 rep = other  # what is there already moves for nothing
                 break
-        return self.carrier.get(index, rep), rep
+        return self.values.get(index, rep), rep
 
     def moved(self, name: str, rep: Optional[Rep], position: int = 0) -> None:
         """Note the result of a move that began with ``moving``."""
         if rep is None:
             self.store(name, position)
         else:
-            self.carrier.put(self.outputs[position].index, rep, name)
+            self.values.put(self.outputs[position].index, rep, name)
 
 
 Writer = Callable[[LoweredNode], None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from onnx import ModelProto, NodeProto, numpy_helper
 
-__all__ = ["told_to_keep_steps"]
+__all__ = ["keeping_steps"]
 
 _TAKEN_WIDER = np.float32(128) / np.float32(127)
 
 
-def told_to_keep_steps(model: ModelProto) -> ModelProto:
+def keeping_steps(model: ModelProto) -> ModelProto:
     """Values in int8 with zero point 0 get steps that are smaller by 127/128.
 
     The converter takes such steps as symmetric, from -128 to 128 steps, and stores them larger by 128/127.

@@ -1,4 +1,4 @@
-"""Nodes that ONNX has no words for: they stand in a domain of our own, with what is known of them."""
+"""Nodes that are not lowered, because ONNX has no words for them: they stand in a domain of our own, with what is known of them."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from onnx import numpy_helper
 from rknnlite_graph.graph import Node
 from rknnlite_graph.node_view import NodeView
 
-from .lowered_values import Carrier
+from .lowered_values import LoweredValues
 from .registry import LoweredNode
 
-__all__ = ["DOMAIN", "write_strange"]
+__all__ = ["DOMAIN", "write_unlowered"]
 
 DOMAIN = "rknnlite"
 _PLAIN = (bool, int, float, str, bytes)
 
 
-def write_strange(carrier: Carrier, node: Node) -> None:
+def write_unlowered(values: LoweredValues, node: Node) -> None:
     """One node of the domain: operands and results are reals, attributes those of the file.
 
     Decoded weights, which are no operands, are attributes, too.
     """
-    view = NodeView(carrier.graph, node)
-    lowered = LoweredNode(view, carrier)
+    view = NodeView(values.graph, node)
+    lowered = LoweredNode(view, values)
     names = [lowered.native(i) if view.has(i) else "" for i in range(len(view.inputs))]
     attrs = {key: _attribute(value) for key, value in node.attrs.items()}
     for part in (node.conv, node.recurrent):
         attrs.update(_weights(part))
-    made = carrier.emitter.nodes(node.op, names, len(view.outputs), DOMAIN, **attrs)
+    made = values.emitter.nodes(node.op, names, len(view.outputs), DOMAIN, **attrs)
     for position, name in enumerate(made):
         lowered.store(name, position)
 

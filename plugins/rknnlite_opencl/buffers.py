@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_programs import buildcache
 
-from rknnlite.native import buildcache
 from rknnlite.spi.custom_op import put
 from rknnlite.spi.op_host import on_gpu
 from rknnlite.tensor import DType, TensorAttr

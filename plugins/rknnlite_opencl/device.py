@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rknnlite_programs import buildcache
+
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.extras import EXTRAS
 from rknnlite.log import logger
-from rknnlite.native import buildcache
 from rknnlite.native.forks import Owner, made_before_fork
 
 __all__ = ["Device", "device", "opencl_library", "unavailable"]

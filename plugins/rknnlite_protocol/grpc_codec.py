@@ -1,4 +1,4 @@
-"""Requests and responses as messages of gRPC."""
+"""Requests and responses to and from messages of gRPC."""
 
 from __future__ import annotations
 

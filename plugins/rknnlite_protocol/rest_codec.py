@@ -1,4 +1,4 @@
-"""Requests and responses over HTTP: JSON, and the extension that puts tensors as bytes behind it.
+"""Requests and responses to and from HTTP: JSON, and the extension that puts tensors as bytes behind it.
 
 With the extension the header ``Inference-Header-Content-Length`` says where the JSON ends; a tensor's parameter
 ``binary_data_size`` says how many of the bytes behind it are its own, in the order of the tensors.

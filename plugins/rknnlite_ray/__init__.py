@@ -50,9 +50,10 @@ _MODULES = {
 @hookimpl
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer ``rknnlite fleet``, which needs no Ray."""
-    from .command import COMMAND
+    from rknnlite.libraries import commands_of
 
-    register(COMMAND)
+    for command in commands_of("ray"):
+        register(command)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy.typing import NDArray
+from rknnlite_backend.running import check_dup, in_order
+from rknnlite_backend.zero_copy import MIXED, check_binding, check_direction, place_of
 from rknnlite_protocol.board import Description
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
@@ -16,10 +18,8 @@ from rknnlite.native.objects import abandon_after_fork
 from rknnlite.socs import Soc
 from rknnlite.spi import CustomOp, Input, Memory, OpenOptions, PostProcess, Step
 from rknnlite.spi.arguments import typed
-from rknnlite.spi.inputs import checked, in_order
+from rknnlite.spi.inputs import checked
 from rknnlite.spi.perf import PerfTable
-from rknnlite.spi.running import check_dup
-from rknnlite.spi.zero_copy import MIXED, check_binding, check_direction, place_of
 from rknnlite.tensor import TensorAttr
 
 from .channel import Channel

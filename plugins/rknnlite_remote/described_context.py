@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+from rknnlite_backend.running import find_shapes
+from rknnlite_backend.zero_copy import Place, forms
 from rknnlite_protocol.board import Description
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.socs import Soc
 from rknnlite.spi import AttrKind, Context, Versions
-from rknnlite.spi.dynamic_shapes import find_shapes
 from rknnlite.spi.perf import MemorySize
-from rknnlite.spi.zero_copy import Place, forms
 from rknnlite.tensor import TensorAttr
 
 from .channel import Channel

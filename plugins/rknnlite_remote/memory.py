@@ -7,11 +7,8 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.errors import OutOfMemory
-from rknnlite.spi import Memory
-from rknnlite.spi.running import partly_bound
-from rknnlite.spi.zero_copy import (
+from rknnlite_backend.running import partly_bound
+from rknnlite_backend.zero_copy import (
     Place,
     check_flags,
     check_size,
@@ -19,6 +16,9 @@ from rknnlite.spi.zero_copy import (
     closed_memory,
     foreign_memory,
 )
+
+from rknnlite.errors import OutOfMemory
+from rknnlite.spi import Memory
 from rknnlite.tensor import TensorAttr
 
 __all__ = ["Bindings", "BoundFrame", "RemoteMemory"]

@@ -8,14 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_protocol.board import Description, shapes_text
-from rknnlite_protocol.grpc_messages import INFERENCE
-
-from rknnlite.errors import ContextInvalid, ParamInvalid
-from rknnlite.socs import Soc
-from rknnlite.spi import OpenOptions
-from rknnlite.spi.perf import PerfTable
-from rknnlite.spi.running import (
+from rknnlite_backend.running import (
     check_timeout,
     check_under_way,
     no_data,
@@ -24,7 +17,14 @@ from rknnlite.spi.running import (
     outcome,
     wait_done,
 )
-from rknnlite.spi.zero_copy import MIXED
+from rknnlite_backend.zero_copy import MIXED
+from rknnlite_protocol.board import Description, shapes_text
+from rknnlite_protocol.grpc_messages import INFERENCE
+
+from rknnlite.errors import ContextInvalid, ParamInvalid
+from rknnlite.socs import Soc
+from rknnlite.spi import OpenOptions
+from rknnlite.spi.perf import PerfTable
 from rknnlite.tensor import Layout
 
 from .channel import Channel

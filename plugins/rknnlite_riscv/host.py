@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_backend.abi import rknn3_op as abi
+from rknnlite_programs import buildcache
+from rknnlite_programs.childprocess import TIME_LIMIT, checked_limit
 
 from rknnlite import config
-from rknnlite.abi import rknn3_op as abi
 from rknnlite.errors import BackendUnavailable, ContextInvalid, ParamInvalid
 from rknnlite.files.reading import open_file, read_bytes
-from rknnlite.native import buildcache
-from rknnlite.native.childprocess import TIME_LIMIT, checked_limit
 from rknnlite.spi import OpHost, PostProcess, Probe
 from rknnlite.tensor import TensorAttr
 

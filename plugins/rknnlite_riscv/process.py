@@ -13,11 +13,11 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.abi import rknn3_op as abi
+from rknnlite_programs.childprocess import ChildProcess, exactly
 
-from rknnlite.abi import rknn3_op as abi
 from rknnlite.errors import ParamInvalid, RknnError, error_from_code
 from rknnlite.log import logger
-from rknnlite.native.childprocess import ChildProcess, exactly
 from rknnlite.tensor import DType, Layout, QuantParams, TensorAttr
 
 __all__ = ["Process"]

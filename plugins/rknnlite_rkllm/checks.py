@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Optional
 
+from rknnlite_backend.versions import version_numbers
+
 from rknnlite.errors import (
     DeviceUnmatch,
     ModelInvalid,
@@ -20,7 +22,6 @@ from rknnlite.formats import ModelFile
 from rknnlite.formats.rkllm import RkllmFile
 from rknnlite.log import logger
 from rknnlite.native.board import Board
-from rknnlite.native.versions import version_numbers
 from rknnlite.spi.finding import Finding, Level
 
 from .abi.revisions import Revision

@@ -46,7 +46,7 @@ class RkllmContext(EngineContext[RkllmEngine, RkllmSession]):
             kvcache_policies=(KvPolicy.DEFAULT, KvPolicy.RECURRENT),
             tokens=self._engine.identity.abi.RKLLMInput is not None,
             endless=self._engine.identity.abi.has_field("RKLLMParam", "ignore_eos_token"),
-            apart=not self._engine.settings.in_process,
+            separate_processes=not self._engine.settings.in_process,
         )
 
     @property

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rknnlite_backend.library import LibraryUnusable
+
 from rknnlite.files.reading import open_file
-from rknnlite.native.library import LibraryUnusable
 
 __all__ = ["exports"]
 

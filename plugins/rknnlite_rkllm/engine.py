@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Optional
 
+from rknnlite_backend.versions import version_numbers
 from rknnlite_llm.chat_template import ChatTemplate, JinjaTemplate
 from rknnlite_llm.engine import LlmEngine
 
@@ -16,7 +17,6 @@ from rknnlite.formats import ModelFile
 from rknnlite.log import logger
 from rknnlite.native.board import Board
 from rknnlite.native.forks import made_before_fork
-from rknnlite.native.versions import version_numbers
 from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams
 from rknnlite.tensor import DType, KvDtype, Layout, TensorAttr
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
+from rknnlite_backend import library
+
 from rknnlite import errors
 from rknnlite.errors import RknnError
-from rknnlite.native import library
 
 from . import identify
 

@@ -270,7 +270,7 @@ class RkllmSession(Adapters):
             )
         if params.max_new_tokens < 1 and not params.prefill_only:
             raise ParamInvalid(f"max_new_tokens is {params.max_new_tokens}, must be 1 or more")
-        wanted = calls.given.outputs if calls.given.output is not None else ()
+        wanted = calls.unchecked.outputs if calls.unchecked.output is not None else ()
         mode = _OUTPUTS[tuple(wanted)]
         if wanted and self._abi.RKLLMInferMode is None:
             needed = "hidden states need 1.1.0, logits 1.2.0 or later"

@@ -6,8 +6,9 @@ import ctypes as ct
 import dataclasses
 from typing import Any
 
+from rknnlite_backend.rknn_calls import quantisation
+
 from rknnlite.errors import RknnError
-from rknnlite.native.rknn_calls import quantisation
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from . import abi

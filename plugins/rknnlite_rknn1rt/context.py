@@ -9,6 +9,8 @@ from concurrent import futures
 from typing import Any
 
 from numpy.typing import NDArray
+from rknnlite_backend.running import not_prepared, not_under_way, outcome, wait_done
+from rknnlite_backend.zero_copy import MIXED
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
@@ -16,8 +18,6 @@ from rknnlite.formats import ModelFile
 from rknnlite.native.objects import abandon_after_fork
 from rknnlite.spi import Input, Memory, OpenOptions
 from rknnlite.spi.one_thread import OneThread
-from rknnlite.spi.running import not_prepared, not_under_way, outcome, wait_done
-from rknnlite.spi.zero_copy import MIXED
 
 from . import abi
 from .errors import check

@@ -5,9 +5,10 @@ The numbers are librknnrt's but for -14; what to do about some of them is anothe
 
 from __future__ import annotations
 
+from rknnlite_backend.rknn_calls import CallErrors
+
 import rknnlite.native.objects
 from rknnlite.errors import RKNNRT_CODES, PreCompiledModelUnmatch, VendorCode
-from rknnlite.native.rknn_calls import CallErrors
 
 __all__ = ["CODES", "MiniDriver", "Native", "call_error", "check"]
 

@@ -11,9 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rknnlite import config
-from rknnlite.native.crash import named
-from rknnlite.native.library import (
+from rknnlite_backend.library import (
     FunctionMissing,
     LibraryIncomplete,
     OncePerFile,
@@ -21,6 +19,9 @@ from rknnlite.native.library import (
     open_library,
     version_in,
 )
+
+from rknnlite import config
+from rknnlite.native.crash import named
 
 if TYPE_CHECKING:
     from .abi import Flavour

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.zero_copy import closed_memory
 
 from rknnlite.errors import OutOfMemory, ParamInvalid
 from rknnlite.native.addresses import view
 from rknnlite.spi import Memory
-from rknnlite.spi.zero_copy import closed_memory
 from rknnlite.tensor import TensorAttr
 
 from . import abi

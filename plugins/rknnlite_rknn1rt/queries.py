@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes as ct
 from typing import TYPE_CHECKING
 
+from rknnlite_backend.rknn_calls import as_nhwc, check_counts, text_of
+from rknnlite_backend.running import not_collected
+
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.native.rknn_calls import as_nhwc, check_counts, text_of
 from rknnlite.spi import Context, Versions
-from rknnlite.spi.running import not_collected
 from rknnlite.tensor import TensorAttr
 
 from . import abi

@@ -6,10 +6,11 @@ import ctypes as ct
 import weakref
 from typing import Any
 
+from rknnlite_backend.running import partly_bound
+from rknnlite_backend.zero_copy import check_direction, foreign_memory
+
 from rknnlite.errors import ContextInvalid, InputInvalid, OutputInvalid, ParamInvalid
 from rknnlite.spi import Memory
-from rknnlite.spi.running import partly_bound
-from rknnlite.spi.zero_copy import check_direction, foreign_memory
 from rknnlite.tensor import TensorAttr
 
 from . import abi, memory

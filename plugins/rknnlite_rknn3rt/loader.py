@@ -14,9 +14,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rknnlite import config
-from rknnlite.native.crash import named
-from rknnlite.native.library import (
+from rknnlite_backend.library import (
     FunctionMissing,
     OncePerFile,
     Search,
@@ -25,8 +23,11 @@ from rknnlite.native.library import (
     version_in,
 )
 
+from rknnlite import config
+from rknnlite.native.crash import named
+
 if TYPE_CHECKING:
-    from rknnlite.abi import rknn3
+    from rknnlite_backend.abi import rknn3
 
 __all__ = ["SEARCH", "Api", "Library", "load"]
 
@@ -71,7 +72,7 @@ class Library:
     name = "librknn3_api"
 
     def __init__(self, path: Path) -> None:
-        from rknnlite.abi import rknn3
+        from rknnlite_backend.abi import rknn3
 
         refuse_own(open_library(path, _NEEDED, "RKNN3 runtime"), path, _OURS, SEARCH.variable)
         self.path = path
@@ -85,7 +86,7 @@ class Library:
 
     def api(self, version: str) -> Api:
         """The functions as this version declares them; raises ModelUnsupported for one that nobody has seen."""
-        from rknnlite.abi import rknn3
+        from rknnlite_backend.abi import rknn3
 
         revision = rknn3.revision(version)
         with _starting:

@@ -10,12 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.abi.rknn3_enums import RKNN3MemAllocFlags, RKNN3MemSyncMode
-from rknnlite.errors import OutOfMemory, ParamInvalid
-from rknnlite.native.addresses import view
-from rknnlite.spi import Memory
-from rknnlite.spi.zero_copy import (
+from rknnlite_backend.zero_copy import (
     cannot_import_phys,
     check_direction,
     check_size,
@@ -23,6 +18,11 @@ from rknnlite.spi.zero_copy import (
     foreign_memory,
     invisible_memory,
 )
+
+from rknnlite.abi.rknn3_enums import RKNN3MemAllocFlags, RKNN3MemSyncMode
+from rknnlite.errors import OutOfMemory, ParamInvalid
+from rknnlite.native.addresses import view
+from rknnlite.spi import Memory
 
 from .errors import Native, check
 from .native_context import NativeContext

@@ -7,8 +7,9 @@ import os
 from typing import Any
 
 import numpy as np
+from rknnlite_backend.abi import rknn3
+from rknnlite_backend.rknn_calls import check_counts
 
-from rknnlite.abi import rknn3
 from rknnlite.abi.rknn3_enums import RKNN3QueryCmd as Query
 from rknnlite.abi.rknn3_types import (
     RKNN3AllocationInfo,
@@ -21,7 +22,6 @@ from rknnlite.abi.rknn3_types import (
 )
 from rknnlite.errors import ContextInvalid, ModelInvalid, RknnError
 from rknnlite.formats import ModelFile
-from rknnlite.native.rknn_calls import check_counts
 from rknnlite.spi.exclusive import CLOSED
 
 from .errors import Native, call_error, check, check_or_warn

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.zero_copy import foreign_memory
 
 from rknnlite.errors import InputInvalid, OutputInvalid, ParamInvalid, RknnError
 from rknnlite.spi import Memory
-from rknnlite.spi.zero_copy import foreign_memory
 
 from . import memory
 from .attrs import Tensor3

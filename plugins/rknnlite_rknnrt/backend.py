@@ -87,7 +87,7 @@ class RknnrtBackend(Backend):
 
     def matmul(self, spec: MatmulSpec) -> MatmulContext:
         """A product on the NPU; raises what the library answers, with the limit of the SoC that explains it."""
-        from rknnlite.spi.matmul import MATMUL_OPTIONS
+        from rknnlite_backend.matmul import MATMUL_OPTIONS
 
         from .matmul import RknnrtMatmul
 

@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
+from rknnlite_backend.rknn_calls import as_nchw, as_nhwc, check_counts
+from rknnlite_backend.running import check_dup, frame_late, not_prepared, not_run, partly_bound
+from rknnlite_backend.zero_copy import MIXED
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, RunTimeout
 from rknnlite.formats import ModelFile
 from rknnlite.native.crash import calls
 from rknnlite.native.objects import abandon_after_fork
-from rknnlite.native.rknn_calls import as_nchw, as_nhwc, check_counts
 from rknnlite.spi import AttrKind, Context, CustomOp, Input, OpenOptions, Step
 from rknnlite.spi.arguments import explain
 from rknnlite.spi.exclusive import AT_WORK, FREE
-from rknnlite.spi.running import check_dup, frame_late, not_prepared, not_run, partly_bound
-from rknnlite.spi.zero_copy import MIXED
 
 from . import abi
 from .attrs import QUERIES, query_attr, read_ranges, reshaped, to_struct
@@ -120,10 +120,10 @@ class RknnrtContext(ZeroCopyContext):
             check("rknn_set_batch_core_num", code)
 
     def set_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
-        from rknnlite.spi.dynamic_shapes import find_shapes  # most models are static
+        from rknnlite_backend.running import find_shapes  # most models are static
 
         with self.step():
-            from rknnlite.spi.dynamic_shapes import find_shapes
+            from rknnlite_backend.running import find_shapes
 
             wanted = self._shapes[find_shapes(self._file.label, shapes, self._shapes, self._inputs)]
             structs = abi.array_of(abi.TensorAttrStruct, len(wanted))(

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ctypes as ct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from rknnlite_graph.read import read_graph
 
 from rknnlite import plugins
 from rknnlite.errors import ModelInvalid, ParamInvalid
@@ -27,6 +26,9 @@ from . import abi
 from .attrs import from_struct
 from .loader import Library
 
+if TYPE_CHECKING:
+    from rknnlite_graph.graph import Node
+
 __all__ = ["OpAttrs", "Registration", "missing", "needed"]
 
 Array = NDArray[Any]
@@ -40,14 +42,22 @@ def needed(file: ModelFile, ops: Sequence[CustomOp]) -> list[CustomOp]:
 
     Plugins offer operators for other models too: those must not reach a library that may not take any.
     """
-    if not ops:
-        return []
-    try:
-        file.check()
-        types = {node.op for node in read_graph(file.model).nodes}.union(file.model.custom_ops)
-    except ModelInvalid:
+    nodes = _nodes(file) if ops else None
+    if nodes is None:
         return list(ops)
+    types = {node.op for node in nodes}.union(file.model.custom_ops)
     return [op for op in ops if op.op_type in types]
+
+
+def _nodes(file: ModelFile) -> Optional[Sequence[Node]]:
+    """The nodes of the model; None where they cannot be read, as Debian packages the library of graphs alone."""
+    try:
+        from rknnlite_graph.read import read_graph
+
+        file.check()
+        return read_graph(file.model).nodes
+    except (ModelInvalid, ModuleNotFoundError):
+        return None
 
 
 def missing(file: ModelFile, ops: Sequence[CustomOp], library: Library) -> str:
@@ -56,11 +66,10 @@ def missing(file: ModelFile, ops: Sequence[CustomOp], library: Library) -> str:
     The library answers a run with -1 then. Asked after a failure only, because it reads the graph.
     """
     known = {op.op_type for op in ops}
-    try:
-        declared = set(file.model.custom_ops)
-        nodes = read_graph(file.model).nodes
-    except ModelInvalid:
+    nodes = _nodes(file)
+    if nodes is None:
         return ""
+    declared = set(file.model.custom_ops)
     for node in nodes:
         if node.op not in known and (node.op in declared or node.op.startswith(_CUSTOM)):
             if not library.has("rknn_register_custom_ops"):

@@ -88,7 +88,7 @@ def version_clash(file: ModelFile, library: Library) -> str:
     model = metadata(file)
     if model is None:
         return _container_clash(file, library)
-    from rknnlite.native.versions import runtime_clash
+    from rknnlite_backend.versions import runtime_clash
 
     clash = runtime_clash(model.toolkit_version, library.version)
     return f"{library.name} here is {library.version}: {clash}" if clash else ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rknnlite_backend.rknn_calls import CallErrors
+
 import rknnlite.native.objects
 from rknnlite.errors import RKNNRT_CODES
-from rknnlite.native.rknn_calls import CallErrors
 
 __all__ = ["Native", "call_error", "check"]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rknnlite_backend.rknn_calls import check_filled, unfit_arrays
 
 from rknnlite.native.addresses import address
 from rknnlite.native.crash import calls
-from rknnlite.native.rknn_calls import check_filled, unfit_arrays
 from rknnlite.tensor import TensorAttr
 
 from . import abi

@@ -11,9 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rknnlite import config
-from rknnlite.native.crash import named
-from rknnlite.native.library import (
+from rknnlite_backend.library import (
     FunctionMissing,
     LibraryIncomplete,
     OncePerFile,
@@ -22,6 +20,9 @@ from rknnlite.native.library import (
     refuse_own,
     version_in,
 )
+
+from rknnlite import config
+from rknnlite.native.crash import named
 
 __all__ = ["SEARCH", "Library", "load"]
 

@@ -7,14 +7,16 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from rknnlite_backend.abi.rknn_matmul import Io, QuantParams, Shape
+from rknnlite_backend.matmul import check_fits, check_limits
+from rknnlite_backend.matrices import info_of, matrix_of, matrix_struct
+
 from rknnlite import socs
-from rknnlite.abi.rknn_matmul import Io, QuantParams, Shape
-from rknnlite.capi.matrices import info_of, matrix_of, matrix_struct
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.log import logger
 from rknnlite.native.crash import calls
 from rknnlite.spi import Memory
-from rknnlite.spi.matmul import MatmulContext, MatmulShape, MatmulSpec, MatmulTensor, check_limits
+from rknnlite.spi.matmul import MatmulContext, MatmulShape, MatmulSpec, MatmulTensor
 
 from . import abi, memory
 from .errors import Native, call_error
@@ -161,7 +163,7 @@ class RknnrtMatmul(MatmulContext):
 
     def bind(self, tensor: MatmulTensor, mem: Memory) -> None:
         with self.exclusive():
-            self.check_fits(tensor, mem, isinstance(mem, RknnrtMemory) and mem in self._memories)
+            check_fits(tensor, mem, isinstance(mem, RknnrtMemory) and mem in self._memories)
             assert isinstance(mem, RknnrtMemory)
             self._call("rknn_matmul_set_io_mem", mem.require(), ct.byref(matrix_struct(tensor)))
             self._bound[tensor.name] = mem

@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from rknnlite.errors import OutOfMemory, ParamInvalid
-from rknnlite.native.addresses import view
-from rknnlite.spi import Memory
-from rknnlite.spi.zero_copy import (
+from rknnlite_backend.zero_copy import (
     cannot_import,
     cannot_import_phys,
     check_size,
     closed_memory,
     invisible_memory,
 )
+
+from rknnlite.errors import OutOfMemory, ParamInvalid
+from rknnlite.native.addresses import view
+from rknnlite.spi import Memory
 
 from . import abi
 from .errors import Native

@@ -7,12 +7,12 @@ import os
 from typing import Any
 
 import numpy as np
+from rknnlite_backend.library import is_file
 
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid, ModelUnsupported, ParamInvalid
 from rknnlite.formats import ModelFile
 from rknnlite.log import logger
-from rknnlite.native.library import is_file
 from rknnlite.spi.exclusive import CLOSED
 
 from . import abi

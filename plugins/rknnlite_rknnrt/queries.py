@@ -7,12 +7,13 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rknnlite_backend.rknn_calls import text_of
+from rknnlite_backend.running import not_collected, not_run
+
 from rknnlite import socs
 from rknnlite.errors import ContextInvalid
 from rknnlite.formats import ModelFile
-from rknnlite.native.rknn_calls import text_of
 from rknnlite.spi import AttrKind, Context, CustomOp, Versions
-from rknnlite.spi.running import not_collected, not_run
 from rknnlite.tensor import TensorAttr
 
 from . import abi
@@ -25,8 +26,9 @@ from .native_context import NativeContext
 from .settings import RknnrtSettings
 
 if TYPE_CHECKING:
+    from rknnlite_backend.zero_copy import Place
+
     from rknnlite.spi import CustomOp, MemorySize, PerfTable
-    from rknnlite.spi.zero_copy import Place
 
     from .c_functions import ContextNumber
     from .customop import Registration

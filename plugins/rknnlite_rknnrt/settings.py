@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
-from rknnlite.abi.init_flags import PRIORITIES, flags_of
+from rknnlite_backend.abi.init_flags import PRIORITIES, flags_of
+
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi import Context, OpenOptions
 from rknnlite.spi.types import check_options

@@ -19,7 +19,7 @@ from .errors import check
 from .queries import QueryContext
 
 if TYPE_CHECKING:
-    from rknnlite.spi.zero_copy import Place
+    from rknnlite_backend.zero_copy import Place
 
     from .memory import RknnrtMemory
 
@@ -74,7 +74,7 @@ class ZeroCopyContext(QueryContext):
                 self._ready = False
 
     def bind(self, attr: TensorAttr, mem: Memory) -> None:
-        from rknnlite.spi import zero_copy
+        from rknnlite_backend import zero_copy
 
         with self.step():
             if self._common:
@@ -92,7 +92,7 @@ class ZeroCopyContext(QueryContext):
 
     def _mine(self, mem: Memory) -> RknnrtMemory:
         """The memory, which belongs to this context; raises ParamInvalid, ContextInvalid."""
-        from rknnlite.spi import zero_copy
+        from rknnlite_backend import zero_copy
 
         from .memory import RknnrtMemory
 
@@ -107,7 +107,7 @@ class ZeroCopyContext(QueryContext):
         return self._places
 
     def _places_of(self, is_input: bool) -> list[Place]:
-        from rknnlite.spi import zero_copy
+        from rknnlite_backend import zero_copy
 
         native = self._attrs(AttrKind.NATIVE_INPUT if is_input else AttrKind.NATIVE_OUTPUT)
         kind = AttrKind.NATIVE_NHWC_INPUT if is_input else AttrKind.NATIVE_NHWC_OUTPUT
@@ -137,7 +137,7 @@ class ZeroCopyContext(QueryContext):
 
     @calls("backend rknnrt: rknn_mem_sync")
     def sync(self, mem: Memory, direction: str) -> None:
-        from rknnlite.spi import zero_copy
+        from rknnlite_backend import zero_copy
 
         zero_copy.check_direction(direction)
         with self.exclusive():

@@ -19,6 +19,7 @@ __all__ = ["rknnlite_register_commands"]
 @hookimpl
 def rknnlite_register_commands(register: Callable[[Command], None]) -> None:
     """Offer what people ask for; without starlette and uvicorn the command says what to install."""
-    from .command import COMMAND
+    from rknnlite.libraries import commands_of
 
-    register(COMMAND)
+    for command in commands_of("server"):
+        register(command)

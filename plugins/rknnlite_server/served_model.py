@@ -13,7 +13,7 @@ from typing import Any
 
 from rknnlite_llm import Package, Tokenizer, open_llm
 from rknnlite_llm.answers import (
-    answer_form,
+    answer_format,
     can_think,
     ends_in_thought,
     rule_behind_thought,
@@ -22,7 +22,7 @@ from rknnlite_llm.answers import (
 )
 from rknnlite_llm.chat_template import CHATML, JinjaTemplate
 from rknnlite_llm.constraints import Rule
-from rknnlite_llm.draft_and_adapters import Beside
+from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 from rknnlite_llm.grammars import Grammars
 from rknnlite_llm.host_sampling import Constraint
 from rknnlite_llm.inputs import expanded
@@ -66,12 +66,12 @@ class ServedModel:
         extra: dict[str, Any] = {"device_id": settings.device_id} if settings.device_id else {}
         if settings.model2 and _is_rkllm(settings):
             extra["image_tags"] = (settings.img_start, settings.img_end, settings.img_content)
-        beside = settings.beside
-        extra.update(beside.options)
+        draft_and_adapters = settings.draft_and_adapters
+        extra.update(draft_and_adapters.options)
         weight = None if package.is_one_file else _path(settings.weight) or str(package.weight)
         self.context = open_llm(_path(settings.model), weight, backend=settings.backend or None, **extra)
         try:
-            beside.open(self.context)
+            draft_and_adapters.open(self.context)
             self.config = config = self.context.config
             if not self.context.traits.tokens:
                 version = f"{self.context.versions.library} {self.context.versions.api}"
@@ -87,7 +87,7 @@ class ServedModel:
             if self.limit < 1:
                 raise ParamInvalid(f"{self.name}: ctx-size is {settings.ctx_size}, must be 0 or more")
             self.tokenizer.made_for(self.limit, self.name)
-            self.form = answer_form(self._source)
+            self.form = answer_format(self._source)
             self._rules = Grammars(self.tokenizer, config.vocab_size, self.end_ids)
             self.media = media_of(
                 settings, _path(settings.model2), _path(settings.weight2), config.embedding_dim
@@ -95,7 +95,7 @@ class ServedModel:
             parallel = min(server.parallel, self.context.traits.sessions or server.parallel)
             self.pool = SessionPool(self._session, parallel)
             self.turnstile = Turnstile(parallel, server.queue)
-            if beside != Beside():
+            if draft_and_adapters != DraftAndAdapters():
                 self.pool.give(self.pool.take())  # what does not fit is told now
         except BaseException:
             self.context.close()
@@ -103,7 +103,7 @@ class ServedModel:
 
     def _session(self) -> LlmSession:
         session = self.context.session(self.params(self.settings.sampling), self.callbacks)
-        self.settings.beside.enable(session)
+        self.settings.draft_and_adapters.enable(session)
         if KvPolicy.NORMAL in self.context.traits.kvcache_policies:
             session.set_kvcache_policy(KvPolicy.NORMAL)
         if self.settings.model2 and not self.context.traits.media_beside_tokens:
@@ -113,7 +113,10 @@ class ServedModel:
     def params(self, sampling: SamplingParams) -> LlmParams:
         """Parameters of the sessions."""
         return LlmParams(
-            self.limit, vocab=VocabInfo(), sampling=sampling, speculate=self.settings.beside.speculate
+            self.limit,
+            vocab=VocabInfo(),
+            sampling=sampling,
+            speculate=self.settings.draft_and_adapters.speculate,
         )
 
     def prompt(self, messages: MessagesInput) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rknnlite_llm.draft_and_adapters import Beside
+from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 
 from rknnlite.errors import ParamInvalid, shown
 from rknnlite.files.json_text import parse_json
@@ -81,9 +81,9 @@ class ModelSettings:
         )
 
     @property
-    def beside(self) -> Beside:
+    def draft_and_adapters(self) -> DraftAndAdapters:
         """A draft and adapters."""
-        return Beside(
+        return DraftAndAdapters(
             self.draft, None if self.speculate == -1 else self.speculate, self.lora, self.lora_scale
         )
 

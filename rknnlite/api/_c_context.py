@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..abi import rknn_api as abi
 from ..abi.rknn_api import Query
 from ..abi.rknn_op import OutputStruct, TensorAttrStruct
-from ..capi import Frames, answer, input_of, perf_text, shapes_of
+from ..capi import AsyncRuns, answer, input_of, perf_text, shapes_of
 from ..errors import InputInvalid, OutputInvalid, ParamInvalid
 from ..spi import Context
 from ._c_pointers import address, struct_at, structs_at
@@ -29,7 +29,7 @@ class CContext:
             int, NDArray[Any]
         ] = {}  # outputs that the program has not released, by their address
         self._perf: Any = None  # the text that the last answer to PERF_DETAIL points to
-        self._frames = Frames(opened)
+        self._frames = AsyncRuns(opened)
 
     # -- questions ----------------------------------------------------------------------------------------
 

@@ -22,8 +22,7 @@ from ..log import level as log_level
 from ..native.forks import Owner
 from ..runtime import open_model
 from ..spi import Context, CustomOp, Input
-from ..spi.dynamic_shapes import ShapesRefused
-from ..spi.inputs import RankMismatch, as_they_are, per_input, truth
+from ..spi.inputs import RankMismatch, ShapesRefused, as_they_are, per_input, truth
 from ..tensor import TensorAttr
 from ._inputs import prepare, tell_of_planes
 from .rknn_log import RKNNLog

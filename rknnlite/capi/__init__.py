@@ -3,13 +3,13 @@ in other languages."""
 
 from __future__ import annotations
 
-from .async_runs import Frames
+from .async_runs import AsyncRuns
 from .attrs import attr_of, attr_struct, attribute_value, shapes_of, shapes_with
 from .inputs import input_of
 from .queries import answer, perf_text
 
 __all__ = [
-    "Frames",
+    "AsyncRuns",
     "answer",
     "attr_of",
     "attr_struct",

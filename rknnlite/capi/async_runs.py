@@ -5,10 +5,10 @@ from __future__ import annotations
 from ..errors import ParamInvalid
 from ..spi import Context
 
-__all__ = ["Frames"]
+__all__ = ["AsyncRuns"]
 
 
-class Frames:
+class AsyncRuns:
     """The frames of one context; ``last`` is the number of the last one that began, -1 before."""
 
     def __init__(self, opened: Context) -> None:

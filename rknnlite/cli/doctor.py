@@ -34,8 +34,7 @@ def examine(board: Board, backend: str | None = None, model: Path | None = None)
     if insight is not None:
         found += [*insight.kernel(board), *insight.speed(board)]
     found += [*health.backends(backend, board.soc()), *health.of_backends(board)]
-    if insight is not None:
-        found += insight.named()
+    found += [_not_looked_at("the machine", Level.INFO)] if insight is None else insight.named()
     if model is None:
         return found
     try:
@@ -52,9 +51,13 @@ def _insight() -> Any:
 
 def _of_the_model(insight: Any, file: ModelFile, board: Board, backend: str | None) -> list[Finding]:
     if insight is None:
-        error = libraries.missing_library("insight", "nothing here looks into models")
-        return [Finding("model", Level.WARN, *str(error).split("; ", 1))]
+        return [_not_looked_at("the model", Level.WARN)]
     return list(insight.model(file, board, backend))
+
+
+def _not_looked_at(what: str, level: Level) -> Finding:
+    error = libraries.missing_library("insight", f"nothing here looks at {what}")
+    return Finding(what.rpartition(" ")[2], level, *str(error).split("; ", 1))
 
 
 class Doctor(Command):

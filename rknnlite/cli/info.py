@@ -66,7 +66,8 @@ class Info(Command):
         show = _attr_tables if console.room else _attr_lines
         parts = [*_facts(args.model, file, model), *(part for one in described for part in one.facts), ""]
         parts += [*show(inputs, outputs, _means(model)), *(part for one in described for part in one.tensors)]
-        parts += [*_shapes(model), "", *(part for one in described for part in one.rest)]
+        rest = [part for one in described for part in one.rest]
+        parts += [*_shapes(model), *([""] if rest else []), *rest]
         console.report(data, *parts)
         return Exit.OK
 

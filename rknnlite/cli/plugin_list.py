@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from .. import plugins
 from ..spi.command import Column, Command, Console, Exit, Table
 from .installed_plugins import Installed, installed
 from .plugin_probe import leave_out_what_crashes
@@ -32,7 +33,10 @@ class Plugins(Command):
 
 def _offered(entry: Installed) -> str:
     parts = [f"{kind}: {', '.join(names)}" for kind, names in entry.offers.items() if names]
-    return "; ".join([*parts, *([f"PROBLEM: {entry.problem}"] if entry.problem else [])]) or "nothing"
+    if entry.problem:
+        known = entry.problem.startswith(plugins.NOT_INSTALLED)  # nobody has asked for it
+        parts.append(entry.problem if known else f"PROBLEM: {entry.problem}")
+    return "; ".join(parts) or "nothing"
 
 
 COMMAND = Plugins()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 
 from .. import plugins
-from ..native.childprocess import python_main
+from ..native.processes import ending, python_main
 from ..spi.plugin_problems import leave_out, watch
 from .installed_plugins import installed
 
@@ -25,47 +24,43 @@ def leave_out_what_crashes() -> None:
     """Import all plugins, call hooks and probe backends in a child process; what ended it is noted, not entered here."""
     left_out: dict[tuple[str, str], str] = {}
     for _ in range(_MOST):
-        step, ending = _try(left_out)
-        if step is None or not ending or step in left_out:
+        step, how = _try(left_out)
+        if step is None or not how or step in left_out:
             break
-        left_out[step] = ending
+        left_out[step] = how
     leave_out(left_out)
 
 
 def _try(left_out: dict[tuple[str, str], str]) -> tuple[tuple[str, str] | None, str]:
     """The last step that a child entered, and how it ended; empty when all went well."""
-    told = json.dumps([[*step, ending] for step, ending in left_out.items()])
+    told = json.dumps([[*step, how] for step, how in left_out.items()])
     command = python_main(__name__, told)
-    ending = ""
+    ended = ""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             timeout=_TIME_LIMIT, check=False,
         )  # fmt: skip
-        steps, ending = done.stdout, _ending(done.returncode)
+        steps, ended = (
+            done.stdout,
+            f"ends the process with {ending(done.returncode)}" if done.returncode else "",
+        )
     except subprocess.TimeoutExpired as error:
-        steps, ending = error.stdout or b"", f"did not return within {_TIME_LIMIT:.0f} s"
+        steps, ended = error.stdout or b"", f"did not return within {_TIME_LIMIT:.0f} s"
     except OSError:  # no process to be had: everything is tried here
         return None, ""
     lines = steps.decode().splitlines()
     if not lines:
         return None, ""
     plugin, step = json.loads(lines[-1])
-    return (None, "") if [plugin, step] == _DONE else ((plugin, step), ending)
-
-
-def _ending(status: int) -> str:
-    if status >= 0:
-        return f"ends the process with status {status}" if status else ""
-    named = {s.value: f" ({s.name})" for s in signal.Signals}
-    return f"ends the process with signal {-status}{named.get(-status, '')}"
+    return (None, "") if [plugin, step] == _DONE else ((plugin, step), ended)
 
 
 def main() -> None:
     """The child, told what it leaves out: says what it is about to enter, and at last that it is done."""
     reports = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what plugins print is no report
-    leave_out({(plugin, step): ending for plugin, step, ending in json.loads(sys.argv[1])})
+    leave_out({(plugin, step): how for plugin, step, how in json.loads(sys.argv[1])})
     watch(lambda plugin, step: _say(reports, [plugin, step]))
     installed()
     for backend in plugins.backends().values():

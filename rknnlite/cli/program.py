@@ -13,10 +13,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from .. import config, plugins
+from .. import config, libraries, plugins
 from .._faces import vendor_files
 from .._version import __version__
 from ..errors import (
+    BackendUnavailable,
     DeviceUnavailable,
     InputInvalid,
     ModelInvalid,
@@ -27,6 +28,7 @@ from ..errors import (
     shown,
     visible,
 )
+from ..extras import OWN_PLUGINS
 from ..log import level, logger
 from ..spi.command import Command, Console, Exit
 
@@ -76,6 +78,8 @@ def _answer(given: Sequence[str]) -> int:
         return Exit.INTERRUPTED
     except SystemExit as stop:  # argparse has said why
         return stop.code if isinstance(stop.code, int) else Exit.USAGE
+    except BackendUnavailable as error:  # the plugin that brings the command
+        return _fail(Console(json="--json" in given), error, Exit.UNAVAILABLE)
     except BrokenPipeError:  # whoever read our output has had enough
         return Exit.FAILED
 
@@ -115,7 +119,7 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     """The arguments of one command, which may come in any order. Without any words the help of all is shown, on stderr and as
     an error, lest a script that lost its words take it for a result.
 
-    A command of our own is looked up without loading plugins.
+    A command of our own is looked up without loading other plugins.
     """
     if not given:
         parser().print_help(Console().err)
@@ -124,16 +128,26 @@ def _parse(given: Sequence[str]) -> argparse.Namespace:
     command = (
         _load(word)
         if word in BUILT_IN
-        else plugins.commands().get(word)
+        else libraries.command(word) or plugins.commands().get(word)
         if word[:1] not in ("", "-")
         else None
     )
     if command is None:
+        _say_who_brings(given)
         return parser().parse_args(given)
     own, rest = _split(given[1:]) if command.rest else (list(given[1:]), [])
     args = _fill(Parser(prog=f"rknnlite {word}", **_texts(command)), command).parse_intermixed_args(own)
     args.rest = rest
     return args
+
+
+def _say_who_brings(given: Sequence[str]) -> None:
+    """Of a command that a plugin of ours has, which is not here: what to install."""
+    for name in (plugin.name for plugin in OWN_PLUGINS.values() if given[0] in plugin.commands):
+        error = libraries.missing_library(
+            name, f"the plugin {name} is not here, which has the command {given[0]}"
+        )
+        raise SystemExit(_fail(Console(json="--json" in given), error, Exit.UNAVAILABLE))
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:

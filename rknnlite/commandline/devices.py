@@ -28,7 +28,7 @@ def reaching(device: str, wanted: str | None = None) -> Backend:
     known = f" to backend {wanted}" if wanted else ""
     raise BackendUnavailable(
         f"no device {device!r} is known{known} (there: {there or 'none'}); give HOST:PORT, or name it in remotes of the "
-        "configuration"
+        f"configuration{'' if wanted else plugins.blame('remote')}"
     )
 
 

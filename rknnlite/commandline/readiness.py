@@ -24,9 +24,8 @@ def ready(wanted: str | None = None, soc: Soc | None = None, warnings: int = 0) 
     usable = [pair for pair in probes if pair[0].available]
     if not usable:
         reasons = [probe.reason for probe, _ in probes]
-        return not_ready(
-            reasons[0] if wanted and reasons else f"backend {wanted or ''} cannot run models here"
-        )
+        nobody = f"backend {wanted} cannot run models here" if wanted else "no backend can run models here"
+        return not_ready(reasons[0] if wanted and reasons else nobody)
     probe, backend = max(usable, key=lambda pair: pair[0].priority)
     where = soc.name if soc is not None else ""
     if probe.library and not where:

@@ -27,7 +27,7 @@ from ..spi.exclusive import Unchanged, debugging
 from .core_masks import Cores, core_masks
 from .stats import PoolStats, WorkerStats
 from .worker import Job
-from .worker_group import Crew
+from .worker_group import WorkerGroup
 
 __all__ = ["Cores", "Pool", "PoolStats", "WorkerStats"]
 
@@ -103,7 +103,7 @@ class Pool(Typed):
         self.batch, self.shapes = first.batch, first.shapes
         self._look_ahead = 2 * self.size
         self._post = post
-        self._crew = Crew(again, queue or 4 * self.size, timeout, big_cores() if pin else ())
+        self._crew = WorkerGroup(again, queue or 4 * self.size, timeout, big_cores() if pin else ())
         try:
             self._crew.start(list(zip(contexts, masks)))
         except BaseException:

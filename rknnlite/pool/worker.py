@@ -51,7 +51,7 @@ class CopyRequest:
     withdrawn: bool = False
 
 
-class Crew(Protocol):
+class WorkerGroup(Protocol):
     """What a worker asks of those it works with; ``crew.Crew`` answers."""
 
     pin: list[int]
@@ -102,7 +102,7 @@ class Worker:
     replaced: int = 0
     busy: float = 0.0
 
-    def begin(self, crew: Crew) -> None:
+    def begin(self, crew: WorkerGroup) -> None:
         """Start the thread. Raises ContextInvalid when there is none to be had."""
         name = f"rknnlite-pool-{self.number}"
         self.thread = threading.Thread(target=self._serve, args=(crew,), name=name, daemon=True)
@@ -127,7 +127,7 @@ class Worker:
             busy=self.busy + seconds,
         )
 
-    def _serve(self, crew: Crew) -> None:
+    def _serve(self, crew: WorkerGroup) -> None:
         if crew.pin:
             stay_on(crew.pin)
         if self.context is None and not self._equip(crew):
@@ -149,7 +149,7 @@ class Worker:
         if context is not None:
             context.close()
 
-    def _answer(self, crew: Crew, job: Job) -> Optional[RknnError]:
+    def _answer(self, crew: WorkerGroup, job: Job) -> Optional[RknnError]:
         """Compute and deliver; returns the error that puts the context in doubt."""
         assert self.context is not None
         began = time.monotonic()
@@ -187,7 +187,7 @@ class Worker:
         finally:
             context.set_core_mask(self.mask or 0)
 
-    def _replace(self, crew: Crew, error: RknnError) -> bool:
+    def _replace(self, crew: WorkerGroup, error: RknnError) -> bool:
         """Get a fresh context; False when there is none to be had, or no need of one, and the worker ends."""
         logger.warning("pool: worker %d failed and gets a new context: %s", self.number, error)
         context, self.context = self.context, None
@@ -199,7 +199,7 @@ class Worker:
             logger.warning("pool: the old context could not be closed: %s", trouble)
         return not crew.finished() and self._equip(crew)
 
-    def _equip(self, crew: Crew) -> bool:
+    def _equip(self, crew: WorkerGroup) -> bool:
         try:
             context = crew.duplicate(self) or crew.reopen()
             if self.mask is not None:
@@ -210,7 +210,7 @@ class Worker:
             crew.give_up(self, error)
             return False
 
-    def _copy(self, crew: Crew, request: CopyRequest) -> None:
+    def _copy(self, crew: WorkerGroup, request: CopyRequest) -> None:
         """Duplicate the context for the one who asks, unless that has given up waiting."""
         twin: Optional[Context] = None
         try:

@@ -19,14 +19,14 @@ from ..spi import Context
 from .stats import PoolStats, WorkerStats, percentile
 from .worker import CopyRequest, Job, Worker
 
-__all__ = ["Crew"]
+__all__ = ["WorkerGroup"]
 
 _KEPT = 4096  # latencies
 _LAST_WAIT = 1.0  # seconds that closing waits for calls that were given up
 _PATIENCE = 10.0  # seconds that a worker waits for another one to duplicate its context
 
 
-class Crew:
+class WorkerGroup:
     """Workers, their queue, and the watch over calls that take too long.
 
     Args:

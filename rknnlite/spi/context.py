@@ -15,13 +15,12 @@ from ..files.reading import descriptor_size
 from ..tensor import QuantParams, TensorAttr
 from .arguments import explain
 from .exclusive import FREE, AsyncCalls
-from .inputs import collect
+from .inputs import collect, shapes_of
 from .types import AttrKind, Input, Memory, RawOutput, Step, Versions
 
 if TYPE_CHECKING:
-    from rknnlite.spi.custom_op import CustomOp
-
     from ..socs import Soc
+    from .custom_op import CustomOp
     from .op_host import PostProcess
     from .perf import MemorySize, PerfTable
 
@@ -136,8 +135,7 @@ class Context(AsyncCalls, abc.ABC):
         """
         if not self.shapes:
             return
-        from .dynamic_shapes import ShapesRefused
-        from .inputs import shapes_of
+        from .inputs import ShapesRefused
 
         given = shapes_of(inputs)
         if self._shape_chosen and given == [attr.dims for attr in self.inputs]:
@@ -150,8 +148,6 @@ class Context(AsyncCalls, abc.ABC):
         try:
             self.set_shapes(given)
         except ParamInvalid as error:
-            from .dynamic_shapes import ShapesRefused  # most models are static
-
             raise ShapesRefused(str(error), given) from None
         self._shape_chosen = True
 

@@ -20,11 +20,12 @@ from ..tensor import DType, Layout, TensorAttr
 from .types import Input
 
 __all__ = [
-    "RankMismatch", "array_of", "as_they_are", "check_size", "checked", "collect", "in_order", "pair", "per_input",
-    "shapes_of", "truth", "widened", "wrong_bytes", "wrong_rank", "wrong_shape",
+    "RankMismatch", "ShapesRefused", "array_of", "as_they_are", "check_size", "checked", "collect",
+    "pair", "per_input", "shapes_of", "truth", "widened",
 ]  # fmt: skip
 
 Array = NDArray[Any]
+Shapes = list[tuple[int, ...]]
 _NCHW, _NHWC, _UNDEFINED = (
     Layout.NCHW,
     Layout.NHWC,
@@ -49,6 +50,14 @@ class RankMismatch(InputInvalid):
             f"got {len(shape)} {list(shape)}"
         )
         self.attr, self.shape = attr, shape
+
+
+class ShapesRefused(InputInvalid):
+    """The arrays have shapes that the model lacks: ``given``, one per input in order, rank 4 as NHWC."""
+
+    def __init__(self, text: str, given: Shapes) -> None:
+        super().__init__(text)
+        self.given = given
 
 
 def as_they_are(given: Any, attrs: Sequence[TensorAttr], layout: Any = None) -> list[Input] | None:
@@ -93,6 +102,11 @@ def _as_said(arrays: Sequence[Any], attrs: Sequence[TensorAttr], layout: Any) ->
             return None
         result.append(Input(attr.index, array, order))
     return result
+
+
+def shapes_of(inputs: Sequence[Input]) -> Shapes:
+    """The shapes of the arrays in the order of the model's inputs, rank 4 as NHWC."""
+    return [item.nhwc_shape for item in sorted(inputs, key=lambda item: item.index)]
 
 
 def collect(
@@ -143,47 +157,6 @@ def pair(given: Any, attrs: Sequence[TensorAttr]) -> list[Any]:
             f"the model has {len(attrs)} inputs ({', '.join(a.name for a in attrs)}), but {len(items)} were given"
         )
     return items
-
-
-def in_order(inputs: Sequence[Input], attrs: Sequence[TensorAttr], label: str = "the model") -> list[Input]:
-    """For ``set_inputs`` of a backend: one ``Input`` per model input, in the order of ``attrs``.
-
-    Raises:
-        InputInvalid: too many, too few, or one of them twice; the text says which are missing.
-    """
-    by_index = {item.index: item for item in inputs}
-    missing = [attr.name for attr in attrs if attr.index not in by_index]
-    if missing or len(inputs) != len(attrs):
-        raise InputInvalid(
-            f"{label} needs inputs {[attr.name for attr in attrs]}, {len(inputs)} were given"
-            + (f"; {missing} are missing" if missing else "")
-        )
-    return [by_index[attr.index] for attr in attrs]
-
-
-def shapes_of(inputs: Sequence[Input]) -> list[tuple[int, ...]]:
-    """The shapes of the arrays in the order of the model's inputs, rank 4 as NHWC."""
-    return [item.nhwc_shape for item in sorted(inputs, key=lambda item: item.index)]
-
-
-def wrong_shape(attr: TensorAttr, shape: Sequence[int], layout: Layout) -> InputInvalid:
-    """The error of data of another shape than its input has (rank 4: NHWC), given in ``layout`` and brought to NHWC."""
-    turned = layout is Layout.NCHW and len(attr.dims) == 4
-    hint = " (after the change from NCHW to NHWC)" if turned else ""
-    return InputInvalid(f"input {attr.name}: expected shape {list(attr.dims)}, got {list(shape)}{hint}")
-
-
-def wrong_rank(attr: TensorAttr, shape: Sequence[int]) -> InputInvalid:
-    """The error of NCHW data that has not four dimensions."""
-    return InputInvalid(f"input {attr.name}: NCHW data needs 4 dims, got {list(shape)}")
-
-
-def wrong_bytes(attr: TensorAttr, got: int, legal: Sequence[int]) -> InputInvalid:
-    """The error of data passed through to an input; ``legal`` are the numbers of bytes that it takes."""
-    return InputInvalid(
-        f"input {attr.name}: {got} bytes passed through, but the model's tensor ({attr.dtype.name} {list(attr.dims)}) "
-        f"takes {' or '.join(map(str, legal))}"
-    )
 
 
 def per_input(value: Any, count: int, what: str) -> list[Any]:

@@ -261,7 +261,7 @@ class LlmTraits:
         sessions: the most sessions at a time, 0: any number.
         tokens: tokens are taken; else text alone.
         endless: ``ignore_eos_token`` is known; else an answer ends where the model ends it.
-        apart: sessions are processes of their own, whose memory is not this one's.
+        separate_processes: sessions are processes of their own, whose memory is not this one's.
         kvcache_policies: what ``set_kvcache_policy`` takes.
         speculation: tokens are guessed ahead (``LlmParams.speculate``, the option ``draft``); else both are without effect.
 
@@ -280,4 +280,4 @@ class LlmTraits:
     speculation: bool = False
     tokens: bool = True
     endless: bool = True
-    apart: bool = False
+    separate_processes: bool = False

@@ -8,19 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional
 
-import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ContextInvalid, ParamInvalid, TargetPlatformUnmatch
+from ..errors import ContextInvalid, ParamInvalid
 from ..native.forks import made_before_fork
-from ..socs import MatmulFacts, Soc
+from ..socs import Soc
 from ..tensor import DType
 from .exclusive import OneCaller
 from .types import Memory
-from .zero_copy import foreign_memory
 
 __all__ = [
-    "MATMUL_OPTIONS",
     "BLayout",
     "BQuant",
     "MatmulContext",
@@ -28,14 +25,9 @@ __all__ = [
     "MatmulSpec",
     "MatmulTensor",
     "MatmulType",
-    "check_limits",
-    "facts_of",
-    "tensors_of",
 ]
 
 Array = NDArray[Any]
-MATMUL_OPTIONS = frozenset({"library", "threads"})
-"""Names of the options of our own backends, see ``MatmulSpec.extra``."""
 _GROUP = 32  # a group of weights with one scale is a multiple of this
 
 
@@ -166,74 +158,6 @@ class MatmulSpec:
         return shape.n * (shape.k // self.group_size) if self.b_quant.per_group else 1
 
 
-def facts_of(soc: Soc, kind: MatmulType) -> MatmulFacts:
-    """Layouts and limits of a SoC; raises TargetPlatformUnmatch where it cannot do that type."""
-    if soc.matmul is None:
-        raise TargetPlatformUnmatch(
-            f"{soc.name}: the matmul API does not exist there, or no document tells its layouts; use an RK3588, "
-            "RK3576, RK3566, RK3568 or RK3562"
-        )
-    missing = [dtype.name for dtype in kind.dtypes[:2] if dtype not in soc.matmul.operands]
-    if missing:
-        raise TargetPlatformUnmatch(f"{soc.name} multiplies no {missing[0]} matrices; choose another type")
-    return soc.matmul
-
-
-def check_limits(soc: Soc, kind: MatmulType, shape: MatmulShape) -> None:
-    """Raise ParamInvalid naming the limit of the SoC that a shape breaks."""
-    operands = facts_of(soc, kind).operands
-    for dtype in dict.fromkeys(kind.dtypes[:2]):
-        facts = operands[dtype]
-        for name, value, align, most in (
-            ("K", shape.k, facts.k_align, facts.k_max),
-            ("N", shape.n, facts.n_align, facts.n_max),
-        ):
-            if value % align or (most and value > most):
-                limit = f" and at most {most}" if most else ""
-                raise ParamInvalid(
-                    f"{name}={value} is outside the limits of {soc.name} for {dtype.name}: a multiple of {align}{limit}; "
-                    "pad the matrices with zeros, or cut them"
-                )
-
-
-def tensors_of(
-    spec: MatmulSpec, soc: Soc, shape: MatmulShape
-) -> tuple[MatmulTensor, MatmulTensor, MatmulTensor]:
-    """A, B and C for a shape as the runtime reports them (table 3-5)."""
-    facts = facts_of(soc, spec.type)
-    a, b, c = spec.type.dtypes
-    m, k, n = shape
-    a_dims: tuple[int, ...] = (m, k)
-    c_dims: tuple[int, ...] = (m, n)
-    if spec.ac_native:
-        lanes = facts.operands[a].a
-        a_dims = (_ceil(k, lanes), m, lanes)
-        lanes = _c_lanes(facts, c)
-        c_dims = (_ceil(n, lanes), m, lanes)
-    b_dims: tuple[int, ...] = (n, k) if spec.b_layout is BLayout.TRANSPOSED else (k, n)
-    if spec.b_layout is BLayout.NATIVE:
-        tile_n, tile_k = facts.operands[b].b
-        b_dims = (_ceil(n, tile_n), _ceil(k, tile_k), tile_n, tile_k)
-    return _tensor("A", a_dims, a), _tensor("B", b_dims, b), _tensor("C", c_dims, c)
-
-
-def _c_lanes(facts: MatmulFacts, dtype: DType) -> int:
-    """Lanes of C: those that the table gives; in a type that A can have A's, so that C may be the next A."""
-    if dtype in (DType.INT32, DType.FLOAT32):
-        return 4
-    if dtype in facts.operands:
-        return facts.operands[dtype].a
-    return 8 if dtype is DType.INT16 else facts.operands[DType.FLOAT16].a
-
-
-def _ceil(value: int, step: int) -> int:
-    return -(-value // step)
-
-
-def _tensor(name: str, dims: tuple[int, ...], dtype: DType) -> MatmulTensor:
-    return MatmulTensor(name, dims, dtype, (int(np.prod(dims, dtype=np.int64)) * dtype.bits + 7) // 8)
-
-
 class MatmulContext(OneCaller):
     """One product ready to run; serves one caller at a time, like ``rknnlite.spi.Context``."""
 
@@ -286,17 +210,6 @@ class MatmulContext(OneCaller):
     @abc.abstractmethod
     def import_mem(self, handle: int, size: int, offset: int = 0) -> Memory:
         """Wrap a file descriptor."""
-
-    @staticmethod
-    def check_fits(tensor: MatmulTensor, mem: Memory, known: bool) -> None:
-        """Raise ParamInvalid when memory is not ``known`` to the context or too small for A, B or C."""
-        if not known:
-            raise foreign_memory()
-        if mem.size < tensor.size:
-            raise ParamInvalid(
-                f"{tensor.name}: the memory has {mem.size} bytes, {tensor.size} are needed "
-                f"({tensor.dtype.name} {list(tensor.dims)})"
-            )
 
     def _bind_again(self, before: Sequence[MatmulTensor]) -> None:
         """After ``set_shape``: bind what is bound to tensors that are no longer those of ``before``."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Optional
 
+from ..log import logger
+
 __all__ = [
     "Problem",
     "forget_problems",
@@ -16,6 +18,7 @@ __all__ = [
     "leave_out",
     "may_enter",
     "note",
+    "note_twin",
     "watch",
     "why_left_out",
 ]
@@ -87,3 +90,11 @@ def leave_out(steps: Mapping[tuple[str, str], str]) -> None:
     """Steps by which plugins ended a process that tried, with what happened: they are not entered here."""
     _left_out.clear()
     _left_out.update(steps)
+
+
+def note_twin(name: str, value: str, first: str) -> None:
+    """Two packages whose entry points have one name; the same package found twice is no problem."""
+    if value != first:
+        text = f"two packages have an entry point of this name, {first} and {value}; the second is skipped"
+        if note(name, "twin", text, "remove one of them"):
+            logger.warning("plugin %s: %s", name, text)

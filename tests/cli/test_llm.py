@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rknnlite_llm.answers import AnswerParser, AnswerPart, answer_form
+from rknnlite_llm.answers import AnswerParser, AnswerPart, answer_format
 from rknnlite_llm.commands import chat
 from rknnlite_llm.constraints import Gbnf, JsonSchema, Lark, Regex
 
@@ -224,7 +224,7 @@ class Parrot:
         self, talk: list[dict[str, Any]], tools: Any, limit: int, rule: Any = None, **turn: Any
     ) -> Iterator[AnswerPart]:
         said = "".join(self.stream(talk, limit, tools=tools, **turn))
-        parser = AnswerParser(answer_form(""), True)
+        parser = AnswerParser(answer_format(""), True)
         yield from parser.push(said)
         yield from parser.finish()
 

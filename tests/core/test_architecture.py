@@ -36,7 +36,7 @@ FLOORS = [
 FACES = FLOORS[-2]
 DECLARATIONS = "abi"  # C structures that plugins and faces share; of the core only ``capi`` imports them
 SPEAKS_C = {*FACES, DECLARATIONS, "capi", "native"}  # rooms that may import ctypes
-LIBRARIES = ({"graph", "pages", "protocol"}, {"llm"}, {"authoring", "insight"})
+LIBRARIES = ({"backend", "graph", "pages", "programs", "protocol"}, {"llm"}, {"authoring", "insight"})
 """Libraries, ``plugins/rknnlite_NAME``: each may import the core, and those of the floors below its own."""
 FEW_LINES = 20_000
 CORE_NEEDS = {"numpy", "pluggy", "ruamel", "psutil"}
@@ -413,7 +413,7 @@ READS = {
     "rknnlite/socs.py": "the device tree",
     "rknnlite/extras.py": "entry_points.txt of installed packages, at every start",
     "rknnlite/config.py": "as many bytes as a configuration may have",
-    "rknnlite/native/buildcache.py": "the cache, of this user alone; C files of ours",
+    "plugins/rknnlite_programs/buildcache.py": "the cache, of this user alone; C files of ours",
     "plugins/rknnlite_llm/verified_files.py": "the cache, of this user alone",
     "plugins/rknnlite_llm/quality/texts.py": "texts of ours",
     "plugins/rknnlite_authoring/package.py": "templates of ours",
@@ -430,7 +430,6 @@ READS = {
     "plugins/rknnlite_librknnrt/headers.py": "a template of ours",
     "plugins/rknnlite_librknnrt/recipe.py": "C files of ours, and what was built of them",
     "plugins/rknnlite_rkllm/model_process.py": "a pipe of our own process",
-    "plugins/rknnlite_librknnrt/rknn3/chat_server.py": "a file of our own process",
 }
 """Where files are opened otherwise than by ``rknnlite.files.reading``, and why."""
 

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from rknnlite_backend.versions import runtime_clash
 from ruamel.yaml.constructor import SafeConstructor as Constructor
 
 from rknnlite import config
 from rknnlite.extras import EXTRAS, missing
-from rknnlite.native.versions import runtime_clash
 from tests.support.corpus import ROOT
 
 

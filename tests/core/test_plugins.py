@@ -12,7 +12,9 @@ import pytest
 
 from rknnlite import hookimpl, plugins
 from rknnlite.errors import BackendUnavailable
+from rknnlite.hookspecs import OURS
 from rknnlite.spi import Backend, Context, CustomOp, OpenOptions, Probe
+from tests.support.corpus import ROOT
 from tests.support.entry_points import EntryPoint
 
 
@@ -145,19 +147,34 @@ def test_a_plugin_that_misspells_a_hook_is_a_problem(monkeypatch: pytest.MonkeyP
     assert "surprise" in plugins.problems()["misspelt"]
 
 
-def test_plugins_that_come_late_are_imported_for_their_hooks() -> None:
+def test_plugins_of_ours_are_imported_for_their_hooks() -> None:
     loaded = (
-        "import sys\nfrom rknnlite import plugins\n"
-        "def there(): return sorted(n for n in plugins._LATE if 'rknnlite_' + n in sys.modules)\n"
-        "plugins.backends(), plugins.custom_ops()\nassert there() == [], there()\n"
-        "plugins.op_hosts()\nassert there() == ['opencl', 'riscv'], there()\n"
-        "plugins.problems()\nassert there() == sorted(plugins._LATE), there()"
+        "import sys\nfrom rknnlite import plugins\nfrom rknnlite.hookspecs import OURS\n"
+        "def there(): return sorted(n for n in OURS if 'rknnlite_' + n in sys.modules)\n"
+        "plugins.manager()\nassert there() == [], there()\n"
+        "plugins.backend('cpu')\nassert there() == ['cpu'], there()\n"
+        "plugins.custom_ops()\nassert there() == ['cplugin', 'cpu'], there()\n"
+        "plugins.op_hosts()\nassert there() == ['cplugin', 'cpu', 'opencl', 'riscv'], there()\n"
+        "plugins.backends()\nassert not {'insight', 'llm', 'server', 'onnx'} & {*there()}, there()\n"
+        "plugins.problems()\nassert there() == sorted(OURS), there()"
     )
     subprocess.run([sys.executable, "-c", loaded], check=True)
 
 
-@pytest.mark.parametrize("name", plugins._LATE)
-def test_the_hooks_of_plugins_that_come_late_are_known(name: str) -> None:
+@pytest.mark.parametrize("name", OURS)
+def test_the_hooks_of_plugins_of_ours_are_known(name: str) -> None:
     plugin = importlib.import_module(f"rknnlite_{name}")
     hooks = {hook for hook in vars(plugin) if hook.startswith("rknnlite_register_")}
-    assert hooks == {f"rknnlite_register_{hook}" for hook in plugins._LATE[name]}
+    assert hooks == {f"rknnlite_register_{hook}" for hook in OURS[name]}
+
+
+def test_every_entry_point_of_ours_has_a_row() -> None:
+    tomllib = pytest.importorskip("tomllib")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["entry-points"][plugins.GROUP] == {name: f"rknnlite_{name}" for name in OURS}
+
+
+def test_backends_of_ours_have_the_names_of_their_plugins() -> None:
+    for name in (name for name, hooks in OURS.items() if "backends" in hooks):
+        assert plugins.backend(name) is plugins.backend(name)
+    assert all(plugins.backend(name) is backend for name, backend in plugins.backends().items())

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_programs.buildcache import cache_dir
 
 import rknnlite
 from rknnlite.errors import ParamInvalid
 from rknnlite.formats.slots import UnionCode
-from rknnlite.native.buildcache import cache_dir
 from rknnlite.spi import CustomOpFailed
 from tests.support import handmade
 from tests.support.corpus import fixture_file

@@ -32,9 +32,8 @@ def compiler() -> str | None:
 
 def own_library(name: str, marker: str, functions: Iterable[str]) -> Path:
     """A stand-in for rknnlite's own library of version 9.8.7, from the cache where that one is built, too."""
-    from rknnlite.native import (
-        buildcache,  # this file is also run alone, to build the double for another processor
-    )
+    from rknnlite_programs import buildcache
+
     from tests.support.needs import needs
 
     needs("gcc")

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from rknnlite_backend.abi import rknn3
 from rknnlite_librknnrt import recipe
 from rknnlite_librknnrt.rknn3.chat_server import ChatServer
 from rknnlite_llm import open_llm
@@ -27,7 +28,6 @@ from rknnlite_llm.package import EmbedTable, Package
 
 import rknnlite
 from rknnlite import abi
-from rknnlite.abi import rknn3
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi.llm import (
     CallState,

@@ -13,7 +13,7 @@ from rknnlite_llm.answers import (
     Answer,
     PartKind,
     answer_decoder,
-    answer_form,
+    answer_format,
     can_think,
     ends_in_thought,
     formats,
@@ -153,4 +153,4 @@ def test_an_answer_as_a_message() -> None:
     ],
 )
 def test_a_template_tells_whether_its_model_can_think(template: str, able: bool) -> None:
-    assert can_think(answer_form(template), template) is able
+    assert can_think(answer_format(template), template) is able

@@ -11,7 +11,7 @@ from typing import Any, Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rknnlite_llm.answers import AnswerForm, AnswerParser, AnswerPart, PartKind, answer_form, formats
+from rknnlite_llm.answers import AnswerFormat, AnswerParser, AnswerPart, PartKind, answer_format, formats
 
 from tests.llm.written_answers import WRITERS, calls_of, deepseek, hermes, read, said
 
@@ -86,7 +86,7 @@ def _tools(calls: Any) -> list[dict[str, Any]]:
 )
 @settings(max_examples=3 * settings.default.max_examples)
 def test_how_a_text_is_cut_changes_nothing(
-    form: AnswerForm, pieces: list[str], cuts: list[int], thinking: bool, tools: bool
+    form: AnswerFormat, pieces: list[str], cuts: list[int], thinking: bool, tools: bool
 ) -> None:
     text = "".join(pieces)
     whole = read(form, [text], tools, thinking)
@@ -99,7 +99,9 @@ def test_how_a_text_is_cut_changes_nothing(
 )
 @given(text=st.text(st.characters(codec="utf-8", exclude_characters="{[<`"), max_size=80), cuts=CUTS)
 @settings(deadline=None)
-def test_text_without_markers_is_content_to_the_letter(form: AnswerForm, text: str, cuts: list[int]) -> None:
+def test_text_without_markers_is_content_to_the_letter(
+    form: AnswerFormat, text: str, cuts: list[int]
+) -> None:
     assert said(read(form, _cut(text, cuts))) == text
 
 
@@ -120,7 +122,7 @@ def test_text_without_markers_is_content_to_the_letter(form: AnswerForm, text: s
     [formats.CODER, formats.LLAMA, formats.GEMMA, formats.GENERAL],
     ids=lambda form: form.name,
 )
-def test_what_looks_like_a_call_and_is_none_is_content(form: AnswerForm, text: str) -> None:
+def test_what_looks_like_a_call_and_is_none_is_content(form: AnswerFormat, text: str) -> None:
     for pieces in ([text], list(text)):
         found = read(form, pieces)
         assert {part.kind for part in found} == {CONTENT}
@@ -241,7 +243,7 @@ def test_types_of_a_schema_decide_about_text_in_tags() -> None:
         (formats.HARMONY, "<|channel|>analysis<|message|>Hm", False, "Hm", ""),
     ],
 )  # fmt: skip
-def test_thoughts(form: AnswerForm, text: str, thinking: bool, reasoning: str, content: str) -> None:
+def test_thoughts(form: AnswerFormat, text: str, thinking: bool, reasoning: str, content: str) -> None:
     for tools in (True, False):
         for pieces in ([text], list(text)):
             found = read(form, pieces, tools, thinking)
@@ -264,11 +266,11 @@ def test_a_thought_and_then_calls() -> None:
     ],
 )  # fmt: skip
 def test_a_template_tells_the_form(template: str, name: str) -> None:
-    assert answer_form(template).name == name
+    assert answer_format(template).name == name
 
 
 def test_the_example_model_s_form() -> None:
-    form = answer_form((EXAMPLE / "chat_template.jinja").read_text())
+    form = answer_format((EXAMPLE / "chat_template.jinja").read_text())
     written = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Lisbon"}}\n</tool_call>'
     assert calls_of(read(form, list(written))) == [("get_weather", {"city": "Lisbon"})]
 

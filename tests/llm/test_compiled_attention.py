@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_cpu.llm import compiled_attention, compiled_products
-from rknnlite_cpu.llm.attention_layer import Queries, mixed
-from rknnlite_cpu.llm.compiled_attention import CompiledLook
+from rknnlite_cpu.llm.attention import Queries, attend
+from rknnlite_cpu.llm.compiled_attention import CompiledAttention
 from rknnlite_cpu.llm.decoder import Decoder
 from rknnlite_cpu.llm.kv_cache_storage import Half
 from rknnlite_llm import Package, export_llm
@@ -32,9 +32,9 @@ COUNTS = (1, 15, 32, 33, 77)
 
 
 @pytest.fixture
-def look() -> CompiledLook:
+def attention() -> CompiledAttention:
     needs("gcc")
-    return compiled_products.chosen("native").look
+    return compiled_products.chosen("native").attention
 
 
 def _cache(heads: int, count: int, dim: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -56,15 +56,17 @@ def _queries(heads: int, group: int, dim: int, count: int, tokens: int = 1, seed
     return Queries(turned, tokens, kept, count // 2, 3.0, mask)
 
 
-def _far(look: CompiledLook, queries: Queries, keys: np.ndarray, values: np.ndarray) -> float:
-    ours = look(queries, keys, values)
-    wanted = mixed(queries, keys.astype(np.float32), values.astype(np.float32))
+def _far(attention: CompiledAttention, queries: Queries, keys: np.ndarray, values: np.ndarray) -> float:
+    ours = attention(queries, keys, values)
+    wanted = attend(queries, keys.astype(np.float32), values.astype(np.float32))
     assert ours.shape == wanted.shape
     return float(np.abs(ours - wanted).max() / np.abs(wanted).max())
 
 
 @pytest.mark.parametrize(("heads", "group", "dim"), SHAPES, ids=str)
-def test_every_shape_and_number_of_keys(look: CompiledLook, heads: int, group: int, dim: int) -> None:
+def test_every_shape_and_number_of_keys(
+    attention: CompiledAttention, heads: int, group: int, dim: int
+) -> None:
     for count in COUNTS:
         keys, values = _cache(heads, count, dim)
         for tokens in (1, 3):
@@ -77,11 +79,13 @@ def test_every_shape_and_number_of_keys(look: CompiledLook, heads: int, group: i
                 replace(plain, kept=every.kept, keep=every.keep),
                 every,
             ):
-                assert _far(look, queries, keys, values) < CLOSE
+                assert _far(attention, queries, keys, values) < CLOSE
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 5])
-def test_any_number_of_cores(look: CompiledLook, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_number_of_cores(
+    attention: CompiledAttention, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Cores share the keys; what some of them see may be hidden from a token altogether."""
     shares: list[int] = []
 
@@ -98,41 +102,41 @@ def test_any_number_of_cores(look: CompiledLook, cores: int, monkeypatch: pytest
         assert queries.mask is not None
         queries.mask[1, 40:] = -1e30
         queries.mask[2, :-1] = -1e30
-        assert _far(look, queries, keys, values) < CLOSE
+        assert _far(attention, queries, keys, values) < CLOSE
     assert max(shares) == cores
 
 
 @pytest.mark.parametrize("size", [1.0, 30.0, 1e4, 1e30])
-def test_scores_of_any_size(look: CompiledLook, size: float) -> None:
+def test_scores_of_any_size(attention: CompiledAttention, size: float) -> None:
     """Exponentials neither overflow nor lose what counts: of scores themselves float32 keeps so many digits only."""
     keys, values = _cache(2, 100, 16)
     turned = np.random.default_rng(1).standard_normal((2, 4, 16)).astype(np.float32) * np.float32(size)
     lost = size if size < 1e5 else 1  # then one key has all
-    assert _far(look, Queries(turned, 1), keys, values) < CLOSE * lost
+    assert _far(attention, Queries(turned, 1), keys, values) < CLOSE * lost
     for cap in (0.5, 50.0, 1e4):
-        assert _far(look, Queries(turned, 1, cap=cap), keys, values) < CLOSE * max(1, min(lost, cap))
+        assert _far(attention, Queries(turned, 1, cap=cap), keys, values) < CLOSE * max(1, min(lost, cap))
 
 
-def test_what_is_no_number_is_not_hidden(look: CompiledLook) -> None:
+def test_what_is_no_number_is_not_hidden(attention: CompiledAttention) -> None:
     keys, values = _cache(2, 70, 16)
     turned = np.ones((2, 3, 16), np.float32)
     turned[1, 1, 3] = np.nan
-    found = look(Queries(turned, 1), keys, values)
+    found = attention(Queries(turned, 1), keys, values)
     assert np.isnan(found[1, 1]).all() and np.isfinite(found[[0, 0, 0, 1, 1], [0, 1, 2, 0, 2]]).all()
 
 
-def test_keys_of_more_numbers_than_the_library_takes(look: CompiledLook) -> None:
+def test_keys_of_more_numbers_than_the_library_takes(attention: CompiledAttention) -> None:
     keys, values = _cache(1, 9, 520)
-    assert _far(look, _queries(1, 2, 520, 9), keys, values) < CLOSE
+    assert _far(attention, _queries(1, 2, 520, 9), keys, values) < CLOSE
 
 
 def _engines(made: Package, size: int, keep: int) -> list[Engine]:
     """The decoder with numpy's attention and with the library's."""
     found = []
-    for look in (None, compiled_products.chosen("native").look):
+    for attention in (None, compiled_products.chosen("native").attention):
         engine = Engine(made, size, KV_CACHES["f16"])
         weights = SafeTensors(ModelFile(made.weight).data)
-        engine.decoder = Decoder(engine.model, weights, compiled_products.chosen("native").linear, look)
+        engine.decoder = Decoder(engine.model, weights, compiled_products.chosen("native").linear, attention)
         engine.cache.keep = keep
         found.append(engine)
     return found

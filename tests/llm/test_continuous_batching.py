@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rknnlite_cpu.llm.continuous_batching import Steps
+from rknnlite_cpu.llm.continuous_batching import StepBatcher
 from rknnlite_cpu.llm.decoder import Decoder
 from rknnlite_cpu.llm.kv_cache import KvCache
 from rknnlite_llm import open_llm
@@ -147,7 +147,7 @@ def test_a_session_is_not_run_inside_of_another(
 
 def test_an_interrupt_leaves_the_cache_as_it_was(package: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     model, decoder = decoder_of(package())
-    steps, cache = Steps(decoder), KvCache(model.arch, model.kv, 64)
+    steps, cache = StepBatcher(decoder), KvCache(model.arch, model.kv, 64)
     rows = np.ones((3, model.arch.hidden), np.float32)
     hidden, logits = steps.forward(rows, cache)
     real = Decoder.logits

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from rknnlite_llm.gguf import read_gguf, write_gguf
-from rknnlite_llm.isolated_tokenizer import TokenizerApart, trusted
+from rknnlite_llm.isolated_tokenizer import IsolatedTokenizer, trusted
 from rknnlite_llm.python_tokenizer.from_gguf import SPLITS
 from rknnlite_llm.tokenizer import HF_JSON, Tokenizer
 
@@ -103,7 +103,7 @@ def test_the_package_giving_up_is_a_typed_error(tmp_path: Path) -> None:
 def test_unknown_splits_give_the_same_tokens_apart(tmp_path: Path, pattern: str) -> None:
     file = file_with(tmp_path, **split_by(pattern))
     apart, here = Tokenizer(file), Tokenizer(file, isolate=False)
-    assert isinstance(apart._tokenizer, TokenizerApart)
+    assert isinstance(apart._tokenizer, IsolatedTokenizer)
     text = "<|im_start|>What is 2+2?\nßü \ud800"
     assert apart.encode(text) == here.encode(text)
     assert apart.decode(apart.encode(text)) == here.decode(here.encode(text))
@@ -153,7 +153,7 @@ def test_members_in_another_order_give_the_same_tokens(tmp_path: Path) -> None:
 
 
 def test_known_tokenizers_compute_here() -> None:
-    assert not isinstance(Tokenizer(FILE)._tokenizer, TokenizerApart)
+    assert not isinstance(Tokenizer(FILE)._tokenizer, IsolatedTokenizer)
     assert all(trusted({**PUBLISHED, **split_by(pattern)}) for pattern in SPLITS.values())
     space = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
     assert trusted({**PUBLISHED, "normalizer": space}) and trusted(
@@ -173,7 +173,7 @@ def test_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_stopping_a_session_ends_its_tokenizer(tmp_path: Path, context: LlmContext, package: Maker) -> None:
     """Ten seconds are the tokenizer's limit; the session does not wait for it."""
     tokenizer = Tokenizer(file_with(tmp_path, **split_by(HOSTILE)))
-    assert isinstance(tokenizer._tokenizer, TokenizerApart)
+    assert isinstance(tokenizer._tokenizer, IsolatedTokenizer)
     callbacks = LlmCallbacks(embed=embed_of(package()), tokenizer=tokenizer)
     with context.session(LlmParams(vocab=VocabInfo(ignore_eos_token=True)), callbacks) as session:
         future = session.run_async(PromptInput(ENDLESS), InferParams(max_new_tokens=2))

@@ -10,8 +10,7 @@ import weakref
 
 import psutil
 import pytest
-from rknnlite_llm import open_llm
-from rknnlite_llm import streaming as stream
+from rknnlite_llm import open_llm, stream
 
 from rknnlite.errors import ParamInvalid
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo

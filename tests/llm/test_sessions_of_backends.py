@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rknnlite_llm import astream, open_llm
-from rknnlite_llm import streaming as stream
-from rknnlite_llm.draft_and_adapters import Beside
+from rknnlite_llm import astream, open_llm, stream
+from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 from rknnlite_server.session_pool import SessionPool
 
 from rknnlite.errors import ContextInvalid, InputInvalid, ParamInvalid
@@ -109,13 +108,13 @@ def test_a_run_says_tokens_and_its_end(talker: Talker, recorder: Recorder) -> No
 
 
 def test_only_the_cpu_reference_guesses_tokens(talker: Talker) -> None:
-    for along in (Beside(draft="x"), Beside(speculate=3)):
+    for along in (DraftAndAdapters(draft="x"), DraftAndAdapters(speculate=3)):
         if talker.native:
             with pytest.raises(ParamInvalid, match="backend rkllm computes one token after the other"):
                 along.open(talker.context)
         else:
             along.open(talker.context)
-    Beside(speculate=0).open(talker.context)
+    DraftAndAdapters(speculate=0).open(talker.context)
 
 
 def test_stop_from_a_callback(talker: Talker, recorder: Recorder) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_cpu.llm import speculation
-from rknnlite_cpu.llm.continuous_batching import Steps
+from rknnlite_cpu.llm.continuous_batching import StepBatcher
 from rknnlite_cpu.llm.speculation import Lookup, Pace
 from rknnlite_llm import Package, export_llm, open_llm
 from rknnlite_llm.host_sampling import HostSampling
@@ -55,13 +55,13 @@ def even_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Tokens of every pass through the weights."""
     sizes: list[int] = []
-    before = Steps._through
+    before = StepBatcher._through
 
     def counted(self: Any, entry: Any) -> Any:
         sizes.append(len(entry.rows))
         return before(self, entry)
 
-    monkeypatch.setattr(Steps, "_through", counted)
+    monkeypatch.setattr(StepBatcher, "_through", counted)
     return sizes
 
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rknnlite_cpu.llm.utf8 import Utf8Gate
-from rknnlite_llm import astream
-from rknnlite_llm import streaming as stream
+from rknnlite_llm import astream, stream
 from rknnlite_llm.chat_template import JinjaTemplate, LiteralTemplate, Turn
 from rknnlite_llm.gguf import read_gguf, write_gguf
 from rknnlite_llm.streaming import TextPieces

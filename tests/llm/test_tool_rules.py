@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import pytest
-from rknnlite_llm.answers import answer_form, formats, tool_rule
+from rknnlite_llm.answers import answer_format, formats, tool_rule
 from rknnlite_llm.constraints import Choice, Gbnf, JsonObject, JsonSchema, Lark, Regex, Rule
 
 from rknnlite.errors import ParamInvalid
@@ -245,5 +245,5 @@ def test_a_rule_without_a_tool_is_refused() -> None:
 
 
 def test_templates_tell_which_of_two_writings() -> None:
-    assert answer_form("[TOOL_CALLS]{{name}}[ARGS]").name == "mistral-args"
-    assert answer_form(formats.DEEPSEEK.openings[0] + "```json").name == "deepseek-fenced"
+    assert answer_format("[TOOL_CALLS]{{name}}[ARGS]").name == "mistral-args"
+    assert answer_format(formats.DEEPSEEK.openings[0] + "```json").name == "deepseek-fenced"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rknnlite_llm.answers import AnswerForm, AnswerParser, AnswerPart, PartKind, formats
+from rknnlite_llm.answers import AnswerFormat, AnswerParser, AnswerPart, PartKind, formats
 
 Call = tuple[str, dict[str, Any]]
 BAR, LOW = "\uff5c", "\u2581"
@@ -123,7 +123,7 @@ WRITERS = {
 
 
 def read(
-    form: AnswerForm, pieces: Sequence[str], tools: Any = True, thinking: bool = False
+    form: AnswerFormat, pieces: Sequence[str], tools: Any = True, thinking: bool = False
 ) -> list[AnswerPart]:
     """The parts of an answer, pieces of one kind put together."""
     parser, found = AnswerParser(form, tools, thinking), []

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_backend.abi import rknn_matmul
 
 import rknnlite
 from rknnlite import errors
-from rknnlite.abi import rknn_matmul
 from tests.doubles.double import Double, build
 from tests.rknnrt import test_abi as declared
 

@@ -13,7 +13,7 @@ import pytest
 
 import rknnlite
 from rknnlite import errors
-from rknnlite.pool.worker_group import Crew
+from rknnlite.pool.worker_group import WorkerGroup
 from rknnlite.spi import Context
 from tests.doubles.double import Double
 from tests.support.interrupts import alarmed, handling
@@ -97,8 +97,8 @@ def test_nobody_else_uses_the_context_meanwhile(pool_of: MakePool) -> None:
 
 def test_a_call_wakes_a_worker_and_not_the_watch(pool_of: MakePool, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
-    idle = Crew._idle_for_good
-    monkeypatch.setattr(Crew, "_idle_for_good", lambda crew: looks.append(1) or idle(crew))
+    idle = WorkerGroup._idle_for_good
+    monkeypatch.setattr(WorkerGroup, "_idle_for_good", lambda crew: looks.append(1) or idle(crew))
     pool = pool_of(size=2, timeout=60)
     for value in range(50):
         assert (pool.submit(image(value)).result(10)[0] == answer(value)).all()

@@ -128,6 +128,37 @@ def test_blas_computes_alone_meanwhile_and_is_put_back(monkeypatch: pytest.Monke
     assert Blas.now == 8
 
 
+@pytest.mark.parametrize("entering", [True, False])
+def test_a_signal_handler_may_wait_for_a_thread_that_computes(
+    entering: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it comes: here it interrupts the main thread, which tells BLAS its number."""
+    numbers = [8]
+
+    def compute() -> None:
+        with threads.limited(2):
+            pass
+
+    class Blas:
+        get = staticmethod(lambda: numbers[-1])
+
+        @staticmethod
+        def set(count: int) -> None:
+            if (count == 1) is entering and len(numbers) < 4:
+                numbers.append(count)
+                other = threading.Thread(target=compute, daemon=True)
+                other.start()
+                other.join(60)
+                assert not other.is_alive(), "it waits for the thread that waits for it"
+            numbers.append(count)
+
+    monkeypatch.setattr(threads, "_blas", lambda: Blas)
+    compute()
+    assert numbers[-1] == 8 and not threads._computing
+    compute()
+    assert numbers[-2:] == [1, 8]
+
+
 def test_numpys_own_library_is_found() -> None:
     if "openblas" not in str(np.show_config(mode="dicts")).lower():  # type: ignore[call-overload]
         pytest.skip("numpy uses another BLAS here")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from rknnlite_llm import streaming as stream
+from rknnlite_llm import stream
 from rknnlite_rkllm.model_process import ModelProcess, RkllmCrashed
 
 from rknnlite.spi.llm import (

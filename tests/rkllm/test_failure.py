@@ -6,13 +6,13 @@ import socket
 import sys
 
 import pytest
+from rknnlite_backend.library import FunctionMissing
+from rknnlite_programs.childprocess import ChildProcess, ProcessEnded
 from rknnlite_rkllm.failure import Failure, error_of, failure_of
 from rknnlite_rkllm.identify import LibraryUnknown
 from rknnlite_rkllm.wire import Channel, Message
 
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError, error_from_code
-from rknnlite.native.childprocess import ChildProcess, ProcessEnded
-from rknnlite.native.library import FunctionMissing
 
 
 def sent(error: Exception) -> RknnError:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rknnlite_backend.library import LibraryNotFound, LibraryUnusable, LibraryWrongArchitecture
 from rknnlite_llm import open_llm
 from rknnlite_rkllm import identify as module
 from rknnlite_rkllm.abi.known_files import UNREADABLE_SHA256, KnownFile
@@ -20,7 +21,6 @@ from rknnlite_rkllm.loader import find
 
 from rknnlite import plugins
 from rknnlite.errors import BackendUnavailable
-from rknnlite.native.library import LibraryNotFound, LibraryUnusable, LibraryWrongArchitecture
 from rknnlite.spi.llm import PromptInput
 from tests.doubles.double import compiler
 from tests.doubles.rkllm.standin import build, model, records

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rknnlite_backend.library import FunctionMissing
 from rknnlite_rknn1rt.backend import Rknn1Backend
 
 import rknnlite
 from rknnlite.choosing import devices
 from rknnlite.errors import DeviceUnavailable, ParamInvalid
-from rknnlite.native.library import FunctionMissing
 from tests.doubles.rknn1.double1 import Double1, model
 
 from .conftest import picture, scores

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from rknnlite_backend.library import FunctionMissing, LibraryIncomplete, LibraryNotFound, LibraryUnusable
 from rknnlite_rknn1rt.abi import Flavour
 from rknnlite_rknn1rt.backend import Rknn1Backend
 from rknnlite_rknn1rt.loader import load
@@ -18,7 +19,6 @@ from rknnlite.choosing import choose_backend
 from rknnlite.cli.devices import probes
 from rknnlite.errors import ModelUnsupported, TargetPlatformUnmatch
 from rknnlite.formats import ModelFile
-from rknnlite.native.library import FunctionMissing, LibraryIncomplete, LibraryNotFound, LibraryUnusable
 from rknnlite.spi import OpenOptions
 from tests.doubles.double import build as build_rknnrt
 from tests.doubles.double import compile_c, compiler

@@ -12,8 +12,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from rknnlite_backend.abi import rknn3, rknn3_op
 
-from rknnlite.abi import rknn3, rknn3_enums, rknn3_llm, rknn3_op, rknn3_types, rknn3_v104
+from rknnlite.abi import rknn3_enums, rknn3_llm, rknn3_types, rknn3_v104
 from rknnlite.errors import ModelUnsupported
 from tests.support.corpus import ROOT
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rknnlite_backend.abi import rknn3, rknn3_op
 
-from rknnlite.abi import rknn3, rknn3_enums, rknn3_llm, rknn3_op, rknn3_types, rknn3_v104
+from rknnlite.abi import rknn3_enums, rknn3_llm, rknn3_types, rknn3_v104
 from rknnlite.errors import ModelUnsupported
 from tests.doubles.double import compile_c, compiler
 from tests.doubles.rknn3.double3 import HERE

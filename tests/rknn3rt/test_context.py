@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_backend.library import FunctionMissing
 from rknnlite_insight.dumps import Dump
 
 import rknnlite
@@ -29,7 +30,6 @@ from rknnlite.errors import (
     RunTimeout,
 )
 from rknnlite.formats import ModelFile
-from rknnlite.native.library import FunctionMissing
 from rknnlite.spi import Input
 from rknnlite.tensor import DType, Layout
 from tests.doubles.rknn3.double3 import Double3, model

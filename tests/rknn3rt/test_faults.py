@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_backend.library import FunctionMissing
 from rknnlite_llm import open_llm
 
 import rknnlite
@@ -26,7 +27,6 @@ from rknnlite.errors import (
     RunTimeout,
     TargetPlatformUnmatch,
 )
-from rknnlite.native.library import FunctionMissing
 from rknnlite.spi import Input
 from rknnlite.spi.llm import CallState, InferParams, KvPolicy, LlmParams, TokenInput
 from tests.doubles.rknn3.double3 import Double3, model

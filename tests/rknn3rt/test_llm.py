@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_backend.library import FunctionMissing
 from rknnlite_llm import open_llm
-from rknnlite_llm.draft_and_adapters import Beside
+from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 from rknnlite_llm.streaming import stream
 
 from rknnlite.errors import (
@@ -24,7 +25,6 @@ from rknnlite.errors import (
     ParamInvalid,
     RknnError,
 )
-from rknnlite.native.library import FunctionMissing
 from rknnlite.spi.llm import (
     AudioBlock,
     AuxInput,
@@ -408,10 +408,10 @@ def test_pause_and_resume(chat: Chat, version: str) -> None:
 def test_no_tokens_are_guessed_and_adapters_need_names(chat: Chat, tmp_path: Path, version: str) -> None:
     context = chat()
     with pytest.raises(ParamInvalid, match="backend rknn3rt computes one token after the other"):
-        Beside(speculate=2).open(context)
+        DraftAndAdapters(speculate=2).open(context)
     if version == "1.0.0":
         with pytest.raises(FunctionMissing, match="rknn3_lora_init"):
-            Beside(lora=str(tmp_path)).open(context)
+            DraftAndAdapters(lora=str(tmp_path)).open(context)
 
 
 def test_adapters_are_not_there_yet(chat: Chat) -> None:

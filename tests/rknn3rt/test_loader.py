@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rknnlite_rknn3rt import loader
-from rknnlite_rknn3rt.backend import Rknn3Backend
-
-import rknnlite
-from rknnlite.errors import ModelUnsupported, RknnError
-from rknnlite.native.library import (
+from rknnlite_backend.library import (
     FunctionMissing,
     LibraryIncomplete,
     LibraryIsOurs,
@@ -22,6 +17,11 @@ from rknnlite.native.library import (
     LibraryUnusable,
     LibraryWrongArchitecture,
 )
+from rknnlite_rknn3rt import loader
+from rknnlite_rknn3rt.backend import Rknn3Backend
+
+import rknnlite
+from rknnlite.errors import ModelUnsupported, RknnError
 from tests.doubles.double import compile_c, own_library
 from tests.doubles.rknn3.double3 import Double3, model
 from tests.support.needs import needs

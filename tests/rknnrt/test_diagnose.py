@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rknnlite_backend.versions import runtime_rule
 from rknnlite_rknnrt import device, native_context
 from rknnlite_rknnrt.backend import RknnrtBackend
 
@@ -19,7 +20,6 @@ from rknnlite.errors import (
     RknnError,
     TargetPlatformUnmatch,
 )
-from rknnlite.native.versions import runtime_rule
 from tests.doubles.double import Double, model
 from tests.support.corpus import genuine
 

@@ -8,6 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from rknnlite_backend.library import (
+    FunctionMissing,
+    LibraryIncomplete,
+    LibraryIsOurs,
+    LibraryNotFound,
+    LibraryUnusable,
+    LibraryWrongArchitecture,
+)
 from rknnlite_rknnrt import loader
 from rknnlite_rknnrt.backend import RknnrtBackend
 from rknnlite_rknnrt.loader import load
@@ -16,14 +24,6 @@ import rknnlite
 from rknnlite.api import RKNNLite
 from rknnlite.cli.health.runtimes import backends
 from rknnlite.errors import BackendUnavailable, ParamInvalid
-from rknnlite.native.library import (
-    FunctionMissing,
-    LibraryIncomplete,
-    LibraryIsOurs,
-    LibraryNotFound,
-    LibraryUnusable,
-    LibraryWrongArchitecture,
-)
 from rknnlite.spi.finding import Level
 from rknnlite.spi.types import Options
 from tests.doubles.double import Double, compile_c, compiler, model, own_library

@@ -22,7 +22,7 @@ from typing import Any
 
 import httpx
 import pytest
-from rknnlite_llm.draft_and_adapters import Beside
+from rknnlite_llm.draft_and_adapters import DraftAndAdapters
 from rknnlite_server.arguments import settings_of_arguments
 from rknnlite_server.command import COMMAND
 from rknnlite_server.control import ServerStatus, start_server, stop_server
@@ -358,8 +358,11 @@ def test_what_goes_along_with_a_model_in_a_file_of_parameters() -> None:
     both = settings_of(
         {"models": {"one": entry, "two": {"model": "y.rknn"}}}, ServerSettings(), "file"
     ).models
-    assert [model.beside for model in both] == [Beside("small", 6, "adapters", 1), Beside()]
-    assert replace(both[1], speculate=0).beside.speculate == 0
+    assert [model.draft_and_adapters for model in both] == [
+        DraftAndAdapters("small", 6, "adapters", 1),
+        DraftAndAdapters(),
+    ]
+    assert replace(both[1], speculate=0).draft_and_adapters.speculate == 0
     parser = argparse.ArgumentParser()
     COMMAND.arguments(parser)
     words = [
@@ -376,7 +379,7 @@ def test_what_goes_along_with_a_model_in_a_file_of_parameters() -> None:
     ]
     args = parser.parse_args(words)
     (told,) = settings_of_arguments(args, args.llm).models
-    assert told.beside == Beside("small", 6, "adapters", 0.5)
+    assert told.draft_and_adapters == DraftAndAdapters("small", 6, "adapters", 0.5)
     with pytest.raises(ParamInvalid, match=r"models\.one: speculate is 'all', must be int"):
         settings_of({"models": {"one": {**entry, "speculate": "all"}}}, ServerSettings(), "file")
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from rknnlite_backend.running import find_shapes
 
 from rknnlite.errors import InputInvalid, ParamInvalid
 from rknnlite.spi import Input
-from rknnlite.spi.dynamic_shapes import ShapesRefused, find_shapes
+from rknnlite.spi.inputs import ShapesRefused
 from rknnlite.tensor import DType, Layout, TensorAttr
 
 from .test_spi import Echo

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 
+from rknnlite_backend.abi import rknn3_op as op
+
 from rknnlite.abi import rknn3_enums as numbers
 from rknnlite.abi import rknn3_llm as llm
-from rknnlite.abi import rknn3_op as op
 from rknnlite.errors import RKNN3_CODES
 
 from .parts import Constants, Enum, members_of

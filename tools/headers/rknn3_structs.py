@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from rknnlite_backend.abi import rknn3_op as op
+
 from rknnlite.abi import rknn3_llm as llm
-from rknnlite.abi import rknn3_op as op
 from rknnlite.abi import rknn3_types as types
 
 from .parts import Function, Struct, Text

@@ -1,8 +1,9 @@
-"""``rknn_matmul_api.h``: the C names of ``rknnlite.abi.rknn_matmul`` and of the kinds of ``rknnlite.spi.matmul``."""
+"""``rknn_matmul_api.h``: the C names of ``rknnlite_backend.abi.rknn_matmul`` and of the kinds of ``rknnlite.spi.matmul``."""
 
 from __future__ import annotations
 
-from rknnlite.abi.rknn_matmul import Info, Io, QuantParams, Shape, Tensor
+from rknnlite_backend.abi.rknn_matmul import Info, Io, QuantParams, Shape, Tensor
+
 from rknnlite.spi.matmul import BLayout, BQuant, MatmulType
 
 from . import rknn

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from rknnlite_backend.running import not_prepared, not_run
 
 from rknnlite import socs
 from rknnlite.formats import Model, ModelFile
 from rknnlite.formats.tensor_attrs import default_attr
 from rknnlite.quant import quantise
 from rknnlite.spi import Backend, Context, Input, OpenOptions, Probe, Versions
-from rknnlite.spi.running import not_prepared, not_run
 from rknnlite.tensor import TensorAttr
 
 __all__ = ["MeanBackend", "MeanContext"]

@@ -1,4 +1,4 @@
-"""Verdicts and lowered islands in the build cache, by what they depend on."""
+"""Verdicts on engines and lowered islands in the build cache, by what they depend on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Optional
 
+from rknnlite_programs import buildcache
+
 import rknnlite
 from rknnlite.errors import RknnError
 from rknnlite.log import logger
-from rknnlite.native import buildcache
 
 __all__ = ["Store"]
 

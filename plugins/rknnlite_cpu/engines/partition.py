@@ -1,4 +1,4 @@
-"""Parts of a plan that an engine can run: maximal runs of nodes that are lowered."""
+"""Partitions a plan: the parts that an engine can run, maximal runs of nodes that are lowered."""
 
 from __future__ import annotations
 

@@ -39,8 +39,9 @@ thread ends last: its 3.8 lets one thread alone set OpenBLAS's number, and sets 
 _NAMES = re.compile(r"blas|blis|mkl_rt")
 
 _mine = threading.local()
-_lock = threading.RLock()  # a signal handler may compute, with a context of its own, while this thread has it
-_active = 0
+_computing: list[None] = []  # one for each computation under way; threads append and pop at any time
+_lock = threading.Lock()  # nobody waits for it, see ``_adjust``
+_alone = False  # whether BLAS was told to compute alone
 _before = 0
 
 
@@ -81,29 +82,37 @@ class limited:
 
 
 def _enter() -> None:
-    global _active, _before
     blas = _blas()
-    if blas is None:
-        return
-    with _lock:
-        _active += 1  # first: a signal handler that computes from here on leaves BLAS alone
-        if _active == 1:
-            _before = blas.get()
-            if _before != 1:
-                blas.set(1)
+    if blas is not None:
+        _computing.append(None)
+        _adjust(blas)
 
 
 def _leave() -> None:
-    global _active
     blas = _blas()
-    if blas is None:
-        return
-    with _lock:
-        if _active == 0:  # a fork came in between
-            return
-        if _active == 1 and _before != 1:
-            blas.set(_before)
-        _active -= 1
+    if blas is not None:
+        with contextlib.suppress(IndexError):  # a fork came in between
+            _computing.pop()
+        _adjust(blas)
+
+
+def _adjust(blas: _Blas) -> None:
+    """Tell BLAS to compute alone while anything is computed, and with its own number otherwise.
+
+    A signal handler may come in the middle of this, and wait for another thread that computes. So nobody waits here: whoever
+    is at it already looks again when he has done it.
+    """
+    global _alone, _before
+    while bool(_computing) != _alone and _lock.acquire(False):
+        try:
+            alone = bool(_computing)
+            if alone and not _alone:
+                _before = blas.get()
+            if alone != _alone and _before != 1:
+                blas.set(1 if alone else _before)
+            _alone = alone
+        finally:
+            _lock.release()
 
 
 class _Blas:
@@ -135,10 +144,11 @@ def _blas() -> Optional[_Blas]:
 
 def _forget() -> None:
     """A forked child starts over; the thread that forked may have been inside a computation."""
-    global _lock, _mine, _active
-    if _active and (blas := _blas()) is not None:
+    global _lock, _mine, _alone
+    if _alone and (blas := _blas()) is not None:
         blas.set(_before)
-    _lock, _mine, _active = threading.RLock(), threading.local(), 0
+    _computing.clear()
+    _lock, _mine, _alone = threading.Lock(), threading.local(), False
 
 
 after_fork(_forget)

@@ -1,4 +1,4 @@
-"""The heart of attention: what rows of queries see of keys and values.
+"""Attention: what rows of queries see of keys and values.
 
 This is the definition; ``compiled_attention.py`` computes some of it.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..kernels.parallel import matmul
 from .norms_and_activations import capped
 
-__all__ = ["Look", "Queries", "mixed"]
+__all__ = ["AttentionFunction", "Queries", "attend"]
 
 Array = NDArray[Any]
 
@@ -37,11 +37,11 @@ class Queries:
     mask: Optional[Array] = None
 
 
-Look = Callable[[Queries, Array, Array], Array]
-"""As ``mixed``, of keys and values in float16."""
+AttentionFunction = Callable[[Queries, Array, Array], Array]
+"""As ``attend``, of keys and values in float16."""
 
 
-def mixed(queries: Queries, keys: Array, values: Array) -> Array:
+def attend(queries: Queries, keys: Array, values: Array) -> Array:
     """Softmax over float32 (kv heads, keys, head_dim), weighted sum of values: (kv heads, rows of queries, head_dim)."""
     scores = _scores(queries, keys)
     scores -= scores.max(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""How a layer of the decoder looks at other tokens: attention, or a short convolution over the last ones."""
+"""What a layer of the decoder does with other tokens: attention with its projections, or a short convolution over the last ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_llm.container.architecture import Architecture, Turn
 
-from .attention import Look, Queries, mixed
+from .attention import AttentionFunction, Queries, attend
 from .attention_mask import Chunk
 from .linear import Linear
 from .norms_and_activations import make_norm
@@ -35,12 +35,12 @@ class Attention:
         out_bias: Optional[Array] = None,
         q_norm: Optional[Array] = None,
         k_norm: Optional[Array] = None,
-        look: Optional[Look] = None,
+        attention: Optional[AttentionFunction] = None,
     ) -> None:
-        """``look`` looks at float16 keys and values for few tokens."""
+        """``attention`` looks at float16 keys and values for few tokens."""
         self._arch, self._number, self._kind = arch, number, arch.kind(number)
         self._qkv, self._out, self._qkv_bias, self._out_bias = qkv, out, qkv_bias, out_bias
-        self._look = look
+        self._attention = attention
         self._norms = [
             make_norm(arch.norm, arch.rms_eps, weight) for weight in (q_norm, k_norm) if weight is not None
         ]
@@ -81,13 +81,13 @@ class Attention:
             chunk.first(kind.window),
             len(qkv) == 1 or cache.stepwise,
         )
-        halves = store.halves() if alone and self._look is not None else None
+        halves = store.halves() if alone and self._attention is not None else None
         if halves is not None:
-            assert self._look is not None
+            assert self._attention is not None
             cache.store(self._number, keys, values)
             seen = slice(first, min(cache.total + len(qkv), cache.size))
             asked = self._queries(queries, chunk, slice(0, len(qkv)))
-            return self._by_token(self._look(asked, halves[0][:, seen], halves[1][:, seen]), len(qkv))
+            return self._by_token(self._attention(asked, halves[0][:, seen], halves[1][:, seen]), len(qkv))
         keys, values = store.rounded(keys), store.rounded(values)
         if alone:  # what a token drops it cannot see: store first, the cache is all there is
             cache.store(self._number, keys, values)
@@ -102,7 +102,7 @@ class Attention:
         blocks = [slice(i, min(i + step, len(qkv))) for i in range(0, len(qkv), step)]
         found = [
             self._by_token(
-                mixed(self._queries(queries, chunk, rows), all_keys, all_values), rows.stop - rows.start
+                attend(self._queries(queries, chunk, rows), all_keys, all_values), rows.stop - rows.start
             )
             for rows in blocks
         ]

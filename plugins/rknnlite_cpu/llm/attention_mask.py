@@ -1,4 +1,4 @@
-"""What the tokens of one chunk see in the cache and in the chunk, and by how much they turn."""
+"""The attention mask of the tokens of one chunk: what they see in the cache and in the chunk, and by how much they turn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MASKED = np.float32(-1e30)
 class Chunk:
     """``count`` tokens behind what ``cache`` holds; layers of a kind share what is computed here.
 
-    ``positions`` as ``Rows`` has them.
+    ``positions`` as ``DecoderInput`` has them.
     """
 
     def __init__(

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from rknnlite.errors import ParamInvalid
 
 from ..kernels.parallel import parts_of, run_blocks
-from .attention import Queries, mixed
+from .attention import Queries, attend
 
-__all__ = ["CompiledLook"]
+__all__ = ["CompiledAttention"]
 
 Array = NDArray[Any]
 _UNIT = 16
@@ -41,8 +41,8 @@ class _Attention(ctypes.Structure):
     )
 
 
-class CompiledLook:
-    """A ``Look``. Raises ParamInvalid when the library gives wrong sums."""
+class CompiledAttention:
+    """A ``AttentionFunction``. Raises ParamInvalid when the library gives wrong sums."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         size, address = ctypes.c_ssize_t, ctypes.c_void_p
@@ -55,7 +55,7 @@ class CompiledLook:
         """Keys and values are views of float16 (kv heads, keys, head_dim), whose heads may lie apart."""
         heads, count, dim = keys.shape
         if dim > _MOST_WIDTH:
-            return mixed(queries, keys.astype(np.float32), values.astype(np.float32))
+            return attend(queries, keys.astype(np.float32), values.astype(np.float32))
         rows, width = queries.turned.shape[1], -(-dim // _UNIT) * _UNIT
         turned = _wide(queries.turned, width)
         kept = None if queries.kept is None else _wide(queries.kept, width)
@@ -86,7 +86,7 @@ class CompiledLook:
         turned, kept = random.standard_normal((2, 2, 6, 20)).astype(np.float32)
         mask = np.where(random.random((2, _KEYS + 7)) < 0.3, np.float32(-1e30), np.float32(0))
         for queries in (Queries(turned, 2), Queries(turned, 2, kept, 5, 3.0, mask)):
-            wanted = mixed(queries, keys.astype(np.float32), values.astype(np.float32))
+            wanted = attend(queries, keys.astype(np.float32), values.astype(np.float32))
             far = float(np.abs(self(queries, keys, values) - wanted).max() / np.abs(wanted).max())
             if not far < _TOLERANCE:
                 raise ParamInvalid(

@@ -18,15 +18,15 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 from rknnlite_llm.container.weight_types import COLUMNS, GROUP, WEIGHT_TYPES, tiles
+from rknnlite_programs import buildcache
 
 from rknnlite import config
 from rknnlite.errors import BackendUnavailable, ParamInvalid
 from rknnlite.log import logger
-from rknnlite.native import buildcache
 from rknnlite.native.processors import instructions
 
 from ..kernels.parallel import parts_of, run_blocks
-from .compiled_attention import CompiledLook
+from .compiled_attention import CompiledAttention
 from .linear import Linear, make_linear, padded
 
 __all__ = ["ENGINES", "Products", "chosen"]
@@ -52,7 +52,7 @@ _TOLERANCE = 1e-5
 
 
 class Products:
-    """The built library; ``look`` is its attention.
+    """The built library; ``attention`` is its attention.
 
     Raises BackendUnavailable without a compiler, ParamInvalid when it fails or gives wrong sums.
     """
@@ -73,7 +73,7 @@ class Products:
         self.many.argtypes = [matrix, size, size, address, size, address]
         self.few.restype = self.many.restype = None
         self._check()
-        self.look = CompiledLook(library)
+        self.attention = CompiledAttention(library)
 
     def linear(self, weights: str, codes: Array, scale: Optional[Array], inputs: int, outputs: int) -> Linear:
         """As ``linear.make_linear``, by the library where it knows the type."""

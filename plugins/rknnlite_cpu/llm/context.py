@@ -47,17 +47,17 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         chunk = _positive("prefill_chunk", options.extra.get("prefill_chunk", _CHUNK))
         weights = weights or _beside(file)
         products = chosen(options.extra.get("engine"))
-        make, look = (make_linear, None) if products is None else (products.linear, products.look)
+        make, attention = (make_linear, None) if products is None else (products.linear, products.attention)
         observe = options.extra.get("observe")
         if observe is not None:
             make = observed(make, observe)
-        super().__init__(CpuEngine(model, weights, chunk, make, look))
+        super().__init__(CpuEngine(model, weights, chunk, make, attention))
         verify = options.extra.get("verify")
         if verify is None or verify:
             _verify(file, weights, again=verify is not None)
         self._draft: Draft | None = None
         if options.extra.get("draft") is not None:
-            self._draft = Draft(options.extra["draft"], model, chunk, make, look)
+            self._draft = Draft(options.extra["draft"], model, chunk, make, attention)
             self._engine.speculate = _GUESSES
 
     @property
@@ -111,13 +111,13 @@ class CpuLlmContext(EngineContext[CpuEngine, CpuLlmSession]):
         return engine.embedding.score(ids, seconds, calls)
 
     def logits(self, text: Sequence[int], embed: EmbedCallback) -> Iterator[NDArray[Any]]:
-        from .prompt_logits import forced_logits  # evaluation only
+        from .prompt_logits import prompt_logits  # evaluation only
 
         engine = self._engine
         calls = self._table_calls(embed)
         engine.check_open()
         engine.check_weights()
-        return forced_logits(engine, calls.checked_ids(text, "the text"), calls)
+        return prompt_logits(engine, calls.checked_ids(text, "the text"), calls)
 
     def _table_calls(self, embed: EmbedCallback) -> CheckedCallbacks:
         arch = self._engine.model.arch

@@ -1,4 +1,4 @@
-"""Who steps through the weights: the tokens of all sessions that wait at the same time, in one pass.
+"""Continuous batching: the tokens of all sessions that wait at the same time go through the weights in one pass.
 
 Decoding is bound by reading the weights, so the next tokens of several sessions cost little more than one. Each session calls
 ``forward`` from a thread of its own; one of them computes the pass for all that wait. A session joins and leaves at any step.
@@ -16,10 +16,10 @@ from typing import Any, Optional, Union
 from numpy.typing import NDArray
 
 from .decoder import Decoder
-from .decoder_input import Rows
+from .decoder_input import DecoderInput
 from .kv_cache import KvCache
 
-__all__ = ["Steps"]
+__all__ = ["StepBatcher"]
 
 Array = NDArray[Any]
 _MOST = 32
@@ -31,7 +31,7 @@ _PATIENCE = 0.1
 class _Entry:
     """What one session wants computed."""
 
-    def __init__(self, rows: Rows, cache: KvCache, wants_logits: bool, guesses: bool = False) -> None:
+    def __init__(self, rows: DecoderInput, cache: KvCache, wants_logits: bool, guesses: bool = False) -> None:
         self.rows, self.cache, self.wants_logits, self.guesses = rows, cache, wants_logits, guesses
         self.hidden: Optional[Array] = None
         self.logits: Optional[Array] = None
@@ -49,7 +49,7 @@ class _Entry:
         return (len(self.rows) if self.guesses else 1) if self.wants_logits else 0
 
 
-class Steps:
+class StepBatcher:
     """Passes through one model's decoder, one at a time."""
 
     def __init__(self, decoder: Decoder) -> None:
@@ -73,19 +73,19 @@ class Steps:
                 self._turn.notify_all()
 
     def forward(
-        self, rows: Union[Array, Rows], cache: KvCache, wants_logits: bool = True
+        self, rows: Union[Array, DecoderInput], cache: KvCache, wants_logits: bool = True
     ) -> tuple[Array, Optional[Array]]:
         """Hidden states (n, hidden) of some tokens behind the cache, and the logits (vocab,) of the last one."""
-        return self._through(_Entry(Rows.of(rows), cache, wants_logits))
+        return self._through(_Entry(DecoderInput.of(rows), cache, wants_logits))
 
-    def ahead(self, embeds: Array, cache: KvCache) -> tuple[Array, Array]:
+    def verify(self, embeds: Array, cache: KvCache) -> tuple[Array, Array]:
         """As ``forward`` for a token and guesses of those behind it: logits (n, vocab) behind every one, as if they came singly.
 
         Of the cache's policy nothing may happen meanwhile: there is room, and no group of keys gets full.
         """
         cache.stepwise = True
         try:
-            hidden, logits = self._through(_Entry(Rows.of(embeds), cache, True, guesses=True))
+            hidden, logits = self._through(_Entry(DecoderInput.of(embeds), cache, True, guesses=True))
         finally:
             cache.stepwise = False
         assert logits is not None

@@ -26,9 +26,9 @@ from rknnlite.spi.llm import (
 
 from .kv_cache import KvCache
 from .lora import Enabled
-from .prefill_input import UNKNOWN, Feed, media_feed
+from .prefill_input import UNKNOWN, PrefillInput, media_input
 
-__all__ = ["Conversation", "Feed"]
+__all__ = ["Conversation", "PrefillInput"]
 
 Array = NDArray[Any]
 
@@ -162,7 +162,7 @@ class Conversation:
 
     def feed(
         self, main: Any, template: ChatTemplate, calls: CheckedCallbacks, aux: Sequence[AuxInput] = ()
-    ) -> Feed:
+    ) -> PrefillInput:
         """Turn the inputs into embeddings, behind what is in the cache; checks that there is room."""
         feed = self.with_past(self._feed(main, template, calls, aux), calls, turn=True)
         self._settle_ring()
@@ -178,7 +178,7 @@ class Conversation:
             )
         return feed
 
-    def with_past(self, feed: Feed, calls: CheckedCallbacks, turn: bool = False) -> Feed:
+    def with_past(self, feed: PrefillInput, calls: CheckedCallbacks, turn: bool = False) -> PrefillInput:
         """With all that is in the cache before it where it cannot stay there (``KvCache.outgrown``).
 
         Raises InputInvalid when that was no text.
@@ -195,19 +195,19 @@ class Conversation:
         self._cache.truncate(0)
         self.keys = []
         rows = np.concatenate([calls.embeddings(past), feed.embeds])
-        return Feed(rows, np.concatenate([past, feed.tokens]), keys + feed.keys)
+        return PrefillInput(rows, np.concatenate([past, feed.tokens]), keys + feed.keys)
 
     def _feed(
         self, main: Any, template: ChatTemplate, calls: CheckedCallbacks, aux: Sequence[AuxInput]
-    ) -> Feed:
+    ) -> PrefillInput:
         if isinstance(main, MessagesInput):
             return self._messages(main, template, calls, aux)
         if isinstance(main, EmbedInput):
             rows = calls.checked_embeddings(main.embeds, None, "the input")
             pending = self._unfed(drop_end=False)
             if not len(pending):
-                return Feed(rows)
-            return Feed(np.concatenate([calls.embeddings(pending), rows]), pending)
+                return PrefillInput(rows)
+            return PrefillInput(np.concatenate([calls.embeddings(pending), rows]), pending)
         if isinstance(main, TokenInput):
             tokens = calls.checked_ids(main.tokens, "the input")
             if main.whole:
@@ -217,8 +217,8 @@ class Conversation:
             return self._multimodal(main, template, calls, aux)
         return self._embedded(self._text(main, main.prompt, template, calls), calls)
 
-    def _embedded(self, tokens: Array, calls: CheckedCallbacks) -> Feed:
-        return Feed(calls.embeddings(tokens), tokens)
+    def _embedded(self, tokens: Array, calls: CheckedCallbacks) -> PrefillInput:
+        return PrefillInput(calls.embeddings(tokens), tokens)
 
     def _multimodal(
         self,
@@ -226,7 +226,7 @@ class Conversation:
         template: ChatTemplate,
         calls: CheckedCallbacks,
         aux: Sequence[AuxInput],
-    ) -> Feed:
+    ) -> PrefillInput:
         if main.prompt is not None:
             tokens = self._text(main, expand_tags(main.prompt, main.blocks), template, calls)
         else:
@@ -235,7 +235,7 @@ class Conversation:
         answered = (
             min(len(self.unfed), len(tokens)) if tokens[: len(self.unfed)].tolist() == self.unfed else 0
         )
-        return media_feed(self.model, tokens, main.blocks, aux, self.cache.position, calls, answered)
+        return media_input(self.model, tokens, main.blocks, aux, self.cache.position, calls, answered)
 
     def tokens_of(self, main: MessagesInput, template: ChatTemplate, calls: CheckedCallbacks) -> Array:
         """A conversation's tokens."""
@@ -247,10 +247,10 @@ class Conversation:
         template: ChatTemplate,
         calls: CheckedCallbacks,
         aux: Sequence[AuxInput],
-    ) -> Feed:
+    ) -> PrefillInput:
         rendered, tokens = self._rendered(main, template, calls)
         system = None if main.blocks else self._system_length(rendered, tokens, calls)
-        feed = media_feed(self.model, tokens, main.blocks, aux, 0, calls)
+        feed = media_input(self.model, tokens, main.blocks, aux, 0, calls)
         return self._behind_cached(feed, system)
 
     def _rendered(
@@ -259,7 +259,7 @@ class Conversation:
         rendered = template.conversation(main, self.tools)
         return rendered, calls.tokens(expanded(rendered.text, main))
 
-    def _behind_cached(self, feed: Feed, system: int | None) -> Feed:
+    def _behind_cached(self, feed: PrefillInput, system: int | None) -> PrefillInput:
         """All that the model is to see without what the cache holds of its beginning; ``system`` tokens are to stay."""
         cached = self.cached(feed.keys)
         if cached != self.cache.total:

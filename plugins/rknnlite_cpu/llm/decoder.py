@@ -16,11 +16,11 @@ from rknnlite_llm.container.safetensors import SafeTensors
 from rknnlite_llm.weights import gated, layer_norms
 
 from ..kernels.threads import cores, limited
-from .attention import Look
+from .attention import AttentionFunction
 from .attention_layer import Attention, Parts, ShortConv
 from .attention_mask import Chunk
-from .decoder_input import Rows
-from .feed_forward import Mixture, Network
+from .decoder_input import DecoderInput
+from .feed_forward import FeedForward, MixtureOfExperts
 from .kv_cache import KvCache
 from .linear import Maker, make_linear
 from .lora import adapting
@@ -37,7 +37,7 @@ class _Layer:
     """Its halves, and the norms before and behind them; what is not there does nothing."""
 
     mixer: Union[Attention, ShortConv]
-    network: Union[Network, Mixture]
+    network: Union[FeedForward, MixtureOfExperts]
     norm1: Normed
     norm2: Normed
     post1: Normed
@@ -48,26 +48,30 @@ class Decoder:
     """A transformer (see ``Architecture``) on the weights of a package."""
 
     def __init__(
-        self, model: LlmModel, weights: SafeTensors, make: Maker = make_linear, look: Optional[Look] = None
+        self,
+        model: LlmModel,
+        weights: SafeTensors,
+        make: Maker = make_linear,
+        attention: Optional[AttentionFunction] = None,
     ) -> None:
         """Check and wrap the weights; nothing is copied but scales and vectors. Raises ModelInvalid.
 
-        ``look``: what computes attention of few tokens to float16 keys and values; None: numpy.
+        ``attention``: what computes attention of few tokens to float16 keys and values; None: numpy.
         """
         self.arch = arch = model.arch
         found = WeightReader(model, weights, make)
-        self._layers = [_layer(arch, found, i, look) for i in range(arch.layers)]
+        self._layers = [_layer(arch, found, i, attention) for i in range(arch.layers)]
         ends = found.ends()
         self._norm, self._embed_norm = _norm(arch, ends, "norm"), _norm(arch, ends, "embed_norm")
         self._head = found.matrix("head") if arch.head else None
 
-    def forward(self, parts: Sequence[tuple[Union[Array, Rows], KvCache]]) -> list[Array]:
+    def forward(self, parts: Sequence[tuple[Union[Array, DecoderInput], KvCache]]) -> list[Array]:
         """Run (n, hidden) float32 embeddings, or rows, behind what each cache holds; hidden states (n, hidden), normalised.
 
         The parts go through the weights together. None may be longer than ``cache.room()`` of its own cache; where tokens see
         those behind them, a part is a whole text.
         """
-        given = [(Rows.of(rows), cache) for rows, cache in parts]
+        given = [(DecoderInput.of(rows), cache) for rows, cache in parts]
         ends = list(accumulate(len(rows) for rows, _ in given))
         places = [slice(end - len(rows), end) for end, (rows, _) in zip(ends, given)]
         chunks = [Chunk(self.arch, cache, len(rows), rows.positions) for rows, cache in given]
@@ -121,7 +125,9 @@ def _norm(arch: Architecture, vectors: dict[str, Array], name: str) -> Normed:
     return make_norm(arch.norm, arch.rms_eps, vectors[name], vectors.get(f"{name}_bias"))
 
 
-def _layer(arch: Architecture, found: WeightReader, number: int, look: Optional[Look]) -> _Layer:
+def _layer(
+    arch: Architecture, found: WeightReader, number: int, attention: Optional[AttentionFunction]
+) -> _Layer:
     parts, there = found.layer(number), layer_norms(arch, number)
     norms = {
         name: _norm(arch, parts, name) if name in there else _same
@@ -130,7 +136,7 @@ def _layer(arch: Architecture, found: WeightReader, number: int, look: Optional[
     if arch.kind(number).mixer is Mixer.CONV:
         mixer: Union[Attention, ShortConv] = ShortConv(arch, number, **_named(parts, _CONV))
     else:
-        mixer = Attention(arch, number, **_named(parts, _ATTENTION), look=look)
+        mixer = Attention(arch, number, **_named(parts, _ATTENTION), attention=attention)
     return _Layer(mixer, _network(arch, parts, number), **norms)
 
 
@@ -142,15 +148,17 @@ def _named(parts: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {name: parts[name] for name in names if name in parts}
 
 
-def _network(arch: Architecture, parts: dict[str, Any], number: int) -> Union[Network, Mixture]:
+def _network(arch: Architecture, parts: dict[str, Any], number: int) -> Union[FeedForward, MixtureOfExperts]:
     first = "gate_up" if gated(arch) else "up"
 
-    def one(prefix: str = "") -> Network:
+    def one(prefix: str = "") -> FeedForward:
         biases = (parts.get(f"{prefix}{first}_bias"), parts.get(f"{prefix}down_bias"))
-        return Network(arch.activation, parts[prefix + first], parts[f"{prefix}down"], gated(arch), *biases)
+        return FeedForward(
+            arch.activation, parts[prefix + first], parts[f"{prefix}down"], gated(arch), *biases
+        )
 
     if not (arch.kind(number).experts and arch.experts):
         return one()
     networks = [one(f"experts.{i}.") for i in range(arch.experts.count)]
     shared = one("shared.") if arch.experts.shared else None
-    return Mixture(arch.experts, parts["router"], networks, shared, parts.get("shared_gate"))
+    return MixtureOfExperts(arch.experts, parts["router"], networks, shared, parts.get("shared_gate"))

@@ -1,4 +1,4 @@
-"""What goes through the decoder in one piece: embeddings, where they stand, what joins them on the way."""
+"""What goes through the decoder in one piece: embeddings, their positions, what joins them on the way."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Optional, Union
 
 from numpy.typing import NDArray
 
-__all__ = ["Rows"]
+__all__ = ["DecoderInput"]
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Rows:
+class DecoderInput:
     """``embeds`` float32 (n, hidden) of n tokens that follow each other.
 
     Without more they stand at the next positions. Else ``positions`` int64 (3, n): time, height and width of each; ``behind``
@@ -26,15 +26,15 @@ class Rows:
     extra: Optional[Array] = None
 
     @staticmethod
-    def of(given: Union[Array, Rows]) -> Rows:
+    def of(given: Union[Array, DecoderInput]) -> DecoderInput:
         """Rows as they are, embeddings alone as rows."""
-        return given if isinstance(given, Rows) else Rows(given)
+        return given if isinstance(given, DecoderInput) else DecoderInput(given)
 
     def __len__(self) -> int:
         return len(self.embeds)
 
-    def __getitem__(self, part: slice) -> Rows:
+    def __getitem__(self, part: slice) -> DecoderInput:
         positions = None if self.positions is None else self.positions[:, part]
         behind = None if self.behind is None else self.behind[part]
         extra = None if self.extra is None else self.extra[:, part]
-        return Rows(self.embeds[part], positions, behind, extra)
+        return DecoderInput(self.embeds[part], positions, behind, extra)

@@ -1,4 +1,4 @@
-"""A smaller model of the same vocabulary, which guesses what the larger one will say."""
+"""The draft model: a smaller one of the same vocabulary, which guesses what the larger one will say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rknnlite_llm.package import EmbedTable, Package
 from rknnlite.errors import ModelInvalid, ParamInvalid
 from rknnlite.formats import ModelFile
 
-from .attention import Look
+from .attention import AttentionFunction
 from .engine import CpuEngine
 from .kv_cache import KvCache
 from .linear import Maker, make_linear
@@ -25,7 +25,12 @@ class Draft:
     """The model and its embeddings, shared by all sessions."""
 
     def __init__(
-        self, prefix: Any, model: LlmModel, chunk: int, make: Maker = make_linear, look: Optional[Look] = None
+        self,
+        prefix: Any,
+        model: LlmModel,
+        chunk: int,
+        make: Maker = make_linear,
+        attention: Optional[AttentionFunction] = None,
     ) -> None:
         """Open the package ``prefix`` to guess for ``model``. Raises ModelInvalid, ModelUnsupported or ParamInvalid."""
         package = Package.of(prefix)
@@ -34,7 +39,7 @@ class Draft:
                 raise ModelInvalid(f"draft {prefix}: {path} is not there; export the model again")
         draft = read_llm(ModelFile(package.model))
         _check_vocabulary(draft, model)
-        self.engine = CpuEngine(draft, ModelFile(package.weight), chunk, make, look)
+        self.engine = CpuEngine(draft, ModelFile(package.weight), chunk, make, attention)
         _ = self.engine.steps  # of a model that generates text
         self.embed = EmbedTable(
             package.embed, draft.arch.vocab_size, draft.arch.hidden, package.embed_sample()

@@ -14,7 +14,7 @@ from rknnlite_llm.container.safetensors import SafeTensors
 
 from ..kernels.parallel import BLOCK_ELEMENTS, run_blocks
 from ..kernels.threads import cores, limited
-from .attention import Queries, mixed
+from .attention import Queries, attend
 from .linear import Linear, Maker, make_linear
 from .norms_and_activations import ACTIVATIONS, layer_normed
 from .weight_reader import WeightReader
@@ -98,5 +98,5 @@ class Encoder:
         queries, keys, values = np.split(heads, 3)
         queries = queries * self._scale
         step = max(1, _SCORES // (arch.heads * count))
-        blocks = [mixed(Queries(queries[:, i : i + step], 1), keys, values) for i in range(0, count, step)]
+        blocks = [attend(Queries(queries[:, i : i + step], 1), keys, values) for i in range(0, count, step)]
         return np.concatenate(blocks, axis=1).transpose(1, 0, 2).reshape(count, -1)

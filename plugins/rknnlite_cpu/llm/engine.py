@@ -20,8 +20,8 @@ from rknnlite.formats import ModelFile
 from rknnlite.spi.llm import KvStore, LlmConfig, LlmParams, TaskType
 from rknnlite.tensor import DType, Layout, TensorAttr
 
-from .attention import Look
-from .continuous_batching import Steps
+from .attention import AttentionFunction
+from .continuous_batching import StepBatcher
 from .decoder import Decoder
 from .embedding import EmbeddingPass
 from .encoder import Encoder
@@ -36,7 +36,7 @@ _MOST_GUESSES = 15  # with the chosen token 16 rows, whose products are made as 
 class CpuEngine(LlmEngine):
     """The decoder on its weights, and what sessions ask about the model.
 
-    ``chunk``: tokens prefilled at a time; ``make``: what wraps a matrix; ``look``: see ``Decoder``;
+    ``chunk``: tokens prefilled at a time; ``make``: what wraps a matrix; ``attention``: see ``Decoder``;
     ``speculate``: tokens that are guessed where nobody says how many.
     """
 
@@ -46,7 +46,7 @@ class CpuEngine(LlmEngine):
         weights: ModelFile,
         chunk: int,
         make: Maker = make_linear,
-        look: Optional[Look] = None,
+        attention: Optional[AttentionFunction] = None,
     ) -> None:
         """Raises ModelInvalid when model and weights do not belong together."""
         super().__init__()
@@ -55,16 +55,18 @@ class CpuEngine(LlmEngine):
         weights.check()
         tensors = SafeTensors(weights.data, weights.label)
         weights.want_large_pages()
-        network = Encoder(model, tensors, make) if model.arch.encoder else Decoder(model, tensors, make, look)
+        network = (
+            Encoder(model, tensors, make) if model.arch.encoder else Decoder(model, tensors, make, attention)
+        )
         self.embedding = EmbeddingPass(model, network, tensors, chunk)
-        self._steps = Steps(network) if isinstance(network, Decoder) and model.arch.causal else None
+        self._steps = StepBatcher(network) if isinstance(network, Decoder) and model.arch.causal else None
         self.closed = False
         self.speculate = 0
         self.adapters: dict[str, Adapter] = {}
         self._runners: set[int] = set()
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> StepBatcher:
         """The decoder's steps; raises ModelUnsupported for a model that generates nothing."""
         if self._steps is None or not self.model.arch.head:
             what = (
@@ -135,7 +137,7 @@ class CpuEngine(LlmEngine):
 
     @contextmanager
     def one_run(self, stopping: Callable[[], bool]) -> Iterator[bool]:
-        """Sessions run side by side here: their steps go through the weights together (``Steps``)."""
+        """Sessions run side by side here: their steps go through the weights together (``StepBatcher``)."""
         thread = threading.get_ident()
         if thread in self._runners:
             raise ContextInvalid(

@@ -1,4 +1,4 @@
-"""The network behind attention in a layer of the decoder: one, or a mixture of experts."""
+"""The feed-forward network behind attention in a layer of the decoder: one, or a mixture of experts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..kernels.parallel import BLOCK_ELEMENTS, run_blocks
 from .linear import Linear
 from .norms_and_activations import ACTIVATIONS, softmax
 
-__all__ = ["Mixture", "Network"]
+__all__ = ["FeedForward", "MixtureOfExperts"]
 
 Array = NDArray[Any]
 
 
-class Network:
+class FeedForward:
     """``down(activation(gate) * up)``; without a gate ``down(activation(up))``."""
 
     def __init__(
@@ -58,15 +58,15 @@ class Network:
         return out
 
 
-class Mixture:
+class MixtureOfExperts:
     """Some of many networks for every token, and one for all of them where there is one."""
 
     def __init__(
         self,
         form: Experts,
         router: Array,
-        networks: Sequence[Network],
-        shared: Optional[Network] = None,
+        networks: Sequence[FeedForward],
+        shared: Optional[FeedForward] = None,
         shared_gate: Optional[Array] = None,
     ) -> None:
         self._form, self._router, self._networks = form, np.ascontiguousarray(router.T), networks

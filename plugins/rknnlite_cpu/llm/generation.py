@@ -25,9 +25,9 @@ from rknnlite.spi.llm import (
 )
 from rknnlite.tensor import TensorAttr
 
-from .continuous_batching import Steps
-from .conversation import Conversation, Feed
-from .speculation import Ahead, Guesser
+from .continuous_batching import StepBatcher
+from .conversation import Conversation, PrefillInput
+from .speculation import Guesser, Speculation
 from .utf8 import Utf8Gate
 
 __all__ = ["Counters", "Generation"]
@@ -48,7 +48,7 @@ class Generation:
 
     def __init__(
         self,
-        steps: Steps,
+        steps: StepBatcher,
         talk: Conversation,
         params: LlmParams,
         sampler: Sampler,
@@ -66,11 +66,13 @@ class Generation:
             talk.model.eos_ids
         )
         self._counts: Counter[int] = Counter()
-        self._ahead = (
-            Ahead(steps, talk, calls, guesser, params.speculate) if guesser and params.speculate else None
+        self._speculation = (
+            Speculation(steps, talk, calls, guesser, params.speculate)
+            if guesser and params.speculate
+            else None
         )
 
-    def run(self, feed: Feed, infer: InferParams, counters: Counters) -> RunSummary:
+    def run(self, feed: PrefillInput, infer: InferParams, counters: Counters) -> RunSummary:
         """Returns how it ended; the final state has been reported then."""
         start = time.perf_counter()
         counters.prefill = counters.decode = 0
@@ -84,13 +86,15 @@ class Generation:
             state = self._decode(logits, infer.max_new_tokens, counters)
         self._flush()
         self._calls.result(LlmResult(), state)
-        guessed, accepted = (self._ahead.guessed, self._ahead.accepted) if self._ahead else (0, 0)
+        guessed, accepted = (
+            (self._speculation.guessed, self._speculation.accepted) if self._speculation else (0, 0)
+        )
         end = time.perf_counter()
         return RunSummary(
             state, counters.prefill, counters.decode, start, first, end, feed.cached, guessed, accepted
         )
 
-    def _prefill(self, feed: Feed, counters: Counters) -> Array | None:
+    def _prefill(self, feed: PrefillInput, counters: Counters) -> Array | None:
         """Logits (vocab,) behind the last token; None when stopped before. Stopped in the middle, the tokens of
         finished chunks stay in the cache."""
         talk, total, done = self._talk, len(feed.embeds), 0
@@ -117,10 +121,10 @@ class Generation:
                 state = self._step(logits, limit, counters)
                 if state is not None:
                     break
-                if self._ahead is None:
+                if self._speculation is None:
                     hidden, logits = self._one_more()
                 else:
-                    hidden, logits = self._ahead.step(limit - counters.decode, self._one_more)
+                    hidden, logits = self._speculation.step(limit - counters.decode, self._one_more)
                 self._show(hidden, logits, OutputState.DECODE_PROCESSING)
         if hidden is not None:
             self._show(hidden, logits, OutputState.DECODE_FINISHED)
@@ -130,7 +134,7 @@ class Generation:
         """The chosen token through the model, and again all before it where the rotary embedding changes there."""
         talk = self._talk
         ids = np.array(talk.unfed, np.int32)
-        feed = talk.with_past(Feed(self._calls.embeddings(ids), ids), self._calls)
+        feed = talk.with_past(PrefillInput(self._calls.embeddings(ids), ids), self._calls)
         talk.cache.reach = talk.cache.reach_of(len(feed.embeds))
         for start in range(0, len(feed.embeds), self._chunk):
             part = slice(start, start + self._chunk)
@@ -180,12 +184,12 @@ class Generation:
 
     @property
     def _wanted(self) -> bool:
-        given = self._calls.given
+        given = self._calls.unchecked
         return given.output is not None and bool(given.outputs)
 
     def _show(self, hidden: Array, logits: Array | None, state: OutputState) -> None:
         if not self._wanted or logits is None:
             return
         data = [logits[None], hidden]
-        shown = [LlmOutput(self._attrs[i], data[i]) for i in self._calls.given.outputs]
+        shown = [LlmOutput(self._attrs[i], data[i]) for i in self._calls.unchecked.outputs]
         self._calls.output(shown, state)

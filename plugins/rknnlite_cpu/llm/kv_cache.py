@@ -30,7 +30,7 @@ class KvCache:
     """Keys and values of every layer. ``total`` counts all tokens ever stored since the last clearing.
 
     ``reach``: tokens that are known to come, which rotary embeddings that go by their number need to know beforehand.
-    ``stepwise``: tokens of one piece see each other as they are stored, as they would one by one (``Steps.ahead``).
+    ``stepwise``: tokens of one piece see each other as they are stored, as they would one by one (``StepBatcher.verify``).
     ``adapters``: what belongs to the weights for all tokens here.
     """
 

@@ -1,4 +1,4 @@
-"""What a quantised KV cache is made of: integers and small floating-point numbers, and rounding to FP8 for computing.
+"""Number formats of a quantised KV cache: integers and small floating-point numbers (FP8, FP4), and rounding to FP8 for computing.
 
 FP8 is E4M3 without infinities (largest number 448), FP4 is E2M1 (largest 6); both round to nearest, ties to even, and saturate.
 """

@@ -1,4 +1,4 @@
-"""How one layer's keys and values are kept: float32, float16, or numbers of eight and four bits in groups.
+"""How the KV cache keeps one layer's keys and values: float32, float16, or numbers of eight and four bits in groups.
 
 A store has ``slots`` places, one per token. Keys are grouped along tokens per channel, values along channels
 per token, scales are float16 and symmetric (RKNN3 user guide, 4.5). A key group is quantised when its last slot

@@ -1,4 +1,4 @@
-"""Where tokens stand for a rotary embedding of three axes (M-RoPE): texts in a line, images by row and column, videos by time."""
+"""Positions of tokens for a rotary embedding of three axes (M-RoPE): texts in a line, images by row and column, videos by time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rknnlite_llm.container.description import LlmModel
 from rknnlite.errors import InputInvalid, ModelUnsupported
 from rknnlite.spi.llm import AudioBlock, ImageBlock, MediaBlock, VideoBlock
 
-__all__ = ["places_of"]
+__all__ = ["positions_of"]
 
 Array = NDArray[Any]
 
 
-def places_of(
+def positions_of(
     model: LlmModel, count: int, media: Sequence[tuple[MediaBlock, Array]], start: int
 ) -> tuple[Array, Array]:
     """Positions int64 (3, count) of the tokens of an input, and those of a text behind each, int64 (count,).

@@ -1,4 +1,4 @@
-"""What a run prefills: tokens and media as embeddings, with their places and the rows that join them on the way."""
+"""What a run prefills: tokens and media as embeddings, with their positions and the rows that join them on the way."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rknnlite_llm.inputs import place_media
 from rknnlite.errors import InputInvalid
 from rknnlite.spi.llm import AudioBlock, AuxInput, MediaBlock
 
-from .decoder_input import Rows
-from .positions import places_of
+from .decoder_input import DecoderInput
+from .positions import positions_of
 
-__all__ = ["FIRST_AUX", "UNKNOWN", "Feed", "check_aux", "media_feed"]
+__all__ = ["FIRST_AUX", "UNKNOWN", "PrefillInput", "check_aux", "media_input"]
 
 Array = NDArray[Any]
 UNKNOWN = -1
@@ -29,12 +29,12 @@ FIRST_AUX = 2
 
 
 @dataclass
-class Feed:
+class PrefillInput:
     """What a run prefills: embeddings float32 (n, hidden) and what they stand for.
 
     ``tokens`` are the token ids, where there are any. ``keys`` tell the places of the KV cache apart: token ids, and numbers
     below 0 for embeddings that came from elsewhere. ``cached`` places before these are in the cache already. The others as in
-    ``Rows``.
+    ``DecoderInput``.
     """
 
     embeds: Array
@@ -51,15 +51,15 @@ class Feed:
             self.keys = known + [UNKNOWN] * (len(self.embeds) - len(known))
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> DecoderInput:
         """What goes through the decoder."""
-        return Rows(self.embeds, self.positions, self.behind, self.extra)
+        return DecoderInput(self.embeds, self.positions, self.behind, self.extra)
 
-    def without(self, cached: int) -> Feed:
+    def without(self, cached: int) -> PrefillInput:
         """What is left when the first ``cached`` places are in the cache already."""
         left = self.rows[cached:]
         tokens, keys = self.tokens[cached:], self.keys[cached:]
-        return Feed(left.embeds, tokens, keys, cached, left.positions, left.behind, left.extra)
+        return PrefillInput(left.embeds, tokens, keys, cached, left.positions, left.behind, left.extra)
 
 
 def check_aux(model: LlmModel, blocks: Sequence[MediaBlock], aux: Sequence[AuxInput]) -> None:
@@ -87,7 +87,7 @@ def check_aux(model: LlmModel, blocks: Sequence[MediaBlock], aux: Sequence[AuxIn
         )
 
 
-def media_feed(
+def media_input(
     model: LlmModel,
     tokens: Array,
     blocks: Sequence[MediaBlock],
@@ -95,18 +95,18 @@ def media_feed(
     start: int,
     calls: CheckedCallbacks,
     answered: int = 0,
-) -> Feed:
+) -> PrefillInput:
     """Tokens with media in the places of their markers; ``start``: position of the first token. The first ``answered``
     tokens are the model's own.
 
     Raises InputInvalid or ModelUnsupported.
     """
-    feed = Feed(calls.embeddings(tokens), tokens)
+    feed = PrefillInput(calls.embeddings(tokens), tokens)
     media = place_media(blocks, tokens, feed.embeds, calls, answered)
     if not media:
         return feed
     if model.arch.rope.sections:
-        positions, behind = places_of(model, len(tokens), media, start)
+        positions, behind = positions_of(model, len(tokens), media, start)
         feed = replace(feed, positions=positions, behind=behind)
     if aux:
         places = next(places for block, places in media if not isinstance(block, AudioBlock))
@@ -129,7 +129,7 @@ def _extra(embeds: Array, aux: Sequence[AuxInput], places: Array, calls: Checked
     return extra
 
 
-def _content_key(feed: Feed, place: int) -> int:
+def _content_key(feed: PrefillInput, place: int) -> int:
     """A number below ``UNKNOWN`` that tells what stands at a place from anything else: its values, and where it stands."""
     digest = hashlib.blake2b(feed.embeds[place].tobytes(), digest_size=7)
     if feed.positions is not None:

@@ -1,4 +1,4 @@
-"""The logits behind every token of a text that is given, as evaluation needs them."""
+"""The logits behind every token of a text, as evaluation needs them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rknnlite.errors import InputInvalid
 from .engine import CpuEngine
 from .kv_cache import KvCache
 
-__all__ = ["forced_logits"]
+__all__ = ["prompt_logits"]
 
 Array = NDArray[Any]
 _ROWS = 32
 """Logits at a time: of a vocabulary of 150,000 these are 19 MB."""
 
 
-def forced_logits(engine: CpuEngine, tokens: Array, calls: CheckedCallbacks) -> Iterator[Array]:
+def prompt_logits(engine: CpuEngine, tokens: Array, calls: CheckedCallbacks) -> Iterator[Array]:
     """Pieces of float32 (n, vocab) for token ids (n,).
 
     A pass sees what it adds to the KV cache in float16, as a prefill does. Where the cache is quantised, in groups, a pass

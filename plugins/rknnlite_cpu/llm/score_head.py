@@ -1,4 +1,4 @@
-"""What a model of scores has behind its last layer: pooled hidden states to a number per label."""
+"""The head of a model of scores, behind its last layer: pooled hidden states to a number per label."""
 
 from __future__ import annotations
 

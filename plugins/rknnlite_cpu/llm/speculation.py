@@ -1,4 +1,4 @@
-"""Tokens that are guessed and checked in one pass through the weights ("speculative decoding").
+"""Speculative decoding: tokens that are guessed, and checked in one pass through the weights.
 
 A pass over several tokens costs little more than over one, because it reads the same weights. So the tokens behind the chosen one
 are guessed (``Guesser``), and the logits behind all of them are computed together. Then everything goes on as without guesses: the
@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rknnlite_llm.callbacks import CheckedCallbacks
 
-from .continuous_batching import Steps
+from .continuous_batching import StepBatcher
 from .conversation import Conversation
 
-__all__ = ["Ahead", "Guesser", "Lookup", "Pace"]
+__all__ = ["Guesser", "Lookup", "Pace", "Speculation"]
 
 Array = NDArray[Any]
 Row = tuple[Array, Optional[Array]]
@@ -105,11 +105,11 @@ class Pace:
             self._gain, self._count = 1.0, min(_FIRST, self._most)
 
 
-class Ahead:
+class Speculation:
     """The guesses of one run; ``guessed`` and ``accepted`` count them."""
 
     def __init__(
-        self, steps: Steps, talk: Conversation, calls: CheckedCallbacks, guesser: Guesser, most: int
+        self, steps: StepBatcher, talk: Conversation, calls: CheckedCallbacks, guesser: Guesser, most: int
     ) -> None:
         self._steps, self._talk, self._calls, self._guesser = steps, talk, calls, guesser
         self._pace = Pace(most)
@@ -157,7 +157,7 @@ class Ahead:
         cache = self._talk.cache
         before = cache.total
         embeds = self._calls.embeddings(np.array(tokens, np.int32))
-        hidden, logits = self._steps.ahead(embeds, cache)
+        hidden, logits = self._steps.verify(embeds, cache)
         cache.truncate(before)
         self._rows.extend(zip(tokens, np.split(hidden, len(tokens)), logits))
         self.guessed += len(tokens) - 1

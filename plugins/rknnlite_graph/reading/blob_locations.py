@@ -1,17 +1,15 @@
-"""Where the bytes of tensors and the register commands of a graph lie: one class and one row per container."""
+"""Where the blobs of tensors and the register commands of a graph lie: one class and one row per container."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rknnlite.errors import ModelInvalid, ModelUnsupported
 from rknnlite.formats.flat_model import FlatModel
 from rknnlite.formats.flatbuffer import Table
-from rknnlite.formats.mini import Areas, RknnMini
 from rknnlite.formats.model import Model
-from rknnlite.formats.rknn6 import Rknn6
-from rknnlite.formats.rknn_classic import RknnClassic
 from rknnlite.formats.slots import (
     ClassicNodeSlot,
     ClassicRootSlot,
@@ -24,6 +22,9 @@ from rknnlite.formats.slots import (
 
 from .registers import RegisterProgram
 from .tensor_storage import Storage, check_overlap
+
+if TYPE_CHECKING:
+    from rknnlite.formats.mini import Areas, RknnMini
 
 __all__ = ["AreaStorage", "Parts", "lent", "parts_of"]
 
@@ -138,16 +139,13 @@ class AreaStorage(Storage):
         return self._areas.tasks, self._areas.commands
 
 
-_PARTS: dict[type[FlatModel], type[Parts]] = {
-    Rknn6: _Parts6,
-    RknnClassic: _ClassicParts,
-    RknnMini: _MiniParts,
-}
+_PARTS: dict[str, type[Parts]] = {"Rknn6": _Parts6, "RknnClassic": _ClassicParts, "RknnMini": _MiniParts}
+"""By the class of the model: its module is there when such a file has been read, and only then."""
 
 
 def parts_of(model: FlatModel) -> Parts:
     """The parts of a model, by its container."""
-    return _PARTS[type(model)](model)
+    return _PARTS[type(model).__name__](model)
 
 
 def lent(master: Model) -> Storage:

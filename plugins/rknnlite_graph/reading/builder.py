@@ -29,7 +29,7 @@ from .blob_locations import lent, parts_of
 from .convolutions import ConvReader
 from .fused_ops import fused_op
 from .graph_checks import check_constants, check_inputs, check_operands, check_shapes
-from .inferred_attributes import GivenAttributes, axis_inside, inferred_attributes
+from .inferred_attributes import SuppliedAttributes, axis_inside, inferred_attributes
 from .npu_families import family_of
 from .output_stages import StageReader
 from .tensor_storage import Storage
@@ -74,7 +74,7 @@ class _Builder:
         self.graph = graph
         self.complete = model.complete_attributes
         self.unions = MINI_UNIONS if model.container == MINI else UNIONS
-        self.given = GivenAttributes(attributes)
+        self.supplied = SuppliedAttributes(attributes)
         self.reshaped: dict[int, tuple[int, ...]] = {}  # result of a Reshape -> the shape before
         self.source = f"container version {model.container:#x} (toolkit {model.toolkit_version})"
         tensors, nodes = graph.count(GraphSlot.TENSORS), graph.count(GraphSlot.NODES)
@@ -159,7 +159,7 @@ class _Builder:
                     f"output {self.tensors[tensor].name} is produced by no node: the converter dropped an operator; "
                     "convert the network again and read the converter's warnings"
                 )
-        self.given.check(nodes)
+        self.supplied.check(nodes)
         return Graph(self.tensors, nodes, inputs, outputs)
 
     def _indices(self, table: Table, slot: int, least: int = 0) -> list[int]:
@@ -260,7 +260,7 @@ class _Builder:
 
     def _attributes(self, node: Node) -> dict[str, Any]:
         """Attributes that the file leaves out: told by the caller, or by the tensors of the node."""
-        told = self.given.of(node)
+        told = self.supplied.of(node)
         if told is not None:
             network = self.reshaped.get(node.inputs[0]) if node.inputs else None
             if network is not None and "axis" in told:
@@ -298,7 +298,7 @@ class _Builder:
         if function is not None and function.in_table and node.stage.lut is None:
             from .estimated_parameters import function_parameter  # few files have such layers
 
-            parameter = function_parameter(node, self.family.places, regs, self.given)
+            parameter = function_parameter(node, self.family.places, regs, self.supplied)
             node.stage.parameters = (parameter,)
         self._scale_of_sum(node)
         if self.family.mini:

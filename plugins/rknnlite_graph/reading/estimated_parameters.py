@@ -1,4 +1,4 @@
-"""What files of int16 and bfloat16 layers leave out, and what is taken for it. Each guess is told (``unverified_facts``).
+"""Parameters that files of int16 and bfloat16 layers leave out, and what is taken for them (each is told: ``unverified_facts``).
 
 Layers of these types have no activation tables, so alpha of Elu and of ``x * sigmoid(alpha * x)`` are nowhere as such. What is
 left of the tables tells some of them (``int16_*`` and converted networks that differ in alpha alone):
@@ -22,7 +22,7 @@ import numpy as np
 from rknnlite.errors import ParamInvalid
 
 from ..graph import Activation, ConvParams, Node, Tensor
-from .inferred_attributes import GivenAttributes
+from .inferred_attributes import SuppliedAttributes
 from .register_map import RegisterMap, Registers
 
 __all__ = ["doubtful_sums", "function_parameter"]
@@ -35,7 +35,7 @@ _NEARLY_FULL, _FINEST_STEP = 1 << 30, 2.0**-31  # of biases of 32 bits
 _MOST_EXCESS = 16
 
 
-def function_parameter(node: Node, places: RegisterMap, regs: Registers, given: GivenAttributes) -> float:
+def function_parameter(node: Node, places: RegisterMap, regs: Registers, given: SuppliedAttributes) -> float:
     """Alpha of the Elu or ``x * sigmoid(alpha * x)`` behind a convolution without a table; adds to ``node.doubts``.
 
     Raises ParamInvalid where the caller gives attributes without it.

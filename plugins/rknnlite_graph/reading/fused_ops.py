@@ -1,4 +1,4 @@
-"""Types of nodes that compute several things in one pass, told apart in this one place.
+"""Fused operators: types of nodes that compute several things in one pass, told apart in this one place.
 
 The compiler names such a node after its parts, in order: ``ConvLeakyReluAdd`` is a convolution, then a LeakyRelu, then a
 sum with a further operand.

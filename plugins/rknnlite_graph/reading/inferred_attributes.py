@@ -15,13 +15,13 @@ from rknnlite.tensor import DType
 
 from ..graph import Node, Tensor
 
-__all__ = ["GivenAttributes", "axis_inside", "inferred_attributes"]
+__all__ = ["SuppliedAttributes", "axis_inside", "inferred_attributes"]
 
 _ONNX_BOOL = 9
 Found = Optional[dict[str, Any]]
 
 
-class GivenAttributes:
+class SuppliedAttributes:
     """Attributes that the caller supplies, by node name or by type, for nodes whose own the container leaves out."""
 
     def __init__(self, attributes: Attributes) -> None:

@@ -1,4 +1,4 @@
-"""Steps inside int8 matrix products and attention nodes: the file gives them in registers only.
+"""Scales inside int8 matrix products and attention nodes: the file gives them in registers only.
 
 The NPU uses one operand of a product in place of weights, so it is requantised to have no zero point. With the step
 ``s'`` of that operand, and OUT the factor of the output stage (docs/rknn-format.md, operators):

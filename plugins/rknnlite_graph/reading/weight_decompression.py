@@ -1,4 +1,4 @@
-"""The number codes of compressed weights, one stream at a time: the readable form.
+"""Decompression of weights: their number codes, one stream at a time, the readable form.
 
 Bits are read from the lowest of each byte up; of a field of several bits the first one read is the lowest.
 A prefix code of 2 to 5 bits names one of the eight symbols of the stream's header. ``weight_decompression_fast`` does the

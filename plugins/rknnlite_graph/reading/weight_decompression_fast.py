@@ -1,4 +1,4 @@
-"""The number codes of compressed weights with array operations; same results as ``weight_decompression``, much faster.
+"""Decompression of weights with array operations; same results as ``weight_decompression``, much faster.
 
 Where a code starts depends on all codes before it, but only on five bits each: the length of a code follows
 from its prefix. So the stream is cut into blocks of 64 bits; for every bit of a block it is computed, for all

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rknnlite.native import versions
+from rknnlite_backend import versions
+
 from rknnlite.native.board import Board, Clock
 from rknnlite.spi.finding import Finding, Level
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rknnlite_backend import versions
 from rknnlite_graph.known_hardware_issues import silicon
 
 from rknnlite import config, plugins
@@ -11,7 +12,6 @@ from rknnlite.choosing import choose_backend
 from rknnlite.errors import ModelInvalid, RknnError
 from rknnlite.formats import Model, ModelFile, is_package
 from rknnlite.formats.rkllm import is_rkllm
-from rknnlite.native import versions
 from rknnlite.native.board import Board
 from rknnlite.socs import Soc
 from rknnlite.spi import Backend, OpenOptions

@@ -20,7 +20,7 @@ from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.files.json_text import parse_json
 from rknnlite.files.reading import read_text
 from rknnlite.files.writing import write_file
-from rknnlite.native.childprocess import python_main
+from rknnlite.native.processes import python_main
 
 from ..calls import Reply
 from ..open_contexts import OpenContexts

@@ -6,8 +6,9 @@ import ctypes as ct
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
+from rknnlite_backend.abi import rknn3
+
 from rknnlite._version import __version__
-from rknnlite.abi import rknn3
 from rknnlite.abi.rknn3_types import (
     RKN3NodeMemInfo,
     RKNN3AllocationInfo,

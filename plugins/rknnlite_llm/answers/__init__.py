@@ -1,6 +1,6 @@
 """What a model says, taken apart as it comes: thinking, content, tool calls.
 
-``answer_form`` tells from a chat template how a family of models marks them, ``AnswerParser`` reads an answer in pieces
+``answer_format`` tells from a chat template how a family of models marks them, ``AnswerParser`` reads an answer in pieces
 of any size. Each family's form is in the module that reads it.
 """
 
@@ -10,10 +10,10 @@ from .answer_grammar import rule_behind_thought, tool_rule
 from .answer_parts import AnswerPart, PartKind
 from .complete_answer import Answer, ToolCall
 from .decoding import answer_decoder, special_token
-from .formats import AnswerForm, answer_form, can_think, ends_in_thought
+from .formats import AnswerFormat, answer_format, can_think, ends_in_thought
 from .parser import AnswerParser
 
 __all__ = [
-    "Answer", "AnswerForm", "AnswerParser", "AnswerPart", "PartKind", "ToolCall", "answer_decoder", "answer_form", "can_think",
+    "Answer", "AnswerFormat", "AnswerParser", "AnswerPart", "PartKind", "ToolCall", "answer_decoder", "answer_format", "can_think",
     "ends_in_thought", "rule_behind_thought", "special_token", "tool_rule",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What an answer with tools may look like: a grammar that keeps calls in the form of the model's family, and valid."""
+"""The grammar of an answer with tools: it keeps calls in the form of the model's family, and valid."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Optional
 from rknnlite.errors import ParamInvalid
 
 from ..constraints import Lark, Rule
-from .formats import THINK, AnswerForm
+from .formats import THINK, AnswerFormat
 from .lark_grammar import Grammar, body_of, combined
-from .tool_call_grammars import WRITERS, Writing
+from .tool_call_grammars import WRITERS, ToolCallGrammar
 
 __all__ = ["rule_behind_thought", "tool_rule"]
 
@@ -18,7 +18,7 @@ _BLANKS = r"/[ \t\r\n]{0,4}/"
 
 
 def tool_rule(
-    form: AnswerForm,
+    form: AnswerFormat,
     tools: Sequence[Mapping[str, Any]],
     required: bool = False,
     name: Optional[str] = None,
@@ -45,7 +45,7 @@ def tool_rule(
     if not functions:
         raise ParamInvalid(f"{len(tools)} tools, none of them {name!r}; a rule needs a tool to call")
     grammar = Grammar(special)
-    writing: Writing = WRITERS.get(form.name, WRITERS["hermes"])(grammar, functions)
+    writing: ToolCallGrammar = WRITERS.get(form.name, WRITERS["hermes"])(grammar, functions)
     calls = writing.calls(parallel)
     if required or name is not None:
         start = calls
@@ -60,7 +60,7 @@ def tool_rule(
 
 
 def rule_behind_thought(
-    form: AnswerForm, rule: Rule, special: Callable[[str], Optional[int]] = lambda text: None
+    form: AnswerFormat, rule: Rule, special: Callable[[str], Optional[int]] = lambda text: None
 ) -> Lark:
     """The rule for an answer that begins with a thought, or goes on inside of one."""
     grammar = Grammar(special)
@@ -68,7 +68,7 @@ def rule_behind_thought(
     return Lark(grammar.text)
 
 
-def _thought(grammar: Grammar, form: AnswerForm) -> str:
+def _thought(grammar: Grammar, form: AnswerFormat) -> str:
     """A thought up to its closing marker, and blanks."""
     if form.name == "harmony":
         return ""

@@ -1,4 +1,4 @@
-"""Arguments in writings that are no JSON, as grammars made from a schema: tags, and Gemma's braces."""
+"""Grammars of arguments in writings that are no JSON, made from a schema: tags, and Gemma's braces."""
 
 from __future__ import annotations
 

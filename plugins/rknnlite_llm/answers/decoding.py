@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Optional, Protocol
 
-from .formats import AnswerForm
+from .formats import AnswerFormat
 
 __all__ = ["SpecialTokens", "answer_decoder", "special_token"]
 
@@ -27,7 +27,7 @@ def special_token(tokenizer: SpecialTokens) -> Callable[[str], Optional[int]]:
 
 
 def answer_decoder(
-    tokenizer: SpecialTokens, form: AnswerForm, tools: bool = True
+    tokenizer: SpecialTokens, form: AnswerFormat, tools: bool = True
 ) -> Callable[[Sequence[int]], str]:
     """A decoder that leaves special tokens out, except the markers of a form; without tools those of thoughts only."""
     shown = form.markers(tools)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from . import harmony
 
-__all__ = ["THINK", "AnswerForm", "answer_form", "can_think", "ends_in_thought"]
+__all__ = ["THINK", "AnswerFormat", "answer_format", "can_think", "ends_in_thought"]
 
 THINK = ("<think>", "</think>")
 _THOUGHTS = (THINK,)
@@ -14,7 +14,7 @@ _BAR, _LOW = "\uff5c", "\u2581"
 
 
 @dataclass(frozen=True)
-class AnswerForm:
+class AnswerFormat:
     """How a family of models marks thinking and tool calls.
 
     ``special``: markers are special tokens. ``openings``: what a call begins with; ``bare``: what it begins with where
@@ -41,33 +41,33 @@ def _deepseek(*words: str) -> tuple[str, ...]:
     return (*wide, *(marker.replace(_BAR, "|") for marker in wide))
 
 
-HERMES = AnswerForm("hermes", openings=("<tool_call>",), closings=("</tool_call>",))
-CODER = AnswerForm("coder", openings=("<tool_call>", "<function="), closings=("</tool_call>",))
-LLAMA = AnswerForm("llama", True, openings=("<|python_tag|>",), bare=("{", "["))
-MISTRAL = AnswerForm(
+HERMES = AnswerFormat("hermes", openings=("<tool_call>",), closings=("</tool_call>",))
+CODER = AnswerFormat("coder", openings=("<tool_call>", "<function="), closings=("</tool_call>",))
+LLAMA = AnswerFormat("llama", True, openings=("<|python_tag|>",), bare=("{", "["))
+MISTRAL = AnswerFormat(
     "mistral", True, openings=("[TOOL_CALLS]",), closings=("[ARGS]", "[CALL_ID]"),
     thoughts=(("[THINK]", "[/THINK]"), THINK),
 )  # fmt: skip
 MISTRAL_ARGS = replace(MISTRAL, name="mistral-args")
 """``name[ARGS]{...}`` in place of a list of objects; both are read."""
-GEMMA = AnswerForm("gemma", openings=("```tool_code",), bare=("[", "{", "```json"))
-FUNCTION_GEMMA = AnswerForm(
+GEMMA = AnswerFormat("gemma", openings=("```tool_code",), bare=("[", "{", "```json"))
+FUNCTION_GEMMA = AnswerFormat(
     "functiongemma", True, openings=("<start_function_call>",), closings=("<end_function_call>", "<escape>")
 )
-GEMMA4 = AnswerForm(
+GEMMA4 = AnswerFormat(
     "gemma4", True, openings=("<|tool_call>",), closings=("<tool_call|>", '<|"|>'),
     thoughts=(("<|channel>thought", "<channel|>"), THINK),
 )  # fmt: skip
-DEEPSEEK = AnswerForm(
+DEEPSEEK = AnswerFormat(
     "deepseek", True, openings=_deepseek("calls begin", "call begin"),
     closings=_deepseek("calls end", "call end", "sep"),
 )  # fmt: skip
 DEEPSEEK_FENCED = replace(DEEPSEEK, name="deepseek-fenced")
 """With the arguments in a fence, as in V3 and R1; both are read."""
-PHI = AnswerForm("phi", True, openings=("<|tool_call|>",), closings=("<|/tool_call|>",))
-HARMONY = AnswerForm("harmony", True, thoughts=())
+PHI = AnswerFormat("phi", True, openings=("<|tool_call|>",), closings=("<|/tool_call|>",))
+HARMONY = AnswerFormat("harmony", True, thoughts=())
 _KNOWN = (CODER, LLAMA, MISTRAL, FUNCTION_GEMMA, DEEPSEEK, PHI)
-GENERAL = AnswerForm(
+GENERAL = AnswerFormat(
     "general",
     openings=(
         *dict.fromkeys(marker for form in _KNOWN for marker in form.openings),
@@ -88,7 +88,7 @@ _SIGNS = (
 )  # fmt: skip
 
 
-def answer_form(template: str) -> AnswerForm:
+def answer_format(template: str) -> AnswerFormat:
     """The form that goes with a chat template, by the markers that the template writes."""
     form = next((form for sign, form in _SIGNS if sign in template), GENERAL)
     if form is MISTRAL and "[ARGS]" in template:
@@ -96,13 +96,13 @@ def answer_form(template: str) -> AnswerForm:
     return DEEPSEEK_FENCED if form is DEEPSEEK and "```json" in template else form
 
 
-def ends_in_thought(form: AnswerForm, prompt: str) -> bool:
+def ends_in_thought(form: AnswerFormat, prompt: str) -> bool:
     """Whether a prompt, or the end of one, leaves the model inside of a thought."""
     if form.name == "harmony":
         return prompt.endswith("<|channel|>analysis<|message|>")
     return prompt.rstrip().endswith(tuple(opening for opening, _ in form.thoughts))
 
 
-def can_think(form: AnswerForm, template: str) -> bool:
+def can_think(form: AnswerFormat, template: str) -> bool:
     """Whether a model that is asked to think does so, which its template tells."""
     return any(mark in template for pair in form.thoughts for mark in pair)

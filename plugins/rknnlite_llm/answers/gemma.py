@@ -11,9 +11,9 @@ from typing import Any
 from rknnlite.files.json_text import parse_json
 
 from .answer_parts import NoCall, Parts
-from .incremental_text import Reading, Source
+from .incremental_text import IncrementalText, Reading
 from .json_calls import json_calls
-from .offered_tools import Offered
+from .offered_tools import OfferedTools
 
 __all__ = ["bare_list", "bare_object", "braces", "fenced_json", "tool_code"]
 
@@ -25,20 +25,20 @@ _WORDS = "|".join(sorted(set(keyword.kwlist) - {"True", "False", "None"}))
 _NAMED = re.compile(rf"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\b({_WORDS})(?=\s*(?:\(|=(?!=)))""", re.DOTALL)
 
 
-def bare_object(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+def bare_object(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
     """An object without a marker: ``{`` was read."""
     source.at -= 1
     yield from json_calls(source, parts, bare=offered.known)
 
 
-def fenced_json(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+def fenced_json(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
     """The same between a pair of fences."""
     yield from json_calls(source, parts, ("```",), bare=offered.known)
     yield from source.blank()
     yield from source.took("```")
 
 
-def tool_code(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+def tool_code(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
     """Python between a pair of fences."""
     code = yield from source.before("```")
     calls = _python(code, offered)
@@ -46,7 +46,7 @@ def tool_code(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
     parts.whole_calls(calls)
 
 
-def bare_list(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+def bare_list(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
     """``[f(a=1), g()]``, or a list of JSON objects; ``[`` was read."""
     start = source.at - 1
     yield from source.blank()
@@ -62,7 +62,7 @@ def bare_list(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
     parts.whole_calls(_python(source.data[start : source.at], offered))
 
 
-def _balanced(source: Source) -> Reading[None]:
+def _balanced(source: IncrementalText) -> Reading[None]:
     """Take the text up to the bracket that closes the list in which a call has been opened."""
     open_now, quote, start = 2, "", source.at
     while open_now:
@@ -84,7 +84,7 @@ def _balanced(source: Source) -> Reading[None]:
             open_now -= 1
 
 
-def _python(code: str, offered: Offered) -> list[tuple[str, dict[str, Any]]]:
+def _python(code: str, offered: OfferedTools) -> list[tuple[str, dict[str, Any]]]:
     """The calls in a piece of Python; it is never run. Raises NoCall."""
     if len(code) > _LONGEST:
         raise NoCall
@@ -110,7 +110,7 @@ def _expressions(value: ast.expr) -> list[ast.expr]:
     return list(value.elts) if isinstance(value, (ast.List, ast.Tuple)) else [value]
 
 
-def _call(call: ast.expr, offered: Offered) -> tuple[str, dict[str, Any]]:
+def _call(call: ast.expr, offered: OfferedTools) -> tuple[str, dict[str, Any]]:
     if not isinstance(call, ast.Call):
         raise NoCall
     name = ast.unparse(call.func).replace(_MARK, "")
@@ -127,10 +127,12 @@ def _call(call: ast.expr, offered: Offered) -> tuple[str, dict[str, Any]]:
     return name, arguments
 
 
-def braces(opening: str, quote: str, end: str) -> Callable[[Source, Parts, Offered], Reading[None]]:
+def braces(
+    opening: str, quote: str, end: str
+) -> Callable[[IncrementalText, Parts, OfferedTools], Reading[None]]:
     """A reader of ``call:name{a:QUOTEtextQUOTE,b:1}END``."""
 
-    def read(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+    def read(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
         yield from source.expect("call:")
         name = yield from source.name()
         body = yield from source.before(end, opening)

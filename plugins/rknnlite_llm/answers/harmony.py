@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Optional
 
 from .answer_parts import NoCall, PartKind, Parts
-from .incremental_text import Reading, Source
+from .incremental_text import IncrementalText, Reading
 from .streamed_json import call_arguments
 
 __all__ = ["MARKERS", "channels"]
@@ -20,7 +20,7 @@ MARKERS = (_CHANNEL, _MESSAGE, _START, _CONSTRAIN, *_CLOSING)
 _TO = re.compile(r"\bto=functions\.([A-Za-z0-9_.\-]{1,128})")
 
 
-def channels(source: Source, parts: Parts, tools: bool, thinking: bool) -> Reading[None]:
+def channels(source: IncrementalText, parts: Parts, tools: bool, thinking: bool) -> Reading[None]:
     """Read a whole answer. What is outside of channels is content; a head that the answer ends in is dropped."""
     if thinking:
         yield from _told(source, parts, PartKind.REASONING)
@@ -39,7 +39,7 @@ def channels(source: Source, parts: Parts, tools: bool, thinking: bool) -> Readi
             parts.say(source.data[start : source.at])
 
 
-def _head(source: Source) -> Reading[Optional[str]]:
+def _head(source: IncrementalText) -> Reading[Optional[str]]:
     """What stands before the message: the role, the channel, to whom it goes. None when no message follows."""
     pieces: list[str] = []
     while True:
@@ -52,7 +52,7 @@ def _head(source: Source) -> Reading[Optional[str]]:
         pieces.append(" ")
 
 
-def _message(source: Source, parts: Parts, head: str, tools: bool) -> Reading[None]:
+def _message(source: IncrementalText, parts: Parts, head: str, tools: bool) -> Reading[None]:
     to = _TO.search(head)
     if to and tools:
         start = source.at
@@ -64,7 +64,7 @@ def _message(source: Source, parts: Parts, head: str, tools: bool) -> Reading[No
     yield from _told(source, parts, PartKind.REASONING if "analysis" in head and not to else PartKind.CONTENT)
 
 
-def _told(source: Source, parts: Parts, kind: PartKind) -> Reading[None]:
+def _told(source: IncrementalText, parts: Parts, kind: PartKind) -> Reading[None]:
     """Text up to the end of its message."""
     parts.section()
     say: Callable[[str], None] = lambda text: parts.say(text, kind)  # noqa: E731

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from .answer_parts import NoCall
 
-__all__ = ["Reading", "Source", "first_of"]
+__all__ = ["IncrementalText", "Reading", "first_of"]
 
 _T = TypeVar("_T")
 Reading = Generator[None, None, _T]
@@ -26,7 +26,7 @@ def first_of(markers: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(f"[{''.join(letters)}]" if letters else "(?!)")
 
 
-class Source:
+class IncrementalText:
     """``data`` from ``at`` on has not been read. What is decided never depends on how the text was cut."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Optional
 
 from .answer_parts import NoCall, Parts
-from .incremental_text import Reading, Source
+from .incremental_text import IncrementalText, Reading
 from .streamed_json import call_arguments, json_string, json_value
 
 __all__ = ["json_call", "json_calls"]
@@ -19,7 +19,7 @@ _PLAIN = ("id", "type", "index")
 
 
 def json_calls(
-    source: Source, parts: Parts, closers: tuple[str, ...] = (), bare: Bare = None
+    source: IncrementalText, parts: Parts, closers: tuple[str, ...] = (), bare: Bare = None
 ) -> Reading[None]:
     """Read calls, side by side, joined by ``,`` or ``;``, or a list of them. Raises NoCall when the first is none.
 
@@ -44,7 +44,7 @@ def json_calls(
             return
 
 
-def json_call(source: Source, parts: Parts, closers: tuple[str, ...], bare: Bare) -> Reading[None]:
+def json_call(source: IncrementalText, parts: Parts, closers: tuple[str, ...], bare: Bare) -> Reading[None]:
     """Read one object; raises NoCall. Once its arguments have begun it is a call, whatever follows."""
     yield from source.blank()
     yield from source.expect("{")
@@ -80,7 +80,7 @@ def json_call(source: Source, parts: Parts, closers: tuple[str, ...], bare: Bare
             return
 
 
-def _value(source: Source) -> Reading[str]:
+def _value(source: IncrementalText) -> Reading[str]:
     pieces: list[str] = []
     yield from json_value(source, pieces.append)
     return "".join(pieces)
@@ -88,12 +88,12 @@ def _value(source: Source) -> Reading[str]:
 
 def _again(raw: str, parts: Parts, name: str) -> Reading[None]:
     """Arguments that came before the name."""
-    inner = Source()
+    inner = IncrementalText()
     inner.data, inner.ended = raw, True
     yield from call_arguments(inner, parts, name)
 
 
-def _rest(source: Source) -> Reading[None]:
+def _rest(source: IncrementalText) -> Reading[None]:
     """What comes behind the arguments: more keys, the end of the object. What is something else is left."""
     while True:
         end = source.at

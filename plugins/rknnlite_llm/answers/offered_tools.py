@@ -7,10 +7,10 @@ from typing import Any
 
 from rknnlite.files.json_text import parse_json
 
-__all__ = ["Offered"]
+__all__ = ["OfferedTools"]
 
 
-class Offered:
+class OfferedTools:
     """Functions by name with the schemas of their arguments; empty when only known that there are some."""
 
     def __init__(self, tools: Sequence[Mapping[str, Any]] = ()) -> None:

@@ -8,14 +8,14 @@ from typing import Any, Union
 
 from . import gemma, tags
 from .answer_parts import AnswerPart, NoCall, PartKind, Parts
-from .formats import THINK, AnswerForm
+from .formats import THINK, AnswerFormat
 from .harmony import channels
-from .incremental_text import Reading, Source, first_of
-from .offered_tools import Offered
+from .incremental_text import IncrementalText, Reading, first_of
+from .offered_tools import OfferedTools
 
 __all__ = ["AnswerParser"]
 
-Read = Callable[[Source, Parts, Offered], Reading[None]]
+Read = Callable[[IncrementalText, Parts, OfferedTools], Reading[None]]
 _READERS: dict[str, Read] = {
     "<tool_call>": tags.tool_call,
     "<function=": tags.function_tag,
@@ -42,12 +42,12 @@ class AnswerParser:
     """
 
     def __init__(
-        self, form: AnswerForm, tools: Union[bool, Sequence[Mapping[str, Any]]], thinking: bool = False
+        self, form: AnswerFormat, tools: Union[bool, Sequence[Mapping[str, Any]]], thinking: bool = False
     ) -> None:
         """``tools``: calls are looked for; as OpenAI's list of tools, they tell types of arguments and, where a form
         has no markers, which names are functions. ``thinking``: the prompt ends inside of a thought."""
-        self._source, self._parts = Source(), Parts()
-        self._offered = Offered(() if isinstance(tools, bool) else tools)
+        self._source, self._parts = IncrementalText(), Parts()
+        self._offered = OfferedTools(() if isinstance(tools, bool) else tools)
         self._openings = form.openings if tools else ()
         self._bare = form.bare if tools else ()
         self._thoughts = dict(form.thoughts or (THINK,))

@@ -9,7 +9,7 @@ from typing import Callable
 from rknnlite.files.json_text import parse_json
 
 from .answer_parts import NoCall, Parts
-from .incremental_text import Reading, Source
+from .incremental_text import IncrementalText, Reading
 
 __all__ = ["JsonFollower", "call_arguments", "json_string", "json_value"]
 
@@ -122,7 +122,7 @@ class JsonFollower:
         return None if self.done else self._behind(char)
 
 
-def json_value(source: Source, take: Callable[[str], None]) -> Reading[None]:
+def json_value(source: IncrementalText, take: Callable[[str], None]) -> Reading[None]:
     """Read one value and hand its text over as it comes. Raises NoCall at bad JSON, which is not taken."""
     follower = JsonFollower()
     while not follower.done:
@@ -141,7 +141,7 @@ def json_value(source: Source, take: Callable[[str], None]) -> Reading[None]:
             take("".join(pieces))
 
 
-def json_string(source: Source) -> Reading[str]:
+def json_string(source: IncrementalText) -> Reading[str]:
     """Read a text; raises NoCall."""
     yield from source.blank()
     yield from source.expect('"')
@@ -151,7 +151,9 @@ def json_string(source: Source) -> Reading[str]:
     return str(parse_json("".join(pieces)))
 
 
-def call_arguments(source: Source, parts: Parts, name: str, closers: tuple[str, ...] = ()) -> Reading[bool]:
+def call_arguments(
+    source: IncrementalText, parts: Parts, name: str, closers: tuple[str, ...] = ()
+) -> Reading[bool]:
     """Read arguments: an object, an object in a text, or null. The call begins where the object begins like one.
 
     JSON that breaks later goes on as the model wrote it, up to a closing marker: False. Raises NoCall before that.
@@ -178,7 +180,7 @@ def call_arguments(source: Source, parts: Parts, name: str, closers: tuple[str, 
     return True
 
 
-def _quoted(source: Source) -> Reading[str]:
+def _quoted(source: IncrementalText) -> Reading[str]:
     """Arguments that are no object by themselves."""
     if (yield from source.took("null")):
         return "{}"

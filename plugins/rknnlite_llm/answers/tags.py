@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .answer_parts import NoCall, Parts, as_json
-from .incremental_text import Reading, Source
+from .incremental_text import IncrementalText, Reading
 from .json_calls import json_calls
-from .offered_tools import Offered
+from .offered_tools import OfferedTools
 from .streamed_json import call_arguments
 
 __all__ = ["deepseek_calls", "function_tag", "listed_calls", "mistral_calls", "python_tag", "tool_call"]
@@ -13,7 +13,7 @@ __all__ = ["deepseek_calls", "function_tag", "listed_calls", "mistral_calls", "p
 _PARAMETER, _END_PARAMETER, _END_FUNCTION = "<parameter=", "</parameter>", "</function>"
 
 
-def tool_call(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+def tool_call(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
     """Behind ``<tool_call>``: JSON, or tags as Qwen3-Coder writes them."""
     yield from source.blank()
     if (yield from source.took("<function=")):
@@ -23,14 +23,14 @@ def tool_call(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
     yield from _closed(source, "</tool_call>")
 
 
-def listed_calls(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+def listed_calls(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
     """Behind ``<|tool_call|>`` and the like: a list of JSON objects."""
     closers = ("<|/tool_call|>", "</tool_calls>")
     yield from json_calls(source, parts, closers)
     yield from _closed(source, *closers)
 
 
-def function_tag(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+def function_tag(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
     """Behind ``<function=``: ``name>``, then ``<parameter=a>text</parameter>``, then ``</function>``."""
     name = yield from source.name()
     yield from source.expect(">")
@@ -68,7 +68,7 @@ def function_tag(source: Source, parts: Parts, offered: Offered) -> Reading[None
     yield from _closed(source, _END_FUNCTION)
 
 
-def mistral_calls(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+def mistral_calls(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
     """Behind ``[TOOL_CALLS]``: a list of JSON objects, or ``name[ARGS]{...}``."""
     yield from source.blank()
     if (yield from source.peek()) in ("[", "{"):
@@ -90,7 +90,7 @@ _CALL_END = ("<\uff5ctool\u2581call\u2581end\uff5c>", "<|tool\u2581call\u2581end
 _SEP = ("<\uff5ctool\u2581sep\uff5c>", "<|tool\u2581sep|>")
 
 
-def deepseek_calls(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+def deepseek_calls(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
     """Behind the marker of all calls, or of one: ``name SEP {...}``, or ``function SEP name``, JSON in a fence."""
     source.at = source.data.rfind("<", 0, source.at)  # the marker itself may be that of one call
     yield from source.took(*_CALLS_BEGIN)
@@ -109,7 +109,7 @@ def deepseek_calls(source: Source, parts: Parts, offered: Offered) -> Reading[No
     yield from _closed(source, *_CALLS_END)
 
 
-def _deepseek_call(source: Source, parts: Parts) -> Reading[None]:
+def _deepseek_call(source: IncrementalText, parts: Parts) -> Reading[None]:
     name = yield from source.name()
     yield from source.expect(*_SEP)
     yield from source.blank()
@@ -124,12 +124,12 @@ def _deepseek_call(source: Source, parts: Parts) -> Reading[None]:
     yield from _closed(source, *_CALL_END)
 
 
-def python_tag(source: Source, parts: Parts, offered: Offered) -> Reading[None]:
+def python_tag(source: IncrementalText, parts: Parts, offered: OfferedTools) -> Reading[None]:
     """Behind ``<|python_tag|>``, which Llama writes before JSON."""
     yield from json_calls(source, parts)
 
 
-def _closed(source: Source, *markers: str) -> Reading[None]:
+def _closed(source: IncrementalText, *markers: str) -> Reading[None]:
     """Take a closing marker, and blanks before it; nothing when there is none."""
     end = source.at
     yield from source.blank()

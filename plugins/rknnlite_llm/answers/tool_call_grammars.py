@@ -1,4 +1,4 @@
-"""How each family writes calls, as grammars."""
+"""How each family writes tool calls, as grammars."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .argument_grammars import braces, tags
-from .formats import DEEPSEEK, AnswerForm
+from .formats import DEEPSEEK, AnswerFormat
 from .lark_grammar import ANY, Grammar, arguments_of
 
-__all__ = ["WRITERS", "Writing"]
+__all__ = ["WRITERS", "ToolCallGrammar"]
 
 Functions = Sequence[Mapping[str, Any]]
 
 
-class Writing(ABC):
+class ToolCallGrammar(ABC):
     """Writes the calls of some functions in one form. ``opening``: the marker of a call; none where ``bare``."""
 
     opening = "<tool_call>"
@@ -36,7 +36,7 @@ class Writing(ABC):
         between = f"{self.grammar.literal(self.between)} " if self.between else ""
         return f"{one} ({between}{one})*" if parallel else one
 
-    def free(self, form: AnswerForm, parallel: bool) -> str:
+    def free(self, form: AnswerFormat, parallel: bool) -> str:
         """Any text with calls in it, or none."""
         text = self.grammar.terminal("TEXT", ANY)
         if self.grammar.is_token(self.opening):
@@ -56,14 +56,14 @@ class Writing(ABC):
         return self.grammar.json_rule(arguments_of(function))
 
 
-class Hermes(Writing):
+class Hermes(ToolCallGrammar):
     """JSON between tags."""
 
     def function(self, function: Mapping[str, Any]) -> str:
         return f'"\\n" {self.named(function)} "\\n" {self.grammar.marker("</tool_call>")}'
 
 
-class Coder(Writing):
+class Coder(ToolCallGrammar):
     """Tags all the way."""
 
     def function(self, function: Mapping[str, Any]) -> str:
@@ -72,7 +72,7 @@ class Coder(Writing):
         return f'{head} {inner} "</function>\\n" {self.grammar.marker("</tool_call>")}'
 
 
-class Mistral(Writing):
+class Mistral(ToolCallGrammar):
     """A list of objects behind one marker."""
 
     opening = "[TOOL_CALLS]"
@@ -83,7 +83,7 @@ class Mistral(Writing):
     def calls(self, parallel: bool) -> str:
         return f"{self.grammar.marker(self.opening)} {self._list(parallel)}"
 
-    def free(self, form: AnswerForm, parallel: bool) -> str:
+    def free(self, form: AnswerFormat, parallel: bool) -> str:
         if self.grammar.is_token(self.opening):
             text = self.grammar.terminal("TEXT", ANY)
             return f"{text}? ({self.calls(parallel)})?"
@@ -103,7 +103,7 @@ class Phi(Mistral):
         return f"{super()._list(parallel)} {self.grammar.marker('<|/tool_call|>')}"
 
 
-class MistralArgs(Writing):
+class MistralArgs(ToolCallGrammar):
     """A name, a marker, arguments."""
 
     opening, between = "[TOOL_CALLS]", ""
@@ -113,7 +113,7 @@ class MistralArgs(Writing):
         return f"{name} {self.grammar.marker('[ARGS]')} {self.arguments(function)}"
 
 
-class DeepSeek(Writing):
+class DeepSeek(ToolCallGrammar):
     """All calls behind one marker, each between two."""
 
     opening = DEEPSEEK.openings[0]
@@ -126,7 +126,7 @@ class DeepSeek(Writing):
     def calls(self, parallel: bool) -> str:
         return f"{self.grammar.marker(self.opening)} {self._all(parallel)}"
 
-    def free(self, form: AnswerForm, parallel: bool) -> str:
+    def free(self, form: AnswerFormat, parallel: bool) -> str:
         text = self.grammar.terminal("TEXT", ANY)
         if self.grammar.is_token(self.opening):
             return f"{text}? ({self.calls(parallel)})?"
@@ -146,7 +146,7 @@ class DeepSeekFenced(DeepSeek):
         return f'{head} {self.arguments(function)} "\\n```" {marker(self.end)}'
 
 
-class Bare(Writing):
+class Bare(ToolCallGrammar):
     """JSON objects without a marker (Llama, Gemma)."""
 
     bare = True
@@ -157,7 +157,7 @@ class Bare(Writing):
     def calls(self, parallel: bool) -> str:
         return f'{self._behind} ("; " {self._behind})*' if parallel else self._behind
 
-    def free(self, form: AnswerForm, parallel: bool) -> str:
+    def free(self, form: AnswerFormat, parallel: bool) -> str:
         calls = self.calls(parallel)
         return f"{calls} | {self.grammar.terminal('FREE', self._free())}"
 
@@ -167,7 +167,7 @@ class Bare(Writing):
         return r"/([ \t\r\n]*[^ \t\r\n{\[](.|\n)*)?/" + fences
 
 
-class FunctionGemma(Writing):
+class FunctionGemma(ToolCallGrammar):
     """Values in Gemma's own writing."""
 
     opening, between = "<start_function_call>", ""
@@ -185,7 +185,7 @@ class Gemma4(FunctionGemma):
     opening, closing, quote = "<|tool_call>", "<tool_call|>", '<|"|>'
 
 
-class Harmony(Writing):
+class Harmony(ToolCallGrammar):
     """Channels. What a thought is stands in one of its own, so it may always come first."""
 
     opening = "<|channel|>"
@@ -198,7 +198,7 @@ class Harmony(Writing):
     def calls(self, parallel: bool) -> str:
         return f"{self._thought()} {self.grammar.marker(self.opening)} {self._behind}"
 
-    def free(self, form: AnswerForm, parallel: bool) -> str:
+    def free(self, form: AnswerFormat, parallel: bool) -> str:
         text = self.grammar.terminal("TEXT", ANY)
         final = f'"final" {self.grammar.marker("<|message|>")} {text}?'
         return f"{self._thought()} {self.grammar.marker(self.opening)} ({self._behind} | {final})"
@@ -210,7 +210,7 @@ class Harmony(Writing):
         return f'({thought} {marker("<|start|>")} "assistant")*'
 
 
-WRITERS: dict[str, type[Writing]] = {
+WRITERS: dict[str, type[ToolCallGrammar]] = {
     "hermes": Hermes, "coder": Coder, "mistral": Mistral, "mistral-args": MistralArgs, "phi": Phi, "llama": Bare,
     "gemma": Bare, "functiongemma": FunctionGemma, "gemma4": Gemma4, "deepseek": DeepSeek,
     "deepseek-fenced": DeepSeekFenced, "harmony": Harmony,

@@ -15,10 +15,10 @@ from rknnlite.commandline.options import between, output_file
 from rknnlite.spi.command import Column, Command, Console, Exit, Line, Table, Tone
 from rknnlite.spi.llm import LlmContext
 
-from ..draft_and_adapters import Beside
+from ..draft_and_adapters import DraftAndAdapters
 from ..footprint import Bandwidth, bandwidth, kv_bytes, own_bytes, package_model, weight_bytes
 from ..speed import Speed, embeddings, measure, open_package
-from .options import add_beside, beside
+from .options import add_draft_and_adapters, draft_and_adapters
 
 __all__ = ["COMMAND"]
 
@@ -74,7 +74,7 @@ class BenchLlm(Command):
         parser.add_argument(
             "--runs", type=between(int, 1, 1000), default=3, metavar="N", help="runs of which the median counts (default: 3)"
         )  # fmt: skip
-        add_beside(parser)
+        add_draft_and_adapters(parser)
         parser.add_argument(
             "--html",
             type=Path,
@@ -86,14 +86,18 @@ class BenchLlm(Command):
         if args.html:
             output_file(args.html)
             need_templates()
-        along = beside(args)
+        along = draft_and_adapters(args)
         before, start = own_bytes(), time.perf_counter()
         with open_package(args.prefix, backend=args.backend, **along.options) as context:
             along.open(context)
             opened = time.perf_counter() - start
             rows = _measured(context, args, along, console)
             after = own_bytes()
-            here = None if after is None or before is None or context.traits.apart else after - before
+            here = (
+                None
+                if after is None or before is None or context.traits.separate_processes
+                else after - before
+            )
             facts = _facts(context, args.prefix, opened, here)
         if args.html:
             _page(facts, rows).write(args.html)
@@ -106,13 +110,15 @@ def _counts(text: str) -> list[int]:
     return [between(int, 1, 1_000_000)(word) for word in text.split(",")]
 
 
-def _measured(context: LlmContext, args: argparse.Namespace, along: Beside, console: Console) -> list[Speed]:
+def _measured(
+    context: LlmContext, args: argparse.Namespace, along: DraftAndAdapters, console: Console
+) -> list[Speed]:
     embed = embeddings(args.prefix, context)
     room = (context.config.max_ctx_len or 1 << 30) - args.new_tokens
     prompts = args.prompt_tokens or [count for count in (32, 128, 512) if count <= room] or [max(1, room)]
     plans = [(sessions, prompt) for sessions in args.sessions for prompt in prompts]
     with console.progress("bench-llm", len(plans)) as progress:
-        measure(context, embed, prompts[0], 2, runs=1, beside=along)  # the first run warms up
+        measure(context, embed, prompts[0], 2, runs=1, draft_and_adapters=along)  # the first run warms up
         rows = []
         for sessions, prompt in plans:
             rows.append(measure(context, embed, prompt, args.new_tokens, sessions, args.runs, along))

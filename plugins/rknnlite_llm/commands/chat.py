@@ -19,7 +19,7 @@ from .. import Chat as Conversation
 from ..answers import Answer, AnswerPart, PartKind
 from ..constraints import Gbnf, JsonSchema, Lark, Regex, Rule
 from ..messages import checked_messages
-from .options import add_beside, beside
+from .options import add_draft_and_adapters, draft_and_adapters
 
 __all__ = ["COMMAND"]
 
@@ -60,7 +60,7 @@ class Chat(Command):
         parser.add_argument(
             "--max-new-tokens", type=int, default=1024, metavar="N", help="per answer (default: 1024)"
         )
-        add_beside(parser)
+        add_draft_and_adapters(parser)
         parser.add_argument("--thinking", action="store_true", help="let the model think first, where it can")
         rules = parser.add_mutually_exclusive_group()
         rules.add_argument(
@@ -82,7 +82,7 @@ class Chat(Command):
             top_k=args.top_k, top_p=args.top_p, temperature=args.temperature, repeat_penalty=args.repeat_penalty,
             seed=args.seed,
         )  # fmt: skip
-        rule, along = _rule(args), beside(args)
+        rule, along = _rule(args), draft_and_adapters(args)
         params = LlmParams(sampling=sampling, speculate=along.speculate)
         with Conversation(args.prefix, params, backend=args.backend, **along.options) as chat:
             along.open(chat.context)

@@ -6,12 +6,12 @@ import argparse
 
 from rknnlite.commandline.options import between
 
-from ..draft_and_adapters import Beside
+from ..draft_and_adapters import DraftAndAdapters
 
-__all__ = ["add_beside", "beside"]
+__all__ = ["add_draft_and_adapters", "draft_and_adapters"]
 
 
-def add_beside(parser: argparse.ArgumentParser) -> None:
+def add_draft_and_adapters(parser: argparse.ArgumentParser) -> None:
     """What goes along with a language model."""
     group = parser.add_argument_group("beside the model")
     group.add_argument(
@@ -34,6 +34,6 @@ def add_beside(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def beside(args: argparse.Namespace) -> Beside:
-    """The arguments of ``add_beside``."""
-    return Beside(args.draft, args.speculate, args.lora, args.lora_scale)
+def draft_and_adapters(args: argparse.Namespace) -> DraftAndAdapters:
+    """The arguments of ``add_draft_and_adapters``."""
+    return DraftAndAdapters(args.draft, args.speculate, args.lora, args.lora_scale)

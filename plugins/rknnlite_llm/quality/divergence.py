@@ -1,4 +1,4 @@
-"""Two models that read the same text: how far apart is what they expect behind every token?"""
+"""How far two models that read the same text diverge in what they expect behind every token."""
 
 from __future__ import annotations
 

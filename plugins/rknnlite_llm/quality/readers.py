@@ -26,7 +26,7 @@ from rknnlite.spi.llm import (
 from ..container.description import read_llm
 from ..export import export_llm
 from ..hf_config import architecture
-from ..hf_folder import Source, read_object
+from ..hf_folder import HfFolder, read_object
 from ..opening import open_llm
 from ..package import Package
 
@@ -61,7 +61,7 @@ def source_reader(
         prefix = Path(work) / "source"
         package = export_llm(hf_dir, prefix, exact_type(hf_dir), "f32", longest)
         arch = read_llm(ModelFile(package.model)).arch
-        tokens = Source(Path(hf_dir), arch.family).get
+        tokens = HfFolder(Path(hf_dir), arch.family).get
         table = tokens(_table_name(arch.family), arch.vocab_size, arch.hidden)
         with open_llm(package.model, package.weight, backend="cpu", **options) as context:
             yield SourceReader(context, package, lambda ids: table[ids])
@@ -87,7 +87,7 @@ def _table_name(family: str) -> str:
 def exact_type(hf_dir: str | Path) -> str:
     """The narrowest type of weights that holds every matrix of a checkpoint as it is: ``f16``, ``bf16`` or ``f32``."""
     arch = architecture(read_object(Path(hf_dir) / "config.json"))
-    kinds = Source(Path(hf_dir), arch.family).matrix_types()
+    kinds = HfFolder(Path(hf_dir), arch.family).matrix_types()
     if kinds == {"F16"}:
         return "f16"
     return "bf16" if kinds == {"BF16"} else "f32"

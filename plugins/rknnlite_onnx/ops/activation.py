@@ -42,7 +42,7 @@ def unary(*kinds: str) -> Callable[[Writer], Writer]:
 
 def _looked_up(node: LoweredNode, stage: Stage, lut: Lut) -> None:
     """The results of all 256 inputs: index = stored value * multiplier + offset."""
-    x, y, carrier = node.view.tensor(0), node.outputs[0], node.carrier
+    x, y, values = node.view.tensor(0), node.outputs[0], node.values
     assert x.quant is not None and y.quant is not None
     first, table = dense_table(lut, stage.scale, stage.zero_point - y.quant.zero_point, *centred_range(y))
     low, high = centred_range(x)
@@ -50,14 +50,14 @@ def _looked_up(node: LoweredNode, stage: Stage, lut: Lut) -> None:
     index = ((inputs + x.quant.zero_point) * lut.multiplier + lut.offset).astype(np.float32)
     index = np.clip(index, np.float32(first), np.float32(first + len(table) - 1)) - np.float32(first)
     results = table[np.rint(index).astype(np.int32)]
-    if carrier.in_bytes(x.index):
-        places = carrier.get(x.index, Rep.ELEMENTS)
+    if values.in_bytes(x.index):
+        places = values.get(x.index, Rep.ELEMENTS)
     else:
         places = node.emit("Sub", node.centred(0), node.const(low))
     places = node.emitter.cast(places, np.int32)
-    in_bytes = carrier.in_bytes(y.index)
+    in_bytes = values.in_bytes(y.index)
     stored = node.const(results + element_zero(y), np.uint8) if in_bytes else node.const(results)
-    carrier.put(y.index, Rep.ELEMENTS if in_bytes else Rep.CENTRED, node.emit("Gather", stored, places))
+    values.put(y.index, Rep.ELEMENTS if in_bytes else Rep.CENTRED, node.emit("Gather", stored, places))
 
 
 @unary("exDataConvert", "CastLike")

@@ -126,7 +126,7 @@ def _float_sum(node: LoweredNode, conv: ConvParams) -> str:
 
 def _stored_weights(node: LoweredNode, conv: ConvParams) -> Optional[str]:
     """The file's own 8 bits."""
-    graph = node.carrier.stored
+    graph = node.values.stored
     origin = next(each for each in graph.nodes if each.index == node.view.node.index)
     axis = 1 if conv.transposed and not conv.depthwise else 0
     return stored_weights(
@@ -206,13 +206,13 @@ def _in_bytes(node: LoweredNode, conv: ConvParams, fused: FusedOp, stored: Array
         or (bias != np.rint(bias)).any()
     ):
         return False
-    geometry, e, carrier = Geometry.of(node, conv, stored), node.emitter, node.carrier
+    geometry, e, values = Geometry.of(node, conv, stored), node.emitter, node.values
     if any(geometry.crop):
         return False
     factor = np.asarray(conv.multiplier * stage.scale * stage.second_scale, np.float64).astype(np.float32)
     one, kind = e.constant(1.0), np.int8
     names = [
-        carrier.get(x.index, Rep.ELEMENTS),
+        values.get(x.index, Rep.ELEMENTS),
         one,
         e.constant(element_zero(x), np.uint8),
         e.constant(stored, kind),
@@ -227,5 +227,5 @@ def _in_bytes(node: LoweredNode, conv: ConvParams, fused: FusedOp, stored: Array
     if limits != centred_range(y):
         low, high = (e.constant(limit + zero, np.uint8) for limit in limits)
         found = e.node("Clip", found, low, high)
-    carrier.put(y.index, Rep.ELEMENTS, found)
+    values.put(y.index, Rep.ELEMENTS, found)
     return True

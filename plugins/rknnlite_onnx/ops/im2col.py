@@ -1,4 +1,4 @@
-"""A convolution of 8 bits as a matrix product over copied windows: exact sums in int32, channels last.
+"""A convolution of 8 bits as a matrix product over copied windows (im2col): exact sums in int32, channels last.
 
 QLinearConv has such sums, too, but rounds them at once. Where a further operand or a function comes before the rounding,
 this is the fast way to them: float32 convolutions take two to six times as long on layers with many channels.
@@ -37,7 +37,7 @@ def product_pays(node: LoweredNode, conv: ConvParams, stored: Array, weight: Arr
     if (
         conv.depthwise
         or conv.transposed
-        or not (node.carrier.in_bytes(x.index) and node.carrier.in_bytes(y.index))
+        or not (node.values.in_bytes(x.index) and node.values.in_bytes(y.index))
     ):
         return False
     if (
@@ -87,7 +87,7 @@ def _padding(node: LoweredNode, conv: ConvParams) -> tuple[int, int, int, int]:
 
 def _windows(node: LoweredNode, conv: ConvParams, zero: str) -> str:
     """[N, OH, OW, kh * kw * IC]: what every sum sees, tap by tap."""
-    e, data = node.emitter, node.carrier.get(node.index(0), Rep.LAST)
+    e, data = node.emitter, node.values.get(node.index(0), Rep.LAST)
     top, left, bottom, right = _padding(node, conv)
     if any((top, left, bottom, right)):
         data = e.node("Pad", data, e.ints([0, top, left, 0, 0, bottom, right, 0]), zero)

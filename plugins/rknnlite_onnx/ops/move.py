@@ -46,9 +46,9 @@ def transpose(node: LoweredNode) -> None:
 @lowers("Concat")
 def concat(node: LoweredNode) -> None:
     """Inputs are requantised to the output's steps, those that have them already are not touched."""
-    target, carrier = node.outputs[0], node.carrier
+    target, values = node.outputs[0], node.values
     axis = _along(node, len(target.shape))
-    rep = carrier.home(target.index)
+    rep = values.home(target.index)
     parts = []
     for position, tensor in enumerate(node.view.inputs):
         if tensor is None:
@@ -56,12 +56,12 @@ def concat(node: LoweredNode) -> None:
         if target.quant is not None and node.view.is_const(position):
             parts.append(_stored_constant(node, position, rep))
         elif target.quant is None:
-            parts.append(carrier.rounded(node.native(position), target))
+            parts.append(values.rounded(node.native(position), target))
         elif node.same_steps(position):
-            parts.append(carrier.get(tensor.index, rep))
+            parts.append(values.get(tensor.index, rep))
         else:
             parts.append(_requantised(node, position, rep))
-    carrier.put(target.index, rep, node.emit("Concat", *parts, axis=axis))
+    values.put(target.index, rep, node.emit("Concat", *parts, axis=axis))
 
 
 def _stored_constant(node: LoweredNode, position: int, rep: Rep) -> str:
@@ -84,7 +84,7 @@ def _requantised(node: LoweredNode, position: int, rep: Rep) -> str:
         return e.node(
             "QuantizeLinear", node.real(position), scale, e.constant(element_zero(target), np.uint8)
         )
-    return node.carrier.clipped(e.node("Round", e.node("Div", node.real(position), scale)), target)
+    return node.values.clipped(e.node("Round", e.node("Div", node.real(position), scale)), target)
 
 
 @lowers("Split")

@@ -49,7 +49,7 @@ class Sums(NamedTuple):
 def in_elements(node: LoweredNode, fused: FusedOp) -> bool:
     """Whether the stage is a factor, rounding and limits, which QLinearConv does by itself."""
     x, y, stage = node.view.tensor(0), node.outputs[0], node.view.node.stage
-    small = node.carrier.in_bytes(x.index) and node.carrier.in_bytes(y.index)
+    small = node.values.in_bytes(x.index) and node.values.in_bytes(y.index)
     plain = fused.join is None and fused.before is None and fused.after in (None, *_LIMITED)
     return small and plain and stage is not None and stage.clip is None and not stage.precise
 
@@ -127,13 +127,13 @@ def _operand(node: LoweredNode, unit: np.float32, acc: Sums) -> str:
     if node.view.tensor(1).quant is None:
         name = node.real(1)
         return name if unit == 1 else node.emit("Mul", name, node.const(unit))
-    return node.carrier.scaled(node.index(1), float(unit))
+    return node.values.scaled(node.index(1), float(unit))
 
 
 def _turned(node: LoweredNode, unit: np.float32) -> str:
     """The second operand times a factor, with the channels last."""
-    if node.carrier.in_bytes(node.index(1)) and len(node.view.tensor(1).shape) == 4:
-        return node.carrier.scaled_last(node.index(1), float(unit))
+    if node.values.in_bytes(node.index(1)) and len(node.view.tensor(1).shape) == 4:
+        return node.values.scaled_last(node.index(1), float(unit))
     value = node.real(1) if node.view.tensor(1).quant is None else node.centred(1)
     value = value if unit == 1 else node.emit("Mul", value, node.const(unit))
     rank = len(node.view.tensor(1).shape)
@@ -175,10 +175,10 @@ def _integer_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: S
         value = leaky(node.emitter, value, slope)
     whole = all(limit == np.rint(limit) for limit in (low, high))
     if whole:
-        node.carrier.store_centred(y.index, value, (low, high), _elements(acc))
+        node.values.store_centred(y.index, value, (low, high), _elements(acc))
     else:  # limits between two steps, of int16: what is cut off there stays there
         clipped = e.node("Clip", e.node("Round", value), e.constant(low), e.constant(high))
-        node.carrier.put(y.index, Rep.CENTRED, clipped)
+        node.values.put(y.index, Rep.CENTRED, clipped)
 
 
 def _plain_operand(node: LoweredNode, acc: Sums) -> str:
@@ -206,7 +206,7 @@ def _function_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: 
         found = hard_line(e, real, 1.0, stage.index_offset / row.index_units + 0.5)
     else:
         found = applied(e, row, real, *row.table_parameters(stage))
-    node.carrier.store_real(node.outputs[0].index, found, _elements(acc))
+    node.values.store_real(node.outputs[0].index, found, _elements(acc))
 
 
 def _elements(acc: Sums) -> Rep:
@@ -225,7 +225,7 @@ def _table_stage(node: LoweredNode, conv: ConvParams, stage: Stage, acc: Sums) -
     index = e.node("Clip", index, e.constant(float(first)), e.constant(float(first + len(table) - 1)))
     index = e.node("Round", e.node("Sub", index, e.constant(float(first))))
     found = e.node("Gather", e.constant(table.astype(np.float32)), e.cast(index, np.int32))
-    node.carrier.store_centred(y.index, found, elements=_elements(acc))
+    node.values.store_centred(y.index, found, elements=_elements(acc))
 
 
 def _float_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Stage, name: str) -> None:
@@ -237,7 +237,7 @@ def _float_stage(node: LoweredNode, fused: FusedOp, conv: ConvParams, stage: Sta
     slope = _slope(node, conv, stage, fused)
 
     def rounded(value: str) -> str:
-        return node.carrier.rounded(value, y) if y.quant is None else value
+        return node.values.rounded(value, y) if y.quant is None else value
 
     if stored_first:
         name = rounded(name)

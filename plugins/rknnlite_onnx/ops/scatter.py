@@ -1,4 +1,4 @@
-"""Indexed writes, and what is made of indices."""
+"""Scatter: indexed writes, and what is made of indices."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Callable
 
-from rknnlite.abi.signature import Signature
+from rknnlite_backend.abi.signature import Signature
+
 from rknnlite.errors import BackendUnavailable
 
 from . import inputs, params, results

@@ -111,6 +111,6 @@ class DeviceConversation:
 
 def _end_mark(calls: CheckedCallbacks) -> str:
     """Text of the token that ends an answer, where the tokenizer callback is one of ours; else nothing."""
-    tokenizer = calls.given.tokenizer
+    tokenizer = calls.unchecked.tokenizer
     tokens, eos = getattr(tokenizer, "tokens", None), getattr(tokenizer, "eos_id", -1)
     return str(tokens[eos]) if isinstance(tokens, list) and 0 <= eos < len(tokens) else ""

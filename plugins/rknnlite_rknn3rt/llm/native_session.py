@@ -6,7 +6,8 @@ import ctypes as ct
 import threading
 from typing import Any
 
-from rknnlite.abi import rknn3
+from rknnlite_backend.abi import rknn3
+
 from rknnlite.abi.rknn3_llm import RKNN3Lora
 from rknnlite.errors import ContextInvalid, ParamInvalid, RknnError
 from rknnlite.spi.llm import KvPolicy, LlmState

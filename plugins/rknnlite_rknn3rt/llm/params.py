@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from rknnlite_backend.abi import rknn3
 from rknnlite_llm.sampling import check_sampling
 
-from rknnlite.abi import rknn3
 from rknnlite.abi.rknn3_enums import RKNN3_MAX_SPECIAL_BOS_ID_NUM, RKNN3_MAX_SPECIAL_EOS_ID_NUM
 from rknnlite.abi.rknn3_enums import RKNN3QueryCmd as Query
 from rknnlite.abi.rknn3_llm import RKNN3LLMParam, RKNN3SamplingParams, RKNN3VocabInfo

@@ -241,7 +241,7 @@ class Rknn3LlmSession(GuardedSession):
     def _in_library(self, given: RunInputs, infer: Any, calls: CheckedCallbacks) -> RunSummary:
         if self._stop.is_set():
             return self._stopped(calls)
-        self._install(calls.given)
+        self._install(calls.unchecked)
         watch = RunWatch(calls, self._stop.is_set, self._native.stop)
         start = time.perf_counter()
         self._structs.calls.run = watch

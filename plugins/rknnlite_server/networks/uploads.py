@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Optional
 
+from rknnlite_programs.buildcache import cache_dir, make_private, writable_by_others
 from rknnlite_protocol.board import stored_name
 
 from rknnlite.errors import InputInvalid, OutOfMemory, ParamInvalid
 from rknnlite.files.writing import GrowingFile
-from rknnlite.native.buildcache import cache_dir, make_private, writable_by_others
 
 __all__ = ["FileInUse", "Receiving", "Stored", "Uploads", "digest_of_file"]
 

@@ -67,9 +67,19 @@ def of_backends(board: Board) -> Iterator[Finding]:
 def _plugins(topic: str) -> Iterator[Finding]:
     """Those that are switched off, not installed, or broken."""
     installed()  # calls every hook
-    for problem in sorted(plugins.problem_list(), key=lambda problem: problem.plugin):
+    problems = sorted(plugins.problem_list())
+    absent = [problem for problem in problems if problem.text.startswith(plugins.NOT_INSTALLED)]
+    if len(absent) > 1:
+        names = ", ".join(problem.plugin for problem in absent)
+        yield Finding(
+            topic,
+            Level.INFO,
+            f"plugins not installed: {names} (Debian: rknnlite plugins says which packages)",
+        )
+        problems = [problem for problem in problems if problem not in absent]
+    for problem in problems:
         name, text = problem.plugin, problem.text
-        off = "RKNNLITE_DISABLE" in text or text.startswith(plugins.NOT_INSTALLED)
+        off = plugins.SWITCHED_OFF in text or text.startswith(plugins.NOT_INSTALLED)
         remedy = problem.remedy or f"update or remove that package, or RKNNLITE_DISABLE={name}"
         yield Finding(
             topic, Level.INFO if off else Level.WARN, f"plugin {name}: {text}", "" if off else remedy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from ... import config
 from ..._faces import vendor_files
 from ..._version import __version__
 from ...extras import EXTRAS
-from ...native.buildcache import compiler
 from ...spi.finding import Finding, Level
 
 __all__ = ["configuration", "extras", "packages"]
@@ -39,7 +39,7 @@ def packages() -> Iterator[Finding]:
 
 def _compiler(topic: str) -> Iterator[Finding]:
     """Whether helper libraries can be built."""
-    name = compiler()
+    name = os.environ.get("CC") or "cc"
     if shutil.which(name) is None:
         text = f"no C compiler ({name}): numpy multiplies the weights of language models on the CPU, several times slower"
         yield Finding(topic, Level.INFO, text, "if you need it: sudo apt install gcc libc6-dev")

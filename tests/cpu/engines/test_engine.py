@@ -111,10 +111,10 @@ def spoil(monkeypatch: pytest.MonkeyPatch, kind: str, node_name: str = "") -> No
 
     def wrong(node: registry.LoweredNode) -> None:
         true(node)
-        carrier, index = node.carrier, node.outputs[0].index
-        real = carrier.scaled(index, 1.0)
-        carrier._names = {key: name for key, name in carrier._names.items() if key[0] != index}
-        carrier.store_centred(index, node.emit("Sub", real, node.const(1.0)))
+        values, index = node.values, node.outputs[0].index
+        real = values.scaled(index, 1.0)
+        values._names = {key: name for key, name in values._names.items() if key[0] != index}
+        values.store_centred(index, node.emit("Sub", real, node.const(1.0)))
 
     monkeypatch.setitem(registry._WRITERS, kind, wrong)
 

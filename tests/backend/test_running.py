@@ -11,10 +11,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from rknnlite_backend import running, zero_copy
+from rknnlite_programs import childprocess
 
 from rknnlite import errors, socs
-from rknnlite.native import childprocess, forks
-from rknnlite.spi import running, zero_copy
+from rknnlite.native import forks
 from tests.support.corpus import ROOT
 
 BACKENDS = ("cpu", "remote", "rknn1rt", "rknn3rt", "rknnrt")
@@ -72,18 +73,18 @@ def test_no_text_stands_in_two_modules() -> None:
 @pytest.mark.parametrize(
     ("words", "home"),
     [
-        ("is not under way", "rknnlite/spi/running.py"),
-        ("run the model before asking for", "rknnlite/spi/running.py"),
-        ("it goes on, wait for it again", "rknnlite/spi/running.py"),
-        ("give milliseconds, or 0", "rknnlite/spi/running.py"),
-        ("such contexts cannot be duplicated", "rknnlite/spi/running.py"),
-        ("this memory is closed; ", "rknnlite/spi/zero_copy.py"),
-        ("this memory belongs to another context", "rknnlite/spi/zero_copy.py"),
+        ("is not under way", "plugins/rknnlite_backend/running.py"),
+        ("run the model before asking for", "plugins/rknnlite_backend/running.py"),
+        ("it goes on, wait for it again", "plugins/rknnlite_backend/running.py"),
+        ("give milliseconds, or 0", "plugins/rknnlite_backend/running.py"),
+        ("such contexts cannot be duplicated", "plugins/rknnlite_backend/running.py"),
+        ("this memory is closed; ", "plugins/rknnlite_backend/zero_copy.py"),
+        ("this memory belongs to another context", "plugins/rknnlite_backend/zero_copy.py"),
         ("this context is closed; open the model again", "rknnlite/spi/exclusive.py"),
         ("was made before a fork and belongs to the parent", "rknnlite/native/forks.py"),
-        ("sys.path[:] = ", "rknnlite/native/childprocess.py"),
-        ("failed. error code: {name} ({code}); {detail", "rknnlite/native/rknn_calls.py"),
-        ("C-contiguous, writable arrays are needed", "rknnlite/native/rknn_calls.py"),
+        ("sys.path[:] = ", "rknnlite/native/processes.py"),
+        ("failed. error code: {name} ({code}); {detail", "plugins/rknnlite_backend/rknn_calls.py"),
+        ("C-contiguous, writable arrays are needed", "plugins/rknnlite_backend/rknn_calls.py"),
     ],
 )  # fmt: skip
 def test_where_the_words_are(words: str, home: str) -> None:

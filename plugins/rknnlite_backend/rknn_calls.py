@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import OutputInvalid, RknnError, VendorCode
-from ..layout import nchw_to_nhwc_shape, nhwc_to_nchw_shape
-from ..tensor import Layout, QuantParams, TensorAttr
+from rknnlite.errors import OutputInvalid, RknnError, VendorCode
+from rknnlite.layout import nchw_to_nhwc_shape, nhwc_to_nchw_shape
+from rknnlite.tensor import Layout, QuantParams, TensorAttr
 
 __all__ = [
     "CallErrors", "as_nchw", "as_nhwc", "check_counts", "check_filled", "quantisation", "text_of", "unfit_arrays",

@@ -28,10 +28,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Optional, Union
 
-from .. import config
-from ..errors import BackendUnavailable, ParamInvalid
-from ..files.writing import write_file
-from ..log import logger
+from rknnlite import config
+from rknnlite.errors import BackendUnavailable, ParamInvalid
+from rknnlite.files.writing import write_file
+from rknnlite.log import logger
 
 __all__ = [
     "build",

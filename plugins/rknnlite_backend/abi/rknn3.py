@@ -15,9 +15,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from ..errors import ModelUnsupported
-from . import rknn3_llm, rknn3_op, rknn3_types, rknn3_v104
-from .rknn3_types import (
+from rknnlite.abi import rknn3_llm, rknn3_types, rknn3_v104
+from rknnlite.abi.rknn3_types import (
     RKNN3Config,
     RKNN3Devices,
     RKNN3ImMem,
@@ -25,6 +24,9 @@ from .rknn3_types import (
     RKNN3TensorMemory,
     rknn3_context,
 )
+from rknnlite.errors import ModelUnsupported
+
+from . import rknn3_op
 from .signature import Signature
 
 __all__ = ["FIRST", "LATER", "Revision", "Signature", "revision"]

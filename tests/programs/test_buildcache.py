@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from rknnlite_programs import buildcache
 
 from rknnlite.errors import BackendUnavailable, ParamInvalid
-from rknnlite.native import buildcache
 from tests.support.needs import needs
 
 COPY = ["cp", "source", "{out}"]
@@ -85,7 +85,7 @@ def test_entries_that_nobody_uses_go_when_something_new_comes(cache: Path) -> No
 def test_entries_that_another_process_holds_stay(cache: Path) -> None:
     held = aged(build(b"held").parent)
     script = (
-        "import os, sys, pathlib; from rknnlite.native import buildcache\n"
+        "import os, sys, pathlib; from rknnlite_programs import buildcache\n"
         "entry = pathlib.Path(sys.argv[1]); buildcache.fetch(entry / 'result'); os.utime(entry, (0, 0))\n"
         "print('ready', flush=True); sys.stdin.read()\n"
     )

@@ -1,4 +1,4 @@
-"""What every backend says and checks alike while it runs: the order of its calls, frames by number, time limits.
+"""What every backend says and checks alike while it runs: order of calls, inputs, frames by number, time limits.
 
 A frame is prepared (``set_inputs`` or ``bind``), run, and fetched (``get_outputs``), in this order; or it is begun
 (``start``) and waited for (``wait``) under its number. What stands here is said once, whoever computes. Nothing of it is
@@ -10,18 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import ContextInvalid, ParamInvalid, RknnError, RunTimeout, TargetPlatformUnmatch
+from rknnlite.errors import (
+    ContextInvalid,
+    InputInvalid,
+    ParamInvalid,
+    RknnError,
+    RunTimeout,
+    TargetPlatformUnmatch,
+)
+from rknnlite.spi.types import Input
+from rknnlite.tensor import Layout, TensorAttr
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from ..socs import Soc
+    from rknnlite.socs import Soc
 
 __all__ = [
     "check_dup",
     "check_timeout",
     "check_under_way",
+    "find_shapes",
     "frame_late",
+    "in_order",
     "no_data",
     "not_collected",
     "not_prepared",
@@ -31,6 +42,9 @@ __all__ = [
     "partly_bound",
     "run_late",
     "wait_done",
+    "wrong_bytes",
+    "wrong_rank",
+    "wrong_shape",
 ]
 
 T = TypeVar("T")
@@ -64,7 +78,74 @@ def no_data(what: str) -> ContextInvalid:
     return ContextInvalid(f"{what} needs data to run on: call infer (or set_inputs) with inputs first")
 
 
-# -- frames that were begun --------------------------------------------------------------------------------
+# -- inputs and their shapes ---------------------------------------------------------------------------------
+
+
+def in_order(inputs: Sequence[Input], attrs: Sequence[TensorAttr], label: str = "the model") -> list[Input]:
+    """For ``set_inputs`` of a backend: one ``Input`` per model input, in the order of ``attrs``.
+
+    Raises:
+        InputInvalid: too many, too few, or one of them twice; the text says which are missing.
+    """
+    by_index = {item.index: item for item in inputs}
+    missing = [attr.name for attr in attrs if attr.index not in by_index]
+    if missing or len(inputs) != len(attrs):
+        raise InputInvalid(
+            f"{label} needs inputs {[attr.name for attr in attrs]}, {len(inputs)} were given"
+            + (f"; {missing} are missing" if missing else "")
+        )
+    return [by_index[attr.index] for attr in attrs]
+
+
+def wrong_shape(attr: TensorAttr, shape: Sequence[int], layout: Layout) -> InputInvalid:
+    """The error of data of another shape than its input has (rank 4: NHWC), given in ``layout`` and brought to NHWC."""
+    turned = layout is Layout.NCHW and len(attr.dims) == 4
+    hint = " (after the change from NCHW to NHWC)" if turned else ""
+    return InputInvalid(f"input {attr.name}: expected shape {list(attr.dims)}, got {list(shape)}{hint}")
+
+
+def wrong_rank(attr: TensorAttr, shape: Sequence[int]) -> InputInvalid:
+    """The error of NCHW data that has not four dimensions."""
+    return InputInvalid(f"input {attr.name}: NCHW data needs 4 dims, got {list(shape)}")
+
+
+def wrong_bytes(attr: TensorAttr, got: int, legal: Sequence[int]) -> InputInvalid:
+    """The error of data passed through to an input; ``legal`` are the numbers of bytes that it takes."""
+    return InputInvalid(
+        f"input {attr.name}: {got} bytes passed through, but the model's tensor ({attr.dtype.name} {list(attr.dims)}) "
+        f"takes {' or '.join(map(str, legal))}"
+    )
+
+
+def find_shapes(
+    label: str,
+    wanted: Sequence[Sequence[int]],
+    legal: Sequence[list[tuple[int, ...]]],
+    inputs: Sequence[TensorAttr],
+) -> int:
+    """For ``set_shapes``: the number of the entry of ``legal`` that is wanted.
+
+    Args:
+        label: name of the model, for the errors.
+        wanted: one shape per input.
+        legal: ``Context.shapes``.
+        inputs: ``Context.inputs``.
+
+    Raises:
+        ParamInvalid: the model is static; or it has no such shapes, with the code -1, which librknnrt answers. The text
+            lists those that it has.
+    """
+    shapes = [tuple(int(dim) for dim in shape) for shape in wanted]
+    if not legal:
+        raise ParamInvalid(f"{label} has static shapes: {[list(attr.dims) for attr in inputs]}")
+    for number, candidate in enumerate(legal):
+        if shapes == candidate:
+            return number
+    listed = "; ".join(str([list(shape) for shape in candidate]) for candidate in legal)
+    raise ParamInvalid(
+        f"{label}: input shapes {[list(shape) for shape in shapes]} are not among the model's: {listed}",
+        code=RknnError.code,
+    )
 
 
 def check_timeout(timeout_ms: int) -> None:

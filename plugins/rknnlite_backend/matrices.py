@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..abi.rknn_matmul import Info, Tensor
-from ..abi.rknn_op import MAX_DIMS
-from ..errors import ParamInvalid, RknnError
-from ..spi.matmul import MatmulShape, MatmulSpec, MatmulTensor
-from ..tensor import DType
+from rknnlite.abi.rknn_op import MAX_DIMS
+from rknnlite.errors import ParamInvalid, RknnError
+from rknnlite.spi.matmul import MatmulShape, MatmulSpec, MatmulTensor
+from rknnlite.tensor import DType
+
+from .abi.rknn_matmul import Info, Tensor
 
 __all__ = ["info_of", "matrix_of", "matrix_struct"]
 

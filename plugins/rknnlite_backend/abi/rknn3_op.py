@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes as ct
 import enum
 
-from .rknn3_enums import RKNN3_MAX_DIMS, RKNN3_MAX_NAME_LEN
-from .rknn3_types import RKNN3Tensor, RKNN3TensorAttr, rknn3_context
+from rknnlite.abi.rknn3_enums import RKNN3_MAX_DIMS, RKNN3_MAX_NAME_LEN
+from rknnlite.abi.rknn3_types import RKNN3Tensor, RKNN3TensorAttr, rknn3_context
 
 __all__ = [
     "MAX_DIMS",

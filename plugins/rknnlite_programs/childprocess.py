@@ -8,15 +8,15 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from ..errors import BackendUnavailable, ParamInvalid, RknnError, RunTimeout
-from .forks import Owner
+from rknnlite.errors import BackendUnavailable, ParamInvalid, RknnError, RunTimeout
+from rknnlite.native.forks import Owner
+from rknnlite.native.processes import ending
 
-__all__ = ["TIME_LIMIT", "ChildProcess", "ProcessEnded", "checked_limit", "exactly", "python_main"]
+__all__ = ["TIME_LIMIT", "ChildProcess", "ProcessEnded", "checked_limit", "exactly"]
 
 TIME_LIMIT = 10.0
 """Seconds that one call of a plugin may take where nothing else is asked for."""
@@ -129,19 +129,6 @@ class ChildProcess:
             self._process.wait(2)
 
 
-def python_main(module: str, *words: str, options: Sequence[str] = ()) -> list[str]:
-    """The command of a Python that calls ``main`` of a module, imported from where this program imports and nowhere else.
-
-    Args:
-        module: its full name.
-        words: what ``main`` finds in ``sys.argv[1:]``; the socket of a ``ChildProcess`` comes behind them.
-        options: of the interpreter, ``-E`` say.
-    """
-    places = len(sys.path)
-    code = f"import sys; sys.path[:] = sys.argv[1:{places + 1}]; del sys.argv[1:{places + 1}]"
-    return [sys.executable, *options, "-c", f"{code}; from {module} import main; main()", *sys.path, *words]
-
-
 def exactly(sock: socket.socket, size: int) -> bytes:
     """``size`` bytes from a socket; EOFError when the other side is gone."""
     data = sock.recv(size, socket.MSG_WAITALL)
@@ -175,13 +162,9 @@ def _tie(leash: int, pid: int) -> None:
 
 def _ending(process: subprocess.Popen[bytes]) -> str:
     try:
-        status = process.wait(2)
+        return ending(process.wait(2))
     except subprocess.TimeoutExpired:
         return "it stopped answering"
-    if status >= 0:
-        return f"status {status}"
-    named = {s.value: f" ({s.name})" for s in signal.Signals}
-    return f"signal {-status}{named.get(-status, '')}"
 
 
 def _end(owner: Owner, process: subprocess.Popen[bytes], sock: socket.socket, held: int) -> None:

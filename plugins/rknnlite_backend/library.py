@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ..errors import BackendUnavailable, RknnError
-from ..files.reading import open_file
-from .crash import caller, name_crashes
+from rknnlite.errors import BackendUnavailable, RknnError
+from rknnlite.files.reading import open_file
+from rknnlite.native.crash import caller, name_crashes
 
 __all__ = [
     "DIRECTORIES",

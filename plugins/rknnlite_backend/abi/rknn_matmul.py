@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes as ct
 
-from .rknn_op import MAX_DIMS, MAX_NAME
+from rknnlite.abi.rknn_op import MAX_DIMS, MAX_NAME
 
 __all__ = ["STRUCTURES", "Info", "Io", "QuantParams", "Shape", "Tensor"]
 

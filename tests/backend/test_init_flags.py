@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rknnlite_backend.abi.init_flags import flags_of, options_of
 
 import rknnlite
-from rknnlite.abi.init_flags import flags_of, options_of
 from rknnlite.abi.rknn_api import InitFlag
 from rknnlite.errors import ContextInvalid, ParamInvalid
 from tests.support.corpus import genuine

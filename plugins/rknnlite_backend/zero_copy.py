@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import ContextInvalid, InputInvalid, OutputInvalid, ParamInvalid, RknnError
-from ..tensor import DType, Layout, TensorAttr
+from rknnlite.errors import ContextInvalid, InputInvalid, OutputInvalid, ParamInvalid, RknnError
+from rknnlite.tensor import DType, Layout, TensorAttr
 
 __all__ = [
     "MIXED",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import ParamInvalid
-from .rknn_api import InitFlag
+from rknnlite.abi.rknn_api import InitFlag
+from rknnlite.errors import ParamInvalid
 
 __all__ = ["PRIORITIES", "flags_of", "options_of"]
 

@@ -1,0 +1,1 @@
+"""Programs beside Python: built on first use and kept, run in processes of their own."""
