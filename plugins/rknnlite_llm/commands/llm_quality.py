@@ -13,7 +13,7 @@ from rknnlite_pages.report import HtmlReport, need_templates
 from rknnlite.commandline.options import between, output_file
 from rknnlite.spi.command import Column, Console, Exit, Table
 
-from ..quality import Agreement, Report, Settings, Text, evaluate, text_file
+from ..quality import Agreement, EvaluationSettings, Report, Text, evaluate, text_file
 
 __all__ = [
     "add_quality",
@@ -65,7 +65,7 @@ def quality(
 ) -> list[Report]:
     """Compare packages with their source, as the arguments say."""
     texts: list[Text] = [text_file(path) for path in args.text or ()]
-    settings = Settings(
+    settings = EvaluationSettings(
         args.context, args.tokens, args.work, args.transformers, getattr(args, "backend", None)
     )
     with console.progress("llm-eval") as progress:
