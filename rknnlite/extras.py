@@ -67,14 +67,7 @@ EXTRAS = {
         Extra("constraints", "answers bound to a schema or a grammar", ("llguidance",), (), "llguidance"),
         Extra(
             "fast",
-            "an engine under the CPU reference",
-            ("onnx", "onnxruntime"),
-            ("python3-onnx",),
-            "onnxruntime",
-        ),
-        Extra(
-            "onnx",
-            "ONNX files: compare, export-onnx, port",
+            "an engine under the CPU reference; ONNX files: compare, export-onnx, port",
             ("onnx", "onnxruntime"),
             ("python3-onnx",),
             "onnxruntime",

@@ -328,7 +328,7 @@ def lowering(name: str) -> Any:
     """Another form of graphs by its name; raises BackendUnavailable with what is to be installed."""
     found = _by_name("rknnlite_register_lowerings").get(name)
     if found is None:
-        raise missing("onnx", f"no plugin writes {name} files{blame(name)}")
+        raise missing("fast", f"no plugin writes {name} files{blame(name)}")
     return found
 
 

@@ -4,7 +4,7 @@
     python tools/screenshots.py                  all of them, into docs/images
     python tools/screenshots.py --all-looks DIR  narrow and wide, light and dark, to be looked at
 
-Needs chromium (Debian: apt install chromium), Pillow, and the extras ``html`` and ``onnx``.
+Needs chromium (Debian: apt install chromium), Pillow, and the extras ``html`` and ``fast``.
 """
 
 from __future__ import annotations

@@ -15,8 +15,13 @@ __all__ = ["Ends", "Linear", "coordinates", "nearest", "resize_steps"]
 
 Array = NDArray[Any]
 _PLACES = (
-    "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "tf_half_pixel_for_nn", "tf_crop_and_resize",
-)  # fmt: skip
+    "half_pixel",
+    "asymmetric",
+    "align_corners",
+    "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
 _NEIGHBOURS = ("round_prefer_floor", "floor", "ceil", "round_prefer_ceil")
 
 

@@ -1,4 +1,4 @@
-"""A model as an ONNX network. Needs the extra ``onnx``."""
+"""A model as an ONNX network. Needs the extra ``fast``."""
 
 from __future__ import annotations
 

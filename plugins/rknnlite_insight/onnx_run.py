@@ -1,4 +1,4 @@
-"""An ONNX file run by onnxruntime with every tensor kept. Needs the extra ``onnx``."""
+"""An ONNX file run by onnxruntime with every tensor kept. Needs the extra ``fast``."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _libraries() -> tuple[Any, Any]:
         import onnx
         import onnxruntime
     except ImportError as error:
-        raise missing("onnx", "running an ONNX file needs onnx and onnxruntime", error) from None
+        raise missing("fast", "running an ONNX file needs onnx and onnxruntime", error) from None
     return onnx, onnxruntime
 
 
@@ -172,10 +172,15 @@ def _feeds(wanted: Sequence[Any], inputs: Mapping[str, Array], path: Path) -> di
 
 
 _ELEMENTS: dict[str, type] = {
-    "tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64,
-    "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(int8)": np.int8, "tensor(uint8)": np.uint8,
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
     "tensor(bool)": np.bool_,
-}  # fmt: skip
+}
 
 
 def _type(value: Array) -> str:

@@ -47,7 +47,7 @@ def compare(
     runtime's, as the manual's table has them; ``"single"`` then runs each layer of the reference on the board's values.
 
     Each side is the path of a ``.rknn`` file, an open context, the path of an ``.onnx`` file (run by onnxruntime,
-    extra ``onnx``), or a folder of dumps (or a ``Dump``).
+    extra ``fast``), or a folder of dumps (or a ``Dump``).
 
     Args:
         model: what is judged.

@@ -92,8 +92,10 @@ class Expressions:
         begin, end = machine.state(), machine.state()
         for node in nodes:
             machine.add(node, begin, end)
-        bounds = sorted({first for ranges, _ in machine.steps() for first, _ in ranges}
-                        | {last + 1 for ranges, _ in machine.steps() for _, last in ranges})  # fmt: skip
+        bounds = sorted(
+            {first for ranges, _ in machine.steps() for first, _ in ranges}
+            | {last + 1 for ranges, _ in machine.steps() for _, last in ranges}
+        )
         left = [machine.closed({begin})]
         seen = set(left)
         if end in left[0]:

@@ -190,9 +190,13 @@ class _Reader:
         if given == ["rope_freqs.weight"] and kind == "none":
             every = self._numbers("rope_freqs.weight")
             return {
-                "rope_type": "longrope", "factor": 1.0, "attention_factor": 1.0, "short_factor": every, "long_factor": every,
+                "rope_type": "longrope",
+                "factor": 1.0,
+                "attention_factor": 1.0,
+                "short_factor": every,
+                "long_factor": every,
                 "original_max_position_embeddings": longest,
-            }  # fmt: skip
+            }
         if (
             len(given) == 2
             and "rope_freqs.weight" not in given
@@ -200,11 +204,12 @@ class _Reader:
             and self._row.longrope
         ):
             return {
-                "rope_type": "longrope", "attention_factor": self._needed("rope.scaling.attn_factor"),
+                "rope_type": "longrope",
+                "attention_factor": self._needed("rope.scaling.attn_factor"),
                 "short_factor": self._numbers("rope_factors_short.weight"),
                 "long_factor": self._numbers("rope_factors_long.weight"),
                 "original_max_position_embeddings": original,
-            }  # fmt: skip
+            }
         if given:
             raise ModelUnsupported(
                 f"{self._label}: {', '.join(given)} with rotary scaling {shown(kind)} in a model of {self._name} is not computed; "
@@ -216,11 +221,12 @@ class _Reader:
             return {"rope_type": "linear", "factor": self._needed("rope.scaling.factor")}
         if kind == "yarn":
             return {
-                "rope_type": "yarn", "factor": self._needed("rope.scaling.factor"),
+                "rope_type": "yarn",
+                "factor": self._needed("rope.scaling.factor"),
                 "original_max_position_embeddings": original,
                 "beta_fast": self._value("rope.scaling.yarn_beta_fast", 32.0),
                 "beta_slow": self._value("rope.scaling.yarn_beta_slow", 1.0),
-            }  # fmt: skip
+            }
         raise self._refusal(
             "rope.scaling.type", "scaled rotary embeddings of this type are not computed here"
         )

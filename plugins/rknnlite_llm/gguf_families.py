@@ -25,9 +25,12 @@ LAYER = {
 EXPERTS = "{}"
 """Stands in a name for the number of an expert; GGUF has all experts of a layer in one tensor."""
 KEYS = {
-    "hidden_size": "embedding_length", "intermediate_size": "feed_forward_length", "num_hidden_layers": "block_count",
-    "num_attention_heads": "attention.head_count", "max_position_embeddings": "context_length",
-}  # fmt: skip
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_hidden_layers": "block_count",
+    "num_attention_heads": "attention.head_count",
+    "max_position_embeddings": "context_length",
+}
 """Fields of ``config.json`` of every family -> keys behind the name of the architecture."""
 EPS = {Norm.RMS: "attention.layer_norm_rms_epsilon", Norm.LAYER: "attention.layer_norm_epsilon"}
 """The key of what ``LlmFamily.eps`` names."""
@@ -67,27 +70,39 @@ _CAPS = {
     "final_logit_softcapping": "final_logit_softcapping",
 }
 _BEHIND = {
-    "post_attention_norm": "post_attention_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
-}  # fmt: skip
+    "post_attention_norm": "post_attention_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
 _SANDWICH = {**LAYER, **_BEHIND, "ffn_norm": "pre_feedforward_layernorm"}
 _GLM4 = {
-    **LAYER, "post_attention_norm": "post_self_attn_layernorm", "ffn_up": "mlp.gate_up_proj",
+    **LAYER,
+    "post_attention_norm": "post_self_attn_layernorm",
+    "ffn_up": "mlp.gate_up_proj",
     "post_ffw_norm": "post_mlp_layernorm",
-}  # fmt: skip
+}
 _QWEN_MOE = {
-    **LAYER, "ffn_gate_inp": "mlp.gate", "ffn_gate_exps": "mlp.experts.{}.gate_proj", "ffn_up_exps": "mlp.experts.{}.up_proj",
-    "ffn_down_exps": "mlp.experts.{}.down_proj", "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
-    "ffn_gate_shexp": "mlp.shared_expert.gate_proj", "ffn_up_shexp": "mlp.shared_expert.up_proj",
+    **LAYER,
+    "ffn_gate_inp": "mlp.gate",
+    "ffn_gate_exps": "mlp.experts.{}.gate_proj",
+    "ffn_up_exps": "mlp.experts.{}.up_proj",
+    "ffn_down_exps": "mlp.experts.{}.down_proj",
+    "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+    "ffn_gate_shexp": "mlp.shared_expert.gate_proj",
+    "ffn_up_shexp": "mlp.shared_expert.up_proj",
     "ffn_down_shexp": "mlp.shared_expert.down_proj",
-}  # fmt: skip
+}
 _MIXTRAL = {
-    **LAYER, "ffn_gate_inp": "block_sparse_moe.gate", "ffn_gate_exps": "block_sparse_moe.experts.{}.w1",
-    "ffn_up_exps": "block_sparse_moe.experts.{}.w3", "ffn_down_exps": "block_sparse_moe.experts.{}.w2",
-}  # fmt: skip
+    **LAYER,
+    "ffn_gate_inp": "block_sparse_moe.gate",
+    "ffn_gate_exps": "block_sparse_moe.experts.{}.w1",
+    "ffn_up_exps": "block_sparse_moe.experts.{}.w3",
+    "ffn_down_exps": "block_sparse_moe.experts.{}.w2",
+}
 _MOE_KEYS = {
-    "num_experts": "expert_count", "num_experts_per_tok": "expert_used_count",
+    "num_experts": "expert_count",
+    "num_experts_per_tok": "expert_used_count",
     "moe_intermediate_size": "expert_feed_forward_length",
-}  # fmt: skip
+}
 
 GGUF_FAMILIES = {
     "llama": GgufFamily("llama", sorted_pairs=True),

@@ -24,8 +24,10 @@ __all__ = ["HfFolder", "check_counts", "embedding_of", "longest_text", "read_obj
 
 Array = NDArray[Any]
 _MODES = {
-    "pooling_mode_lasttoken": Pooling.LAST, "pooling_mode_mean_tokens": Pooling.MEAN, "pooling_mode_cls_token": Pooling.CLS,
-}  # fmt: skip
+    "pooling_mode_lasttoken": Pooling.LAST,
+    "pooling_mode_mean_tokens": Pooling.MEAN,
+    "pooling_mode_cls_token": Pooling.CLS,
+}
 _NAMES = {"lasttoken": Pooling.LAST, "mean": Pooling.MEAN, "cls": Pooling.CLS}
 _OF_NO_CONSEQUENCE = ("rotary_emb.inv_freq", "self_attn.masked_bias")
 """Ends of names of tensors that follow from ``config.json``, or belong to the program that made the file."""

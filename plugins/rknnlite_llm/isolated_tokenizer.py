@@ -34,8 +34,14 @@ __all__ = ["IsolatedTokenizer", "expressions", "receive", "send", "trusted"]
 _KNOWN = {
     *SPLITS.values(),
     r"\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+",
-    r"\p{N}{1,3}", r"\p{N}", r"\d", r"[0-9]", r"\s+$", " {2,}", ENDS,
-}  # fmt: skip
+    r"\p{N}{1,3}",
+    r"\p{N}",
+    r"\d",
+    r"[0-9]",
+    r"\s+$",
+    " {2,}",
+    ENDS,
+}
 _LONGEST_WORD = 1000
 """Characters of a word that WordPiece tries all beginnings of: time goes with the square."""
 _MOST_GROWTH = 16

@@ -20,10 +20,15 @@ _ROLES = {role: role for role in ("system", "user", "assistant", "tool")}
 _ROLES["developer"] = "system"  # OpenAI's newer word
 _ROLES["function"] = "tool"  # and an older one
 _TAGS = {
-    "image": "<image>", "image_url": "<image>", "input_image": "<image>",
-    "audio": "<audio>", "audio_url": "<audio>", "input_audio": "<audio>",
-    "video": "<video>", "video_url": "<video>",
-}  # fmt: skip
+    "image": "<image>",
+    "image_url": "<image>",
+    "input_image": "<image>",
+    "audio": "<audio>",
+    "audio_url": "<audio>",
+    "input_audio": "<audio>",
+    "video": "<video>",
+    "video_url": "<video>",
+}
 _TEXTS = ("text", "input_text", "output_text")
 _KEPT = ("name", "reasoning_content", "tool_call_id")
 _SHOWN = 60
@@ -112,9 +117,13 @@ def _call(call: Any, place: str) -> dict[str, Any]:
         raise ParamInvalid(
             f"{place} is {_short(call)}; needed is {{'function': {{'name': ..., 'arguments': ...}}}}"
         )
-    made: dict[str, Any] = {"type": "function", "function": {
-        "name": function["name"], "arguments": _arguments(function.get("arguments"), place),
-    }}  # fmt: skip
+    made: dict[str, Any] = {
+        "type": "function",
+        "function": {
+            "name": function["name"],
+            "arguments": _arguments(function.get("arguments"), place),
+        },
+    }
     if isinstance(call.get("id"), str):
         made["id"] = call["id"]
     return made

@@ -91,9 +91,14 @@ _MINICPM = _VISION | {
 }  # fmt: skip
 _MINICPM_VERSIONS = {"2.6": "qwen2", "4.5": "qwen3"}
 _QWEN2_7B = {
-    "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 32,
-    "intermediate_size": 22016, "max_position_embeddings": 32768, "vocab_size": 151936,
-}  # fmt: skip
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 32,
+    "intermediate_size": 22016,
+    "max_position_embeddings": 32768,
+    "vocab_size": 151936,
+}
 """What transformers takes for a Qwen2 whose configuration says nothing, as the published Qwen2-Audio does."""
 COMPOSED = {
     "qwen2_vl": _Composed("qwen2_vl_text", outer=_VISION, media=_pictures(14)),

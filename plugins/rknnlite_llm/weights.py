@@ -67,9 +67,9 @@ def layer_norms(arch: Architecture, layer: int) -> list[str]:
         return ["norm1", "norm2"]
     before = ["norm1", "norm2"] if arch.kind(layer).normed else ["norm2"]
     behind = ["post1", "post2"]
-    return {
-        Order.PRE: before, Order.POST: behind, Order.BOTH: before + behind, Order.PARALLEL: ["norm1"]
-    }[arch.order]  # fmt: skip
+    return {Order.PRE: before, Order.POST: behind, Order.BOTH: before + behind, Order.PARALLEL: ["norm1"]}[
+        arch.order
+    ]
 
 
 def layer_vectors(arch: Architecture, layer: int) -> dict[str, int]:
@@ -93,9 +93,14 @@ def biased(arch: Architecture, layer: int) -> list[str]:
     """The matrices of one layer that have biases."""
     names = layer_matrices(arch, layer)
     switches = {
-        "qkv": arch.qkv_bias, "out": arch.out_bias, "gate_up": arch.mlp_bias, "up": arch.mlp_bias, "down": arch.mlp_bias,
-        "conv_in": arch.conv_bias, "conv_out": arch.conv_bias,
-    }  # fmt: skip
+        "qkv": arch.qkv_bias,
+        "out": arch.out_bias,
+        "gate_up": arch.mlp_bias,
+        "up": arch.mlp_bias,
+        "down": arch.mlp_bias,
+        "conv_in": arch.conv_bias,
+        "conv_out": arch.conv_bias,
+    }
     return [name for name in names if arch.encoder or switches.get(name, False)]
 
 

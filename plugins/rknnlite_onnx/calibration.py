@@ -70,7 +70,7 @@ def _ranges(
     try:
         import onnxruntime
     except ImportError as error:
-        raise missing("onnx", "calibrating needs onnxruntime", error) from None
+        raise missing("fast", "calibrating needs onnxruntime", error) from None
     watched = ModelProto()
     watched.CopyFrom(model)
     watched.graph.output.extend(ValueInfoProto(name=name) for name in names)

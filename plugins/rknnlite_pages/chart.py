@@ -73,13 +73,17 @@ class Chart:
         each = (_PITCH - _GAP) / max(1, len(self.series))
         return [
             Column(
-                round(layer * _PITCH + _GAP / 2 + kind * each, 2), round(each, 2), round(self._height(value), 2), kind,
-                layer in self.marked, self._tip(layer, series, value),
+                round(layer * _PITCH + _GAP / 2 + kind * each, 2),
+                round(each, 2),
+                round(self._height(value), 2),
+                kind,
+                layer in self.marked,
+                self._tip(layer, series, value),
             )
             for kind, series in enumerate(self.series)
             for layer, value in enumerate(series.values)
             if value is not None
-        ]  # fmt: skip
+        ]
 
     @property
     def places(self) -> list[tuple[float, str]]:

@@ -24,9 +24,14 @@ _CONTENTS = {
 }  # fmt: skip
 """Where elements lie that are not raw; FP16 has no such place."""
 _WIDE = {
-    "bool_contents": np.bool_, "int_contents": np.int32, "int64_contents": np.int64, "uint_contents": np.uint32,
-    "uint64_contents": np.uint64, "fp32_contents": np.float32, "fp64_contents": np.float64,
-}  # fmt: skip
+    "bool_contents": np.bool_,
+    "int_contents": np.int32,
+    "int64_contents": np.int64,
+    "uint_contents": np.uint32,
+    "uint64_contents": np.uint64,
+    "fp32_contents": np.float32,
+    "fp64_contents": np.float64,
+}
 """What they are there."""
 
 

@@ -67,8 +67,12 @@ def _generations(entry: Found) -> str:
 
 
 _COLUMNS = (
-    Column("backend"), Column("generation", drop=2), Column("usable"), Column("devices", least=12, drop=1), Column("why", least=24),
-)  # fmt: skip
+    Column("backend"),
+    Column("generation", drop=2),
+    Column("usable"),
+    Column("devices", least=12, drop=1),
+    Column("why", least=24),
+)
 
 
 class Devices(Command):

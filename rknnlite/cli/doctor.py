@@ -128,9 +128,12 @@ def _lacking_parts() -> list[Part]:
 
 def _extras() -> Table:
     columns = (
-        Column("extra"), Column("for", least=12, drop=1), Column("lacks", least=8), Column("pip install", least=8),
+        Column("extra"),
+        Column("for", least=12, drop=1),
+        Column("lacks", least=8),
+        Column("pip install", least=8),
         Column("apt install", least=8, drop=2),
-    )  # fmt: skip
+    )
     rows = [
         [
             extra.name,

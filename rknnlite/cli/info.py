@@ -78,11 +78,14 @@ def _rkllm(file: ModelFile, path: Path, console: Console) -> int:
         found = RkllmFile.of(path, file.data)
     data = {**vars(found), "file": str(path), "path": str(path), "bytes": found.size}
     facts = [
-        ("file", f"{path} ({bytes_text(found.size)})"), ("container", "RKLLM language model (librkllmrt)"),
-        ("toolkit", found.toolkit or "unknown"), ("head", "as known" if found.known_head else "not seen before"),
-        ("made for", f"{found.soc or 'unknown'} (by the file's name)"), ("weights", found.dtype or "unknown"),
+        ("file", f"{path} ({bytes_text(found.size)})"),
+        ("container", "RKLLM language model (librkllmrt)"),
+        ("toolkit", found.toolkit or "unknown"),
+        ("head", "as known" if found.known_head else "not seen before"),
+        ("made for", f"{found.soc or 'unknown'} (by the file's name)"),
+        ("weights", found.dtype or "unknown"),
         ("context", f"{found.context} tokens (by the file's name)" if found.context else "unknown"),
-    ]  # fmt: skip
+    ]
     console.report(data, *(Line(f"{name + ':':15}{value}", hang=15) for name, value in facts))
     return Exit.OK
 

@@ -38,9 +38,13 @@ def _try(left_out: dict[tuple[str, str], str]) -> tuple[tuple[str, str] | None, 
     ended = ""
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            timeout=_TIME_LIMIT, check=False,
-        )  # fmt: skip
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_TIME_LIMIT,
+            check=False,
+        )
         steps, ended = (
             done.stdout,
             f"ends the process with {ending(done.returncode)}" if done.returncode else "",

@@ -35,8 +35,12 @@ from ..spi.command import Command, Console, Exit
 __all__ = ["BUILT_IN", "Parser", "main", "parser"]
 
 BUILT_IN = {
-    "info": "info", "run": "run", "doctor": "doctor", "devices": "devices", "plugins": "plugin_list",
-}  # fmt: skip
+    "info": "info",
+    "run": "run",
+    "doctor": "doctor",
+    "devices": "devices",
+    "plugins": "plugin_list",
+}
 """The commands of everybody and the modules that hold them; a module is imported when its command is called."""
 
 _EPILOGUE = """\

@@ -38,8 +38,14 @@ __all__ = [
 Number = TypeVar("Number", int, float)
 _KINDS: dict[type, str] = {int: "whole number", float: "number"}
 _MASKS = {
-    "auto": 0, "0": 1, "1": 2, "2": 4, "0_1": 3, "0_1_2": 7, "all": 0xFFFF,
-}  # fmt: skip
+    "auto": 0,
+    "0": 1,
+    "1": 2,
+    "2": 4,
+    "0_1": 3,
+    "0_1_2": 7,
+    "all": 0xFFFF,
+}
 
 
 def core_mask(text: str) -> int:

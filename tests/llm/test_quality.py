@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rknnlite_llm import EmbedTable, Package, export_llm, open_llm
-from rknnlite_llm.quality import Settings, Text, evaluate, packaged_texts, text_file
+from rknnlite_llm.quality import EvaluationSettings, Text, evaluate, packaged_texts, text_file
 from rknnlite_llm.quality.divergence import Agreement, Compared, compared
 from rknnlite_llm.quality.readers import _one_by_one, exact_type, package_reader, source_reader
 from rknnlite_llm.quality.transformers_reader import transformers_reader
@@ -20,7 +20,7 @@ from tests.support.llm_models import HIDDEN, VOCAB, SlowDecoder, write_model
 pytestmark = pytest.mark.slow
 
 TRAINED = Path("examples/llm_chat/trained")
-FEW = Settings(context=32, tokens=200)
+FEW = EvaluationSettings(context=32, tokens=200)
 TEXT = [Text("sums", "What is 12 + 30? What is 47 + 38? " * 6)]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rknnlite_llm import Embedder, EmbedTable, Package, Tokenizer, export_llm, open_llm
-from rknnlite_llm.quality import Settings, evaluate
+from rknnlite_llm.quality import EvaluationSettings, evaluate
 
 from rknnlite.spi.llm import InferParams, LlmCallbacks, LlmParams, TokenInput, VocabInfo
 from tests.llm.conftest import Recorder
@@ -167,6 +167,6 @@ def test_media_models_against_transformers_itself(tmp_path: Path) -> None:
 
 def test_transformers_read_a_checkpoint_as_the_source_does(tmp_path: Path) -> None:
     export_llm(TRAINED, tmp_path / "w8", "w8")
-    found = evaluate(TRAINED, [tmp_path / "w8"], TEXT, Settings(32, 200, python=sys.executable))[-1]
+    found = evaluate(TRAINED, [tmp_path / "w8"], TEXT, EvaluationSettings(32, 200, python=sys.executable))[-1]
     assert found.name == "transformers"
     assert found.all.kl_max < 1e-6 and found.all.top1 == 1

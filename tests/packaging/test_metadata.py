@@ -113,6 +113,12 @@ def test_the_extra_all_is_all_of_them() -> None:
     assert set(re.findall(r"\w+", every.partition("[")[2])) == set(EXTRAS) - {"ray"}
 
 
+def test_two_extras_of_one_content_are_one_and_its_former_name() -> None:
+    assert extras()["onnx"] == ["rknnlite[fast]"]
+    modules = [extra.modules for extra in EXTRAS.values()]
+    assert len(set(modules)) == len(modules)
+
+
 def test_replaces_the_packages_of_the_vendor() -> None:
     package = fields()["python3-rknnlite-core"]
     assert "python3-rknnlite2" in relation(package["Provides"])

@@ -30,11 +30,16 @@ from .weight_forms import INTEGERS, Form, Loader, Shape, StoredWeight, WeightRea
 __all__ = ["ConvReader"]
 
 _SLOPE_TYPES = {
-    (DType.INT8, DType.INT16), (DType.INT8, DType.FLOAT32), (DType.INT16, DType.INT16), (DType.INT16, DType.FLOAT16),
+    (DType.INT8, DType.INT16),
+    (DType.INT8, DType.FLOAT32),
+    (DType.INT16, DType.INT16),
+    (DType.INT16, DType.FLOAT16),
     (DType.INT16, DType.FLOAT32),
-    (DType.FLOAT16, DType.FLOAT16), (DType.BFLOAT16, DType.BFLOAT16), (DType.FLOAT16, DType.FLOAT32),
+    (DType.FLOAT16, DType.FLOAT16),
+    (DType.BFLOAT16, DType.BFLOAT16),
+    (DType.FLOAT16, DType.FLOAT32),
     (DType.BFLOAT16, DType.FLOAT32),
-}  # fmt: skip
+}
 """(type of the data, type of the slopes) of verified layers."""
 
 _ROUNDED_SLOPE = 8  # stored slopes are 16384 times as large as real ones, unless the converter rounded those
@@ -95,9 +100,13 @@ class ConvReader:
         node.conv = ConvParams(
             weight=partial(_forward_kernel, partial(self._real, w, 1 if swap else 0), swap, transposed),
             weight_shape=(y.shape[1], 1 if depthwise else x.shape[1], w.shape[2], w.shape[3]),
-            quantised=False, depthwise=depthwise, transposed=transposed,
-            strides=strides, dilations=dilations, pads=pads,
-        )  # fmt: skip
+            quantised=False,
+            depthwise=depthwise,
+            transposed=transposed,
+            strides=strides,
+            dilations=dilations,
+            pads=pads,
+        )
         if rest:
             bias = self._tensors[rest[0]]
             node.conv.bias = _checked_bias(self._real(bias, 0).reshape(-1), y.shape[1], node)
@@ -155,9 +164,15 @@ class ConvReader:
             dilations = places.spread(regs)
         weight = self._weights.read(node, x, w, shape, depthwise, use.multiplier)
         conv = ConvParams(
-            weight=weight.load, weight_shape=shape, quantised=x.dtype in INTEGERS, depthwise=depthwise,
-            transposed=transposed, strides=strides, dilations=dilations, pads=pads,
-        )  # fmt: skip
+            weight=weight.load,
+            weight_shape=shape,
+            quantised=x.dtype in INTEGERS,
+            depthwise=depthwise,
+            transposed=transposed,
+            strides=strides,
+            dilations=dilations,
+            pads=pads,
+        )
         if conv.quantised:
             self._integer_operands(conv, node, bias, use, weight.zero_point)
             limits = self._family.places.int_limits
@@ -173,9 +188,13 @@ class ConvReader:
     # -- bias, multipliers, slopes ------------------------------------------------------------------------
 
     def _integer_operands(
-        self, conv: ConvParams, node: Node, bias: Optional[int], use: DataUse,
+        self,
+        conv: ConvParams,
+        node: Node,
+        bias: Optional[int],
+        use: DataUse,
         beside: Optional[NDArray[np.float32]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Bias, zero points and multipliers of int8 and int16 layers; ``beside``: zero points of the weights."""
         stage, channels = node.stage, conv.weight_shape[0]
         assert stage is not None

@@ -46,13 +46,22 @@ class NpuFamily:
 
 
 _RK3588 = NpuFamily(
-    "RKNPU v2", V1, bias_group=8, offset_after_shift=True, unshifted_sums=True, paired_depthwise=False,
+    "RKNPU v2",
+    V1,
+    bias_group=8,
+    offset_after_shift=True,
+    unshifted_sums=True,
+    paired_depthwise=False,
     compressed_by_bytes=False,
-)  # fmt: skip
+)
 _RK3576 = NpuFamily(
-    "RKNPU f2", V2B, bias_group=8, small_constants=True, half_slopes=True,
+    "RKNPU f2",
+    V2B,
+    bias_group=8,
+    small_constants=True,
+    half_slopes=True,
     packed_first_layer=True,
-)  # fmt: skip
+)
 _ROWS = (
     _RK3588,
     replace(_RK3588, word="RKNPU lite", places=V1_LITE, bias_group=4),  # rk3566, rk3568

@@ -218,11 +218,17 @@ class StageReader:
         )
         low_step, high_step = (1 << place.of(regs) for place in places.table_steps)
         stage.lut = Lut(
-            low=tables[0], high=tables[1], multiplier=multiplier, offset=offset,
-            low_step=low_step, high_step=high_step, low_start=low_start, high_start=high_start,
+            low=tables[0],
+            high=tables[1],
+            multiplier=multiplier,
+            offset=offset,
+            low_step=low_step,
+            high_step=high_step,
+            low_start=low_start,
+            high_start=high_start,
             low_slope=0.0 if places.table_low is None else scaled(places.table_low, regs),
             high_slope=scaled(places.table_high, regs),
-        )  # fmt: skip
+        )
 
 
 def _clip(limits: Limits, regs: Registers) -> tuple[float, float]:

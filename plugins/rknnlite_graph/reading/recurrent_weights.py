@@ -28,9 +28,15 @@ _HIDDEN_STEP = 1 / 127
 
 
 def read_recurrent(
-    node: Node, tensors: list[Tensor], blobs: list[memoryview], output: tuple[int, ...],
-    family: NpuFamily, program: RegisterProgram, with_constants: WithConstants, state: Optional[Tensor] = None,
-) -> RecurrentParams:  # fmt: skip
+    node: Node,
+    tensors: list[Tensor],
+    blobs: list[memoryview],
+    output: tuple[int, ...],
+    family: NpuFamily,
+    program: RegisterProgram,
+    with_constants: WithConstants,
+    state: Optional[Tensor] = None,
+) -> RecurrentParams:
     """Decode W, R and B of a node.
 
     Args:
@@ -65,13 +71,16 @@ def read_recurrent(
         w_at if same_stride else [[d * r.shape[0] + k * hidden for k in range(3)] for d in range(directions)]
     )
     params = RecurrentParams(
-        gates=gates, hidden=hidden, directions=directions,
-        w=_gates(w_rows, w_at, hidden, node), r=_gates(r_rows, r_at, hidden, node),
+        gates=gates,
+        hidden=hidden,
+        directions=directions,
+        w=_gates(w_rows, w_at, hidden, node),
+        r=_gates(r_rows, r_at, hidden, node),
         w_bias=np.zeros((directions, gates, hidden), np.float32),
         r_bias=np.zeros((directions, gates, hidden), np.float32),
         reverse=_reversed(node, directions),
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
-    )  # fmt: skip
+    )
     if quantised:
         products = _products(family, program, node, with_constants)
         hidden_step = _HIDDEN_STEP if state is None or state.quant is None else state.quant.scale
@@ -102,9 +111,12 @@ def read_plain_recurrent(
     gates = RECURRENT_GATES[node.op]
     x, w, r, *biases = tensors
     shape = w.shape
-    if len(shape) != 3 or shape[1] % gates or r.shape != (*shape[:2], shape[1] // gates) or any(
-        not tensor.dtype.is_float for tensor in tensors[1:]
-    ):  # fmt: skip
+    if (
+        len(shape) != 3
+        or shape[1] % gates
+        or r.shape != (*shape[:2], shape[1] // gates)
+        or any(not tensor.dtype.is_float for tensor in tensors[1:])
+    ):
         raise ModelInvalid(
             f"node {node.label()}: W {list(shape)} and R {list(r.shape)} are not {gates} gates"
         )
@@ -123,10 +135,16 @@ def read_plain_recurrent(
     )
     bias = stored.reshape(directions, 2, gates, hidden)
     return RecurrentParams(
-        gates=gates, hidden=hidden, directions=directions, w=w_rows, r=r_rows, w_bias=bias[:, 0], r_bias=bias[:, 1],
+        gates=gates,
+        hidden=hidden,
+        directions=directions,
+        w=w_rows,
+        r=r_rows,
+        w_bias=bias[:, 0],
+        r_bias=bias[:, 1],
         reverse=_reversed(node, directions),
         linear_before_reset=bool(node.attrs.get("linear_before_reset", 0)),
-    )  # fmt: skip
+    )
 
 
 def _stand_in(bias: Tensor, shape: tuple[int, int]) -> bool:
@@ -192,9 +210,14 @@ class _Product:
 
 
 def _quantised(
-    params: RecurrentParams, x: Tensor, hidden_step: float, blob: memoryview, padded: int, products: list[_Product],
+    params: RecurrentParams,
+    x: Tensor,
+    hidden_step: float,
+    blob: memoryview,
+    padded: int,
+    products: list[_Product],
     node: Node,
-) -> None:  # fmt: skip
+) -> None:
     """int8 LSTM: integers to real values with the output scales of x W and h R; h has steps of ``hidden_step``."""
     if x.quant is None:
         raise ModelInvalid(f"node {node.label()}: int8 weights on an input that is not quantised")

@@ -153,9 +153,14 @@ _METHODS = {"MaxPool": 0x11, "AveragePool": 0x10}
 _OF_ALL = {0x4108: _ALL}  # how tables are looked up
 
 CONTROL_REGISTERS: Final = {
-    "RKNPU v2": _V1, "RKNPU lite": _V1, "RKNPU t4": _V2, "RKNPU f2": _V2, "RKNPU f3": _V2, "RKNPU t3": _T3,
+    "RKNPU v2": _V1,
+    "RKNPU lite": _V1,
+    "RKNPU t4": _V2,
+    "RKNPU f2": _V2,
+    "RKNPU f3": _V2,
+    "RKNPU t3": _T3,
     "RKNPU w1": _W1,
-}  # fmt: skip
+}
 """NPU family -> register -> the bits of it that count."""
 NUMBERS: Final = frozenset(
     {

@@ -134,11 +134,15 @@ class WeightReader:
         elements = sum(prod(part) for part in weights.segments(w.native_shape, w.name))
         kind = x.dtype.numpy.newbyteorder("<")
         packed = CompressedWeight(
-            name=w.name, data=data, size=elements * kind.itemsize, dtype=x.dtype,
+            name=w.name,
+            data=data,
+            size=elements * kind.itemsize,
+            dtype=x.dtype,
             by_bytes=self._family.compressed_by_bytes,
             payloads=table.i32s(TensorSlot.PAYLOADS).tolist(),
-            offsets=table.i32s(TensorSlot.OFFSETS).tolist(), headers=table.i32s(TensorSlot.HEADERS).tolist(),
-        )  # fmt: skip
+            offsets=table.i32s(TensorSlot.OFFSETS).tolist(),
+            headers=table.i32s(TensorSlot.HEADERS).tolist(),
+        )
         packed.check()
         self._expansion.add(w.name, packed.size)
         return lambda: packed.decode().view(kind)

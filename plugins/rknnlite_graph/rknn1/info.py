@@ -29,14 +29,17 @@ class FirstToolkit(NamedTuple):
             [norms[index] for index in ends] for ends in (first.description.inputs, first.description.outputs)
         )
         data = {
-            "family": first.family, "pre_compiled": first.pre_compiled, "board_only": first.board_only,
-            "channels_last": first.description.channels_last, "ovxlib": first.compiler_version,
+            "family": first.family,
+            "pre_compiled": first.pre_compiled,
+            "board_only": first.board_only,
+            "channels_last": first.description.channels_last,
+            "ovxlib": first.compiler_version,
             "reorder": [io.reorder for io in first.inputs],
             "quantisation": {
                 "inputs": [_quantisation(entry) for entry in inputs],
                 "outputs": [_quantisation(entry) for entry in outputs],
             },
-        }  # fmt: skip
+        }
         facts = [
             ("generation", "first (RKNN-Toolkit 1, librknn_api)"),
             ("form", _form(first)),

@@ -125,7 +125,7 @@ def deconvolution(build: GraphBuilder, entry: NodeEntry) -> None:
     y = build.output(entry, (n, len(forward), rows, columns))
     params = _params(
         build, entry, x, weight, forward, (sy, sx), (1, 1), (top, left), depthwise=depthwise, transposed=True
-    )  # fmt: skip
+    )
     _emit(build, entry, "ConvTranspose", x, y, params, doubts)
 
 
@@ -226,8 +226,10 @@ def pool(build: GraphBuilder, entry: NodeEntry) -> None:
     kind = str(entry.attrs.get("type", ""))
     window = [top, left, (rows - 1) * sy + kh - height - top, (columns - 1) * sx + kw - width - left]
     attrs: dict[str, Any] = {
-        "kernel_shape": [kh, kw], "strides": [sy, sx], "pads": [max(0, p) for p in window],
-    }  # fmt: skip
+        "kernel_shape": [kh, kw],
+        "strides": [sy, sx],
+        "pads": [max(0, p) for p in window],
+    }
     if kind.endswith("MAX"):
         build.emit("MaxPool", entry, [x], [y], **attrs)
     elif kind.endswith("AVG"):

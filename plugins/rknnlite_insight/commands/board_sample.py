@@ -28,10 +28,15 @@ def read(board: Board, note: str = "") -> Sample:
     """Read everything once, also where there is no driver."""
     load, clock, sram = board.load(), board.npu_clock(), board.sram()
     return Sample(
-        load.value, clock.current if clock else None, clock.governor if clock else "",
-        board.temperatures(), board.memory(),
-        sram.value.used if sram.value else None, sram.value.total if sram.value else None, note,
-    )  # fmt: skip
+        load.value,
+        clock.current if clock else None,
+        clock.governor if clock else "",
+        board.temperatures(),
+        board.memory(),
+        sram.value.used if sram.value else None,
+        sram.value.total if sram.value else None,
+        note,
+    )
 
 
 def line(found: Sample) -> str:

@@ -184,12 +184,15 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     """For programs."""
     why = verdict.quantisation
     return {
-        "kind": verdict.kind, "headline": verdict.headline, "lines": verdict.lines, "differing": verdict.differing,
+        "kind": verdict.kind,
+        "headline": verdict.headline,
+        "lines": verdict.lines,
+        "differing": verdict.differing,
         "farthest": verdict.farthest.tensor.name if verdict.farthest else None,
         "born": [layer.tensor.name for layer in verdict.born],
         "largest": [layer.tensor.name for layer in verdict.largest],
         "quantisation": {**vars(why), "share": why.share, "text": str(why)} if why else None,
-    }  # fmt: skip
+    }
 
 
 def _inputs(args: argparse.Namespace) -> Any:

@@ -92,12 +92,18 @@ def _add_birth(report: HtmlReport, verdict: Verdict, title: str = "Where the err
     report.table(
         title,
         (
-            "layer", "tensor", "relative error alone (%)", "times the typical layer", "error (steps, rms)",
-            "lost in storing (%)", "whole run, layer before (%)", "whole run, this layer (%)",
+            "layer",
+            "tensor",
+            "relative error alone (%)",
+            "times the typical layer",
+            "error (steps, rms)",
+            "lost in storing (%)",
+            "whole run, layer before (%)",
+            "whole run, this layer (%)",
         ),
         rows,
         _RELATIVE + note,
-    )  # fmt: skip
+    )
 
 
 def _add_charts(report: HtmlReport, found: Comparison, verdict: Verdict) -> None:

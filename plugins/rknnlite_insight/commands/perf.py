@@ -106,9 +106,14 @@ def _layer(row: PerfRow) -> dict[str, object]:
 
 def _operator(rank: OpRank) -> dict[str, object]:
     return {
-        "op": rank.op, "calls": rank.calls, "cpu_us": rank.cpu_us, "gpu_us": rank.gpu_us, "npu_us": rank.npu_us,
-        "total_us": rank.total_us, "percent": rank.ratio,
-    }  # fmt: skip
+        "op": rank.op,
+        "calls": rank.calls,
+        "cpu_us": rank.cpu_us,
+        "gpu_us": rank.gpu_us,
+        "npu_us": rank.npu_us,
+        "total_us": rank.total_us,
+        "percent": rank.ratio,
+    }
 
 
 def draw(table: PerfTable, path: Path, model: str) -> None:

@@ -56,10 +56,14 @@ def _add_layers(report: HtmlReport, table: PerfTable) -> None:
     costly = sorted(range(len(table)), key=lambda i: -(table[i].time_us or 0.0))[:COSTLIEST]
     report.chart(
         Chart(
-            "Time per layer", "us", labels, [Series("time", [row.time_us for row in table])],
-            marked=costly, marked_name="the three costliest layers",
+            "Time per layer",
+            "us",
+            labels,
+            [Series("time", [row.time_us for row in table])],
+            marked=costly,
+            marked_name="the three costliest layers",
         )
-    )  # fmt: skip
+    )
     most = max((row.time_us or 0.0 for row in table), default=0.0) or 1.0
     report.table(
         "Layers in order of execution",

@@ -73,8 +73,12 @@ def _sums(table: PerfTable, memory: MemorySize | None) -> Iterator[Line]:
         yield Line(f"read and written: {size_text(1024 * table.total_kb)}", hang=2)
     if memory is not None:
         parts = {
-            "weights": memory.weight, "internal tensors": memory.internal, "other": memory.other, "model file": memory.model,
-            "SRAM": memory.sram_total, "SRAM free": memory.sram_free,
-        }  # fmt: skip
+            "weights": memory.weight,
+            "internal tensors": memory.internal,
+            "other": memory.other,
+            "model file": memory.model,
+            "SRAM": memory.sram_total,
+            "SRAM free": memory.sram_free,
+        }
         told = ", ".join(f"{name} {size_text(size)}" for name, size in parts.items() if size)
         yield Line(f"memory on the NPU: {size_text(memory.total)} ({told})", hang=2)

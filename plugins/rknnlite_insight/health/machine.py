@@ -34,10 +34,15 @@ def kernel(board: Board) -> Iterator[Finding]:
     if driver.value is None:
         forbidden = driver.problem == "permission"
         yield Finding(
-            topic, Level.INFO if forbidden or nodes else Level.FAIL,
-            f"driver version: {driver.file} may be read by root only" if forbidden else "no RKNPU driver in the kernel",
-            "sudo rknnlite doctor" if forbidden else "use the board vendor's kernel; look at dmesg | grep -i rknpu",
-        )  # fmt: skip
+            topic,
+            Level.INFO if forbidden or nodes else Level.FAIL,
+            f"driver version: {driver.file} may be read by root only"
+            if forbidden
+            else "no RKNPU driver in the kernel",
+            "sudo rknnlite doctor"
+            if forbidden
+            else "use the board vendor's kernel; look at dmesg | grep -i rknpu",
+        )
     else:
         old = versions.version_numbers(driver.value) < versions.version_numbers(versions.OLDEST_DRIVER)
         remedy = f"update the kernel: {versions.OLDEST_DRIVER} or newer is recommended" if old else ""
@@ -46,19 +51,24 @@ def kernel(board: Board) -> Iterator[Finding]:
         )
     if not nodes:
         yield Finding(
-            topic, Level.FAIL, "no device node of the NPU", "in a container add --device (see docs/docker.md); else load "
-            "the driver: dmesg | grep -i rknpu",
-        )  # fmt: skip
+            topic,
+            Level.FAIL,
+            "no device node of the NPU",
+            "in a container add --device (see docs/docker.md); else load the driver: dmesg | grep -i rknpu",
+        )
     for node in nodes:
         if node.usable:
             yield Finding(topic, Level.OK, f"{node.path} (group {node.group}) can be used")
         elif node.exists:
             root_only = node.group in ("root", "0")
             yield Finding(
-                topic, Level.FAIL, f"{node.path} (group {node.group}) cannot be opened by this user",
-                f"add a udev rule: SUBSYSTEM==\"drm\", KERNEL==\"{Path(node.path).name}\", GROUP=\"render\", MODE=\"0660\""
-                if root_only else f"sudo usermod -aG {node.group} $USER, then log in again",
-            )  # fmt: skip
+                topic,
+                Level.FAIL,
+                f"{node.path} (group {node.group}) cannot be opened by this user",
+                f'add a udev rule: SUBSYSTEM=="drm", KERNEL=="{Path(node.path).name}", GROUP="render", MODE="0660"'
+                if root_only
+                else f"sudo usermod -aG {node.group} $USER, then log in again",
+            )
         else:
             yield Finding(
                 topic,

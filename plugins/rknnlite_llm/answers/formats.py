@@ -45,9 +45,12 @@ HERMES = AnswerFormat("hermes", openings=("<tool_call>",), closings=("</tool_cal
 CODER = AnswerFormat("coder", openings=("<tool_call>", "<function="), closings=("</tool_call>",))
 LLAMA = AnswerFormat("llama", True, openings=("<|python_tag|>",), bare=("{", "["))
 MISTRAL = AnswerFormat(
-    "mistral", True, openings=("[TOOL_CALLS]",), closings=("[ARGS]", "[CALL_ID]"),
+    "mistral",
+    True,
+    openings=("[TOOL_CALLS]",),
+    closings=("[ARGS]", "[CALL_ID]"),
     thoughts=(("[THINK]", "[/THINK]"), THINK),
-)  # fmt: skip
+)
 MISTRAL_ARGS = replace(MISTRAL, name="mistral-args")
 """``name[ARGS]{...}`` in place of a list of objects; both are read."""
 GEMMA = AnswerFormat("gemma", openings=("```tool_code",), bare=("[", "{", "```json"))
@@ -55,13 +58,18 @@ FUNCTION_GEMMA = AnswerFormat(
     "functiongemma", True, openings=("<start_function_call>",), closings=("<end_function_call>", "<escape>")
 )
 GEMMA4 = AnswerFormat(
-    "gemma4", True, openings=("<|tool_call>",), closings=("<tool_call|>", '<|"|>'),
+    "gemma4",
+    True,
+    openings=("<|tool_call>",),
+    closings=("<tool_call|>", '<|"|>'),
     thoughts=(("<|channel>thought", "<channel|>"), THINK),
-)  # fmt: skip
+)
 DEEPSEEK = AnswerFormat(
-    "deepseek", True, openings=_deepseek("calls begin", "call begin"),
+    "deepseek",
+    True,
+    openings=_deepseek("calls begin", "call begin"),
     closings=_deepseek("calls end", "call end", "sep"),
-)  # fmt: skip
+)
 DEEPSEEK_FENCED = replace(DEEPSEEK, name="deepseek-fenced")
 """With the arguments in a fence, as in V3 and R1; both are read."""
 PHI = AnswerFormat("phi", True, openings=("<|tool_call|>",), closings=("<|/tool_call|>",))

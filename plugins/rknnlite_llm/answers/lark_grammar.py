@@ -111,9 +111,11 @@ def combined(grammar: Grammar, calls: str, otherwise: Rule, functions: Sequence[
 
 def _call_schema(function: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "type": "object", "required": ["name", "parameters"], "additionalProperties": False,
+        "type": "object",
+        "required": ["name", "parameters"],
+        "additionalProperties": False,
         "properties": {"name": {"const": function["name"]}, "parameters": arguments_of(function)},
-    }  # fmt: skip
+    }
 
 
 def arguments_of(function: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,9 +128,11 @@ def _moved(schema: Any, place: str) -> Any:
     """A schema whose references still hold where it is put."""
     if isinstance(schema, Mapping):
         return {
-            key: place + value[1:] if key == "$ref" and isinstance(value, str) and value.startswith("#") else _moved(value, place)
+            key: place + value[1:]
+            if key == "$ref" and isinstance(value, str) and value.startswith("#")
+            else _moved(value, place)
             for key, value in schema.items()
-        }  # fmt: skip
+        }
     return [_moved(item, place) for item in schema] if isinstance(schema, list) else schema
 
 

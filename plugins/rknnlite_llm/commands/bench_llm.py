@@ -63,17 +63,32 @@ class BenchLlm(Command):
         parser.add_argument("prefix", metavar="PREFIX", help="the package: PREFIX.rknn, PREFIX.weight, ...")
         parser.add_argument("--backend", metavar="NAME", help="cpu, rknn3rt, ...; the best one by default")
         parser.add_argument(
-            "--prompt-tokens", type=_counts, metavar="N,...", help="lengths of the prompt (default: 32,128,512, as far as they fit)"
-        )  # fmt: skip
+            "--prompt-tokens",
+            type=_counts,
+            metavar="N,...",
+            help="lengths of the prompt (default: 32,128,512, as far as they fit)",
+        )
         parser.add_argument(
-            "--new-tokens", type=between(int, 2, 100_000), default=32, metavar="N", help="tokens to generate (default: 32)"
-        )  # fmt: skip
+            "--new-tokens",
+            type=between(int, 2, 100_000),
+            default=32,
+            metavar="N",
+            help="tokens to generate (default: 32)",
+        )
         parser.add_argument(
-            "--sessions", type=_counts, default=[1], metavar="N,...", help="conversations at the same time (default: 1)"
-        )  # fmt: skip
+            "--sessions",
+            type=_counts,
+            default=[1],
+            metavar="N,...",
+            help="conversations at the same time (default: 1)",
+        )
         parser.add_argument(
-            "--runs", type=between(int, 1, 1000), default=3, metavar="N", help="runs of which the median counts (default: 3)"
-        )  # fmt: skip
+            "--runs",
+            type=between(int, 1, 1000),
+            default=3,
+            metavar="N",
+            help="runs of which the median counts (default: 3)",
+        )
         add_draft_and_adapters(parser)
         parser.add_argument(
             "--html",

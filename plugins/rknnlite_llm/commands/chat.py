@@ -53,9 +53,11 @@ class Chat(Command):
         )
         parser.add_argument("--tools", metavar="FILE", help="JSON list of tools, as OpenAI's API has them")
         parser.add_argument(
-            "--turn", nargs=2, metavar=("BEFORE", "AFTER"),
+            "--turn",
+            nargs=2,
+            metavar=("BEFORE", "AFTER"),
             help="markers of a turn instead of the model's own template; --system has markers of its own then",
-        )  # fmt: skip
+        )
         parser.add_argument("--backend", metavar="NAME", help="cpu, rknn3rt, ...; the best one by default")
         parser.add_argument(
             "--max-new-tokens", type=int, default=1024, metavar="N", help="per answer (default: 1024)"
@@ -79,9 +81,12 @@ class Chat(Command):
 
     def run(self, args: argparse.Namespace, console: Console) -> int:
         sampling = SamplingParams(
-            top_k=args.top_k, top_p=args.top_p, temperature=args.temperature, repeat_penalty=args.repeat_penalty,
+            top_k=args.top_k,
+            top_p=args.top_p,
+            temperature=args.temperature,
+            repeat_penalty=args.repeat_penalty,
             seed=args.seed,
-        )  # fmt: skip
+        )
         rule, along = _rule(args), draft_and_adapters(args)
         params = LlmParams(sampling=sampling, speculate=along.speculate)
         with Conversation(args.prefix, params, backend=args.backend, **along.options) as chat:
@@ -193,10 +198,13 @@ def _figures(run: RunSummary) -> dict[str, Any]:
     seconds = max(run.end - run.first_token, 1e-9)
     guesses = {"guessed_tokens": run.n_guessed_tokens, "accepted_tokens": run.n_accepted_tokens}
     return {
-        "prefill_tokens": run.n_prefill_tokens, "cached_tokens": run.n_cached_tokens, "decode_tokens": run.n_decode_tokens,
-        "first_token_s": run.first_token - run.start, "tokens_per_s": run.n_decode_tokens / seconds,
+        "prefill_tokens": run.n_prefill_tokens,
+        "cached_tokens": run.n_cached_tokens,
+        "decode_tokens": run.n_decode_tokens,
+        "first_token_s": run.first_token - run.start,
+        "tokens_per_s": run.n_decode_tokens / seconds,
         **(guesses if run.n_guessed_tokens else {}),
-    }  # fmt: skip
+    }
 
 
 def _parts(

@@ -55,9 +55,11 @@ class ExportLlm(Command):
             "prefix", type=Path, metavar="PREFIX", help="writes PREFIX.rknn, PREFIX.weight, ..."
         )
         parser.add_argument(
-            "--weights", choices=(*WEIGHT_TYPES, AUTO), default="f16",
+            "--weights",
+            choices=(*WEIGHT_TYPES, AUTO),
+            default="f16",
             help="default: f16; auto: w4, and w8 where --max-kl (0.05) needs it, which is measured",
-        )  # fmt: skip
+        )
         parser.add_argument(
             "--kvcache",
             choices=tuple(KV_CACHES),
@@ -79,12 +81,15 @@ class ExportLlm(Command):
         )
 
         parser.add_argument(
-            "--pooling", choices=[kind.value for kind in Pooling],
+            "--pooling",
+            choices=[kind.value for kind in Pooling],
             help="a model of embeddings, made of the last token, the mean of all, or the first (default: as its files say)",
-        )  # fmt: skip
+        )
         parser.add_argument(
-            "--normalise", action=argparse.BooleanOptionalAction, help="embeddings have length 1 (default: as its files say)"
-        )  # fmt: skip
+            "--normalise",
+            action=argparse.BooleanOptionalAction,
+            help="embeddings have length 1 (default: as its files say)",
+        )
 
         parser.add_argument(
             "--check", action="store_true", help="compare the package with its source, as llm-eval does"
@@ -144,7 +149,7 @@ def _choice(mixed: Mixed) -> list[Part]:
         Table(columns, [[one.name, one.weights, f"{one.error:.2e}"] for one in mixed.chosen]),
         f"{wide} of {len(mixed.chosen)} matrices have eight bits: mean KL {mixed.agreement.kl_mean:.2e} on "
         f"{mixed.agreement.tokens} tokens, {mixed.narrow.kl_mean:.2e} with w4 alone, {mixed.wide.kl_mean:.2e} with w8 alone",
-    ]  # fmt: skip
+    ]
 
 
 COMMAND = ExportLlm()

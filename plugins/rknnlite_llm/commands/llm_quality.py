@@ -13,7 +13,7 @@ from rknnlite_pages.report import HtmlReport, need_templates
 from rknnlite.commandline.options import between, output_file
 from rknnlite.spi.command import Column, Console, Exit, Table
 
-from ..quality import Agreement, Report, Settings, Text, evaluate, text_file
+from ..quality import Agreement, EvaluationSettings, Report, Text, evaluate, text_file
 
 __all__ = [
     "add_quality",
@@ -30,25 +30,43 @@ def add_quality(parser: argparse.ArgumentParser) -> None:
     """Arguments of a comparison with the source."""
     group = parser.add_argument_group("comparison with the source")
     group.add_argument(
-        "--text", type=Path, action="append", metavar="FILE",
+        "--text",
+        type=Path,
+        action="append",
+        metavar="FILE",
         help="text in UTF-8 to read; repeatable (default: short texts in nine languages and as code that come along)",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--tokens", type=between(int, 16, 10_000_000), default=2048, metavar="N",
+        "--tokens",
+        type=between(int, 16, 10_000_000),
+        default=2048,
+        metavar="N",
         help="tokens to read, about; every text has its share (default: 2048)",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--context", type=between(int, 8, 1_000_000), default=256, metavar="N",
+        "--context",
+        type=between(int, 8, 1_000_000),
+        default=256,
+        metavar="N",
         help="tokens that are read in one piece (default: 256)",
-    )  # fmt: skip
-    group.add_argument("--max-kl", type=between(float, 0, 1e9), metavar="X",
-                       help="exit code 6 when the mean divergence is larger, nats per token")  # fmt: skip
-    group.add_argument("--min-top1", type=between(float, 0, 1), metavar="X",
-                       help="exit code 6 when a smaller share of the likeliest tokens is the same")  # fmt: skip
+    )
     group.add_argument(
-        "--transformers", metavar="PYTHON",
+        "--max-kl",
+        type=between(float, 0, 1e9),
+        metavar="X",
+        help="exit code 6 when the mean divergence is larger, nats per token",
+    )
+    group.add_argument(
+        "--min-top1",
+        type=between(float, 0, 1),
+        metavar="X",
+        help="exit code 6 when a smaller share of the likeliest tokens is the same",
+    )
+    group.add_argument(
+        "--transformers",
+        metavar="PYTHON",
         help="an interpreter with torch and transformers: they read along, as a check of the source's own figures",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--work",
         type=Path,
@@ -65,7 +83,7 @@ def quality(
 ) -> list[Report]:
     """Compare packages with their source, as the arguments say."""
     texts: list[Text] = [text_file(path) for path in args.text or ()]
-    settings = Settings(
+    settings = EvaluationSettings(
         args.context, args.tokens, args.work, args.transformers, getattr(args, "backend", None)
     )
     with console.progress("llm-eval") as progress:
@@ -80,10 +98,16 @@ def check_quality(args: argparse.Namespace) -> None:
 
 
 _COLUMNS = (
-    Column("read by", least=10), Column("weights"), Column("MB", True, drop=3), Column("tokens", True, drop=2),
-    Column("KL mean", True), Column("KL p99", True), Column("top-1 same", True),
-    Column("perplexity", True), Column("source's", True, drop=1),
-)  # fmt: skip
+    Column("read by", least=10),
+    Column("weights"),
+    Column("MB", True, drop=3),
+    Column("tokens", True, drop=2),
+    Column("KL mean", True),
+    Column("KL p99", True),
+    Column("top-1 same", True),
+    Column("perplexity", True),
+    Column("source's", True, drop=1),
+)
 
 
 def quality_table(reports: Sequence[Report]) -> Table:
@@ -99,21 +123,28 @@ def _size(report: Report) -> str:
 
 def _cells(found: Agreement) -> list[str]:
     return [
-        str(found.tokens), f"{found.kl_mean:.2e}", f"{found.kl_p99:.2e}", f"{100 * found.top1:.2f} %",
-        f"{found.perplexity:.4g}", f"{found.source_perplexity:.4g}",
-    ]  # fmt: skip
+        str(found.tokens),
+        f"{found.kl_mean:.2e}",
+        f"{found.kl_p99:.2e}",
+        f"{100 * found.top1:.2f} %",
+        f"{found.perplexity:.4g}",
+        f"{found.source_perplexity:.4g}",
+    ]
 
 
 def quality_data(reports: Sequence[Report]) -> list[dict[str, Any]]:
     """For programs."""
     return [
         {
-            "name": report.name, "weights": report.weights, "weight_bytes": report.bytes, **asdict(report.all),
+            "name": report.name,
+            "weights": report.weights,
+            "weight_bytes": report.bytes,
+            **asdict(report.all),
             "perplexity_ratio": report.all.perplexity_ratio,
             "texts": {name: asdict(found) for name, found in report.texts.items()},
         }
         for report in reports
-    ]  # fmt: skip
+    ]
 
 
 def quality_page(source: Path, reports: Sequence[Report]) -> HtmlReport:
@@ -132,22 +163,32 @@ def quality_page(source: Path, reports: Sequence[Report]) -> HtmlReport:
     )
     heads = ("tokens", "KL mean (nats)", "KL p99", "top-1 same (%)", "perplexity", "source's perplexity")
     page.table(
-        "All texts", ("read by", "weights", "weight file (MB)", *heads),
-        [[report.name, report.weights, report.bytes / 1e6 or None, *_values(report.all)] for report in reports],
+        "All texts",
+        ("read by", "weights", "weight file (MB)", *heads),
+        [
+            [report.name, report.weights, report.bytes / 1e6 or None, *_values(report.all)]
+            for report in reports
+        ],
         note="Divergence (Kullback-Leibler) of what is expected behind every token from what the source expects.",
-    )  # fmt: skip
+    )
     for report in reports:
         page.table(
-            f"Each text, read by {report.name}", ("text", *heads),
+            f"Each text, read by {report.name}",
+            ("text", *heads),
             [[name, *_values(found)] for name, found in report.texts.items()],
-        )  # fmt: skip
+        )
     return page
 
 
 def _values(found: Agreement) -> list[float]:
     return [
-        found.tokens, found.kl_mean, found.kl_p99, round(100 * found.top1, 2), found.perplexity, found.source_perplexity
-    ]  # fmt: skip
+        found.tokens,
+        found.kl_mean,
+        found.kl_p99,
+        round(100 * found.top1, 2),
+        found.perplexity,
+        found.source_perplexity,
+    ]
 
 
 def missed(reports: Sequence[Report], args: argparse.Namespace, console: Console) -> int:

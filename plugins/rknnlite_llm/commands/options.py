@@ -15,13 +15,17 @@ def add_draft_and_adapters(parser: argparse.ArgumentParser) -> None:
     """What goes along with a language model."""
     group = parser.add_argument_group("beside the model")
     group.add_argument(
-        "--draft", metavar="PREFIX", default="",
+        "--draft",
+        metavar="PREFIX",
+        default="",
         help="a smaller model of the same vocabulary, which guesses tokens ahead",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--speculate", type=int, metavar="N",
+        "--speculate",
+        type=int,
+        metavar="N",
         help="tokens that are guessed ahead at most, 0 to 15 (default: 4 with --draft, else 0)",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--lora",
         metavar="PATH",
@@ -29,9 +33,12 @@ def add_draft_and_adapters(parser: argparse.ArgumentParser) -> None:
         help="adapters: a folder as PEFT saves it, or one of such folders",
     )
     group.add_argument(
-        "--lora-scale", type=between(float, -1e6, 1e6), metavar="X", default=1.0,
+        "--lora-scale",
+        type=between(float, -1e6, 1e6),
+        metavar="X",
+        default=1.0,
         help="what adapters are multiplied by (default: 1.0)",
-    )  # fmt: skip
+    )
 
 
 def draft_and_adapters(args: argparse.Namespace) -> DraftAndAdapters:

@@ -31,9 +31,15 @@ SPLITS = {
 }
 """How a text is cut before BPE, by the name in ``tokenizer.ggml.pre``, which ``LlmFamily`` has too."""
 _SAME = {
-    "llama3": "llama-bpe", "llama-v3": "llama-bpe", "glm4": "llama-bpe", "deepseek-r1-qwen": "qwen2", "refact": "smollm",
-    "starcoder": "smollm", "command-r": "smollm", "gpt-2": "olmo",
-}  # fmt: skip
+    "llama3": "llama-bpe",
+    "llama-v3": "llama-bpe",
+    "glm4": "llama-bpe",
+    "deepseek-r1-qwen": "qwen2",
+    "refact": "smollm",
+    "starcoder": "smollm",
+    "command-r": "smollm",
+    "gpt-2": "olmo",
+}
 """Other names of these."""
 _WHOLE_WORDS = {"llama-bpe", "tekken"}
 """Where a word that is one token stays whole, whatever the merges say."""
@@ -74,8 +80,11 @@ def _byte_level(pairs: Mapping[str, Any], pre: str, label: str) -> dict[str, Any
     merges = [merge.split(" ", 1) for merge in strings(pairs, "tokenizer.ggml.merges", label)]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     split = {
-        "type": "Split", "pattern": {"Regex": SPLITS[pre]}, "behavior": "Isolated", "invert": False,
-    }  # fmt: skip
+        "type": "Split",
+        "pattern": {"Regex": SPLITS[pre]},
+        "behavior": "Isolated",
+        "invert": False,
+    }
     added = [
         {"id": number, "content": tokens[number], "single_word": False, "lstrip": False, "rstrip": False,
          "normalized": False, "special": True}
@@ -87,10 +96,16 @@ def _byte_level(pairs: Mapping[str, Any], pre: str, label: str) -> dict[str, Any
         "vocab": {token: number for number, token in enumerate(tokens)}, "merges": merges,
     }  # fmt: skip
     return {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]}, "post_processor": None,
-        "decoder": level, "model": model,
-    }  # fmt: skip
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]},
+        "post_processor": None,
+        "decoder": level,
+        "model": model,
+    }
 
 
 def _pieces(pairs: Mapping[str, Any], kind: str, label: str) -> SentencePieces:

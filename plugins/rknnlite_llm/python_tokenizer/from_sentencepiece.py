@@ -148,9 +148,11 @@ def published(model: SentencePieces) -> dict[str, Any]:
         "never" if doubled or not model.prefix else "always" if model.prefix_always or model.tidy else "first"
     )
     space = {
-        "type": "Metaspace", "replacement": MARK, "prepend_scheme": where,
+        "type": "Metaspace",
+        "replacement": MARK,
+        "prepend_scheme": where,
         "split": all(piece.text.rfind(MARK) < 1 for piece in model.pieces),
-    }  # fmt: skip
+    }
     return {
         "version": "1.0",
         "truncation": None,
@@ -168,12 +170,17 @@ def _added(model: SentencePieces, marked: bool) -> list[dict[str, Any]]:
     shown = {_UNKNOWN: True, _CONTROL: True, _USER: False}
     return [
         {
-            "id": number, "content": piece.text, "single_word": False, "lstrip": False, "rstrip": False,
-            "normalized": marked and piece.kind == _USER and MARK in piece.text, "special": shown[piece.kind],
+            "id": number,
+            "content": piece.text,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": marked and piece.kind == _USER and MARK in piece.text,
+            "special": shown[piece.kind],
         }
         for number, piece in enumerate(model.pieces)
         if piece.kind in shown and piece.text
-    ]  # fmt: skip
+    ]
 
 
 def _around(model: SentencePieces) -> Any:
@@ -186,8 +193,9 @@ def _around(model: SentencePieces) -> Any:
         return [{"SpecialToken": {"id": model.pieces[number].text, "type_id": 0}}] if number in known else []
 
     special = {
-        model.pieces[n].text: {"id": model.pieces[n].text, "ids": [n], "tokens": [model.pieces[n].text]} for n in known
-    }  # fmt: skip
+        model.pieces[n].text: {"id": model.pieces[n].text, "ids": [n], "tokens": [model.pieces[n].text]}
+        for n in known
+    }
     whole = [*part(model.bos), text, *part(model.eos)]
     return {"type": "TemplateProcessing", "single": whole, "pair": whole, "special_tokens": special}
 
@@ -210,8 +218,11 @@ def _unknown_id(model: SentencePieces) -> Any:
 def _unigram(model: SentencePieces) -> dict[str, Any]:
     vocab = [[piece.text, piece.score] for piece in model.pieces]
     return {
-        "type": "Unigram", "unk_id": _unknown_id(model), "vocab": vocab, "byte_fallback": model.byte_fallback,
-    }  # fmt: skip
+        "type": "Unigram",
+        "unk_id": _unknown_id(model),
+        "vocab": vocab,
+        "byte_fallback": model.byte_fallback,
+    }
 
 
 def _bpe(model: SentencePieces) -> dict[str, Any]:
@@ -219,11 +230,17 @@ def _bpe(model: SentencePieces) -> dict[str, Any]:
     unknown = _unknown_id(model)
     scores = {piece.text: piece.score for piece in model.pieces if piece.kind == _PLAIN}
     return {
-        "type": "BPE", "dropout": None, "unk_token": None if unknown is None else model.pieces[unknown].text,
-        "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": True,
-        "byte_fallback": model.byte_fallback, "ignore_merges": False, "vocab": vocab,
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None if unknown is None else model.pieces[unknown].text,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": True,
+        "byte_fallback": model.byte_fallback,
+        "ignore_merges": False,
+        "vocab": vocab,
         "merges": [list(pair) for pair in model.merges or merges_of(vocab, scores)],
-    }  # fmt: skip
+    }
 
 
 def merges_of(vocab: Mapping[str, int], scores: Mapping[str, float]) -> list[tuple[str, str]]:

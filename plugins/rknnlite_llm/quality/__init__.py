@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from .divergence import Agreement
-from .evaluation import Report, Settings, evaluate
+from .evaluation import EvaluationSettings, Report, evaluate
 from .mixed_precision import Mixed, export_mixed
 from .texts import Text, packaged_texts, text_file
 
 __all__ = [
     "Agreement",
+    "EvaluationSettings",
     "Mixed",
     "Report",
     "Settings",
@@ -18,3 +19,6 @@ __all__ = [
     "packaged_texts",
     "text_file",
 ]
+
+Settings = EvaluationSettings
+"""Its name in earlier versions."""

@@ -65,9 +65,14 @@ class Agreement:
         """All positions of all texts count alike. At least one text has a position."""
         kl, same = np.concatenate([text.kl for text in texts]), np.concatenate([text.same for text in texts])
         return cls(
-            len(kl), float(kl.mean()), float(np.percentile(kl, 99)), float(kl.max()), float(same.mean()),
-            _perplexity([text.candidate for text in texts]), _perplexity([text.source for text in texts]),
-        )  # fmt: skip
+            len(kl),
+            float(kl.mean()),
+            float(np.percentile(kl, 99)),
+            float(kl.max()),
+            float(same.mean()),
+            _perplexity([text.candidate for text in texts]),
+            _perplexity([text.source for text in texts]),
+        )
 
 
 def _perplexity(surprises: Sequence[Array]) -> float:

@@ -21,13 +21,13 @@ from .readers import Reader, package_reader, source_reader
 from .texts import Piece, Text, packaged_texts, pieces
 from .transformers_reader import transformers_reader
 
-__all__ = ["Report", "Settings", "evaluate", "read_along"]
+__all__ = ["EvaluationSettings", "Report", "evaluate", "read_along"]
 
 Progress = Optional[Callable[[int, int, str], None]]
 
 
 @dataclass(frozen=True)
-class Settings:
+class EvaluationSettings:
     """``context``: tokens of a piece of text; ``tokens``: about how many of all texts; ``folder``: for temporary files;
     ``python``: an interpreter with torch and transformers, which read along; ``backend``: of the packages."""
 
@@ -61,7 +61,7 @@ def evaluate(
     hf_dir: str | Path,
     prefixes: Sequence[str | Path],
     texts: Sequence[Text] = (),
-    settings: Settings = Settings(),
+    settings: EvaluationSettings = EvaluationSettings(),
     progress: Progress = None,
 ) -> list[Report]:
     """Have the source and all candidates read the same texts; a report for each candidate, in order.

@@ -217,9 +217,9 @@ def _types(errors: dict[str, tuple[float, float]], wide: Sequence[str]) -> tuple
 
 def _write(target: Package, parts: tuple[Package, Package], chosen: tuple[Chosen, ...]) -> None:
     """A package of which each matrix comes from one of two."""
-    package_id = assembled(target.weight, [part.weight for part in parts], {
-        one.name: one.weights == WIDE for one in chosen
-    })  # fmt: skip
+    package_id = assembled(
+        target.weight, [part.weight for part in parts], {one.name: one.weights == WIDE for one in chosen}
+    )
     for ours, theirs in zip((target.embed, target.tokenizer), (parts[0].embed, parts[0].tokenizer)):
         with open_file(theirs) as source, writing(ours) as copy:
             shutil.copyfileobj(source, copy)
