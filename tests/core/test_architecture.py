@@ -430,7 +430,6 @@ READS = {
     "plugins/rknnlite_librknnrt/headers.py": "a template of ours",
     "plugins/rknnlite_librknnrt/recipe.py": "C files of ours, and what was built of them",
     "plugins/rknnlite_rkllm/model_process.py": "a pipe of our own process",
-    "plugins/rknnlite_librknnrt/rknn3/chat_server.py": "a file of our own process",
 }
 """Where files are opened otherwise than by ``rknnlite.files.reading``, and why."""
 
