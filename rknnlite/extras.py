@@ -160,10 +160,12 @@ OWN_PLUGINS = {
         OwnPlugin(
             "authoring", "library", {"completion": "completion", "man": "man", "new-plugin": "new_plugin"}
         ),
+        OwnPlugin("backend", "library"),
         OwnPlugin("graph", "library", offers=("inspectors",)),
         OwnPlugin("insight", "library", _INSIGHT, ("compare", "to_onnx")),
         OwnPlugin("llm", "library", _LLM, ("Chat", "open_llm"), ("inspectors",)),
         OwnPlugin("pages", "library"),
+        OwnPlugin("programs", "library"),
         OwnPlugin("protocol", "library"),
         OwnPlugin("cpu", "backend"),
         OwnPlugin("remote", "backend"),
