@@ -146,8 +146,9 @@ class OwnPlugin(NamedTuple):
     @property
     def hooks(self) -> set[str]:
         """What it offers: it is imported when something of that is asked for."""
-        found = {*self.offers, {"backend": "backends", "op host": "op_hosts"}.get(self.kind, "")}
-        return found | ({"commands"} if self.commands else set()) | ({"names"} if self.names else set())
+        by_kind = {"backend": {"backends"}, "op host": {"op_hosts"}}.get(self.kind, set())
+        found = by_kind | ({"commands"} if self.commands else set()) | ({"names"} if self.names else set())
+        return found.union(self.offers)
 
 
 _INSIGHT = {name: f"commands.{name}" for name in ("bench", "check", "compare", "perf", "top")}
