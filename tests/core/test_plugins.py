@@ -12,7 +12,7 @@ import pytest
 
 from rknnlite import hookimpl, plugins
 from rknnlite.errors import BackendUnavailable
-from rknnlite.hookspecs import OURS
+from rknnlite.extras import OWN_PLUGINS
 from rknnlite.spi import Backend, Context, CustomOp, OpenOptions, Probe
 from tests.support.corpus import ROOT
 from tests.support.entry_points import EntryPoint
@@ -149,16 +149,21 @@ def test_a_plugin_that_misspells_a_hook_is_a_problem(monkeypatch: pytest.MonkeyP
 
 def test_plugins_of_ours_are_imported_for_their_hooks() -> None:
     loaded = (
-        "import sys\nfrom rknnlite import plugins\nfrom rknnlite.hookspecs import OURS\n"
-        "def there(): return sorted(n for n in OURS if 'rknnlite_' + n in sys.modules)\n"
+        "import sys\nfrom rknnlite import plugins\nfrom rknnlite.extras import OWN_PLUGINS\n"
+        "ours = [n for n in OWN_PLUGINS if OWN_PLUGINS[n].hooks]\n"
+        "def there(): return sorted(n for n in ours if 'rknnlite_' + n in sys.modules)\n"
         "plugins.manager()\nassert there() == [], there()\n"
         "plugins.backend('cpu')\nassert there() == ['cpu'], there()\n"
         "plugins.custom_ops()\nassert there() == ['cplugin', 'cpu'], there()\n"
         "plugins.op_hosts()\nassert there() == ['cplugin', 'cpu', 'opencl', 'riscv'], there()\n"
         "plugins.backends()\nassert not {'insight', 'llm', 'server', 'onnx'} & {*there()}, there()\n"
-        "plugins.problems()\nassert there() == sorted(OURS), there()"
+        "plugins.problems()\nassert there() == sorted(ours), there()"
     )
     subprocess.run([sys.executable, "-c", loaded], check=True)
+
+
+OURS = {name: plugin.hooks for name, plugin in OWN_PLUGINS.items() if plugin.hooks}
+"""Hooks of plugins; libraries that have none have no entry point either."""
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -95,12 +95,12 @@ def test_whatever_the_first_version_held_may_be_taken_from_it() -> None:
 
 
 def test_a_backend_is_enough_for_the_command() -> None:
-    """``python3-rknnlite | python3-rknnlite-backend``: who has a backend is not given all the others."""
+    """``python3-rknnlite | python3-rknnlite-any-backend``: who has a backend is not given all the others."""
     for plugin in OWN_PLUGINS.values():
         provided = relation(PACKAGES[package(f"rknnlite_{plugin.name}")].get("Provides", ""))
-        assert ("python3-rknnlite-backend" in provided) == (plugin.kind == "backend"), plugin.name
+        assert ("python3-rknnlite-any-backend" in provided) == (plugin.kind == "backend"), plugin.name
     for name in ("python3-rknnlite-core", "rknnlite", "rknnlite-server"):
-        assert "python3-rknnlite | python3-rknnlite-backend" in PACKAGES[name]["Recommends"]
+        assert "python3-rknnlite | python3-rknnlite-any-backend" in PACKAGES[name]["Recommends"]
 
 
 PROGRAM = """
@@ -126,7 +126,8 @@ except ModuleNotFoundError as error:
 def test_a_board_of_the_core_and_one_backend(tmp_path: Path) -> None:
     """Whatever else is asked for says which package has it; nothing complains by itself."""
     rooms = {"rknnlite": ROOT / "rknnlite", "rknn3lite": ROOT / "plugins" / "rknn3lite"}
-    rooms["rknnlite_rknnrt"] = ROOT / "plugins" / "rknnlite_rknnrt"
+    for name in ("rknnlite_rknnrt", *imported_rooms("rknnlite_rknnrt", True)):
+        rooms[name] = ROOT / "plugins" / name
     for name, place in rooms.items():
         (tmp_path / name).symlink_to(place)
     lines = [f"{name} = {value}" for name, value in table("project.entry-points.rknnlite").items()]
