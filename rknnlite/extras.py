@@ -146,7 +146,7 @@ class OwnPlugin(NamedTuple):
     @property
     def hooks(self) -> set[str]:
         """What it offers: it is imported when something of that is asked for."""
-        found = {*self.offers, {"backend": "backends", "op host": "op_hosts"}.get(self.kind, "")}
+        found = {*self.offers, {"backend": "backends", "op host": "op_hosts"}.get(self.kind, "")} - {""}
         return found | ({"commands"} if self.commands else set()) | ({"names"} if self.names else set())
 
 
