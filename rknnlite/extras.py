@@ -156,7 +156,6 @@ OWN_PLUGINS = {
         ),
         OwnPlugin("backend", "library"),
         OwnPlugin("capi", "library"),
-        OwnPlugin("programs", "library"),
         OwnPlugin("graph", "library", offers=("inspectors",)),
         OwnPlugin("insight", "library", _INSIGHT, ("compare", "to_onnx")),
         OwnPlugin("llm", "library", _LLM, ("Chat", "open_llm"), ("inspectors",)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,6 @@ __all__ = [
     "backend",
     "backends",
     "blame",
-    "by_type",
     "commands",
     "custom_ops",
     "enter",
@@ -273,30 +272,12 @@ def probe(backend: Backend, options: Options = Options()) -> Probe:
 
 def custom_ops() -> list[CustomOp]:
     """Custom operators offered by plugins, one per type. A plugin whose hook fails is named and skipped."""
-    return by_type(offers("rknnlite_register_custom_ops"))
+    found = [(plugin, ops) for plugin, ops in offers("rknnlite_register_custom_ops") if ops]
+    if not found:
+        return []
+    from .spi.custom_op import by_type
 
-
-def by_type(found: Iterable[tuple[str, list[CustomOp]]]) -> list[CustomOp]:
-    """Of what plugins offer, one operator per type: where there are several, one that says so when it is used."""
-    offered: dict[str, list[tuple[str, CustomOp]]] = {}
-    for plugin, ops in found:
-        for op in ops:
-            offered.setdefault(op.op_type, []).append((plugin, op))
-    chosen: list[CustomOp] = []
-    for op_type, entries in offered.items():
-        offers_of = [f"{op.describe()} (plugin {name})" for name, op in entries]
-        several = len(entries) > 1
-        if several:
-            from .spi.custom_op import Contested
-
-            chosen.append(Contested(op_type, offers_of))
-        else:
-            chosen.append(entries[0][1])
-        for name, _ in entries:
-            text = f"{op_type} is offered several times: {', '.join(offers_of)}"
-            remedy = "switch all but one off, or pass it in custom_ops"
-            note(name, f"operator {op_type}", text if several else "", remedy)
-    return chosen
+    return by_type(found)
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ..errors import ParamInvalid, RknnError
 from ..quant import to_integer
 from ..tensor import TensorAttr
+from .plugin_problems import note
 
 __all__ = [
     "Contested",
@@ -30,6 +31,7 @@ __all__ = [
     "OpSource",
     "UseBuiltin",
     "as_custom_op",
+    "by_type",
     "distinct",
     "put",
     "take_results",
@@ -350,3 +352,20 @@ class Contested(CustomOp):
 
     def describe(self) -> str:
         return f"one of {len(self.offered)}"
+
+
+def by_type(found: Iterable[tuple[str, list[CustomOp]]]) -> list[CustomOp]:
+    """Of what plugins offer, one operator per type: where there are several, one that says so when it is used."""
+    offered: dict[str, list[tuple[str, CustomOp]]] = {}
+    for plugin, ops in found:
+        for op in ops:
+            offered.setdefault(op.op_type, []).append((plugin, op))
+    chosen: list[CustomOp] = []
+    for op_type, entries in offered.items():
+        offers_of = [f"{op.describe()} (plugin {name})" for name, op in entries]
+        several = len(entries) > 1
+        chosen.append(Contested(op_type, offers_of) if several else entries[0][1])
+        text = f"{op_type} is offered several times: {', '.join(offers_of)}" if several else ""
+        for name, _ in entries:
+            note(name, f"operator {op_type}", text, "switch all but one off, or pass it in custom_ops")
+    return chosen

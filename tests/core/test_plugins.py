@@ -17,6 +17,9 @@ from rknnlite.spi import Backend, Context, CustomOp, OpenOptions, Probe
 from tests.support.corpus import ROOT
 from tests.support.entry_points import EntryPoint
 
+OURS = {plugin.name: plugin.hooks for plugin in OWN_PLUGINS.values() if plugin.hooks}
+"""Plugins of ours that have hooks: those with an entry point."""
+
 
 class Toy(Backend):
     """A backend for tests; ``probe`` and ``refuses`` answer what they were told."""
@@ -150,14 +153,13 @@ def test_a_plugin_that_misspells_a_hook_is_a_problem(monkeypatch: pytest.MonkeyP
 def test_plugins_of_ours_are_imported_for_their_hooks() -> None:
     loaded = (
         "import sys\nfrom rknnlite import plugins\nfrom rknnlite.extras import OWN_PLUGINS\n"
-        "ours = [n for n in OWN_PLUGINS if OWN_PLUGINS[n].hooks]\n"
-        "def there(): return sorted(n for n in ours if 'rknnlite_' + n in sys.modules)\n"
+        "def there(): return sorted(n for n, p in OWN_PLUGINS.items() if p.hooks and 'rknnlite_' + n in sys.modules)\n"
         "plugins.manager()\nassert there() == [], there()\n"
         "plugins.backend('cpu')\nassert there() == ['cpu'], there()\n"
         "plugins.custom_ops()\nassert there() == ['cplugin', 'cpu'], there()\n"
         "plugins.op_hosts()\nassert there() == ['cplugin', 'cpu', 'opencl', 'riscv'], there()\n"
         "plugins.backends()\nassert not {'insight', 'llm', 'server', 'onnx'} & {*there()}, there()\n"
-        "plugins.problems()\nassert there() == sorted(ours), there()"
+        "plugins.problems()\nassert there() == sorted(n for n, p in OWN_PLUGINS.items() if p.hooks), there()"
     )
     subprocess.run([sys.executable, "-c", loaded], check=True)
 
