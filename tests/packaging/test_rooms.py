@@ -117,7 +117,7 @@ for plugin in extras.OWN_PLUGINS.values():
     for word in plugin.commands:
         print(word, cli.main([word, "model.rknn"]))
 try:
-    import rknnlite_protocol.rest
+    import rknnlite.protocol.rest
 except ModuleNotFoundError as error:
     print("former", error)
 """
