@@ -192,7 +192,7 @@ class OneCaller(Typed, abc.ABC):
         Raises:
             ContextInvalid: closed, held by another thread, or the same thread is at work in here.
         """
-        if self._work == get_ident():
+        if self._work and self._work == get_ident():
             self._work = AT_WORK
             return AT_WORK
         self.take()
@@ -205,7 +205,7 @@ class OneCaller(Typed, abc.ABC):
     def end_step(self, outer: int) -> None:
         """End what ``begin_step`` began; in a ``finally``."""
         self._work = outer
-        if outer == FREE:
+        if not outer:
             self._owner.release()
 
     def refuse_inside(self) -> None:
