@@ -19,9 +19,18 @@ from rknnlite.quant import dequantise, quantise
 from rknnlite.tensor import DType, QuantParams
 
 __all__ = [
-    "BiasBlob", "in_steps", "parse_bias", "parse_joined_bias", "parse_scaled_bias", "surface_constant", "unpack_blocks",
-    "unpack_byte_blocks", "unpack_first_layer", "unpack_nibbles", "unpack_pairs",
-]  # fmt: skip
+    "BiasBlob",
+    "in_steps",
+    "parse_bias",
+    "parse_joined_bias",
+    "parse_scaled_bias",
+    "surface_constant",
+    "unpack_blocks",
+    "unpack_byte_blocks",
+    "unpack_first_layer",
+    "unpack_nibbles",
+    "unpack_pairs",
+]
 
 Segment = tuple[int, int, int, int, int, int]
 
