@@ -50,9 +50,8 @@ def checked_shape(shape: Any, where: str) -> list[int]:
     if not isinstance(shape, list) or len(shape) > MOST_DIMS:
         raise InputInvalid(f"{where}: shape is {shown(shape)}, must be a list of at most {MOST_DIMS} numbers")
     whole = all(isinstance(dim, int) and not isinstance(dim, bool) and 0 <= dim < _LONGEST for dim in shape)
-    if not whole or (
-        0 in shape and math.prod(filter(None, shape)) >= _LONGEST
-    ):  # numpy minds those beside a 0, too
+    # numpy minds those beside a 0, too
+    if not whole or (0 in shape and math.prod(filter(None, shape)) >= _LONGEST):
         raise InputInvalid(
             f"{where}: shape is {shown(shape)}, dimensions are whole numbers of 0 or more, less than {_LONGEST}"
         )

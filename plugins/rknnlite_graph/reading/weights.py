@@ -124,9 +124,8 @@ def unpack_pairs(
         weight = cells[..., 0, :].reshape(blocks, kh, kw, lanes)
         minus = cells[:, 0, 0, :, 1].reshape(blocks * lanes).astype(np.float32)
         bands.append(weight.transpose(0, 3, 1, 2).reshape(blocks * lanes, 1, kh, kw))
-        zeros.append(
-            np.where(minus == lowest, np.float32(lowest), -minus)
-        )  # its negative does not fit the type
+        # its negative does not fit the type
+        zeros.append(np.where(minus == lowest, np.float32(lowest), -minus))
     weights, zero_points = np.concatenate(bands)[:channels], np.concatenate(zeros)[:channels]
     if len(weights) < channels or weights.shape[2:] != tuple(shape[2:4]):
         raise ModelInvalid(f"depthwise weight {name}: {list(weights.shape)} stored, {list(shape)} needed")

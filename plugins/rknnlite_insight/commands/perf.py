@@ -67,9 +67,8 @@ class Perf(Command):
             backend, soc = context.backend_name, context.soc.name
             where = place_of_run(context, args.device) if args.device else ""
             if where:
-                table.note = (
-                    f"{args.device}: {table.note}" if table.note else where
-                )  # its words: "this machine" is that one
+                # its words: "this machine" is that one
+                table.note = f"{args.device}: {table.note}" if table.note else where
         if args.plot:
             draw(table, args.plot, args.model.name + (f" on {where}" if where else ""))
         if args.html:
