@@ -45,19 +45,30 @@ _OPERATOR = "Once it is installed, every program that opens a model with `@type@
 KINDS = {
     "python": _Kind("The operator @type@", _OPERATOR, "op.py"),
     "c": _Kind(
-        "The operator @type@ in C", _OPERATOR, "@name@.c", ", and a C compiler", data='"*.c", "*.so"', **_BUILDS
+        "The operator @type@ in C",
+        _OPERATOR,
+        "@name@.c",
+        ", and a C compiler",
+        data='"*.c", "*.so"',
+        **_BUILDS,
     ),
     "opencl": _Kind(
-        "The operator @type@ in OpenCL", _OPERATOR, "@name@.cl", "; with OpenCL (pocl-opencl-icd) also the kernel runs",
-        dependencies='"rknnlite[opencl]", "numpy"', data='"*.cl"',
+        "The operator @type@ in OpenCL",
+        _OPERATOR,
+        "@name@.cl",
+        "; with OpenCL (pocl-opencl-icd) also the kernel runs",
+        dependencies='"rknnlite[opencl]", "numpy"',
+        data='"*.cl"',
     ),
     "riscv": _Kind(
         "The post-process plugin @name@ for RK1820/RK1828",
         'Once it is installed, `rknnlite run MODEL --postprocess "$(rknnlite @name@)"` puts it behind a model.',
-        "@name@.c", ", gcc-riscv64-unknown-elf, picolibc-riscv64-unknown-elf, gcc-riscv64-linux-gnu and qemu-user",
-        data='"*.c", "*.so"', **_BUILDS,
+        "@name@.c",
+        ", gcc-riscv64-unknown-elf, picolibc-riscv64-unknown-elf, gcc-riscv64-linux-gnu and qemu-user",
+        data='"*.c", "*.so"',
+        **_BUILDS,
     ),
-}  # fmt: skip
+}
 
 
 def write_package(name: str, kind: str, output: Path) -> tuple[Path, list[str]]:

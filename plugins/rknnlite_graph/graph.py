@@ -17,9 +17,21 @@ from numpy.typing import NDArray
 from rknnlite.tensor import DType, QuantParams
 
 __all__ = [
-    "RECURRENT_GATES", "Accumulator", "Activation", "ConvParams", "FusedOp", "Graph", "Guess", "Join", "Lut",
-    "Node", "RecurrentParams", "Stage", "Tensor", "TensorRole",
-]  # fmt: skip
+    "RECURRENT_GATES",
+    "Accumulator",
+    "Activation",
+    "ConvParams",
+    "FusedOp",
+    "Graph",
+    "Guess",
+    "Join",
+    "Lut",
+    "Node",
+    "RecurrentParams",
+    "Stage",
+    "Tensor",
+    "TensorRole",
+]
 
 RECURRENT_GATES = {"exLSTM": 4, "LSTM": 4, "exGRU": 3, "GRU": 3}
 """Types of recurrent nodes and their number of gates."""

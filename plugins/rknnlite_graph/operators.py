@@ -16,8 +16,16 @@ from rknnlite.tensor import QuantParams
 from .graph import Accumulator, Lut, Stage
 
 __all__ = [
-    "OPERATORS", "TABLE_FUNCTIONS", "Kept", "LeftOut", "Operator", "Parameter", "Shape", "convolution_types", "operator_of",
-]  # fmt: skip
+    "OPERATORS",
+    "TABLE_FUNCTIONS",
+    "Kept",
+    "LeftOut",
+    "Operator",
+    "Parameter",
+    "Shape",
+    "convolution_types",
+    "operator_of",
+]
 
 
 class Shape(enum.Enum):

@@ -157,9 +157,8 @@ def _dump_context(context: Context, items: list[Input], folder: Path, label: str
             try:
                 return context.dump(folder), ""
             except RknnError as error:
-                if (
-                    type(error) is not RknnError
-                ):  # a typed one is about this run, not about what can be done at all
+                # a typed one is about this run, not about what can be done at all
+                if type(error) is not RknnError:
                     raise
                 why = str(error)
         context.run()

@@ -53,8 +53,18 @@ def judge(found: Comparison) -> Verdict:
     if kind is Kind.NOISE and not ends and not no_output:
         kind = Kind.OUTPUTS_IDENTICAL
     return Verdict(
-        kind, layers, born, sum(map(_differs, layers)), farthest, outputs, typical, limit, quantised, why, no_output,
-    )  # fmt: skip
+        kind,
+        layers,
+        born,
+        sum(map(_differs, layers)),
+        farthest,
+        outputs,
+        typical,
+        limit,
+        quantised,
+        why,
+        no_output,
+    )
 
 
 def _kind(

@@ -64,12 +64,23 @@ def match(
         ran, ran_alone = (None, None) if board is None else board.errors(name, value, other)
         found.append(
             TensorError(
-                name, entry.op, tuple(value.shape), entry.role, distance(value, other),
-                _alone(model.dump, alone, name, value, other), _time(model.dump, name),
-                None if real is None else distance(value, real), None if real is None else distance(other, real),
-                length(other), entry.scale, _stored(other, entry), unseen, ran, ran_alone,
+                name,
+                entry.op,
+                tuple(value.shape),
+                entry.role,
+                distance(value, other),
+                _alone(model.dump, alone, name, value, other),
+                _time(model.dump, name),
+                None if real is None else distance(value, real),
+                None if real is None else distance(other, real),
+                length(other),
+                entry.scale,
+                _stored(other, entry),
+                unseen,
+                ran,
+                ran_alone,
             )
-        )  # fmt: skip
+        )
         unseen = 0
     if not found:
         raise RknnError(
@@ -78,9 +89,17 @@ def match(
     compared = {tensor.name for tensor in found}
     missing = [name for name in reference.dump.names if name not in compared]
     return Comparison(
-        model.title, reference.title, mode, found, unmatched, missing, runtime=model.dump.of_board,
-        floating=third.title if third is not None else "", own_float=own, board=board.summary() if board else None,
-    )  # fmt: skip
+        model.title,
+        reference.title,
+        mode,
+        found,
+        unmatched,
+        missing,
+        runtime=model.dump.of_board,
+        floating=third.title if third is not None else "",
+        own_float=own,
+        board=board.summary() if board else None,
+    )
 
 
 def _alone(dump: Dump, alone: Dump | None, name: str, value: Array, golden: Array) -> Distance | None:

@@ -13,9 +13,19 @@ from .container.architecture import Architecture, Experts, LayerKind, Rope, Turn
 from .rope_config import read_rope
 
 __all__ = [
-    "CONV", "FULL", "SLIDING", "attention_bias", "layer_types", "layered", "turned_in_windows", "two_ropes", "windows",
-    "windows_everywhere", "windows_of_some", "with_experts",
-]  # fmt: skip
+    "CONV",
+    "FULL",
+    "SLIDING",
+    "attention_bias",
+    "layer_types",
+    "layered",
+    "turned_in_windows",
+    "two_ropes",
+    "windows",
+    "windows_everywhere",
+    "windows_of_some",
+    "with_experts",
+]
 
 FULL, SLIDING, CONV = "full_attention", "sliding_attention", "conv"
 """Kinds of layers in ``layer_types``."""

@@ -20,11 +20,21 @@ Array = NDArray[Any]
 FACTORS = ("rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight")
 """Tensors with divisors of the rotary embedding's frequencies."""
 _UNSAID = "export the Hugging Face folder that it was made from"
-_OF_NO_CONSEQUENCE = frozenset((
-    "vocab_size", "attention.key_length", "attention.value_length", "attention.head_count_kv", "rope.freq_base",
-    "rope.dimension_count", "rope.scaling.original_context_length", "rope.scaling.type", "rope.scaling.factor",
-    "pooling_type", "tensor_data_layout",
-))  # fmt: skip
+_OF_NO_CONSEQUENCE = frozenset(
+    (
+        "vocab_size",
+        "attention.key_length",
+        "attention.value_length",
+        "attention.head_count_kv",
+        "rope.freq_base",
+        "rope.dimension_count",
+        "rope.scaling.original_context_length",
+        "rope.scaling.type",
+        "rope.scaling.factor",
+        "pooling_type",
+        "tensor_data_layout",
+    )
+)
 """Keys beside those of a row that are read in any family, or follow from tensors."""
 _ONLY = {
     "rope.scaling.finetuned": True,

@@ -32,10 +32,18 @@ _NAMES = {"lasttoken": Pooling.LAST, "mean": Pooling.MEAN, "cls": Pooling.CLS}
 _OF_NO_CONSEQUENCE = ("rotary_emb.inv_freq", "self_attn.masked_bias")
 """Ends of names of tensors that follow from ``config.json``, or belong to the program that made the file."""
 _PREFIXES = {
-    "model.": "", "": "", "bert.": "", "roberta.": "", "model.language_model.": "", "language_model.model.": "language_model.",
-    "model.text_model.": "", "thinker.model.": "thinker.", "thinker.model.language_model.": "thinker.", "llm.model.": "llm.",
+    "model.": "",
+    "": "",
+    "bert.": "",
+    "roberta.": "",
+    "model.language_model.": "",
+    "language_model.model.": "language_model.",
+    "model.text_model.": "",
+    "thinker.model.": "thinker.",
+    "thinker.model.language_model.": "thinker.",
+    "llm.model.": "llm.",
     "model.language_model.model.": "model.language_model.",
-}  # fmt: skip
+}
 """What names of the model itself begin with -> what that of its head begins with."""
 _LARGEST_HALF = 65504
 _BLOCK = 1 << 20  # numbers that are widened at a time

@@ -26,11 +26,21 @@ class PackageInspector(Inspector):
         arch = model.arch
         task = "score" if arch.scorer else "embedding" if model.embedding else "generate"
         facts = {
-            "file": file.label, "kind": "language model package of rknnlite", "name": model.name, "family": arch.family,
-            "layers": arch.layers, "hidden": arch.hidden, "heads": arch.heads, "kv_heads": arch.kv_heads,
-            "vocabulary": arch.vocab_size, "weights": model.weights, "kv_cache": model.kv.dtype.name,
-            "max_context": model.max_context, "cores": model.core_num, "task": task,
-        }  # fmt: skip
+            "file": file.label,
+            "kind": "language model package of rknnlite",
+            "name": model.name,
+            "family": arch.family,
+            "layers": arch.layers,
+            "hidden": arch.hidden,
+            "heads": arch.heads,
+            "kv_heads": arch.kv_heads,
+            "vocabulary": arch.vocab_size,
+            "weights": model.weights,
+            "kv_cache": model.kv.dtype.name,
+            "max_context": model.max_context,
+            "cores": model.core_num,
+            "task": task,
+        }
         if model.chosen:
             counts = Counter(one.weights for one in model.chosen)
             facts["matrices"] = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))

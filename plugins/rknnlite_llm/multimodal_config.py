@@ -81,9 +81,16 @@ def _object(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return value
 
 
-_VISION = frozenset((
-    "vision_config", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id", "vision_token_id",
-))  # fmt: skip
+_VISION = frozenset(
+    (
+        "vision_config",
+        "image_token_id",
+        "video_token_id",
+        "vision_start_token_id",
+        "vision_end_token_id",
+        "vision_token_id",
+    )
+)
 _MINICPM = _VISION | {
     "version", "batch_vision_input", "batch_3d_resampler", "drop_vision_last_layer", "image_size", "patch_size", "query_num",
     "slice_config", "slice_mode", "use_image_id", "vision_batch_size", "mm_use_im_start_end", "scale_resolution",

@@ -48,9 +48,8 @@ def with_scorer(arch: Architecture, scorer: Scorer | None, config: Mapping[str, 
     """The architecture of a model that gives scores; BERT tells the second of two texts from the first."""
     if scorer is None:
         return arch
-    typed = (
-        arch.encoder and not FAMILIES[arch.family].doubled_mark
-    )  # others have one type whatever their table has
+    # others have one type whatever their table has
+    typed = arch.encoder and not FAMILIES[arch.family].doubled_mark
     return replace(arch, scorer=scorer, second_type=typed and config.get("type_vocab_size", 2) > 1)
 
 

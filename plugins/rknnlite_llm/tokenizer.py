@@ -111,9 +111,8 @@ class Tokenizer:
         self._check_length(text)
         whole = text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair is no character
         with self._typed_errors():
-            if len(whole) > _LONG and hasattr(
-                self._tokenizer, "encode_batch"
-            ):  # which older packages do without the lock
+            # which older packages do without the lock
+            if len(whole) > _LONG and hasattr(self._tokenizer, "encode_batch"):
                 ids: list[int] = self._tokenizer.encode_batch([whole], add_special_tokens=special)[0].ids
             else:
                 ids = self._tokenizer.encode(whole, add_special_tokens=special).ids

@@ -28,8 +28,17 @@ from .container.families import Order
 from .container.weight_types import WEIGHT_TYPES
 
 __all__ = [
-    "biased", "gated", "layer_matrices", "layer_norms", "layer_tables", "layer_vectors", "matrices", "pack", "tables", "vectors",
-]  # fmt: skip
+    "biased",
+    "gated",
+    "layer_matrices",
+    "layer_norms",
+    "layer_tables",
+    "layer_vectors",
+    "matrices",
+    "pack",
+    "tables",
+    "vectors",
+]
 
 Array = NDArray[Any]
 T = TypeVar("T")

@@ -17,10 +17,19 @@ _LONGEST = 1 << 40
 BYTES = "BYTES"
 """Strings of bytes, each behind its length in four bytes; no tensor of a model has them."""
 DATATYPES = {
-    "BOOL": np.dtype(np.bool_), "UINT8": np.dtype(np.uint8), "UINT16": np.dtype("<u2"), "UINT32": np.dtype("<u4"),
-    "UINT64": np.dtype("<u8"), "INT8": np.dtype(np.int8), "INT16": np.dtype("<i2"), "INT32": np.dtype("<i4"),
-    "INT64": np.dtype("<i8"), "FP16": np.dtype("<f2"), "FP32": np.dtype("<f4"), "FP64": np.dtype("<f8"),
-}  # fmt: skip
+    "BOOL": np.dtype(np.bool_),
+    "UINT8": np.dtype(np.uint8),
+    "UINT16": np.dtype("<u2"),
+    "UINT32": np.dtype("<u4"),
+    "UINT64": np.dtype("<u8"),
+    "INT8": np.dtype(np.int8),
+    "INT16": np.dtype("<i2"),
+    "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+    "FP16": np.dtype("<f2"),
+    "FP32": np.dtype("<f4"),
+    "FP64": np.dtype("<f8"),
+}
 """Little endian, as they are on the wire."""
 _WORDS = {dtype.newbyteorder("="): word for word, dtype in DATATYPES.items()}
 _WORDS.update({dtype: word for word, dtype in DATATYPES.items()})
@@ -41,9 +50,8 @@ def checked_shape(shape: Any, where: str) -> list[int]:
     if not isinstance(shape, list) or len(shape) > MOST_DIMS:
         raise InputInvalid(f"{where}: shape is {shown(shape)}, must be a list of at most {MOST_DIMS} numbers")
     whole = all(isinstance(dim, int) and not isinstance(dim, bool) and 0 <= dim < _LONGEST for dim in shape)
-    if not whole or (
-        0 in shape and math.prod(filter(None, shape)) >= _LONGEST
-    ):  # numpy minds those beside a 0, too
+    # numpy minds those beside a 0, too
+    if not whole or (0 in shape and math.prod(filter(None, shape)) >= _LONGEST):
         raise InputInvalid(
             f"{where}: shape is {shown(shape)}, dimensions are whole numbers of 0 or more, less than {_LONGEST}"
         )

@@ -61,10 +61,18 @@ def status_of(error: BaseException) -> Status:
 
 
 _KINDS = {
-    400: errors.InputInvalid, 401: errors.BackendUnavailable, 403: errors.BackendUnavailable, 404: errors.ParamInvalid,
-    408: errors.RunTimeout, 413: errors.InputInvalid, 422: errors.ModelInvalid, 429: errors.DeviceUnavailable,
-    501: errors.BackendUnavailable, 503: errors.DeviceUnavailable, 504: errors.RunTimeout,
-}  # fmt: skip
+    400: errors.InputInvalid,
+    401: errors.BackendUnavailable,
+    403: errors.BackendUnavailable,
+    404: errors.ParamInvalid,
+    408: errors.RunTimeout,
+    413: errors.InputInvalid,
+    422: errors.ModelInvalid,
+    429: errors.DeviceUnavailable,
+    501: errors.BackendUnavailable,
+    503: errors.DeviceUnavailable,
+    504: errors.RunTimeout,
+}
 
 
 def kind_of_http(status: int) -> type[RknnError]:

@@ -28,9 +28,8 @@ def finding_parts(found: Sequence[Finding], apart: Sequence[Finding] = ()) -> li
 def _lines(finding: Finding) -> list[Part]:
     """The finding, and what to do about it unless it does not matter."""
     told: list[Part] = [Line(f"{finding.level.value:4}  {brief(finding.text)}", hang=6)]
-    unneeded = (
-        finding.topic == "backends" and finding.level is Level.INFO
-    )  # --backend makes it a failure with a remedy
+    # --backend makes it a failure with a remedy
+    unneeded = finding.topic == "backends" and finding.level is Level.INFO
     if finding.remedy and not unneeded:
         told.append(Line(f"      -> {finding.remedy}", hang=9))
     return told

@@ -171,9 +171,8 @@ def metadata(
     graphs = list(flat.tables(RootSlot.GRAPHS))
     if not graphs:
         raise ModelInvalid("damaged file: it holds no graph")
-    if (
-        8 * sum(graph.count(GraphSlot.TENSORS) for graph in graphs) > file_size
-    ):  # a table and its offset take more
+    # a table and its offset take more
+    if 8 * sum(graph.count(GraphSlot.TENSORS) for graph in graphs) > file_size:
         raise ModelInvalid(f"damaged file: {len(graphs)} graphs share their tensors")
     inputs, outputs = _io(flat, graphs[0], attrs)
     shapes = []

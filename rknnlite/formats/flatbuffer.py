@@ -166,9 +166,8 @@ class Table:
         start, count = self._vector(slot)
         offsets = self._array(start, count, np.dtype("<u4")).astype(np.int64)
         places = (offsets + start + 4 * np.arange(count)).tolist()
-        if (
-            len(set(places)) != count
-        ):  # np.unique would import numpy.ma, which costs more than reading the file
+        # np.unique would import numpy.ma, which costs more than reading the file
+        if len(set(places)) != count:
             raise ModelInvalid("damaged file: two entries of a list name the same table")
         for at in places:
             yield Table(self._buf, at, self._below(slot))

@@ -37,9 +37,8 @@ def read(data: memoryview, version: int) -> RknnClassic:
     """Read the metadata; the graph is built later, on demand. Raises ModelInvalid."""
     payload, stub = trailer(data, FIRST_HEADER if version == 1 else HEADER)
     flat = root(payload, b"RKNN")
-    attrs = (
-        {} if version == 1 else attributes_of(flat.string(ClassicRootSlot.NOTES))
-    )  # version 1 holds a remark for humans here
+    # version 1 holds a remark for humans here
+    attrs = {} if version == 1 else attributes_of(flat.string(ClassicRootSlot.NOTES))
     model = metadata(flat, stub, len(data), attrs, RknnClassic, version)
     model.platforms = _platforms(model)
     model.platform = model.platforms[0]

@@ -199,9 +199,8 @@ class ConvReader:
         stage, channels = node.stage, conv.weight_shape[0]
         assert stage is not None
         data = memoryview(b"") if bias is None else self._storage.of(bias)
-        zeros = (
-            use.zero_point or use.multiplier
-        ) and beside is None  # first transposed layers leave the bit out
+        # first transposed layers leave the bit out
+        zeros = (use.zero_point or use.multiplier) and beside is None
         has = (use.bias and bias is not None, zeros, use.multiplier)
         if self._family.joined_bias and all(has):
             blob = weights.parse_joined_bias(data, channels, node.name)
@@ -247,9 +246,8 @@ class ConvReader:
                 f"node {node.label()}: the converter left the slopes of int16 PRelu out; convert this layer in "
                 "float16 (they are rounded to whole numbers)"
             )
-        if not (
-            x.dtype.is_float or tensor.dtype.is_float
-        ):  # one slope for all channels stays a float32 number
+        # one slope for all channels stays a float32 number
+        if not (x.dtype.is_float or tensor.dtype.is_float):
             values = values * np.float32(tensor.quant.scale if tensor.quant else 1 / 16384)
         return _spread_slopes(values, self._tensors[node.outputs[0]].shape, node)
 

@@ -18,9 +18,18 @@ from rknnlite.errors import ModelInvalid
 __all__ = ["RegisterProgram"]
 
 _TASK = np.dtype(
-    [("flags", "<u4"), ("op", "<u4"), ("enable", "<u4"), ("int_mask", "<u4"), ("int_clear", "<u4"),
-     ("int_status", "<u4"), ("amount", "<u4"), ("offset", "<u4"), ("addr", "<u8")]
-)  # fmt: skip
+    [
+        ("flags", "<u4"),
+        ("op", "<u4"),
+        ("enable", "<u4"),
+        ("int_mask", "<u4"),
+        ("int_clear", "<u4"),
+        ("int_status", "<u4"),
+        ("amount", "<u4"),
+        ("offset", "<u4"),
+        ("addr", "<u8"),
+    ]
+)
 _LUT_SELECT, _LUT_DATA = 0x4100, 0x4104
 _CONVOLUTION = 0x100C  # set by every run that multiplies and accumulates
 _LUT_POINTS = 513

@@ -143,9 +143,8 @@ _V1 = dict.fromkeys((0x4040, 0x4060, 0x4070, 0x501C, 0x5028, 0x5034), _ALL)
 _V2 = dict.fromkeys((0x4050, 0x4060, 0x407C, 0x501C, 0x5028, 0x5034), _ALL)
 _T3 = dict.fromkeys((0x4050, 0x4060, 0x4070, 0x501C, 0x5028, 0x5034), _ALL)
 _W1 = {0x4030: _ALL, 0x404C: 0xF00FFFFF, 0x501C: _ALL, 0x5034: _ALL}  # bits 27:20 of 404c are a shift
-_ASKED = frozenset(
-    {"RKNPU v2", "RKNPU lite", "RKNPU t4", "RKNPU t3", "RKNPU w1"}
-)  # librknnrt 1.6.0, librknnmrt 2.3.2
+# librknnrt 1.6.0, librknnmrt 2.3.2
+_ASKED = frozenset({"RKNPU v2", "RKNPU lite", "RKNPU t4", "RKNPU t3", "RKNPU w1"})
 _POOLING = 0x6024
 _NOTCH = 0x1FFF << 16
 """Bits that say how lines lie in memory, no more: those of a pooling that writes into a wider tensor, as SPPF's do."""

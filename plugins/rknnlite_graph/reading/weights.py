@@ -19,9 +19,18 @@ from rknnlite.quant import dequantise, quantise
 from rknnlite.tensor import DType, QuantParams
 
 __all__ = [
-    "BiasBlob", "in_steps", "parse_bias", "parse_joined_bias", "parse_scaled_bias", "surface_constant", "unpack_blocks",
-    "unpack_byte_blocks", "unpack_first_layer", "unpack_nibbles", "unpack_pairs",
-]  # fmt: skip
+    "BiasBlob",
+    "in_steps",
+    "parse_bias",
+    "parse_joined_bias",
+    "parse_scaled_bias",
+    "surface_constant",
+    "unpack_blocks",
+    "unpack_byte_blocks",
+    "unpack_first_layer",
+    "unpack_nibbles",
+    "unpack_pairs",
+]
 
 Segment = tuple[int, int, int, int, int, int]
 
@@ -115,9 +124,8 @@ def unpack_pairs(
         weight = cells[..., 0, :].reshape(blocks, kh, kw, lanes)
         minus = cells[:, 0, 0, :, 1].reshape(blocks * lanes).astype(np.float32)
         bands.append(weight.transpose(0, 3, 1, 2).reshape(blocks * lanes, 1, kh, kw))
-        zeros.append(
-            np.where(minus == lowest, np.float32(lowest), -minus)
-        )  # its negative does not fit the type
+        # its negative does not fit the type
+        zeros.append(np.where(minus == lowest, np.float32(lowest), -minus))
     weights, zero_points = np.concatenate(bands)[:channels], np.concatenate(zeros)[:channels]
     if len(weights) < channels or weights.shape[2:] != tuple(shape[2:4]):
         raise ModelInvalid(f"depthwise weight {name}: {list(weights.shape)} stored, {list(shape)} needed")

@@ -75,9 +75,19 @@ class Measured:
         milliseconds = np.asarray(seconds) * 1000
         p50, p95, p99 = (float(value) for value in np.percentile(milliseconds, (50, 95, 99)))
         return cls(
-            plan.threads, plan.mask, plan.zero_copy, len(seconds), len(seconds) / wall, float(milliseconds.mean()),
-            p50, p95, p99, float(milliseconds.max()), float(np.mean(run_us)), _resident(),
-        )  # fmt: skip
+            plan.threads,
+            plan.mask,
+            plan.zero_copy,
+            len(seconds),
+            len(seconds) / wall,
+            float(milliseconds.mean()),
+            p50,
+            p95,
+            p99,
+            float(milliseconds.max()),
+            float(np.mean(run_us)),
+            _resident(),
+        )
 
 
 def _resident() -> int:
@@ -154,10 +164,17 @@ def _masks(text: str) -> list[int]:
 
 
 _COLUMNS = (
-    Column("threads", True), Column("cores", least=14), Column("zero-copy", drop=2), Column("FPS", True), Column("mean ms", True),
-    Column("p50", True), Column("p95", True, drop=4), Column("p99", True, drop=1), Column("max", True, drop=5),
+    Column("threads", True),
+    Column("cores", least=14),
+    Column("zero-copy", drop=2),
+    Column("FPS", True),
+    Column("mean ms", True),
+    Column("p50", True),
+    Column("p95", True, drop=4),
+    Column("p99", True, drop=1),
+    Column("max", True, drop=5),
     Column("RSS MiB", True, drop=3),
-)  # fmt: skip
+)
 
 
 _FAR = (Column("model ms", True, drop=3), Column("outside ms", True))
@@ -170,13 +187,20 @@ _OUTSIDE = (
 def _table(rows: Sequence[Measured], far: bool) -> Table:
     cells = [
         [
-            str(row.threads), _cores(row),
-            "yes" if row.zero_copy else "no", f"{row.fps:.1f}", f"{row.mean_ms:.2f}", f"{row.p50_ms:.2f}",
-            f"{row.p95_ms:.2f}", f"{row.p99_ms:.2f}", f"{row.max_ms:.2f}", f"{row.rss_bytes / 2**20:.0f}",
+            str(row.threads),
+            _cores(row),
+            "yes" if row.zero_copy else "no",
+            f"{row.fps:.1f}",
+            f"{row.mean_ms:.2f}",
+            f"{row.p50_ms:.2f}",
+            f"{row.p95_ms:.2f}",
+            f"{row.p99_ms:.2f}",
+            f"{row.max_ms:.2f}",
+            f"{row.rss_bytes / 2**20:.0f}",
             *(_far(row) if far else []),
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     return Table([*_COLUMNS, *(_FAR if far else [])], cells)
 
 

@@ -123,12 +123,20 @@ class Compare(Command):
             page(found, verdict, there).write(args.html)
         below = list(_below(found, args.min_cosine))
         data = {
-            "model": found.model, "reference": found.reference, "mode": found.mode, "tensors": found.tensors,
-            "error_of": "runtime" if found.runtime else "model", "only_in_model": found.unmatched,
-            "only_in_reference": found.missing, "floating": found.floating,
-            "below": [tensor.name for tensor, _, _ in below], "verdict": _verdict(verdict), "device": args.device,
-            "board": found.board, "board_verdict": _verdict(there) if there else None,
-        }  # fmt: skip
+            "model": found.model,
+            "reference": found.reference,
+            "mode": found.mode,
+            "tensors": found.tensors,
+            "error_of": "runtime" if found.runtime else "model",
+            "only_in_model": found.unmatched,
+            "only_in_reference": found.missing,
+            "floating": found.floating,
+            "below": [tensor.name for tensor, _, _ in below],
+            "verdict": _verdict(verdict),
+            "device": args.device,
+            "board": found.board,
+            "board_verdict": _verdict(there) if there else None,
+        }
         whole = console.room is None  # programs that read the manual's table go on to do so
         console.report(data, *compare_parts(found, verdict, whole, _hint(args, verdict), there))
         for tensor, cosine, where in below:

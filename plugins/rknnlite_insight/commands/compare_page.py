@@ -84,10 +84,18 @@ def _add_birth(report: HtmlReport, verdict: Verdict, title: str = "Where the err
     for layer in shown:
         number = numbers[id(layer)]
         before = _percent(verdict.layers[number - 1].entire) if number else None
-        rows.append([
-            number + 1, layer.tensor.label, _percent(layer.own), _rounded(layer.times, 1), _rounded(layer.steps, 2),
-            _percent(layer.stored), before, _percent(layer.entire),
-        ])  # fmt: skip
+        rows.append(
+            [
+                number + 1,
+                layer.tensor.label,
+                _percent(layer.own),
+                _rounded(layer.times, 1),
+                _rounded(layer.steps, 2),
+                _percent(layer.stored),
+                before,
+                _percent(layer.entire),
+            ]
+        )
     note = "" if verdict.born else " No layer stands out, all add a little; these are the largest."
     report.table(
         title,

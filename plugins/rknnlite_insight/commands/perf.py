@@ -67,20 +67,26 @@ class Perf(Command):
             backend, soc = context.backend_name, context.soc.name
             where = place_of_run(context, args.device) if args.device else ""
             if where:
-                table.note = (
-                    f"{args.device}: {table.note}" if table.note else where
-                )  # its words: "this machine" is that one
+                # its words: "this machine" is that one
+                table.note = f"{args.device}: {table.note}" if table.note else where
         if args.plot:
             draw(table, args.plot, args.model.name + (f" on {where}" if where else ""))
         if args.html:
             page(table, memory, args.model.name, backend, soc, where).write(args.html)
         headline, lines = verdict(table, backend, where)
         data = {
-            "model": str(args.model), "device": args.device, "backend": backend, "soc": soc,
-            "measured_on": where, "note": table.note, "total_us": table.total_us,
-            "layers": [_layer(row) for row in table], "operators": [_operator(rank) for rank in table.ranking],
-            "memory": memory, "verdict": {"headline": headline, "lines": lines},
-        }  # fmt: skip
+            "model": str(args.model),
+            "device": args.device,
+            "backend": backend,
+            "soc": soc,
+            "measured_on": where,
+            "note": table.note,
+            "total_us": table.total_us,
+            "layers": [_layer(row) for row in table],
+            "operators": [_operator(rank) for rank in table.ranking],
+            "memory": memory,
+            "verdict": {"headline": headline, "lines": lines},
+        }
         told = [f"measured on {where}"] if where else []
         if args.vendor_table or console.room is None:  # programs that read the manual's table go on to do so
             console.report(data, str(table), *([str(memory)] if memory else []), *told)
@@ -99,9 +105,16 @@ def _memory(context: Context) -> MemorySize | None:
 
 def _layer(row: PerfRow) -> dict[str, object]:
     return {
-        "id": row.id, "op": row.op, "name": row.name, "target": row.target, "data_type": row.data_type,
-        "input_shape": row.input_shape, "output_shape": row.output_shape, "time_us": row.time_us, "rw_kb": row.rw_kb,
-    }  # fmt: skip
+        "id": row.id,
+        "op": row.op,
+        "name": row.name,
+        "target": row.target,
+        "data_type": row.data_type,
+        "input_shape": row.input_shape,
+        "output_shape": row.output_shape,
+        "time_us": row.time_us,
+        "rw_kb": row.rw_kb,
+    }
 
 
 def _operator(rank: OpRank) -> dict[str, object]:

@@ -68,11 +68,18 @@ def _add_layers(report: HtmlReport, table: PerfTable) -> None:
     report.table(
         "Layers in order of execution",
         (
-            "layer", "operator type", "time (us)", "name", "runs on (board)", "element type", "traffic (KB)", "input shape",
+            "layer",
+            "operator type",
+            "time (us)",
+            "name",
+            "runs on (board)",
+            "element type",
+            "traffic (KB)",
+            "input shape",
             "output shape",
         ),
         [_row(number, row, most) for number, row in enumerate(table, 1)],
-    )  # fmt: skip
+    )
 
 
 def _row(number: int, row: PerfRow, most: float) -> tuple[int | str | float | Bar | None, ...]:

@@ -15,9 +15,20 @@ __all__ = ["perf_parts"]
 _TEXTS = {"OpType", "DataType", "Target", "InputShape", "OutputShape", "FullName"}
 _STAY = {"OpType", "Time(us)"}
 _LEAVE = (
-    "FullName", "OutputShape", "Target", "ID", "RW(KB)", "MacUsage(%)", "DataType", "InputShape", "NPUCycles", "MaxCycles",
-    "DDRCycles", "WorkLoad", "TaskNumber",
-)  # fmt: skip
+    "FullName",
+    "OutputShape",
+    "Target",
+    "ID",
+    "RW(KB)",
+    "MacUsage(%)",
+    "DataType",
+    "InputShape",
+    "NPUCycles",
+    "MaxCycles",
+    "DDRCycles",
+    "WorkLoad",
+    "TaskNumber",
+)
 """Columns that a narrow terminal does without, the last one first."""
 
 

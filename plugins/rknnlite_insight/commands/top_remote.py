@@ -39,9 +39,8 @@ class Boards:
         if len(self._boards) == 1:
             seen = [_seen(*self._boards[0])]
         else:
-            with ThreadPoolExecutor(
-                len(self._boards)
-            ) as pool:  # one that is off takes its time to say nothing
+            # one that is off takes its time to say nothing
+            with ThreadPoolExecutor(len(self._boards)) as pool:
                 seen = list(pool.map(lambda board: _seen(*board), self._boards))
         self._seen_any = self._seen_any or any(one.sample for one in seen)
         if not self._seen_any:

@@ -14,6 +14,17 @@ from .formats import AnswerFormat, answer_format, can_think, ends_in_thought
 from .parser import AnswerParser
 
 __all__ = [
-    "Answer", "AnswerFormat", "AnswerParser", "AnswerPart", "PartKind", "ToolCall", "answer_decoder", "answer_format", "can_think",
-    "ends_in_thought", "rule_behind_thought", "special_token", "tool_rule",
-]  # fmt: skip
+    "Answer",
+    "AnswerFormat",
+    "AnswerParser",
+    "AnswerPart",
+    "PartKind",
+    "ToolCall",
+    "answer_decoder",
+    "answer_format",
+    "can_think",
+    "ends_in_thought",
+    "rule_behind_thought",
+    "special_token",
+    "tool_rule",
+]

@@ -43,9 +43,8 @@ class Parts:
         self._parts: list[AnswerPart] = []
         self._blank = ""
         self._strip = False
-        self.fresh = (
-            True  # nothing but blanks was said since the beginning, or since the last call or thought
-        )
+        # nothing but blanks was said since the beginning, or since the last call or thought
+        self.fresh = True
         self.calls = 0
 
     def say(self, text: str, kind: PartKind = PartKind.CONTENT) -> None:

@@ -89,11 +89,20 @@ GENERAL = AnswerFormat(
 """For templates that say nothing of calls: any marker of the others."""
 
 _SIGNS = (
-    ("<|channel|>", HARMONY), (f"tool{_LOW}call", DEEPSEEK), ("[TOOL_CALLS]", MISTRAL),
-    ("<start_function_call>", FUNCTION_GEMMA), ("<|tool_call>", GEMMA4), ("<function=", CODER),
-    ("<tool_call>", HERMES), ("<|tool_call|>", PHI), ("<|python_tag|>", LLAMA), ("<|start_header_id|>", LLAMA),
-    ("<start_of_turn>", GEMMA), ("[INST]", MISTRAL), ("<|im_start|>", HERMES),
-)  # fmt: skip
+    ("<|channel|>", HARMONY),
+    (f"tool{_LOW}call", DEEPSEEK),
+    ("[TOOL_CALLS]", MISTRAL),
+    ("<start_function_call>", FUNCTION_GEMMA),
+    ("<|tool_call>", GEMMA4),
+    ("<function=", CODER),
+    ("<tool_call>", HERMES),
+    ("<|tool_call|>", PHI),
+    ("<|python_tag|>", LLAMA),
+    ("<|start_header_id|>", LLAMA),
+    ("<start_of_turn>", GEMMA),
+    ("[INST]", MISTRAL),
+    ("<|im_start|>", HERMES),
+)
 
 
 def answer_format(template: str) -> AnswerFormat:

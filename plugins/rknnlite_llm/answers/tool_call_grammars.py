@@ -211,7 +211,16 @@ class Harmony(ToolCallGrammar):
 
 
 WRITERS: dict[str, type[ToolCallGrammar]] = {
-    "hermes": Hermes, "coder": Coder, "mistral": Mistral, "mistral-args": MistralArgs, "phi": Phi, "llama": Bare,
-    "gemma": Bare, "functiongemma": FunctionGemma, "gemma4": Gemma4, "deepseek": DeepSeek,
-    "deepseek-fenced": DeepSeekFenced, "harmony": Harmony,
-}  # fmt: skip
+    "hermes": Hermes,
+    "coder": Coder,
+    "mistral": Mistral,
+    "mistral-args": MistralArgs,
+    "phi": Phi,
+    "llama": Bare,
+    "gemma": Bare,
+    "functiongemma": FunctionGemma,
+    "gemma4": Gemma4,
+    "deepseek": DeepSeek,
+    "deepseek-fenced": DeepSeekFenced,
+    "harmony": Harmony,
+}

@@ -144,28 +144,50 @@ def _measured(
 def _facts(context: LlmContext, prefix: str, opened: float, own: int | None) -> _Facts:
     config, model, here = context.config, package_model(prefix), context.backend_name == "cpu"
     return _Facts(
-        Path(prefix).name, context.backend_name, context.versions.api, config.max_ctx_len, config.max_position_embeddings,
-        opened, weight_bytes(model) if model else None, kv_bytes(model, 1) if model else None, own,
+        Path(prefix).name,
+        context.backend_name,
+        context.versions.api,
+        config.max_ctx_len,
+        config.max_position_embeddings,
+        opened,
+        weight_bytes(model) if model else None,
+        kv_bytes(model, 1) if model else None,
+        own,
         bandwidth() if here else None,
-    )  # fmt: skip
+    )
 
 
 _COLUMNS = (
-    Column("Model Context", True, drop=2), Column("Rope Length", True, drop=1), Column("Sessions", True),
-    Column("Input Tokens", True), Column("New Tokens", True), Column("TTFT(ms)", True), Column("TPOT(ms)", True),
-    Column("Prefill TPS", True), Column("Decode TPS", True), Column("weights GB/s", True), Column("of GEMV", True),
-)  # fmt: skip
+    Column("Model Context", True, drop=2),
+    Column("Rope Length", True, drop=1),
+    Column("Sessions", True),
+    Column("Input Tokens", True),
+    Column("New Tokens", True),
+    Column("TTFT(ms)", True),
+    Column("TPOT(ms)", True),
+    Column("Prefill TPS", True),
+    Column("Decode TPS", True),
+    Column("weights GB/s", True),
+    Column("of GEMV", True),
+)
 
 
 def _table(facts: _Facts, rows: Sequence[Speed]) -> Table:
     cells = [
         [
-            str(facts.context), str(facts.rope), str(row.sessions), str(row.prompt_tokens), str(row.new_tokens),
-            f"{1000 * row.ttft:.1f}", f"{1000 * row.tpot:.2f}", f"{row.prefill_tps:.1f}", f"{row.decode_tps:.1f}",
+            str(facts.context),
+            str(facts.rope),
+            str(row.sessions),
+            str(row.prompt_tokens),
+            str(row.new_tokens),
+            f"{1000 * row.ttft:.1f}",
+            f"{1000 * row.tpot:.2f}",
+            f"{row.prefill_tps:.1f}",
+            f"{row.decode_tps:.1f}",
             *_reading(facts, row),
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     return Table(_COLUMNS, cells, "-")
 
 
@@ -216,18 +238,30 @@ def _page(facts: _Facts, rows: Sequence[Speed]) -> HtmlReport:
     page.table(
         "Sessions and prompts",
         (
-            "sessions", "input tokens", "new tokens", "time to first token (ms)", "time per output token (ms)",
-            "prefill, all sessions (tokens/s)", "decode, all sessions (tokens/s)", "weights read, of a numpy GEMV (%)",
+            "sessions",
+            "input tokens",
+            "new tokens",
+            "time to first token (ms)",
+            "time per output token (ms)",
+            "prefill, all sessions (tokens/s)",
+            "decode, all sessions (tokens/s)",
+            "weights read, of a numpy GEMV (%)",
         ),
         [
             [
-                row.sessions, row.prompt_tokens, row.new_tokens, round(1000 * row.ttft, 1), round(1000 * row.tpot, 2),
-                round(row.prefill_tps, 1), round(row.decode_tps, 1), _percent(facts.share(row)),
+                row.sessions,
+                row.prompt_tokens,
+                row.new_tokens,
+                round(1000 * row.ttft, 1),
+                round(1000 * row.tpot, 2),
+                round(row.prefill_tps, 1),
+                round(row.decode_tps, 1),
+                _percent(facts.share(row)),
             ]
             for row in rows
         ],
         note="Medians. The share of the GEMV's bytes per second is told for one session; several read the weights together.",
-    )  # fmt: skip
+    )
     return page
 
 

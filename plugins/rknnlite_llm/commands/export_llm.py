@@ -104,9 +104,16 @@ class ExportLlm(Command):
                 mixed = _mixed(args, progress)
             else:
                 export_llm(
-                    args.source, args.prefix, args.weights, args.kvcache, args.max_context, args.core_num, progress.to,
-                    args.pooling, args.normalise,
-                )  # fmt: skip
+                    args.source,
+                    args.prefix,
+                    args.weights,
+                    args.kvcache,
+                    args.max_context,
+                    args.core_num,
+                    progress.to,
+                    args.pooling,
+                    args.normalise,
+                )
         sizes = {str(file): file.stat().st_size for file in package.files() if file.exists()}
         data: dict[str, Any] = {"files": sizes}
         parts: list[Part] = ["\n".join(f"{size:>12d}  {name}" for name, size in sizes.items())]
@@ -136,9 +143,16 @@ def _mixed(args: argparse.Namespace, progress: Progress) -> Mixed:
             "--weights auto is for models that generate text, --pooling for embeddings; use w4 or w8"
         )
     return export_mixed(
-        args.source, args.prefix, _MAX_KL if args.max_kl is None else args.max_kl, args.kvcache, args.max_context,
-        args.core_num, progress.to, [text_file(path) for path in args.text or ()], args.work,
-    )  # fmt: skip
+        args.source,
+        args.prefix,
+        _MAX_KL if args.max_kl is None else args.max_kl,
+        args.kvcache,
+        args.max_context,
+        args.core_num,
+        progress.to,
+        [text_file(path) for path in args.text or ()],
+        args.work,
+    )
 
 
 def _choice(mixed: Mixed) -> list[Part]:

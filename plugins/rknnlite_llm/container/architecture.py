@@ -16,9 +16,20 @@ from .fields import Fields
 from .rope import ROPE_SCALINGS, Rope, read_rope
 
 __all__ = [
-    "ACTIVATIONS", "ROPE_SCALINGS", "Architecture", "Experts", "LayerKind", "Media", "Mixer", "Rope", "Scales", "Scorer",
-    "Turn", "described", "read_architecture",
-]  # fmt: skip
+    "ACTIVATIONS",
+    "ROPE_SCALINGS",
+    "Architecture",
+    "Experts",
+    "LayerKind",
+    "Media",
+    "Mixer",
+    "Rope",
+    "Scales",
+    "Scorer",
+    "Turn",
+    "described",
+    "read_architecture",
+]
 
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
 _LONGEST_CONV = 64
@@ -269,9 +280,17 @@ def read_architecture(given: Fields) -> Architecture:
 
 
 _FLAGS = (
-    "head", "norm_bias", "gated", "out_bias", "mlp_bias", "qk_norm_whole", "causal", "embed_norm", "conv_bias",
+    "head",
+    "norm_bias",
+    "gated",
+    "out_bias",
+    "mlp_bias",
+    "qk_norm_whole",
+    "causal",
+    "embed_norm",
+    "conv_bias",
     "second_type",
-)  # fmt: skip
+)
 _WORDS: dict[str, Any] = {"norm": Norm, "order": Order}
 
 

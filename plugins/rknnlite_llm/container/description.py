@@ -53,9 +53,16 @@ _LONGEST_TEMPLATE = 1 << 20
 SUM_CHUNK = 16 << 20
 """Bytes of a file under one checksum."""
 KV_GROUPS = {
-    KvDtype.UNDEFINED: 0, KvDtype.FLOAT16: 0, KvDtype.INT8_TO_F16: 16, KvDtype.INT4_TO_F16: 16, KvDtype.INT4_TO_F8: 32,
-    KvDtype.FLOAT8_TO_F16: 16, KvDtype.FLOAT8_TO_F8: 32, KvDtype.FLOAT4_TO_F16: 16, KvDtype.FLOAT4_TO_F8: 32,
-}  # fmt: skip
+    KvDtype.UNDEFINED: 0,
+    KvDtype.FLOAT16: 0,
+    KvDtype.INT8_TO_F16: 16,
+    KvDtype.INT4_TO_F16: 16,
+    KvDtype.INT4_TO_F8: 32,
+    KvDtype.FLOAT8_TO_F16: 16,
+    KvDtype.FLOAT8_TO_F8: 32,
+    KvDtype.FLOAT4_TO_F16: 16,
+    KvDtype.FLOAT4_TO_F8: 32,
+}
 """Tokens or channels under one scale. The guide tells those of integers; floating-point numbers have them alike here."""
 
 

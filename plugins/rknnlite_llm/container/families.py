@@ -199,11 +199,20 @@ _ROBERTA = replace(_BERT, score_dense="classifier.dense", score_out="classifier.
 
 def _encoder(name: str, first_position: int = 0) -> LlmFamily:
     return LlmFamily(
-        name, pre_tokenizer="", qkv_bias=True, tensors=_ROBERTA if first_position else _BERT, encoder=True,
-        pooling=Pooling.MEAN, layers="encoder.layer.", table="embeddings.word_embeddings.weight", first_position=first_position,
-        eps="layer_norm_eps", eps_default=1e-12, activations=("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu"),
+        name,
+        pre_tokenizer="",
+        qkv_bias=True,
+        tensors=_ROBERTA if first_position else _BERT,
+        encoder=True,
+        pooling=Pooling.MEAN,
+        layers="encoder.layer.",
+        table="embeddings.word_embeddings.weight",
+        first_position=first_position,
+        eps="layer_norm_eps",
+        eps_default=1e-12,
+        activations=("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu"),
         doubled_mark=first_position > 0,
-    )  # fmt: skip
+    )
 
 
 _GEMMA_GELU = ("gelu_pytorch_tanh", "gelu_new")
@@ -212,16 +221,31 @@ _GEMMA_GELU = ("gelu_pytorch_tanh", "gelu_new")
 def _gemma(name: str, order: Order = Order.BOTH, qk_norm: bool = False, theta: float = 10000.0) -> LlmFamily:
     tensors = _SANDWICH if order is Order.BOTH else LayerTensors()
     return LlmFamily(
-        name, pre_tokenizer="default", qk_norm=qk_norm, tensors=tensors, order=order, norm_offset=1.0, tied=True, theta=theta,
-        activations=_GEMMA_GELU, head_dim=256,
-    )  # fmt: skip
+        name,
+        pre_tokenizer="default",
+        qk_norm=qk_norm,
+        tensors=tensors,
+        order=order,
+        norm_offset=1.0,
+        tied=True,
+        theta=theta,
+        activations=_GEMMA_GELU,
+        head_dim=256,
+    )
 
 
 def _cohere(name: str, theta: float) -> LlmFamily:
     return LlmFamily(
-        name, pre_tokenizer="command-r", norm=Norm.LAYER, order=Order.PARALLEL, tied=True, interleaved=True, theta=theta,
-        eps="layer_norm_eps", eps_default=1e-5,
-    )  # fmt: skip
+        name,
+        pre_tokenizer="command-r",
+        norm=Norm.LAYER,
+        order=Order.PARALLEL,
+        tied=True,
+        interleaved=True,
+        theta=theta,
+        eps="layer_norm_eps",
+        eps_default=1e-5,
+    )
 
 
 _ROWS = (

@@ -15,9 +15,18 @@ __all__ = ["Decoder", "decoder"]
 Decoder = Callable[[list[str]], list[str]]
 _LETTERS = byte_letters()
 _CLEANED = (
-    (" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"), (" do not", " don't"),
-    (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"),
-)  # fmt: skip
+    (" .", "."),
+    (" ?", "?"),
+    (" !", "!"),
+    (" ,", ","),
+    (" ' ", "'"),
+    (" n't", "n't"),
+    (" 'm", "'m"),
+    (" do not", " don't"),
+    (" 's", "'s"),
+    (" 've", "'ve"),
+    (" 're", "'re"),
+)
 
 
 def decoder(settings: Optional[Mapping[str, Any]]) -> Decoder:

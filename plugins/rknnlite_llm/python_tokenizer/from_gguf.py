@@ -86,15 +86,30 @@ def _byte_level(pairs: Mapping[str, Any], pre: str, label: str) -> dict[str, Any
         "invert": False,
     }
     added = [
-        {"id": number, "content": tokens[number], "single_word": False, "lstrip": False, "rstrip": False,
-         "normalized": False, "special": True}
-        for number, kind in enumerate(_types(pairs, len(tokens))) if kind in (CONTROL, USER_DEFINED)
-    ]  # fmt: skip
+        {
+            "id": number,
+            "content": tokens[number],
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for number, kind in enumerate(_types(pairs, len(tokens)))
+        if kind in (CONTROL, USER_DEFINED)
+    ]
     model = {
-        "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-        "fuse_unk": False, "byte_fallback": False, "ignore_merges": pre in _WHOLE_WORDS,
-        "vocab": {token: number for number, token in enumerate(tokens)}, "merges": merges,
-    }  # fmt: skip
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": pre in _WHOLE_WORDS,
+        "vocab": {token: number for number, token in enumerate(tokens)},
+        "merges": merges,
+    }
     return {
         "version": "1.0",
         "truncation": None,

@@ -137,9 +137,8 @@ def published(model: SentencePieces) -> dict[str, Any]:
     if model.tidy:
         steps.append({"type": "Replace", "pattern": {"Regex": ENDS}, "content": ""})
         steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
-    doubled = (
-        model.prefix and model.prefix_always and not model.tidy
-    )  # in front of a blank, too, as Metaspace does not
+    # in front of a blank, too, as Metaspace does not
+    doubled = model.prefix and model.prefix_always and not model.tidy
     if (marked and model.prefix) or doubled:
         steps.append({"type": "Prepend", "prepend": MARK})
     if marked:  # user defined tokens with blanks: they are looked for where blanks are marks already
