@@ -50,8 +50,8 @@ _ANSWER = "\u0002answer\u0003"  # stands for what the model said; no template tr
 _OPEN_MARKER = re.compile(r"<[|\uff5c][^<>|]*[|\uff5c]>$")
 _ROLES = ("user", "tool")
 _LONGEST = 1 << 18
-_MOST_PARTS = 20_000  # compiling takes 25 us and 2 KiB for each
 """Characters of a template; the longest in use has 20,000."""
+_MOST_PARTS = 20_000  # compiling takes 25 us and 2 KiB for each
 _SHOWN = 200
 _ROLES_SHOWN = 4
 _LONGEST_DATE = 256

@@ -34,6 +34,7 @@ from rknnlite_protocol import grpc_codec, rest_codec
 from rknnlite_protocol.grpc_messages import message
 from rknnlite_protocol.requests import InferRequest, Tensor
 from rknnlite_rkllm.wire import Channel, Message
+from rknnlite_server.settings import ServerSettings, settings_from_params
 
 from rknnlite.errors import RknnError
 from rknnlite.files.arrays import array_of, read_archive
@@ -61,6 +62,16 @@ BODY: dict[str, Any] = {
         {"name": "y", "datatype": "UINT8", "shape": [3], "parameters": {"binary_data_size": 3}},
     ],
     "outputs": [{"name": "z", "parameters": {"binary_data": False}}],
+}  # fmt: skip
+SERVER: dict[str, Any] = {
+    "host": "127.0.0.1", "port": 8080, "timeout": 600,
+    "models": {
+        "m": {
+            "model": "m.rknn", "weight": "m.weight", "vocab": "m.gguf", "embed": "m.bin", "ctx-size": 1024, "predict": 64, "temp": 0.7,
+            "top-k": 40, "top-p": 0.9, "repeat-penalty": 1.1, "img-width": 448, "embedding": False, "qwenvl": 0,
+        },
+        "n": {"model": "n.rknn", "alias": "other", "draft": "d.rknn", "lora": "l", "device-id": "1", "chat-template-file": "t.jinja"},
+    },
 }  # fmt: skip
 
 
@@ -191,6 +202,12 @@ def _json(data: bytes) -> Any:
     return json.loads(data.decode("utf-8", "replace"))
 
 
+def _use_server(data: bytes, folder: Path) -> object:
+    path = folder / "params.json"
+    path.write_bytes(data)
+    return settings_from_params(str(path), ServerSettings())
+
+
 # -- requests ------------------------------------------------------------------------------------------------
 
 
@@ -313,6 +330,9 @@ READERS: dict[str, Reader] = {
     "schema": Reader(
         lambda: [llm_damage.dumped(SCHEMA)], lambda data, _: schema_text(_json(data)), (json.JSONDecodeError,),
         lambda: llm_damage.edited(SCHEMA).map(llm_damage.dumped),
+    ),
+    "server-config": Reader(
+        lambda: [llm_damage.dumped(SERVER)], _use_server, (), lambda: llm_damage.edited(SERVER).map(llm_damage.dumped),
     ),
     "template": Reader(lambda: [TEMPLATE.encode()], _use_template, (RenderStopped,)),
     "tokenizer-wire": Reader(_tokenizer_wire, _use_tokenizer_wire, (EOFError,)),
