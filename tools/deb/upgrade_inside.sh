@@ -69,7 +69,7 @@ if [ "$step" = upgrade-bare ] && echo "$added" | tr ' ' '\n' | grep -v '^python3
     echo "$step: packages of others came along" >&2
     exit 1
 fi
-quietly apt-get remove -qy python3-rknnlite
+quietly apt-get remove -qy --autoremove python3-rknnlite
 [ "$(tops | wc -l)" -gt 3 ] || { echo "$step: removing the metapackage took the others along" >&2; exit 1; }
 ours=$(dpkg-query -W -f '${Package}\n' | grep rknnlite)
 # shellcheck disable=SC2086
