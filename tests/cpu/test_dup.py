@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rknnlite_cpu.context import CpuContext
-from rknnlite_cpu.running_context import Runs
+from rknnlite_cpu.running_context import RecentRuns
 from rknnlite_insight.dumps import Dump
 
 from rknnlite import errors
@@ -71,7 +71,7 @@ def test_runs_begin_anew(used: Any) -> None:
         getattr(used._runs, name) for name in ("inputs", "last", "count", "last_us", "seconds", "table")
     )
     with used.dup() as twin:
-        assert twin._runs == Runs()
+        assert twin._runs == RecentRuns()
         assert twin.last_run_us == 0
         with pytest.raises(errors.ContextInvalid, match="run the model before"):
             twin.get_outputs()

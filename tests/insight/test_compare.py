@@ -193,7 +193,7 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(BackendUnavailable, match=r"rknnlite\[plot\]"):
         made().plot(tmp_path / "layers.png")
-    with pytest.raises(BackendUnavailable, match=r"rknnlite\[onnx\]"):
+    with pytest.raises(BackendUnavailable, match=r"rknnlite\[fast\]"):
         rknnlite.compare(MODEL, tmp_path / "net.onnx", INPUTS, backend="cpu")
 
 

@@ -91,7 +91,12 @@ def test_messages_are_those_of_the_code() -> None:
     """Of the library in C, of this package, or of the dynamic linker."""
     code = "".join(
         path.read_text("utf-8")
-        for folder in (ROOT / "plugins" / "rknnlite_librknnrt", ROOT / "rknnlite" / "native")
+        for folder in (
+            ROOT / "plugins" / "rknnlite_librknnrt",
+            ROOT / "plugins" / "rknnlite_backend",
+            ROOT / "plugins" / "rknnlite_programs",
+            ROOT / "rknnlite" / "native",
+        )
         for path in folder.rglob("*.[cp]*")
         if path.suffix in (".c", ".py")
     )

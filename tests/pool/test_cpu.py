@@ -195,11 +195,20 @@ def test_other_libraries_are_found(
     blas = threads._blas.__wrapped__()
     assert blas is not None and blas.get() == 6
     monkeypatch.setattr(threads, "_blas", lambda: blas)
+    inside, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with threads.limited(4):
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=other)
     with threads.limited(4):
         assert blas.get() == 1
-        threads._enter()
-    thread = threading.Thread(target=threads._leave)
-    thread.start()
+        thread.start()
+        assert inside.wait(60)
+    assert blas.get() == 1
+    leave.set()
     thread.join()
     assert blas.get() == 6
 
