@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -58,3 +59,37 @@ def test_without_its_plugin_a_command_says_what_to_do() -> None:
     done = run(["perf", "model.rknn"], RKNNLITE_DISABLE="insight")
     assert done.returncode == 4
     assert "the command perf is not here" in done.stderr and "RKNNLITE_DISABLE" in done.stderr
+
+
+FORMER = {
+    "rknnlite.llm": ("rknnlite_llm", "Chat"),
+    "rknnlite.llm.stream": ("rknnlite_llm.streaming", "astream"),
+    "rknnlite.llm.constraints": ("rknnlite_llm.constraints", "JsonSchema"),
+    "rknnlite.llm.grammars": ("rknnlite_llm.grammars", "Grammars"),
+    "rknnlite.llm.host_sampling": ("rknnlite_llm.host_sampling", "HostSampling"),
+    "rknnlite.llm.quality": ("rknnlite_llm.quality", "evaluate"),
+    "rknnlite.accuracy": ("rknnlite_insight", "judge"),
+    "rknnlite.protocol.requests": ("rknnlite_protocol.requests", "InferRequest"),
+    "rknnlite.spi.dumps": ("rknnlite_insight.dumps", "Dump"),
+    "rknnlite.spi.lowering": ("rknnlite_graph.lowering", "Lowering"),
+    "rknnlite.spi.one_node": ("rknnlite_insight.one_node", "run_op"),
+    "rknnlite.spi.perf": ("rknnlite_backend.perf", "PerfTable"),
+    "rknnlite.abi.init_flags": ("rknnlite_backend.abi.init_flags", ""),
+}
+"""Paths that earlier documents named, and where they lead."""
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_former_paths_lead_to_the_same_things(former: str) -> None:
+    now, name = FORMER[former]
+    found, there = importlib.import_module(former), importlib.import_module(now)
+    if name:
+        assert getattr(found, name) is getattr(there, name)
+    assert sys.modules[now] is there, "the module itself was not loaded a second time"
+
+
+def test_a_function_stays_one_beside_the_module_of_its_name() -> None:
+    importlib.import_module("rknnlite.llm.stream")
+    from rknnlite.llm import stream
+
+    assert callable(stream)
